@@ -420,7 +420,7 @@ def _tried(members: dict[str, Any], used: Used) -> bool:
 
 def _elsewhere() -> Iterator[tuple[str, Any]]:
     """What is not on every machine: AWS, and the code interpreter's sandbox."""
-    yield "orchestrator.actions.s3_schema.read_s3_schema", lambda *_: _DOCUMENT
+    yield "orchestrator.actions.openapi.read_s3_schema", lambda *_: _DOCUMENT
     yield (
         "orchestrator.guardrails.BedrockGuardrail.check",
         lambda _, text, source: Verdict(text=text),

@@ -13,8 +13,6 @@ import socket
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
-__all__ = ["RefusedAddress", "addresses_of", "is_public"]
-
 Address = IPv4Address | IPv6Address
 
 _NAT64 = ip_network("64:ff9b::/96")  # (RFC 6052)
@@ -49,13 +47,10 @@ class RefusedAddress(Exception):
 
 
 def addresses_of(host: str, port: int, *, private: bool = False) -> list[str]:
-    """The addresses of `host`, each of which may be connected to.
+    """The addresses of `host`, a name or an address, each of which may be connected to.
 
-    Args:
-        host: A name or an address, without brackets.
-        port: The port.
-        private: Whether private and loopback addresses are allowed; link-local ones, multicast
-            and the metadata services of clouds never are.
+    With `private`, private and loopback addresses are allowed; link-local ones, multicast and the
+    metadata services of clouds never are.
 
     Raises:
         RefusedAddress: One of the host's addresses is not allowed.
@@ -92,8 +87,9 @@ def _is_metadata(address: Address) -> bool:
     return any(address in network for network in _NEVER if network.version == address.version)
 
 
+# An address means itself, and the IPv4 addresses inside it: a check of the outer one alone would
+# let `::ffff:169.254.169.254` through.
 def _iter_forms(address: Address) -> Iterator[Address]:
-    """What an address means: itself, and IPv4 addresses inside it."""
     if isinstance(address, IPv4Address):
         yield address
         return

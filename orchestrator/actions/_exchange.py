@@ -21,19 +21,10 @@ from urllib.parse import SplitResult
 
 from orchestrator.actions._addresses import addresses_of
 
-__all__ = ["IncompleteResponse", "NotSent", "Request", "Response", "exchange", "port_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is sent.
-
-    Attributes:
-        verb: The method.
-        url: The address, `http` or `https`, percent-encoded.
-        headers: Checked headers, without `Host`.
-        body: The body, or `None`.
-    """
+    """What is sent: a percent-encoded address, and checked headers without `Host`."""
 
     verb: str
     url: SplitResult
@@ -43,13 +34,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What came back.
-
-    Attributes:
-        status: The status.
-        headers: The headers, by names in lower case.
-        body: The body, at most one byte more than was asked for.
-    """
+    """What came back; names of headers in lower case, and at most one byte too many of the body."""
 
     status: int
     headers: Mapping[str, str]
@@ -70,18 +55,14 @@ def port_of(url: SplitResult) -> int:
 
 
 def exchange(request: Request, *, deadline: float, most: int, private: bool) -> Response:
-    """Sends `request` and reads the answer.
+    """Sends `request` and reads at most `most` bytes of the answer, until `deadline` (monotonic).
 
-    Args:
-        request: What is sent.
-        deadline: When it has to be done, by `time.monotonic`.
-        most: Bytes of the body that are wanted.
-        private: Whether private addresses are allowed.
+    With `private`, private addresses are allowed.
 
     Raises:
         RefusedAddress: The host leads where it may not; nothing was sent.
         NotSent: There is no connection.
-        Broken: The connection broke, or the time was up.
+        IncompleteResponse: The connection broke, or the time was up.
     """
     url = request.url
     sock = _connect(url, deadline, private)
@@ -109,8 +90,8 @@ def _read(response: http.client.HTTPResponse, most: int) -> Response:
     return Response(response.status, headers, body)
 
 
+# Connects to the first checked address that answers; TLS keeps the host's name.
 def _connect(url: SplitResult, deadline: float, private: bool) -> socket.socket:
-    """A socket, with TLS for `https`, to the first checked address that answers."""
     host = url.hostname or ""
     try:
         addresses = addresses_of(host, port_of(url), private=private)
@@ -154,9 +135,8 @@ def _explain_error(error: BaseException) -> str:
     return f"{type(error).__name__}{f': {reason}' if reason else ''}"
 
 
+# `http.client` knows a time limit for each wait only; here every wait ends at one deadline.
 class _DeadlineSocket:
-    """A socket, as far as `http.client` uses one; each wait ends at the deadline."""
-
     def __init__(self, sock: socket.socket, deadline: float) -> None:
         self._sock = sock
         self._deadline = deadline
@@ -172,8 +152,9 @@ class _DeadlineSocket:
     def makefile(self, *_: Any) -> io.BufferedReader:
         return io.BufferedReader(_SocketReader(self))
 
+    # `http.client` closes its socket early; whoever opened this one closes it.
     def close(self) -> None:
-        """The socket is closed by whoever opened it."""
+        pass
 
 
 class _SocketReader(io.RawIOBase):

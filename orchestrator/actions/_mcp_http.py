@@ -9,16 +9,9 @@ import httpx2
 
 from orchestrator.actions._addresses import RefusedAddress, addresses_of
 
-__all__ = ["client_of"]
-
 
 def client_of(headers: Mapping[str, str], private: Collection[str]) -> httpx2.AsyncClient:
-    """A client that sends `headers` with every request.
-
-    Args:
-        headers: The headers.
-        private: Hosts that may have private addresses, in lower case.
-    """
+    """A client that sends `headers`; the hosts in `private` may have private addresses."""
     return httpx2.AsyncClient(
         headers=dict(headers),
         timeout=httpx2.Timeout(30.0, read=300.0),
@@ -27,9 +20,9 @@ def client_of(headers: Mapping[str, str], private: Collection[str]) -> httpx2.As
     )
 
 
+# Connects to an address that was checked, so that a name which means something else a moment later
+# (DNS rebinding) leads nowhere; TLS and `Host` keep the name.
 class _CheckedTransport(httpx2.AsyncHTTPTransport):
-    """Connects to an address that was looked at; TLS and `Host` keep the name."""
-
     def __init__(self, private: Collection[str]) -> None:
         super().__init__(trust_env=False)
         self._private = private

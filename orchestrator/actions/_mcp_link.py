@@ -18,8 +18,6 @@ from typing import Any, NamedTuple
 
 from orchestrator.errors import ModelNotReady
 
-__all__ = ["Link", "LinkSettings", "NoAnswer", "Refusal"]
-
 _log = logging.getLogger("orchestrator.mcp")
 _GRACE = 2.0  # seconds that answers may be late: the SDK's own limit ends first
 _CLOSING = 15.0  # more than the SDK gives a process to end, to end by force, and to be killed
@@ -207,9 +205,8 @@ async def _transport(start: LinkSettings) -> AsyncIterator[Any]:
         yield stdio_client(parameters, errors)
 
 
+# A process needs a file for its standard error; the lines go to the log `orchestrator.mcp`.
 class _StderrLog:
-    """A file for a process's standard error, whose lines go to the log `orchestrator.mcp`."""
-
     def __enter__(self) -> Any:
         reading, writing = os.pipe()
         self._file = os.fdopen(writing, "w")
@@ -232,7 +229,6 @@ def _to_dict(value: Any) -> dict[str, Any]:
 
 
 def _to_exception(error: Any) -> Exception:
-    """An error of the protocol: of the connection, of the arguments, or of the server itself."""
     from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS, REQUEST_TIMEOUT
 
     code = error.error.code

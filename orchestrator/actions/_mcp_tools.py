@@ -13,8 +13,6 @@ from orchestrator.actions.names import check_name, check_text, slug
 from orchestrator.actions.schemas import SchemaReader, Where, kind_of
 from orchestrator.errors import DefinitionError
 
-__all__ = ["definitions_of", "operation_of", "result_of"]
-
 _MEMBERS = ("title", "description", "inputSchema", "outputSchema", "annotations")
 _PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _MOST_TOOLS = 500

@@ -14,9 +14,6 @@ from urllib.parse import quote, unquote
 from orchestrator.actions.base import Call, Operation, Parameter
 from orchestrator.actions.lambda_event import value_text
 
-__all__ = ["SerialisationError", "body_of", "headers_of", "path_of", "query_of"]
-
-
 _SEPARATOR = re.compile(r"[/\\;]")
 _DECODINGS = 3
 """How often a path is decoded at most on its way, by proxies and by the server."""
@@ -139,12 +136,9 @@ def _path_text(parameter: Parameter, value: Any) -> str:
     return f";{name}={_plain(parameter, value, _percent_encode)}"
 
 
+# The members of an exploded object become parameters of their own: one with the name of another
+# parameter would replace its value, which was checked.
 def _check_keys(call: Call, parameter: Parameter, value: Any) -> None:
-    """Has the members of an exploded object be nobody else's.
-
-    Raises:
-        Unfit: One has the name of another parameter, whose own value was checked.
-    """
     if not isinstance(value, Mapping):
         return
     others = {
@@ -161,7 +155,6 @@ def _check_keys(call: Call, parameter: Parameter, value: Any) -> None:
 
 
 def _plain(parameter: Parameter, value: Any, write: Any, between: str = ",") -> str:
-    """A value in the style `simple`."""
     if parameter.style == "json":
         return str(write(json.dumps(value, ensure_ascii=write is not _percent_encode)))
     as_text = write if write is _percent_encode else value_text

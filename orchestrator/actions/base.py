@@ -10,16 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-__all__ = [
-    "ActionResult",
-    "Call",
-    "CallContext",
-    "Executor",
-    "Operation",
-    "Parameter",
-    "Reprompt",
-]
-
 _LONGEST_NAME = 64  # (Bedrock: `ToolName` of Converse)
 
 

@@ -13,8 +13,6 @@ from orchestrator.actions.group import CODE_INTERPRETER, USER_INPUT, ActionGroup
 from orchestrator.actions.results import GuardedExecutor, guard_executor
 from orchestrator.errors import DefinitionError
 
-__all__ = ["Catalog"]
-
 _ASK_USER = {"tool_use": "user__askuser", "xml": "user::askuser"}  # (Bedrock: both recorded)
 _ASK_USER_TEXT = (
     "Ask the user one question. Use it when the value of a required parameter, or what the user "
@@ -33,17 +31,13 @@ class Catalog:
     """The enabled operations of an agent.
 
     Attributes:
-        operations: All that models are told of, in the groups' order.
+        operations: All that models see, in the groups' order.
         ask_user: Whether the built-in user-input group is there.
         code_interpreter: Whether the built-in code interpreter is there.
     """
 
     def __init__(self, groups: Sequence[ActionGroup], unseen: Sequence[ActionGroup] = ()) -> None:
-        """Compiles the groups.
-
-        Args:
-            groups: The groups.
-            unseen: Groups that can be called, and that no model is told of.
+        """Compiles the groups; `unseen` ones can be called, and no model sees them.
 
         Raises:
             DefinitionError: Two groups, or two tools, have the same name.
@@ -76,15 +70,10 @@ class Catalog:
     def find(self, group: str, name: str = "", verb: str = "", path: str = "") -> Operation | None:
         """The operation that a call means, or `None`.
 
-        Besides the exact names this understands: an API operation by `operationId` or path, with
-        or without its verb; a bare name that only one operation has; a shortened tool name; other
-        upper and lower case, where that is not ambiguous.
-
-        Args:
-            group: The action group, or all that the model wrote.
-            name: The function, `operationId` or API path.
-            verb: The HTTP verb, for an API operation.
-            path: The API path, when it is known to be one.
+        `group` may be all that the model wrote. Besides the exact names this understands: an API
+        operation by `operationId` or path, with or without its verb; a bare name that only one
+        operation has; a shortened tool name; other upper and lower case, where that is not
+        ambiguous.
         """
         known = self._parts.get((verb, group, name or path))
         if known is not None:
@@ -107,12 +96,9 @@ class Catalog:
         return None
 
     def unknown(self, written: str, protocol: str = "") -> str:
-        """What the model is told when it called something that does not exist.
+        """The text for a model that called something that does not exist.
 
-        Args:
-            written: The tool's name as the model wrote it.
-            protocol: The dialect's protocol, for suggestions in its grammar; by default, the
-                grammar of what was written.
+        Suggestions have the names of the dialect's `protocol`; by default, of what was written.
         """
         protocol = protocol or ("xml" if "::" in written else "tool_use")
         known = [_name(operation, protocol) for operation in self.operations]
@@ -138,8 +124,8 @@ class Catalog:
         found = self._waits.get(id(operation))
         return found if found is not None else self._waits[id(self._find_own(operation))]
 
+    # An equal operation of another catalog has this catalog's own object.
     def _find_own(self, operation: Operation) -> Operation:
-        """This catalog's object for an equal operation of another."""
         own = self._exact.get(operation.xml_name)
         if own is None:
             raise DefinitionError(f"the agent has no operation {operation.xml_name!r}")
@@ -148,8 +134,8 @@ class Catalog:
     def tool_specs(self, ask_user: bool | None = None) -> tuple[dict[str, Any], ...]:
         """Converse's tool specifications; the same object for every call.
 
-        Args:
-            ask_user: Whether `user__askuser` is one of them; by default, whether the agent has it.
+        `ask_user` says whether `user__askuser` is one of them; by default, whether the agent has
+        it.
         """
         return self._specs[self.ask_user if ask_user is None else ask_user]
 
@@ -168,18 +154,12 @@ class Catalog:
         return tuple(specs)
 
     def descriptions(self, protocol: str, ask_user: bool | None = None) -> list[dict[str, Any]]:
-        """The operations for a template's `tools` partial.
+        """The operations for a template's `tools` partial, with names for `protocol`.
 
-        Args:
-            protocol: `"xml"`, `"tool_use"` or `"text"`; chooses the names' grammar.
-            ask_user: Whether asking the user is one more tool; by default, whether the agent has
-                it.
-
-        Returns:
-            `{"name", "description", "parameters": [{"name", "type", "description", "required"}]}`
-            each, and `"returns": {"type", "description"}` where it is known. Allowed values, and
-            what is in objects, are told in the parameter's description: the XML form has no other
-            place for them.
+        Each is `{"name", "description", "parameters": [{"name", "type", "description",
+        "required"}]}`, with `"returns": {"type", "description"}` where it is known. Allowed values,
+        and the members of objects, are in the parameter's description: the XML form has no other
+        place for them. `ask_user` is as for `tool_specs`.
         """
         described = [
             {
@@ -205,13 +185,9 @@ class Catalog:
     ) -> tuple[dict[str, Any], list[str]]:
         """Makes a model's arguments fit the operation's schema. Never raises on any arguments.
 
-        Args:
-            operation: What is called.
-            arguments: Values by name, as the model wrote them.
-            protocol: The dialect's protocol, for the operation's name in the problems.
-
         Returns:
-            The arguments in the schema's types, and the problems, each a text for the model.
+            The arguments in the schema's types, and the problems, each a text for the model, which
+            has the operation's name in the dialect's `protocol`.
         """
         check = self._checks.get(id(operation)) or self._checks[id(self._find_own(operation))]
         return check(arguments, protocol)
@@ -235,10 +211,10 @@ def _check_groups(groups: Sequence[ActionGroup]) -> None:
         seen.add(group.name)
 
 
+# Exact names first: a lenient name that two operations have is ambiguous, and means neither.
 def _index(
     operations: Sequence[Operation],
 ) -> tuple[dict[str, Operation], dict[str, Operation | None]]:
-    """Operations by every exact name, and by every lenient one (`None` where ambiguous)."""
     exact: dict[str, Operation] = {}
     loose: dict[str, Operation | None] = {}
     for operation in operations:

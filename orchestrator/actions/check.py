@@ -10,8 +10,6 @@ from orchestrator.actions.base import Operation, Parameter
 from orchestrator.actions.coerce import Coerce, CoercionError, compile_schema
 from orchestrator.actions.names import did_you_mean
 
-__all__ = ["Check", "compile_check"]
-
 Check = Callable[[Any, str], tuple[dict[str, Any], list[str]]]
 """Takes the arguments and the protocol; returns what fits, and the problems as texts."""
 
@@ -88,7 +86,6 @@ def _look_closely(
 
 
 def _to_dict(arguments: Any) -> dict[str, Any] | None:
-    """Arguments that are no dict as one, if they stand for one."""
     if arguments is None:
         return {}
     if isinstance(arguments, str):
@@ -101,8 +98,8 @@ def _to_dict(arguments: Any) -> dict[str, Any] | None:
     return {str(name): value for name, value in arguments.items()}
 
 
+# Models write `claim_id` for `claimId`; corrected where only one parameter can be meant.
 def _correct_names(given: dict[str, Any], known: Mapping[str, _Field]) -> dict[str, Any]:
-    """`given` with names such as `claim_id` for `claimId` put right, where only one is meant."""
     missing: dict[str, list[str]] = {}
     for name in known:
         if name not in given:

@@ -15,8 +15,6 @@ from typing import Any
 from orchestrator.actions.lambda_event import value_text
 from orchestrator.support.safe_json import json_or
 
-__all__ = ["Coerce", "CoercionError", "compile_schema"]
-
 Coerce = Callable[[Any], Any]
 
 
@@ -147,8 +145,8 @@ def _array(schema: Mapping[str, Any]) -> Coerce:
     return array
 
 
+# Models write lists as JSON text, as texts with commas, or as a single item.
 def _to_list(value: Any) -> list[Any]:
-    """A value that stands for a list: JSON text, texts with commas, or a single item."""
     if isinstance(value, tuple):
         return list(value)
     if not isinstance(value, str):
@@ -227,7 +225,6 @@ def _any_of(branches: Sequence[Mapping[str, Any]]) -> Coerce:
 
 
 def _checks(schema: Mapping[str, Any]) -> list[Coerce]:
-    """The schema's bounds, each as a function that returns the value or raises `Wrong`."""
     found = [_enum(schema["enum"])] if "enum" in schema else []
     for key, (holds, text) in _BOUNDS.items():
         bound = schema.get(key)

@@ -9,8 +9,6 @@ from orchestrator.actions.base import Operation, Parameter
 from orchestrator.actions.names import check_name, check_text, did_you_mean
 from orchestrator.errors import DefinitionError
 
-__all__ = ["function_operations", "object_schema", "read_confirmation"]
-
 TYPES = ("string", "number", "integer", "boolean", "array")
 _MEMBERS = ("name", "description", "parameters", "requireConfirmation")
 _PARAMETER_MEMBERS = ("type", "description", "required")

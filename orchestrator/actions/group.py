@@ -11,8 +11,6 @@ from orchestrator.actions.names import check_name, check_text, did_you_mean
 from orchestrator.actions.python import Action, python_group
 from orchestrator.errors import DefinitionError
 
-__all__ = ["CODE_INTERPRETER", "USER_INPUT", "ActionGroup", "ReturnControl"]
-
 USER_INPUT = "AMAZON.UserInput"
 """Signature of the built-in group that lets the model ask the user (Bedrock: `UserInput`)."""
 

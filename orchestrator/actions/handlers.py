@@ -12,15 +12,19 @@ handler, which Lambda's containers never do; there is no memory limit.
 
 from __future__ import annotations
 
+import ast
 import builtins
 import importlib
 import importlib.util
 import itertools
 import logging
+import os
 import sys
 import threading
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib.machinery import (
     EXTENSION_SUFFIXES,
     ExtensionFileLoader,
@@ -29,9 +33,11 @@ from importlib.machinery import (
     SourceFileLoader,
 )
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
-__all__ = ["HandlerModule"]
+from orchestrator.actions.names import did_you_mean
+from orchestrator.errors import DefinitionError
 
 _log = logging.getLogger("orchestrator.handler")
 _ROOT = "orchestrator_handlers"
@@ -124,8 +130,8 @@ def _is_importable(name: str) -> bool:
         return False
 
 
+# Standard output belongs to the application: what handlers print goes to the log.
 def _print(*values: object, **options: Any) -> None:
-    """`print` without a file goes to the log: standard output belongs to the application."""
     if options.get("file") is not None:
         builtins.print(*values, **options)
     elif _log.isEnabledFor(logging.INFO):
@@ -146,9 +152,8 @@ def _loader_for(handler: HandlerModule) -> type[SourceFileLoader]:
     return Loader
 
 
+# One finder for the modules of all handlers' packages: `sys.meta_path` does not grow.
 class _Finder:
-    """Finds the modules of all handlers' packages; the only thing put into `sys.meta_path`."""
-
     def __init__(self) -> None:
         self._handlers: dict[str, HandlerModule] = {}
         self._lock = threading.Lock()
@@ -182,3 +187,144 @@ class _Finder:
 
 
 _finder = _Finder()
+
+
+def handler_file(
+    path: str | Path, folder: str | Path | None, what: str, otherwise: str = ""
+) -> Path:
+    """The Python file at `path`, after links are resolved, inside of `folder` if there is one.
+
+    For messages, `what` is what it is, and `otherwise` what else could be given.
+
+    Raises:
+        DefinitionError: There is none, or it is outside the folder or cannot be imported.
+    """
+    base = Path(folder).resolve() if folder is not None else Path.cwd()
+    name = f"the {what} {str(path)!r}"
+    try:
+        file = (base / path).resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise DefinitionError(f"the path of {name} is not possible: {error}") from error
+    if folder is not None and not file.is_relative_to(base):
+        raise DefinitionError(f"{name} is outside the agent's folder; move it inside")
+    if file.suffix != ".py" or not file.is_file():
+        raise DefinitionError(f"{name} is not a Python file that exists{otherwise}")
+    if not file.stem.isidentifier():
+        raise DefinitionError(f"{name} cannot be imported: its name is no Python identifier")
+    return file
+
+
+def check_function(file: Path, function: str) -> None:
+    """Checks, without running it, that a Python file has a function.
+
+    Raises:
+        DefinitionError: It has not, or has a syntax error (with its line and column).
+    """
+    try:
+        tree = ast.parse(file.read_bytes(), str(file))
+    except SyntaxError as error:
+        raise DefinitionError(
+            f"the handler has a syntax error: {error.msg}",
+            file=file,
+            line=error.lineno,
+            column=error.offset,
+        ) from error
+    except (OSError, ValueError) as error:
+        raise DefinitionError(f"the handler cannot be read: {error}", file=file) from error
+    names = _bound_names(tree)
+    if function not in names and "*" not in names:
+        raise DefinitionError(
+            f"there is no function {function!r}{did_you_mean(function, names)}", file=file
+        )
+
+
+def _bound_names(tree: ast.Module) -> set[str]:
+    names: set[str] = set()
+    todo: list[ast.AST] = list(tree.body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names.update((one.asname or one.name).partition(".")[0] for one in node.names)
+        else:
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                names.add(node.id)
+            todo.extend(ast.iter_child_nodes(node))
+    return names
+
+
+_current: ContextVar[dict[str, str | None] | None] = ContextVar("handler_environment", default=None)
+
+
+# `os.environ` is one mapping for the whole process, and handlers, boto3 and other libraries read it
+# directly. It stays the same object, but its class learns to look first into the variables of the
+# handler that the current context runs; `None` stands for a variable that the handler has deleted.
+# Subprocesses, C libraries and threads that a handler starts see the process's variables only (hand
+# them `dict(os.environ)` or `contextvars.copy_context().run`).
+class _Environ(os._Environ[str]):
+    def __getitem__(self, key: str) -> str:
+        own = _current.get()
+        if own is None or key not in own:
+            return super().__getitem__(key)
+        value = own[key]
+        if value is None:
+            raise KeyError(key)
+        return value
+
+    def __setitem__(self, key: str, value: str) -> None:
+        own = _current.get()
+        if own is None:
+            super().__setitem__(key, value)
+        elif isinstance(key, str) and isinstance(value, str):
+            own[key] = value
+        else:
+            raise TypeError("environment variables and their values are texts")
+
+    def __delitem__(self, key: str) -> None:
+        own = _current.get()
+        if own is None:
+            super().__delitem__(key)
+        else:
+            self[key]
+            own[key] = None
+
+    def __iter__(self) -> Iterator[str]:
+        own = _current.get()
+        if own is None:
+            yield from super().__iter__()
+            return
+        names = dict.fromkeys(super().__iter__())
+        names.update(dict.fromkeys(own))
+        yield from (name for name in names if own.get(name, "") is not None)
+
+    def __len__(self) -> int:
+        return super().__len__() if _current.get() is None else sum(1 for _ in self)
+
+
+_lock = Lock()
+
+
+def _install() -> None:
+    with _lock:
+        if type(os.environ) is not _Environ:
+            os.environ.__class__ = _Environ
+
+
+class Variables:
+    """A handler's own variables, over those of the process."""
+
+    __slots__ = ("_own",)
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self._own: dict[str, str | None] = dict(variables)
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """In this block, and only in this thread or task, they are what `os.environ` shows."""
+        _install()
+        token = _current.set(self._own)
+        try:
+            yield
+        finally:
+            _current.reset(token)

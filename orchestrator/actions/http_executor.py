@@ -28,8 +28,6 @@ from orchestrator.errors import (
 if TYPE_CHECKING:
     from orchestrator.actions._exchange import Request, Response
 
-__all__ = ["HttpExecutor"]
-
 _AGAIN = (429, 502, 503, 504)
 _ATTEMPTS = 3
 _LONGEST_PAUSE = 10.0
@@ -137,12 +135,9 @@ class HttpExecutor:
             return operation
         return replace(operation, parameters=left, schema=object_schema(left))
 
+    # Read and checked once: a wrong url, or one that would send credentials in the open, is refused
+    # when the agent is made, and not when a model calls.
     def _url(self, text: str, of: str = "") -> SplitResult:
-        """A base url, read and checked once.
-
-        Raises:
-            DefinitionError: It is none, or would send credentials where everyone can read them.
-        """
         found = self._urls.get(text)
         if found is None:
             found = self._urls[text] = _base_url(text, of)
@@ -204,8 +199,8 @@ class HttpExecutor:
         own = {name: value for name, value in sent.items() if name.lower() not in self._fixed}
         return Request(operation.verb, url, {**own, **headers}, body)
 
+    # The API's last word, after redirects, and after what may be repeated was repeated.
     def _send(self, request: Request, operation: Operation, deadline: float, most: int) -> Response:
-        """The API's last word: redirects followed, what may be repeated repeated."""
         attempt = moves = 0
         while True:
             attempt += 1
@@ -219,10 +214,10 @@ class HttpExecutor:
             elif response.status not in _AGAIN or last or not _pause(response, attempt, deadline):
                 return response
 
+    # Gives `None` for a failure that may be tried again.
     def _try_send(
         self, request: Request, operation: Operation, deadline: float, most: int, last: bool
     ) -> Response | None:
-        """One exchange; `None` when it failed and may be tried again."""
         from orchestrator.actions._addresses import RefusedAddress
         from orchestrator.actions._exchange import IncompleteResponse, NotSent, exchange
 
@@ -283,14 +278,10 @@ def _base_url(text: str, of: str) -> SplitResult:
     return url
 
 
+# To the same host only: another one would get the credentials.
 def _follow_redirect(
     request: Request, response: Response, operation: Operation, moves: int
 ) -> Request:
-    """The request that a redirect asks for.
-
-    Raises:
-        DependencyFailed: It leads to another host, or never ends.
-    """
     from urllib.parse import urljoin
 
     name = operation.xml_name
@@ -312,8 +303,8 @@ def _follow_redirect(
     return replace(request, url=url._replace(fragment=""))
 
 
+# Says whether there was time to wait before the next attempt.
 def _pause(response: Response, attempt: int, deadline: float) -> bool:
-    """Waits before the next attempt; false when there is no time for it."""
     asked = response.headers.get("retry-after", "")
     seconds = float(asked) if asked.isdecimal() else 0.25 * 2**attempt
     if seconds > _LONGEST_PAUSE or time.monotonic() + seconds >= deadline:
@@ -347,8 +338,8 @@ def _result(
     return ActionResult(text or said, http_status=status)
 
 
+# By the standard and not by the server, which may repeat what was sent.
 def _phrase(status: int) -> str:
-    """The name of a status, by the standard and not by the server."""
     from http import HTTPStatus
 
     try:
@@ -358,7 +349,6 @@ def _phrase(status: int) -> str:
 
 
 def _text(response: Response, most: int) -> str:
-    """The body as text, or what is told instead of one that is none or is too large."""
     body = response.body
     kind = response.headers.get("content-type", "").partition(";")[0].strip()
     if response.headers.get("content-encoding", "identity").lower() != "identity":

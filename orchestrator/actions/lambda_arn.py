@@ -22,8 +22,6 @@ from orchestrator.support.aws import (
 )
 from orchestrator.support.safe_json import json_or
 
-__all__ = ["LambdaArn"]
-
 _ARN = re.compile(
     r"arn:aws[a-z-]*:lambda:(?P<region>[a-z]{2}[a-z-]*-\d):\d{12}:function:"
     r"(?P<name>[A-Za-z0-9_-]{1,140})(?::(?P<qualifier>\$LATEST|[A-Za-z0-9_-]{1,128}))?"
@@ -96,9 +94,7 @@ class LambdaArn:
     def invoke(self, event: Mapping[str, Any], *, seconds: float | None = None) -> Any:
         """Invokes the function with any event, for functions without effects such as parsers.
 
-        Args:
-            event: The event; JSON data.
-            seconds: Time that the function has; Lambda's own limit of 900 when `None`.
+        Without `seconds`, Lambda's own limit of 900 holds.
 
         Returns:
             What the function returned: JSON data, or the text of a payload that is no JSON.
@@ -171,8 +167,8 @@ def _read_result(response: Mapping[str, Any], body: bytes, what: str, resource: 
     return returned
 
 
+# botocore repeats calls whose answer did not come; such a call may have taken effect.
 def _disable_unsafe_retries(client: Any) -> None:
-    """Has `client` never repeat a call whose outcome is unknown."""
     # Botocore would send a call again after a read timeout, or after a 500.
     client.meta.events.register_first(
         "needs-retry.lambda.Invoke", _may_repeat, unique_id="orchestrator-repeat"

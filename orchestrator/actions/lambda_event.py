@@ -7,8 +7,6 @@ from typing import Any
 
 from orchestrator.actions.base import Call, CallContext
 
-__all__ = ["call_parameters", "lambda_event", "value_text"]
-
 _encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 
@@ -22,10 +20,8 @@ def value_text(value: Any) -> str:
 def call_parameters(call: Call) -> tuple[list[dict[str, str]], dict[str, Any] | None]:
     """The `parameters` and the `requestBody` of a call, as in Bedrock's events and traces.
 
-    Returns:
-        The parameters that were given, in the schema's order, without those of the body; and the
-        request body (`{"content": {type: {"properties": [...]}}}`), or `None` when the operation
-        has none.
+    The parameters are in the schema's order, without those of the body; the request body is
+    `{"content": {type: {"properties": [...]}}}`, or `None` when the operation has none.
     """
     given, operation = call.arguments, call.operation
     parameters: list[dict[str, str]] = []

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import inspect
 import time
+import uuid
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
-from orchestrator.actions.environment import Variables
-from orchestrator.actions.handlers import HandlerModule
+from orchestrator.actions.handlers import HandlerModule, Variables
 from orchestrator.actions.lambda_event import lambda_event
 from orchestrator.actions.lambda_response import read_response
 from orchestrator.actions.python import wait_for
 from orchestrator.actions.results import build_failure
 from orchestrator.errors import DefinitionError, DependencyFailed
-from orchestrator.support.user_code import place_in_folder
-
-__all__ = ["LambdaContext", "LambdaHandler"]
+from orchestrator.support.user_code import place_in_folder, place_in_function
 
 _LONGEST_SECONDS = 900.0  # (AWS: the longest that a Lambda function may run)
 
@@ -53,7 +51,7 @@ class LambdaHandler:
 
     The file is checked when the handler is made and run at the first call. It has its own module
     namespace (see `orchestrator.actions.handlers`) and, with `environment`, its own environment
-    variables (see `orchestrator.actions.environment`).
+    variables (see `orchestrator.actions.handlers`).
     """
 
     def __init__(
@@ -77,7 +75,7 @@ class LambdaHandler:
             DefinitionError: There is no such file or function, the file is outside `root`, it
                 has a syntax error, or a variable is not a text.
         """
-        from orchestrator.actions.handler_source import check_function, handler_file
+        from orchestrator.actions.handlers import check_function, handler_file
 
         self.file = handler_file(path, root, "handler")
         self.function = function
@@ -134,3 +132,41 @@ def _environment(environment: Mapping[str, str]) -> Mapping[str, str]:
                 f"value, not {type(value).__name__}; quote it"
             )
     return environment
+
+
+class LambdaFunction:
+    """Calls a function with Bedrock's event and a Lambda context, and reads its response.
+
+    What `LambdaHandler` is for a file, for a function that is there already.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __repr__(self) -> str:
+        return f"LambdaFunction({_name(self.function)})"
+
+    def call(self, call: Call, context: CallContext) -> ActionResult:
+        """Calls the function; an async one runs in an event loop of its own.
+
+        Raises:
+            DependencyFailed: The function raised; the message has the exception's type and place.
+        """
+        operation = call.operation
+        name = f"{operation.group}-{_name(self.function)}"
+        about = LambdaContext(name, call.key or str(uuid.uuid4()), context.seconds)
+        try:
+            returned = self.function(lambda_event(call, context), about)
+            if inspect.isawaitable(returned):
+                returned = wait_for(returned)
+        except DependencyFailed:
+            raise
+        except (Exception, SystemExit) as error:
+            raise build_failure(
+                operation, error, place_in_function(error, self.function)
+            ) from error
+        return read_response(returned, operation)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__)

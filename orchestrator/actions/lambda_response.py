@@ -15,8 +15,6 @@ from orchestrator.actions.lambda_event import value_text
 from orchestrator.actions.results import as_text
 from orchestrator.message import clean
 
-__all__ = ["read_response"]
-
 _ENVELOPE = ("response", "functionResponse", "responseBody")
 _STATES = ("REPROMPT", "FAILURE")
 _BASES, _PAIR = "knowledgeBasesConfiguration", ("knowledgeBaseId", "retrievalConfiguration")
@@ -25,12 +23,7 @@ _PYTHON_TEXT = re.compile(r"\s*[\[({][\s\[({]*(?:'|\w+\()")
 
 
 def read_response(returned: object, operation: Operation) -> ActionResult:
-    """What a handler's return value means. Never raises.
-
-    Args:
-        returned: Anything; Bedrock's response object in the best case.
-        operation: The operation that was called.
-    """
+    """What a handler's return value means, at best Bedrock's response object. Never raises."""
     try:
         return _read(returned, operation)
     except Exception as error:  # classes of the handler's own may raise anything when looked at
@@ -61,7 +54,6 @@ def _read(returned: object, operation: Operation) -> ActionResult:
 
 
 def _envelope(returned: object, notes: list[str]) -> Mapping[str, Any] | None:
-    """The response object, or `None` when the return value is something else."""
     if isinstance(returned, str) and returned.lstrip()[:1] == "{":
         try:
             read = json.loads(returned)
@@ -102,7 +94,6 @@ def _response(
 
 
 def _compare(response: Mapping[str, Any], operation: Operation, notes: list[str]) -> None:
-    """Notes members that name another action than the one that was called."""
     expected = {"actionGroup": operation.group}
     if operation.verb:
         expected.update(apiPath=operation.path, httpMethod=operation.verb)

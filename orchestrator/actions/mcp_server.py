@@ -27,8 +27,6 @@ from orchestrator.actions.names import did_you_mean
 from orchestrator.actions.placeholders import PlaceholderText
 from orchestrator.errors import ActionOutcomeUnknown, DefinitionError, DependencyFailed
 
-__all__ = ["MCPServer"]
-
 _DIFFERENT_LINES = 40
 
 Tools = dict[str, dict[str, Any]]
@@ -223,12 +221,8 @@ class MCPServer:
     def _select_tools(self, tools: Tools) -> Tools:
         return {name: tools[name] for name in tools if self._only is None or name in self._only}
 
+    # A server that has stopped is started again, once.
     def _list_tools(self, seconds: float | None = None) -> Tools:
-        """What the server says that its tools are; a server that has stopped is started again.
-
-        Raises:
-            DependencyFailed: It cannot be started, or does not say.
-        """
         for last in (False, True):
             try:
                 return definitions_of(self._link.get(self._start).tools(seconds or self._seconds))
@@ -294,9 +288,8 @@ class MCPServer:
         )
 
 
+# A server's finaliser holds this instead of the server, which it would keep alive.
 class _Current:
-    """The link that is open now, if one is: what a server's finaliser holds, instead of itself."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._link: Link | None = None

@@ -14,8 +14,6 @@ from functools import cache
 
 from orchestrator.errors import DefinitionError
 
-__all__ = ["check_name", "check_text", "did_you_mean", "slug"]
-
 _NAME = re.compile(r"(?:[0-9a-zA-Z][_-]?){1,100}")  # (Bedrock: `Name` of bedrock-agent)
 
 _HIDDEN = (
@@ -39,11 +37,7 @@ def slug(text: str) -> str:
 
 
 def check_name(name: object, kind: str) -> str:
-    """Returns `name` when it follows Bedrock's pattern for names.
-
-    Args:
-        name: The name to check.
-        kind: What it names, for the error: `"action group"`, `"function"`.
+    """Returns `name` when it follows Bedrock's pattern for names; `kind` is what it names.
 
     Raises:
         DefinitionError: It does not.
@@ -65,12 +59,8 @@ def _compile_hidden_pattern() -> re.Pattern[str]:
 def check_text(text: object, what: str) -> str:
     """Returns `text` when it is a text without invisible or control characters.
 
-    Args:
-        text: A description, a parameter's name, an enum's value.
-        what: What it is, for the error.
-
     Raises:
-        DefinitionError: It is no text, or hides a character.
+        DefinitionError: It is no text, or hides a character; the message names it as `what`.
     """
     if text is None:
         return ""

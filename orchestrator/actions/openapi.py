@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from orchestrator.actions.base import Operation, Parameter
-from orchestrator.actions.documents import Document
 from orchestrator.actions.functions import object_schema, read_confirmation
 from orchestrator.actions.names import check_text, did_you_mean, slug
 from orchestrator.actions.schemas import SchemaReader, Where, kind_of
 from orchestrator.errors import DefinitionError
-
-__all__ = ["api_operations"]
+from orchestrator.support.aws import read_object
+from orchestrator.support.documents import Place, Rules, parse, parse_json
 
 _VERBS = ("get", "put", "post", "delete", "patch", "head", "options", "trace")
 _SAFE = ("GET", "HEAD", "OPTIONS")  # may be repeated: they only read (RFC 9110, safe methods)
@@ -38,15 +37,11 @@ _PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
 def api_operations(group: str, source: Mapping[str, Any] | str | Path) -> tuple[Operation, ...]:
-    """The operations of an OpenAPI document.
+    """The operations of an OpenAPI document: a mapping, JSON or YAML text, or a file's path.
 
     An operation without `operationId` is called after its verb and path: `GET /claims/{id}/notes`
     is `get_claims_id_notes`. An `operationId` with other characters than names may have is
     cleaned in the same way.
-
-    Args:
-        group: The action group's name.
-        source: The document as a mapping, as JSON or YAML text, or the path of its file.
 
     Raises:
         DefinitionError: The document is wrong; the message says where.
@@ -123,7 +118,6 @@ class _Reader:
                 yield replace(made, server=self._first_server(node.get("servers"), place, server))
 
     def _first_server(self, servers: Any, where: Where, above: str) -> str:
-        """The first of `servers`, with its variables' defaults; `above` when there is none."""
         if not servers:
             return above
         where = (*where, "servers")
@@ -167,11 +161,8 @@ class _Reader:
             returns=self._returns(node.get("responses"), (*where, "responses")),
         )
 
+    # Nothing checks answers against this, so that what is wrong here is passed over.
     def _returns(self, nodes: Any, where: Where) -> tuple[str, str] | None:
-        """Type and description of the first successful response.
-
-        Nothing checks answers, so that what is wrong here is passed over.
-        """
         responses = nodes if isinstance(nodes, Mapping) else {}
         key = next((it for it in responses if str(it).upper() in _SUCCESS), None)
         if key is None:
@@ -337,6 +328,92 @@ class _Reader:
 
 
 def _schema_of(content: Any) -> Any:
-    """The schema of the first media type of a response."""
     first = next(iter(content.values()), None) if isinstance(content, Mapping) else None
     return first.get("schema") if isinstance(first, Mapping) else None
+
+
+_MAX_CHARS = 2_000_000
+# Schemas share parts by aliases; the names of responses look like numbers.
+_RULES = Rules(aliases=True, merge_keys=True, max_depth=100)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed document and where it came from.
+
+    Attributes:
+        content: The parsed mapping.
+        root: Its places; `None` when it was given as a mapping.
+        file: Its file, when it has one.
+    """
+
+    content: Mapping[str, Any]
+    root: Place | None = None
+    file: Path | None = None
+
+    @classmethod
+    def read(cls, source: Mapping[str, Any] | str | Path) -> Document:
+        """Reads a mapping, a JSON or YAML text, or the file at a `Path`.
+
+        Raises:
+            DefinitionError: The file cannot be read, or its text is broken, too large, has a
+                key twice or is no mapping.
+        """
+        if isinstance(source, Mapping):
+            return cls(source)
+        file = source if isinstance(source, Path) else None
+        text = _read_file(file) if file is not None else str(source)
+        if len(text) > _MAX_CHARS:
+            raise DefinitionError(f"the schema has more than {_MAX_CHARS} characters", file=file)
+        read = parse_json if text.lstrip()[:1] == "{" else parse
+        document = read(text, str(file or ""), _RULES)
+        if not isinstance(document.data, Mapping):
+            raise DefinitionError(
+                "the schema must be an OpenAPI document, an object with `openapi` and `paths`",
+                file=file,
+                line=1 if file else None,
+            )
+        return cls(document.data, document.root, file)
+
+    def error(self, message: str, where: Where) -> DefinitionError:
+        """The error `message` about the place `where`, with line and column if there is a text."""
+        line = column = None
+        if self.root is not None:
+            place, _ = self.root.follow(where)
+            line, column = place.key or (place.line, place.column)
+        keys = " > ".join(str(key) for key in where)
+        if keys:
+            message = f"{message} (at {keys})"
+        return DefinitionError(message, file=self.file, line=line, column=column)
+
+
+def _read_file(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise DefinitionError(f"the schema cannot be read: {reason}", file=file) from error
+
+
+_MAX_BYTES = 2_000_000
+
+
+def read_s3_schema(bucket: str, key: str) -> str:
+    """The text of an OpenAPI document in S3, read with boto3's own credentials.
+
+    Args:
+        bucket: The bucket's name.
+        key: The object's key.
+
+    Raises:
+        DefinitionError: The object is too large, or is no UTF-8 text.
+        DependencyFailed: It is not there, or may not be read; `AccessDenied` is a kind of it.
+    """
+    content = read_object(bucket, key, _MAX_BYTES, "the schema")
+    what = f"the schema 's3://{bucket}/{key}'"
+    if len(content) > _MAX_BYTES:
+        raise DefinitionError(f"{what} has more than {_MAX_BYTES} bytes")
+    try:
+        return str(content, "utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DefinitionError(f"{what} is not UTF-8 text") from error

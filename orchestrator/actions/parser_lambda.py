@@ -25,8 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from orchestrator.actions.handler_source import check_function, handler_file
-from orchestrator.actions.handlers import HandlerModule
+from orchestrator.actions.handlers import HandlerModule, check_function, handler_file
 from orchestrator.errors import (
     DefinitionError,
     DependencyFailed,
@@ -39,14 +38,6 @@ from orchestrator.parsers.parser_response import WrongShape, read_response
 from orchestrator.parsers.scanner import Piece
 from orchestrator.support.user_code import describe_exception, place_in_folder, place_in_function
 
-__all__ = [
-    "LambdaParser",
-    "ParserFunction",
-    "describe_parser_exception",
-    "lambda_parser",
-    "parser_function",
-]
-
 ParserFunction = Callable[[dict[str, Any]], Any]
 """A parser: Bedrock's event to Bedrock's object."""
 
@@ -54,7 +45,7 @@ ParserFunction = Callable[[dict[str, Any]], Any]
 def lambda_parser(
     function: ParserFunction, stage: str, agent: Mapping[str, str], *, tool_use: bool
 ) -> Callable[[], Parser]:
-    """What makes a parser of one's own for each reply of a stage.
+    """Makes a custom parser for each reply of a stage.
 
     Args:
         function: The parser, as `parser_function` gives it, or any function of the event.
@@ -216,8 +207,6 @@ def parser_function(
 
 
 class _Function:
-    """A Python function as a parser."""
-
     def __init__(self, function: Callable[..., Any]) -> None:
         self.name = _name_of(function)
         self._function = function
@@ -227,13 +216,11 @@ class _Function:
         return _run(self._function, event, self.name, self._context)
 
     def place(self, error: BaseException) -> str:
-        """`file:line` in the function's own file where `error` was raised; may be empty."""
         return place_in_function(error, self._function)
 
 
+# The file runs when it is called first, and not when the agent is loaded.
 class _File:
-    """A function of a handler file as a parser; the file runs when it is called first."""
-
     def __init__(self, file: Path, function: str) -> None:
         self._file = file
         self._name = function
@@ -252,13 +239,10 @@ class _File:
         return _run(function, event, self.name, _takes_two(function))
 
     def place(self, error: BaseException) -> str:
-        """`file:line` in the handler's own files where `error` was raised; may be empty."""
         return place_in_folder(error, self._file.parent)
 
 
 class _Arn:
-    """A Lambda function in AWS as a parser."""
-
     def __init__(self, arn: str) -> None:
         from orchestrator.actions.lambda_arn import LambdaArn
 

@@ -8,8 +8,6 @@ import re
 from orchestrator.actions.base import CallContext
 from orchestrator.errors import AccessDenied, DefinitionError
 
-__all__ = ["PlaceholderText"]
-
 _REFERENCE = re.compile(r"\$\{(?:(env|session):([A-Za-z_][A-Za-z0-9_.-]*)|[^}]*)\}")
 
 
@@ -47,11 +45,7 @@ class PlaceholderText:
         self.is_secret = _REFERENCE.search(text) is not None
 
     def fill(self, context: CallContext | None, resource: str) -> str:
-        """The text with its values.
-
-        Args:
-            context: The call, for session attributes.
-            resource: What needs the text, for errors.
+        """The text with its values; `context` has the session attributes, `resource` is for errors.
 
         Raises:
             AccessDenied: A value is missing, or has characters that cannot be sent.
@@ -61,10 +55,8 @@ class PlaceholderText:
     def credentials(self, context: CallContext | None, *, session: bool) -> list[str]:
         """The values that the text is filled with and that nobody else may read.
 
-        Args:
-            context: The call.
-            session: Whether session attributes are credentials here; elsewhere they may be what
-                a result is about.
+        `session` says whether session attributes are credentials here; else they may be what a
+        result is about.
         """
         return [
             self._value(found, context, "")

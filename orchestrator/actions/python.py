@@ -15,8 +15,6 @@ from orchestrator.errors import DependencyFailed
 from orchestrator.support.threads import in_thread
 from orchestrator.support.user_code import place_in_function
 
-__all__ = ["Action", "PythonExecutor", "action", "python_group", "wait_for"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -17,8 +17,6 @@ from orchestrator.errors import DependencyFailed, OrchestratorError
 from orchestrator.message import clean
 from orchestrator.support.user_code import describe_exception
 
-__all__ = ["GuardedExecutor", "as_text", "build_failure", "guard_executor", "limit_size"]
-
 
 def as_text(value: object) -> str:
     """A returned value as the text that the model reads.
@@ -45,7 +43,6 @@ def _encoder() -> json.JSONEncoder:
 
 
 def _plain(value: Any) -> Any:
-    """What `json` cannot write, as something that it can."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if hasattr(value, "model_dump"):
@@ -134,8 +131,6 @@ class GuardedExecutor:
 
 
 class _AsyncGuardedExecutor(GuardedExecutor):
-    """The same for an executor that has `acall`."""
-
     __slots__ = ()
 
     async def acall(self, call: Call, context: CallContext) -> ActionResult:

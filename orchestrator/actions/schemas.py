@@ -12,8 +12,6 @@ from typing import Any
 from orchestrator.actions.names import check_text, did_you_mean
 from orchestrator.errors import DefinitionError
 
-__all__ = ["TYPES", "SchemaReader", "Where", "kind_of"]
-
 Where = tuple[str | int, ...]
 """A place in a document: the keys that lead to it."""
 
@@ -175,7 +173,6 @@ class SchemaReader:
             raise self._fail(error.reason, where) from None
 
     def _normal(self, out: dict[str, Any], where: Where) -> dict[str, Any]:
-        """`out` in the one form that the rest of this package reads."""
         for part in out.pop("allOf", ()):
             _merge(out, part)
         for key in ("anyOf", "oneOf"):
@@ -205,7 +202,6 @@ class SchemaReader:
 
 
 def _merge(out: dict[str, Any], part: Mapping[str, Any]) -> None:
-    """Adds one part of an `allOf` to `out`."""
     for key, value in part.items():
         if key == "properties":
             own = out.setdefault(key, {})
@@ -216,8 +212,8 @@ def _merge(out: dict[str, Any], part: Mapping[str, Any]) -> None:
             out.setdefault(key, value)
 
 
+# One alternative that is left over becomes the schema itself.
 def _branches(out: dict[str, Any], branches: list[dict[str, Any]]) -> None:
-    """Puts alternatives back: one that is left over becomes the schema itself."""
     if len(branches) == 1:
         for key, value in branches[0].items():
             out.setdefault(key, value)
@@ -228,8 +224,8 @@ def _branches(out: dict[str, Any], branches: list[dict[str, Any]]) -> None:
 _KINDS = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
+# Authors leave `type` out; the other members mostly imply it.
 def _infer(out: dict[str, Any]) -> None:
-    """Gives a schema without a type the one that its other members imply, if any."""
     if "properties" in out:
         out["type"] = "object"
     elif "items" in out:
@@ -240,8 +236,8 @@ def _infer(out: dict[str, Any]) -> None:
             out["type"] = kinds.pop()
 
 
+# OpenAPI 3.0's `exclusiveMinimum` is a boolean beside `minimum`; JSON Schema's is the number.
 def _bounds(out: dict[str, Any]) -> dict[str, Any]:
-    """OpenAPI 3.0's boolean `exclusiveMinimum` as JSON Schema's number."""
     for side in ("Minimum", "Maximum"):
         exclusive = out.get(f"exclusive{side}")
         if isinstance(exclusive, bool):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -10,13 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.actions.base import Call, CallContext, Operation, Parameter, Reprompt
-from orchestrator.actions.docstrings import read_docstring
 from orchestrator.actions.functions import object_schema
 from orchestrator.actions.names import check_name, check_text
 from orchestrator.actions.schemas import SchemaReader, Where, kind_of
 from orchestrator.errors import DefinitionError
-
-__all__ = ["Compiled", "compile_function"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +137,6 @@ def _signature(function: Callable[..., Any], what: str) -> list[inspect.Paramete
 
 
 def _annotation(function: Callable[..., Any], given: inspect.Parameter, what: str) -> Any:
-    """The parameter's type; of an annotation that is a text, what it stands for."""
     kind = given.annotation
     if kind is given.empty:
         default = type(given.default)
@@ -184,7 +181,6 @@ def _parameter(
 
 
 def _note(kind: Any) -> str:
-    """The text in `Annotated[type, "text"]`."""
     notes = typing.get_args(kind)[1:] if typing.get_origin(kind) is typing.Annotated else ()
     return next((note for note in notes if isinstance(note, str)), "")
 
@@ -199,7 +195,6 @@ def _allows_none(kind: Any) -> bool:
 
 
 def _pydantic(kind: Any, place: str) -> tuple[dict[str, Any], Callable[[Any], Any]]:
-    """Schema and converter of any type that pydantic knows."""
     from pydantic import TypeAdapter
     from pydantic.errors import PydanticUserError
 
@@ -219,3 +214,50 @@ def _pydantic(kind: Any, place: str) -> tuple[dict[str, Any], Callable[[Any], An
 
 def _type_name(kind: Any) -> str:
     return kind.__qualname__ if isinstance(kind, type) else str(kind)
+
+
+_SECTION = re.compile(
+    r"(Args|Arguments|Parameters|Returns?|Yields?|Raises|Attributes|Examples?|Notes?|See Also|"
+    r"Warnings?|Todo|References):\s*"
+)
+_ARGUMENTS = ("Args", "Arguments", "Parameters")
+_ARGUMENT = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
+
+
+def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
+    """Returns the description before the first section, and the arguments' descriptions."""
+    lines = inspect.cleandoc(text or "").splitlines()
+    description: list[str] = []
+    arguments: list[str] = []
+    target: list[str] | None = description
+    for line in lines:
+        section = _SECTION.fullmatch(line)
+        if section:
+            target = arguments if section[1] in _ARGUMENTS else None
+        elif target is arguments and line and not line.startswith((" ", "\t")):
+            target = None
+        elif target is not None:
+            target.append(line)
+    return _paragraphs(description), _arguments(arguments)
+
+
+def _paragraphs(lines: list[str]) -> str:
+    paragraphs = "\n".join(lines).strip().split("\n\n")
+    return "\n".join(" ".join(part.split()) for part in paragraphs if part.strip())
+
+
+def _arguments(lines: list[str]) -> dict[str, str]:
+    filled = [line for line in lines if line.strip()]
+    if not filled:
+        return {}
+    margin = min(len(line) - len(line.lstrip()) for line in filled)
+    found: dict[str, str] = {}
+    name = ""
+    for line in filled:
+        start = _ARGUMENT.fullmatch(line[margin:])
+        if start:
+            name = start[1]
+            found[name] = start[2].strip()
+        elif name:
+            found[name] = f"{found[name]} {line.strip()}".strip()
+    return found

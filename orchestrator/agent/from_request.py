@@ -245,7 +245,7 @@ def _without_executor(group: Any, executors: dict[str, Any]) -> Any:
     if isinstance(found, ReturnControl | Executor):
         executor: Any = found
     elif callable(found):
-        from orchestrator.actions.lambda_function import LambdaFunction
+        from orchestrator.actions.lambda_handler import LambdaFunction
 
         executor = LambdaFunction(found)
     else:

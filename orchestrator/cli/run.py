@@ -215,8 +215,7 @@ def load_tools(given: Sequence[str] | None) -> dict[str, Callable[..., Any]]:
         ValidationError: One is not `NAME=FILE:FUNCTION`.
         DefinitionError: There is no such function, or its file cannot be run.
     """
-    from orchestrator.actions.handler_source import check_function, handler_file
-    from orchestrator.actions.handlers import HandlerModule
+    from orchestrator.actions.handlers import HandlerModule, check_function, handler_file
 
     found: dict[str, Callable[..., Any]] = {}
     modules: dict[Path, HandlerModule] = {}

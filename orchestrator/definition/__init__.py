@@ -17,7 +17,6 @@ from orchestrator.definition.agent import (
     AgentDescriptor,
     CustomOrchestration,
     GuardrailConfiguration,
-    KnowledgeBaseAssociation,
     LimitsConfiguration,
     MemoryConfiguration,
     OrchestrationExecutor,
@@ -25,6 +24,7 @@ from orchestrator.definition.agent import (
 )
 from orchestrator.definition.dump import dump_definition
 from orchestrator.definition.files import PromptText, prompt_text
+from orchestrator.definition.knowledge_base import KnowledgeBaseAssociation
 from orchestrator.definition.lint import collaborators_of, lint_collaborator, lint_definition
 from orchestrator.definition.load import definition_of, load_definition, parse_definition
 from orchestrator.definition.prompt_override import (

@@ -17,19 +17,6 @@ from orchestrator.definition.fields import (
     mistake,
 )
 
-__all__ = [
-    "ActionGroupDefinition",
-    "ActionGroupExecutor",
-    "ApiSchema",
-    "Function",
-    "FunctionSchema",
-    "HttpApi",
-    "McpServer",
-    "OneOf",
-    "ParameterDetail",
-    "S3Identifier",
-]
-
 Signature = Literal[
     "AMAZON.UserInput",
     "AMAZON.CodeInterpreter",

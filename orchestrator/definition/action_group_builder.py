@@ -25,8 +25,6 @@ from orchestrator.definition.files import handler_of, is_arn, locate
 from orchestrator.errors import DefinitionError, DependencyFailed, innermost
 from orchestrator.support.documents import Keys
 
-__all__ = ["build_action_groups"]
-
 
 def build_action_groups(
     definition: AgentDefinition, folder: str | Path | None = None
@@ -66,7 +64,6 @@ class _Builder:
         self.folder = folder
 
     def build(self) -> ActionGroup:
-        """The group."""
         try:
             group = ActionGroup(
                 self.group.action_group_name,
@@ -86,18 +83,15 @@ class _Builder:
         return group
 
     def subject(self) -> tuple[str, ...]:
-        """The member that says what the group's operations are."""
         executor = self.group.action_group_executor
         if executor is not None and executor.mcp is not None:
             return "actionGroupExecutor", "mcp"
         return ("apiSchema",) if self.group.api_schema else ("actionGroupName",)
 
     def fail(self, message: str, *keys: str) -> DefinitionError:
-        """An error about a member of the group."""
         return self.definition.source.error(message, *self.keys, *keys)
 
     def content(self) -> dict[str, Any]:
-        """Operations and executor, as `ActionGroup` takes them."""
         signature = self.group.parent_action_group_signature
         if signature is not None:
             return self.build_built_in(signature)
@@ -114,7 +108,6 @@ class _Builder:
         return {**self.schema(), "executor": self.executor(executor)}
 
     def build_built_in(self, signature: str) -> dict[str, Any]:
-        """The signature of a built-in group that there is, and the executor that it needs."""
         if signature == CODE_INTERPRETER:
             return {"signature": signature, "executor": self.code_interpreter()}
         if signature != USER_INPUT:
@@ -126,7 +119,6 @@ class _Builder:
         return {"signature": signature}
 
     def code_interpreter(self) -> Executor:
-        """What runs the code, with the group's settings."""
         from orchestrator.actions.code_interpreter import CodeInterpreter, CodeInterpreterSettings
 
         params = self.group.parent_action_group_signature_params or {}
@@ -139,8 +131,8 @@ class _Builder:
         except DefinitionError as error:
             raise self.fail(error.reason, "parentActionGroupSignature") from error
 
+    # A Lambda function does not say what it takes: its group needs a schema.
     def schema(self) -> dict[str, Any]:
-        """The operations of a group whose code does not tell them."""
         if self.group.function_schema is not None:
             return {"functions": as_data(self.group.function_schema)["functions"]}
         api = self.group.api_schema
@@ -153,9 +145,9 @@ class _Builder:
             return {"api_schema": api.payload}
         return {"api_schema": self.file(str(api.file), "apiSchema", "file")}
 
+    # Read now, as Bedrock reads it when the group is made.
     def schema_in_s3(self, place: S3Identifier) -> str:
-        """The text of a schema in Amazon S3, read now."""
-        from orchestrator.actions.s3_schema import read_s3_schema
+        from orchestrator.actions.openapi import read_s3_schema
 
         keys = ("apiSchema", "s3")
         if place.s3_bucket_name is None or place.s3_object_key is None:
@@ -167,7 +159,6 @@ class _Builder:
             raise self.fail(told, *keys) from error
 
     def executor(self, executor: ActionGroupExecutor) -> Executor | ReturnControl:
-        """What carries the calls out."""
         if executor.http is not None:
             return self.http_api(executor.http)
         if executor.lambda_ is None:
@@ -186,7 +177,6 @@ class _Builder:
         )
 
     def http_api(self, api: HttpApi) -> Executor:
-        """What calls an API over HTTP."""
         from orchestrator.actions.http_executor import HttpExecutor
 
         return self.build_executor(
@@ -199,7 +189,6 @@ class _Builder:
         )
 
     def mcp_server(self, server: McpServer) -> Executor:
-        """An MCP server, not started yet."""
         from orchestrator.actions.mcp_server import MCPServer
 
         keys = ("actionGroupExecutor", "mcp", "lockFile")
@@ -219,17 +208,16 @@ class _Builder:
             **({"timeout": server.timeout_seconds} if server.timeout_seconds else {}),
         )
 
+    # An executor's complaints are about its member of the definition.
     def build_executor(
         self, kind: Callable[..., Executor], member: str, **settings: Any
     ) -> Executor:
-        """An executor, whose complaints are about its member of the definition."""
         try:
             return kind(**settings)
         except DefinitionError as error:
             raise self.fail(error.reason, "actionGroupExecutor", member) from error
 
     def python_actions(self, name: str) -> list[Action[..., Any]]:
-        """The `@action` functions of a Python file, in their order in the file."""
         keys = ("actionGroupExecutor", "python")
         module = _run(self.file(name, *keys))
         bound = (it for key, it in vars(module).items() if not key.startswith("_"))
@@ -239,16 +227,11 @@ class _Builder:
         return actions
 
     def file(self, name: str, *keys: str) -> Path:
-        """A file of the agent's folder."""
         return locate(self.definition, name, (*self.keys, *keys), self.folder)
 
 
+# Files beside it can be imported, as beside any program.
 def _run(file: Path) -> ModuleType:
-    """Runs a Python file as a module of its own; files beside it can be imported.
-
-    Raises:
-        DefinitionError: The file raises, with the line where it does.
-    """
     try:
         return HandlerModule(file).load()
     except DefinitionError:
@@ -264,7 +247,6 @@ def _run(file: Path) -> ModuleType:
 
 
 def _line_of(error: Exception, file: Path) -> tuple[int | None, int | None]:
-    """The last line of `file` that had to do with `error`."""
     if isinstance(error, SyntaxError) and error.filename == str(file):
         return error.lineno, error.offset
     found = innermost(error, str(file).__eq__)

@@ -26,20 +26,6 @@ from orchestrator.definition.prompt_override import (
 from orchestrator.limits import Limits
 from orchestrator.support.documents import Source
 
-__all__ = [
-    "AgentAlias",
-    "AgentCollaborator",
-    "AgentDefinition",
-    "AgentDescriptor",
-    "CustomOrchestration",
-    "GuardrailConfiguration",
-    "KnowledgeBaseAssociation",
-    "LimitsConfiguration",
-    "MemoryConfiguration",
-    "OrchestrationExecutor",
-    "SessionSummaryConfiguration",
-]
-
 TEST_ALIAS = "TSTALIASID"
 """The alias of the working draft, which every agent has (Bedrock)."""
 

@@ -13,8 +13,6 @@ from orchestrator.definition.agent import AgentDefinition
 from orchestrator.definition.fields import Part
 from orchestrator.support.documents import PLAIN_SCALARS
 
-__all__ = ["as_data", "dump_definition"]
-
 
 def dump_definition(definition: AgentDefinition) -> str:
     """The text of an `agent.yaml` that reads back as an equal definition.
@@ -50,9 +48,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
+# Texts of several lines are written as blocks: prompts stay readable.
 class _Dumper(yaml.SafeDumper):
-    """PyYAML's emitter with texts of several lines as blocks, and lists indented."""
-
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)
 

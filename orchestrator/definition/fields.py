@@ -19,20 +19,6 @@ from pydantic_core import PydanticCustomError
 from orchestrator.actions.names import check_text
 from orchestrator.errors import DefinitionError
 
-__all__ = [
-    "AGENT_ID_PATTERN",
-    "NAME_PATTERN",
-    "VARIABLE_PATTERN",
-    "VERSION_PATTERN",
-    "Many",
-    "Name",
-    "Part",
-    "State",
-    "Text",
-    "find_duplicate",
-    "mistake",
-]
-
 AGENT_ID_PATTERN = r"^[0-9a-zA-Z]{10}$"
 NAME_PATTERN = r"^([0-9a-zA-Z][_-]?){1,100}$"
 VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
@@ -68,10 +54,10 @@ class Part(BaseModel):
 
     READ_ONLY: ClassVar[frozenset[str]] = frozenset()
 
+    # A member that is null counts as left out, unless null is a value of its own (no limit).
     @model_validator(mode="before")
     @classmethod
     def _drop_nulls(cls, data: Any) -> Any:
-        """A member that is null is left out, unless null is a value of its own (no limit)."""
         if not isinstance(data, dict) or None not in data.values():
             return data
         optional = [(name, field) for name, field in cls.model_fields.items() if not field.default]

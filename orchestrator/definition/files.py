@@ -23,17 +23,6 @@ from orchestrator.support.documents import (
     parse_json,
 )
 
-__all__ = [
-    "FILE_NAMES",
-    "PromptText",
-    "handler_of",
-    "is_arn",
-    "locate",
-    "locate_folder",
-    "missing_files",
-    "prompt_text",
-]
-
 _RULES = Rules(aliases=True, any_names=False)
 
 FILE_NAMES = ("agent.yaml", "agent.yml", "agent.json")

@@ -14,8 +14,6 @@ from pydantic import Field, PrivateAttr
 from orchestrator.definition.fields import Many, Part
 from orchestrator.support.documents import Source
 
-__all__ = ["GuardrailDefinition"]
-
 BlockOnly = Literal["BLOCK", "NONE"]
 Sensitive = Literal["BLOCK", "ANONYMIZE", "NONE"]
 Strength = Literal["NONE", "LOW", "MEDIUM", "HIGH"]
@@ -32,14 +30,12 @@ PiiType = Literal[
 Message = Annotated[str, Field(min_length=1, max_length=500)]
 
 
+# All entries say whether they count for input, and for output.
 class _Directions(Part):
-    """What all entries have: whether they count for input, and for output."""
-
     input_enabled: bool = True
     output_enabled: bool = True
 
     def directions(self) -> dict[str, Any]:
-        """Whether the entry counts, or what is done about it, by direction."""
         return {
             "input": self.input_enabled and getattr(self, "input_action", None) != "NONE",
             "output": self.output_enabled and getattr(self, "output_action", None) != "NONE",
@@ -127,14 +123,11 @@ class GuardrailWordPolicy(Part):
 
 
 class _Sensitive(_Directions):
-    """What the entries of sensitive information have."""
-
     action: Sensitive = "BLOCK"
     input_action: Sensitive | None = None
     output_action: Sensitive | None = None
 
     def directions(self) -> dict[str, Any]:
-        """What is done about it, by direction."""
         return {
             "input": (self.input_action or self.action) if self.input_enabled else "NONE",
             "output": (self.output_action or self.action) if self.output_enabled else "NONE",

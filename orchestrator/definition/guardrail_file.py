@@ -24,8 +24,6 @@ from orchestrator.guardrails.regexes import compile_expression
 from orchestrator.models.embeddings.base import Embedder
 from orchestrator.support.documents import Keys, Source, combine_findings
 
-__all__ = ["build_guardrail", "guardrail_of", "load_guardrail"]
-
 
 def build_guardrail(
     definition: AgentDefinition,
@@ -135,8 +133,8 @@ _POLICIES = {
 }
 
 
+# GetGuardrail answers with other names than CreateGuardrail takes (AWS: both API pages).
 def _to_create_request(data: Mapping[str, Any]) -> dict[str, Any]:
-    """GetGuardrail's answer with the names of CreateGuardrail's members."""
     made: dict[str, Any] = {}
     for name, value in data.items():
         if name in _POLICIES:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from orchestrator.definition.agent import AgentDefinition
     from orchestrator.knowledge import KnowledgeBase
 
-__all__ = ["ChunkingConfiguration", "KnowledgeBaseAssociation", "build_knowledge_bases"]
-
 _LOCAL_ONLY = ("embedder", "chunking_configuration")
 
 

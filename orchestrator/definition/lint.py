@@ -10,8 +10,6 @@ from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError
 from orchestrator.support.documents import Keys
 
-__all__ = ["collaborators_of", "lint_collaborator", "lint_definition"]
-
 _PROMPTS = ("promptOverrideConfiguration", "promptConfigurations")
 
 

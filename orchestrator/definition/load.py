@@ -18,9 +18,6 @@ from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, ResourceNotFound
 from orchestrator.support.documents import Place, Source, combine_findings
 
-__all__ = ["definition_of", "load_definition", "parse_definition"]
-
-
 MOST_MISTAKES = 500
 """Mistakes that are looked into: a file of nonsense must not cost minutes."""
 
@@ -115,8 +112,8 @@ def _validate(data: dict[str, Any], source: Source) -> AgentDefinition:
     return definition
 
 
+# The members of GetAgent's answer stand one level deeper.
 def _unwrap(data: dict[str, Any], source: Source) -> tuple[dict[str, Any], Source]:
-    """The members of GetAgent's answer, which stand one level deeper."""
     inner = data.get("agent")
     if not isinstance(inner, dict) or not data.keys() <= {"agent", "ResponseMetadata"}:
         return data, source

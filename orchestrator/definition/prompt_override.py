@@ -8,8 +8,6 @@ from pydantic import Field, model_validator
 
 from orchestrator.definition.fields import Many, Part, State, find_duplicate, mistake
 
-__all__ = ["InferenceConfiguration", "PromptConfiguration", "PromptOverrideConfiguration"]
-
 CreationMode = Literal["DEFAULT", "OVERRIDDEN"]
 
 PromptType = Literal[

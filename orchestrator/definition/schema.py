@@ -9,8 +9,6 @@ from typing import Any
 from orchestrator.definition.agent import AgentDefinition
 from orchestrator.definition.fields import Part
 
-__all__ = ["SCHEMA_ID", "definition_schema"]
-
 SCHEMA_ID = "urn:bedrock-orchestrator:agent-definition:1"
 
 
@@ -50,8 +48,8 @@ def _describe(schema: dict[str, Any], model: type[Part]) -> None:
         member["description"] = members[name]
 
 
+# Null is read as "left out"; editors need not offer it where it has no meaning of its own.
 def _require_a_value(member: dict[str, Any], default: Any) -> None:
-    """Null is read as "left out"; editors need not offer it where it has no meaning of its own."""
     if default is not None:
         return
     member.pop("default", None)
@@ -61,7 +59,6 @@ def _require_a_value(member: dict[str, Any], default: Any) -> None:
 
 
 def _parse_docstring(model: type[Part]) -> tuple[str, dict[str, str]]:
-    """A class's first sentence, and the descriptions in its `Attributes:` section."""
     text, _, section = (model.__doc__ or "").partition("\n    Attributes:\n")
     members: dict[str, str] = {}
     for found in re.finditer(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", section, re.MULTILINE):

@@ -9,8 +9,6 @@ from orchestrator.definition.agent import AgentDefinition
 from orchestrator.models import file_of_model
 from orchestrator.support.documents import Keys, combine_findings
 
-__all__ = ["refuse_untrusted"]
-
 _WAY_OUT = "pass trusted=True if you wrote this definition or know who did"
 _Findings = Iterator[tuple[str, Keys]]
 
@@ -94,5 +92,4 @@ def _of_models(definition: AgentDefinition, folder: bool) -> _Findings:
 
 
 def _is_remote(spec: str | None) -> bool:
-    """Whether a model is at an address that the definition says."""
     return spec is not None and spec.strip().startswith("openai:") and "@" in spec

@@ -22,8 +22,6 @@ from orchestrator.definition.fields import (
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.support.documents import Keys, Source
 
-__all__ = ["is_read_only", "path_of", "to_diagnostic"]
-
 _ELSEWHERE = {
     "model": "foundationModel",
     "modelid": "foundationModel",
@@ -193,8 +191,8 @@ def _bound(kind: str, context: Mapping[str, Any]) -> str:
     return f"is wrong ({kind})"
 
 
+# Only short values say something in a message.
 def _render_value(value: Any, written: str) -> str:
-    """`, not …` for values that are short and say something."""
     if written:
         return f", not {written[:40]}"
     if isinstance(value, str):
@@ -214,7 +212,6 @@ def _members(model: type[Part]) -> Iterator[str]:
 
 
 def _model_at(model: type[Part], keys: Keys) -> type[Part] | None:
-    """The part that stands at `keys` in a document of `model`."""
     current: type[Part] | None = model
     for key in keys:
         if isinstance(key, int) or current is None:
@@ -227,7 +224,6 @@ def _model_at(model: type[Part], keys: Keys) -> type[Part] | None:
 
 
 def _part_in(annotation: Any) -> type[Part] | None:
-    """The part inside `X | None`, `tuple[X, ...]`, `dict[str, X]`."""
     if isinstance(annotation, type) and issubclass(annotation, Part):
         return annotation
     for argument in get_args(annotation):
@@ -238,7 +234,6 @@ def _part_in(annotation: Any) -> type[Part] | None:
 
 @cache
 def _map_owners() -> dict[str, list[str]]:
-    """For every member's name, the members that hold it."""
     from orchestrator.definition.agent import AgentDefinition
 
     homes: dict[str, list[str]] = {}

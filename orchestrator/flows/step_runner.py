@@ -7,7 +7,7 @@ from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.actions.code_interpreter.operation import code_operation
+from orchestrator.actions.code_interpreter import code_operation
 from orchestrator.engine.effects import Effect
 from orchestrator.engine.results import Result
 from orchestrator.errors import FlowError, LimitExceeded, OrchestratorError

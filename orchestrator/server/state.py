@@ -182,7 +182,7 @@ def _close_if_closable(what: Any) -> None:
 
 
 def _resolve_handler(name: str, spec: str) -> str:
-    from orchestrator.actions.handler_source import check_function, handler_file
+    from orchestrator.actions.handlers import check_function, handler_file
 
     file, _, function = spec.rpartition(":")
     if spec.endswith(".py"):

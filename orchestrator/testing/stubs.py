@@ -13,8 +13,7 @@ from inspect import isawaitable
 from pathlib import Path
 from typing import Any, cast
 
-from orchestrator.actions.handler_source import check_function, handler_file
-from orchestrator.actions.handlers import HandlerModule
+from orchestrator.actions.handlers import HandlerModule, check_function, handler_file
 from orchestrator.errors import DependencyFailed, ModelOutputError, ResourceNotFound
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.models import Model

@@ -23,7 +23,7 @@ def test_importing_what_asks_aws_imports_no_boto3() -> None:
     code = (
         "import sys; import orchestrator.support.aws, orchestrator.agent.bedrock_agent;"
         "import orchestrator.guardrails.bedrock, orchestrator.knowledge.bedrock;"
-        "import orchestrator.actions.lambda_arn, orchestrator.actions.s3_schema;"
+        "import orchestrator.actions.lambda_arn, orchestrator.actions.openapi;"
         "sys.exit('boto3' in sys.modules or 'botocore' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

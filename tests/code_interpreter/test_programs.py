@@ -7,7 +7,7 @@ from hypothesis import given as for_all
 from hypothesis import strategies
 from interpreter_support import needs_sandbox, run
 
-from orchestrator.actions.code_interpreter.output import Output
+from orchestrator.actions.code_interpreter.process import Output
 
 pytestmark = needs_sandbox
 

@@ -6,9 +6,12 @@
 - `jail`: what runs in the program's own process, and locks it up
 """
 
-from orchestrator.actions.code_interpreter.executor import CodeInterpreter
+from orchestrator.actions.code_interpreter.executor import (
+    CODE_INTERPRETER_GROUP,
+    CodeInterpreter,
+    code_operation,
+)
 from orchestrator.actions.code_interpreter.files import file_name
-from orchestrator.actions.code_interpreter.operation import CODE_INTERPRETER_GROUP, code_operation
 from orchestrator.actions.code_interpreter.settings import CodeInterpreterSettings
 
 __all__ = [

@@ -12,9 +12,8 @@ from functools import partial
 from hashlib import sha256
 from typing import Any
 
-from orchestrator.actions.base import ActionResult, Call, CallContext
+from orchestrator.actions.base import ActionResult, Call, CallContext, Operation, Parameter
 from orchestrator.actions.code_interpreter import files
-from orchestrator.actions.code_interpreter.operation import CODE_INTERPRETER_GROUP
 from orchestrator.actions.code_interpreter.process import Outcome, Refusal, Run, check_platform
 from orchestrator.actions.code_interpreter.scratch import Scratch, Session, session_key
 from orchestrator.actions.code_interpreter.settings import CodeInterpreterSettings
@@ -25,8 +24,6 @@ from orchestrator.errors import (
     ValidationError,
 )
 from orchestrator.support.threads import in_thread
-
-__all__ = ["CodeInterpreter"]
 
 _WAYS_OUT = (
     "run it on Linux 6.2 or newer, or where unprivileged user namespaces are permitted; give the "
@@ -163,8 +160,8 @@ class CodeInterpreter:
             ) from None
 
 
+# All of it: waiting for others, making the sandbox, and the program.
 def _seconds(settings: CodeInterpreterSettings, context: CallContext) -> float:
-    """How long all may take: waiting for others, making the sandbox, and the program."""
     most = settings.seconds + _STARTING
     if context.seconds is None:
         return most
@@ -172,15 +169,14 @@ def _seconds(settings: CodeInterpreterSettings, context: CallContext) -> float:
     return min(most, max(context.seconds - 1, context.seconds / 2))
 
 
+# Half for each output, so that the result as a whole is not too large.
 def _output_bytes(settings: CodeInterpreterSettings, context: CallContext) -> int:
-    """How much of each output is kept, so that the result is not too large as a whole."""
     return min(settings.output_bytes, max((context.max_bytes - 2000) // 2, _FEWEST_BYTES))
 
 
 def _collect_files(
     given: Sequence[Mapping[str, Any]], settings: CodeInterpreterSettings
 ) -> dict[str, bytes]:
-    """The user's files by their names in the scratch folder."""
     named: dict[str, bytes] = {}
     for file in given:
         name, content = files.file_name(file.get("name")), file.get("bytes")
@@ -225,7 +221,6 @@ def _execute(
 
 
 def _render_result(output: str, error: str, returned: files.Returned) -> str:
-    """What the model reads."""
     parts = [output, error]
     if returned.files:
         parts.append("Files for the user: " + ", ".join(map(_describe_file, returned.files)))
@@ -240,5 +235,36 @@ def _describe_file(file: Mapping[str, Any]) -> str:
 
 
 def _ensure_newline(text: str) -> str:
-    """`text` with a line's end, unless it is empty."""
     return f"{text}\n" if text and not text.endswith("\n") else text
+
+
+CODE_INTERPRETER_GROUP = "codeinterpreteraction"
+"""The group's name in the operation's tool name (Bedrock: recorded); users cannot take it."""
+
+_DESCRIPTION = (
+    "Run a Python program, for calculations, data and charts, and get what it prints, the value of "
+    "its last expression, and the files it makes. The user's files are in the working folder, and "
+    "files that you write there stay for your next program; variables do not. There is no "
+    "network, and no other process can be started."
+)
+
+
+def code_operation() -> Operation:
+    """`get::codeinterpreteraction::execute`, with the parameter `code`.
+
+    It may be run again when its outcome is unknown: what a stopped process had done is gone with
+    its scratch folder.
+    """
+    described = {"type": "string", "description": "The Python program, whole."}
+    return Operation(
+        group=CODE_INTERPRETER_GROUP,
+        name="execute",
+        description=_DESCRIPTION,
+        parameters=(
+            Parameter("code", "string", described["description"], True, "query", described),
+        ),
+        verb="get",
+        path="execute",
+        idempotent=True,
+        schema={"type": "object", "properties": {"code": described}, "required": ["code"]},
+    )

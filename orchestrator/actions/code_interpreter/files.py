@@ -21,20 +21,6 @@ from typing import Any
 from orchestrator.actions.names import check_text
 from orchestrator.errors import DefinitionError, ValidationError
 
-__all__ = [
-    "Marks",
-    "Returned",
-    "check_size",
-    "collect_changes",
-    "copy",
-    "empty",
-    "file_name",
-    "folders",
-    "marks",
-    "open_folder",
-    "place",
-]
-
 Marks = dict[str, tuple[int, ...]]
 """What tells whether a file was changed, by its path in the scratch folder."""
 
@@ -64,7 +50,6 @@ def file_name(name: object) -> str:
 
 
 def _find_name_problem(name: str) -> str:
-    """What is wrong with one part of a path; empty when nothing is."""
     if not name or name != name.strip():
         return "is empty, or begins or ends with a space"
     if name.startswith("."):
@@ -91,13 +76,7 @@ def open_folder(folder: str | os.PathLike[str], within: int | None = None) -> It
 
 
 def place(scratch: int, name: str, content: bytes) -> None:
-    """Writes a user's file anew, as its folder's owner's; what had its name is removed.
-
-    Args:
-        scratch: The scratch folder's descriptor.
-        name: The file's name, checked.
-        content: What it holds.
-    """
+    """Writes a user's file anew, as the scratch folder's owner; what had its name is removed."""
     if name in os.listdir(scratch):
         if _is_folder(name, scratch):
             with open_folder(name, scratch) as folder:
@@ -112,12 +91,9 @@ def place(scratch: int, name: str, content: bytes) -> None:
         file.write(content)
 
 
+# Gives each path with its folder's descriptor and its name; a folder's path ends in `/`. One that
+# cannot be opened, or is too deep, is not looked into.
 def _walk(folder: int, path: str = "", depth: int = 0) -> Iterator[tuple[str, int, str]]:
-    """All that is in a folder but folders: its path, and its folder's descriptor and its name.
-
-    A folder is given too, as a path that ends in `/`. One that cannot be opened, or is too deep,
-    is not looked into.
-    """
     with os.scandir(folder) as entries:
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False):
@@ -141,13 +117,7 @@ def _inside(folder: int, name: str, path: str, depth: int) -> Iterator[tuple[str
 
 
 def check_size(scratch: int, most_bytes: int, most_files: int) -> str:
-    """Why a scratch folder is too large; empty when it is not. The code may be running.
-
-    Args:
-        scratch: The folder's descriptor.
-        most_bytes: The limit of all files together.
-        most_files: The limit of files and folders.
-    """
+    """Why a scratch folder is too large; empty when it is not. The code may be running."""
     total = count = 0
     for path, folder, name in _walk(scratch):
         try:
@@ -186,28 +156,17 @@ def _mark(found: os.stat_result) -> tuple[int, ...]:
 
 @dataclass(slots=True)
 class Returned:
-    """The files that an execution made or changed.
-
-    Attributes:
-        files: Each with `name`, `type` (media type) and `bytes`.
-        left_out: Why others are not returned, for the model.
-    """
+    """The files of an execution (`name`, `type`, `bytes`), and why others are not here."""
 
     files: list[dict[str, Any]] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
 
 def collect_changes(scratch: int, before: Marks, most_files: int, most_bytes: int) -> Returned:
-    """The files that are new or changed since `before`; nothing may be running any more.
+    """The files that are new or changed since `before`, the folder's `marks` at the beginning.
 
-    Names and folders that begin with a dot are not looked at; links, special files and files with
-    several names are left out.
-
-    Args:
-        scratch: The scratch folder's descriptor.
-        before: Its `marks` at the beginning.
-        most_files: How many are returned.
-        most_bytes: The largest that is returned.
+    Nothing may be running any more. Names and folders that begin with a dot are not looked at;
+    links, special files and files with several names are left out.
     """
     returned = Returned()
     for path, folder, name in _walk(scratch):
@@ -231,8 +190,8 @@ def collect_changes(scratch: int, before: Marks, most_files: int, most_bytes: in
     return returned
 
 
+# Names that are an option to a program, or a device, a drive or a pattern to Windows.
 def _risky(name: str) -> bool:
-    """Whether a name is an option to a program, or a device, drive or pattern to Windows."""
     signs = any(sign in name for sign in '<>:"|?*')
     return signs or name.startswith("-") or name.endswith(".") or bool(_DEVICE.fullmatch(name))
 
@@ -262,14 +221,10 @@ def _type(path: str) -> str:
 
 
 def copy(source: int, target: int) -> None:
-    """Copies all that is in a folder; nothing may be using either.
+    """Copies all of one folder into an empty one, by descriptors; nothing may be using either.
 
     What cannot be read is left out, as are special files; links stay links, wherever they lead. All
     that is made belongs to the target's owner.
-
-    Args:
-        source: The folder's descriptor; it was found not too large (see `size`).
-        target: The descriptor of an empty folder.
 
     Raises:
         OSError: There is no room.
@@ -300,7 +255,6 @@ def _copy_file(name: str, source: int, target: int, found: os.stat_result) -> No
 
 
 def _match_owner(made: int, folder: int) -> None:
-    """Makes what was made in a folder its owner's."""
     owner = os.fstat(folder)
     if owner.st_uid != os.geteuid():
         os.fchown(made, owner.st_uid, owner.st_gid)
@@ -327,8 +281,9 @@ def empty(scratch: int) -> None:
             os.rmdir(name, dir_fd=scratch)
 
 
+# A link to a folder is none: it may lead out. A folder is opened to its owner, who may have shut
+# it.
 def _is_folder(name: str, within: int) -> bool:
-    """Whether that is a folder and no link; it is then opened to its owner."""
     mode = os.stat(name, dir_fd=within, follow_symlinks=False).st_mode
     if stat.S_ISDIR(mode) and mode & 0o700 != 0o700:
         os.chmod(name, 0o700, dir_fd=within)

@@ -19,13 +19,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any
 
-from orchestrator.actions.code_interpreter.disk_usage import check_hidden_usage
 from orchestrator.actions.code_interpreter.files import check_size
-from orchestrator.actions.code_interpreter.output import Output
 from orchestrator.actions.code_interpreter.settings import CodeInterpreterSettings
-from orchestrator.actions.code_interpreter.storage import Storage, bounds
-
-__all__ = ["LAYERS", "Outcome", "Refusal", "Run", "check_platform"]
+from orchestrator.actions.code_interpreter.storage import Storage, bounds, check_hidden_usage
 
 LAYERS = ("namespaces", "landlock")
 """What confines files; each is tried, and at least one must hold."""
@@ -81,8 +77,8 @@ def check_platform() -> str:
     return ""
 
 
+# Outside of its virtual environment, so that only `packages` says what can be imported.
 def _python() -> str:
-    """The Python that runs code: this one, outside its virtual environment."""
     return os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable or "")
 
 
@@ -113,10 +109,8 @@ class Run:
     def run(self, base: Path, folder: Path, storage: Storage) -> Outcome:
         """Runs the program to its end; then its process is gone.
 
-        Args:
-            base: The private folder, with `root` and `probe`.
-            folder: The session's scratch folder.
-            storage: What is in it, and where the program uses it.
+        `base` is the private folder with `root` and `probe`, `folder` the session's scratch folder,
+        and `storage` says what is in it.
 
         Raises:
             Refusal: There is no sandbox, and the code did not run.
@@ -184,7 +178,6 @@ class Run:
         }
 
     def _too_large(self, folder: Path, storage: Storage, process: int) -> str:
-        """Why the program uses too much of the disk; empty when it does not."""
         most = self.settings.scratch_bytes
         if not storage.bounded and (why := check_hidden_usage(process, folder, most)):
             return why
@@ -192,7 +185,6 @@ class Run:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """All variables that the program sees."""
     cached = f"{folder}/.cache"
     return {
         **dict.fromkeys(("HOME", "TMPDIR"), str(folder)),
@@ -236,15 +228,12 @@ class _ProcessMonitor:
             self._selector.register(stream, selectors.EVENT_READ, name)
 
     def text(self, name: str) -> str:
-        """What was read of `status`, `stdout` or `stderr`."""
         return self._outputs[name].text()
 
     def seconds(self) -> float:
-        """For how long the program has been running."""
         return time.monotonic() - self._ready
 
     def watch(self, too_large: Callable[[int], str]) -> str:
-        """Waits for the end; says why the process must be ended, or nothing."""
         look = time.monotonic() + _TICK
         while not self._poll():
             now = time.monotonic()
@@ -259,7 +248,6 @@ class _ProcessMonitor:
         return ""
 
     def _poll(self) -> bool:
-        """Reads what there is, or waits a little; whether the process has ended."""
         if not self._selector.get_map():  # it may close its output and go on
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_TICK)
@@ -275,8 +263,8 @@ class _ProcessMonitor:
                     self._until = min(self._until, self._ready + self._run.settings.seconds)
         return False
 
+    # With a file system that the sandbox has made, it waits for the session's files.
     def _read_status(self) -> bytes:
-        """What the sandbox says; with a file system that it has made, it waits for the files."""
         flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
         try:
             data, given, _, _ = socket.recv_fds(self._status, _CHUNK, 1, flags)
@@ -289,7 +277,6 @@ class _ProcessMonitor:
         return data
 
     def end(self) -> None:
-        """Ends the process, if it has not ended, and waits for it."""
         process = self._process
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)  # it leads a group of its own
@@ -300,12 +287,8 @@ class _ProcessMonitor:
                 stream.close()
 
 
+# The process says before it runs the code what the sandbox was made of.
 def _isolation(status: str) -> tuple[str, ...]:
-    """What the sandbox was made of, as the process said before it ran the code.
-
-    Raises:
-        Refusal: There was none.
-    """
     if not status.strip():
         raise Refusal("the sandbox's process ended before it was ready")
     answer = json.loads(status)
@@ -315,7 +298,6 @@ def _isolation(status: str) -> tuple[str, ...]:
 
 
 def _explain_signal(code: int, settings: CodeInterpreterSettings) -> str:
-    """What a signal that ended the program means."""
     if code >= 0:
         return ""
     if code == -signal.SIGXCPU:
@@ -325,9 +307,38 @@ def _explain_signal(code: int, settings: CodeInterpreterSettings) -> str:
     return f"it crashed ({signal.Signals(-code).name})"
 
 
+# `RLIMIT_NPROC` counts all threads of a user, on the whole system.
 def _threads_of_all() -> int:
-    """How many threads the system has."""
     try:
         return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
     except (OSError, IndexError, ValueError):
         return 1024
+
+
+class Output:
+    """Keeps the beginning and the end of a stream of bytes."""
+
+    __slots__ = ("_first", "_half", "_last", "_left_out")
+
+    def __init__(self, most: int) -> None:
+        """Makes an empty one that keeps about `most` bytes."""
+        self._half = max(most // 2, 1)
+        self._first = bytearray()
+        self._last = bytearray()
+        self._left_out = 0
+
+    def take(self, data: bytes) -> None:
+        """Takes what was printed next."""
+        free = self._half - len(self._first)
+        self._first += data[:free] if free > 0 else b""
+        self._last += data[max(free, 0) :]
+        if (extra := len(self._last) - self._half) > 0:
+            self._left_out += extra
+            del self._last[:extra]
+
+    def text(self) -> str:
+        """The text, which says how much was left out of its middle."""
+        if not self._left_out:
+            return (self._first + self._last).decode(errors="replace")
+        first, last = self._first.decode(errors="ignore"), self._last.decode(errors="ignore")
+        return f"{first}\n[... {self._left_out} bytes were left out here ...]\n{last}"

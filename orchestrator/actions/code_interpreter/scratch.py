@@ -21,8 +21,6 @@ from orchestrator.actions.base import CallContext
 from orchestrator.actions.code_interpreter.files import empty, open_folder
 from orchestrator.errors import DependencyFailed, ThrottlingError
 
-__all__ = ["Scratch", "Session", "session_key"]
-
 _PREFIX = "orchestrator-code-"
 _TICK = 0.05  # seconds between two questions whether to go on waiting
 _CLOSING = 5.0  # seconds that programs have to be ended in
@@ -65,12 +63,7 @@ class Scratch:
     """
 
     def __init__(self, sessions: int, parallel: int) -> None:
-        """Makes it; the first program makes the private folder.
-
-        Args:
-            sessions: How many sessions keep their files.
-            parallel: How many programs run at the same time.
-        """
+        """Takes how many sessions keep their files, and how many programs run at the same time."""
         self.closed = False
         self._most = sessions
         self._slots = threading.Semaphore(parallel)
@@ -80,12 +73,7 @@ class Scratch:
 
     @contextmanager
     def turn(self, key: str, until: float, cancelled: Callable[[], bool]) -> Iterator[Session]:
-        """A session's files, for one program alone.
-
-        Args:
-            key: The session's.
-            until: When to stop waiting for others, on the monotonic clock.
-            cancelled: Asked while waiting; whether to stop.
+        """A session's files, for one program alone, as soon as others let it, until `until`.
 
         Raises:
             ThrottlingError: Others ran all the time.
@@ -156,13 +144,6 @@ class Scratch:
 
 
 class _PrivateFolder:
-    """A private folder that is in use.
-
-    Attributes:
-        folder: The folder.
-        process: The process that made it.
-    """
-
     def __init__(self) -> None:
         import fcntl
 
@@ -179,13 +160,12 @@ class _PrivateFolder:
         unlocked.rename(self.folder / "probe")
 
     def remove(self) -> None:
-        """Removes the folder with all that is in it."""
         _remove(self.folder)
         os.close(self._lock)
 
 
+# Processes that were killed leave their private folders behind.
 def _sweep(temporary: Path) -> None:
-    """Removes the private folders of this user's processes that were killed."""
     for folder in temporary.glob(f"{_PREFIX}*"):
         with suppress(OSError), open_folder(folder) as descriptor:
             if os.fstat(descriptor).st_uid == os.geteuid() and _is_abandoned(descriptor):

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from orchestrator.actions.names import did_you_mean
 from orchestrator.errors import DefinitionError
 
-__all__ = ["CodeInterpreterSettings"]
-
 _MEBIBYTE = 1 << 20
 
 
@@ -64,10 +62,7 @@ class CodeInterpreterSettings:
 
     @classmethod
     def from_texts(cls, texts: Mapping[str, str]) -> CodeInterpreterSettings:
-        """Settings from a definition's `parentActionGroupSignatureParams`.
-
-        Args:
-            texts: Values by name, `{"seconds": "10", "memoryBytes": "500000000"}`.
+        """Settings from a definition's `parentActionGroupSignatureParams`: `{"seconds": "10"}`.
 
         Raises:
             DefinitionError: There is no such setting, or its value is no number.

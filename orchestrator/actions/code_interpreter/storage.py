@@ -7,12 +7,15 @@ folder itself, which is looked at while the program runs.
 
 from __future__ import annotations
 
+import ctypes
 import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from orchestrator.actions.code_interpreter import files
 from orchestrator.actions.code_interpreter.settings import CodeInterpreterSettings
-
-__all__ = ["Storage", "bounds"]
 
 _PAGE = 4096
 _BESIDE = 2  # its root, and a folder that the sandbox makes to try itself out
@@ -41,11 +44,7 @@ class Storage:
     """
 
     def __init__(self, kept: int) -> None:
-        """The session's folder, as long as no other is there.
-
-        Args:
-            kept: Its descriptor.
-        """
+        """The session's folder, by its descriptor, as long as no other is there."""
         self._kept = self.used = kept
         self.bounded = False
         self._mark()
@@ -57,8 +56,7 @@ class Storage:
     def move(self, folder: int) -> None:
         """Takes a file system that was made for the program, and copies the files in.
 
-        Args:
-            folder: The descriptor of its root; it is closed by `close`.
+        `close` closes `folder`, the descriptor of its root.
 
         Raises:
             OSError: They do not fit.
@@ -81,3 +79,76 @@ class Storage:
         if self.bounded:
             os.close(self.used)
             self.used, self.bounded = self._kept, False
+
+
+_GONE = (FileNotFoundError, ProcessLookupError)
+_REMOVED = " (deleted)"
+
+
+def check_hidden_usage(process: int, folder: Path, most_bytes: int) -> str:
+    """Why a program must be ended for the removed files that it has open; else empty.
+
+    They take room beside `folder`, its scratch folder; `most_bytes` is the limit of all together.
+    """
+    try:
+        with _as_owner(process):
+            return _check_hidden_usage(process, folder, most_bytes)
+    except _GONE:
+        return ""
+    except PermissionError:
+        return "what it holds of the disk cannot be watched here"
+
+
+# Root in a container may not look at every process; a process's own user may look at it.
+@contextmanager
+def _as_owner(process: int) -> Iterator[None]:
+    owner = os.stat(f"/proc/{process}")
+    if os.geteuid() != 0 or owner.st_uid == 0:
+        yield
+        return
+    libc = ctypes.CDLL(None)  # these two change this thread only, and files only
+    libc.setfsgid(owner.st_gid)
+    libc.setfsuid(owner.st_uid)
+    try:
+        yield
+    finally:
+        libc.setfsuid(0)
+        libc.setfsgid(os.getegid())
+
+
+def _check_hidden_usage(process: int, folder: Path, most_bytes: int) -> str:
+    removed: dict[tuple[int, int], int] = {}
+    threads = os.listdir(f"/proc/{process}/task")
+    for thread in threads:
+        place = f"/proc/{process}/task/{thread}"
+        with suppress(*_GONE):  # the thread has ended
+            if thread == str(process) and len(threads) > 1 and _has_ended(place):
+                return "its first thread ended, and others went on"
+            removed |= _measure_removed_files(place)
+            if _has_removed_mapping(place, folder):
+                return "it keeps a file in memory that it has removed"
+    if sum(removed.values()) > most_bytes:
+        return f"its files have more than {most_bytes} bytes"
+    return ""
+
+
+# Nothing of a process can be seen through a thread that has ended.
+def _has_ended(place: str) -> bool:
+    return Path(place, "stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+
+
+# A thread may have a table of open files of its own.
+def _measure_removed_files(place: str) -> dict[tuple[int, int], int]:
+    found = {}
+    for name in os.listdir(f"{place}/fd"):
+        with suppress(FileNotFoundError):
+            file = os.stat(f"{place}/fd/{name}")
+            if stat.S_ISREG(file.st_mode) and not file.st_nlink:
+                found[file.st_dev, file.st_ino] = max(file.st_size, file.st_blocks * 512)
+    return found
+
+
+def _has_removed_mapping(place: str, folder: Path) -> bool:
+    inside, removed = f" {folder}/".encode(), _REMOVED.encode()
+    with open(f"{place}/maps", "rb") as lines:
+        return any(inside in line and line.rstrip().endswith(removed) for line in lines)

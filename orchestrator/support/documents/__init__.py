@@ -206,9 +206,9 @@ def read_scalar(kind: str, text: str) -> Any:
     return value
 
 
+# PyYAML's own rules for plain scalars are those of YAML 1.1.
 @cache
 def _version_1_1() -> tuple[Any, Any]:
-    """PyYAML's own rules for plain scalars, which are those of YAML 1.1."""
     import yaml
 
     resolver = yaml.resolver.Resolver()
@@ -228,9 +228,8 @@ def _read_version_1_1(text: str) -> Any:
         raise OverflowError("this number is too large") from None
 
 
+# Notes the mistakes after which it can go on, and raises them at once.
 class _DataReader:
-    """Makes data of nodes. Notes the mistakes after which it can go on, and raises them at once."""
-
     def __init__(self, file: str, rules: Rules) -> None:
         self.file = file
         self.rules = rules
@@ -302,8 +301,8 @@ class _DataReader:
         place.text = "" if isinstance(value, str) else node.value
         return value
 
+    # JSON writes characters beyond U+FFFF as two escapes of UTF-16.
     def _join_surrogates(self, node: ScalarNode) -> str:
-        """A text, with the surrogate pairs of UTF-16 escapes joined."""
         if node.value.isascii():
             return node.value
         try:
@@ -335,7 +334,6 @@ class _DataReader:
     def _put(
         self, data: dict[str, Any], name: str, value: Any, inner: Place, place: Place, node: Node
     ) -> None:
-        """Adds one member, unless the name was there already."""
         if name in data:
             line, _ = place.children[name].key or (place.line, place.column)
             message = f"{name!r} is given twice, first in line {line}; remove one"
@@ -344,10 +342,10 @@ class _DataReader:
         data[name] = value
         place.children[name] = inner
 
+    # What is there already stays (YAML: merge type).
     def _merge(
         self, value: Any, inner: Place, data: dict[str, Any], place: Place, node: Node
     ) -> None:
-        """Adds the members of other mappings; what is there already stays (YAML: merge type)."""
         others = [(value, inner)]
         if isinstance(value, list):
             others = [(one, inner.children[at]) for at, one in enumerate(value)]

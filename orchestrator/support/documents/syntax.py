@@ -193,7 +193,6 @@ class _YamlComposer:
         return node
 
     def _explain(self, error: Exception) -> NoReturn:
-        """Raises what a parser says against the text, in plain words."""
         if isinstance(error, self.yaml.reader.ReaderError) and isinstance(error.character, int):
             self._refuse_character(error.character)
         problem = getattr(error, "problem", None) or "it cannot be read"
@@ -211,8 +210,8 @@ class _YamlComposer:
         self.bounds.fail(f"the character U+{code:04X} may not stand in YAML", line, column)
 
 
+# The commonest complaints of PyYAML come with what to do.
 def _reword(problem: str, context: str | None) -> str:
-    """PyYAML's complaint, with what to do about the commonest ones."""
     if "'\\t'" in problem:
         return "a tab stands where YAML wants spaces; indent with spaces"
     if "mapping values are not allowed" in problem:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 
-__all__ = ["Refused", "check_result", "libc", "prctl", "syscall"]
-
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
 

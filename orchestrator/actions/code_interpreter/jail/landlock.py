@@ -10,8 +10,6 @@ from collections.abc import Iterable
 
 from .kernel import Refused, syscall
 
-__all__ = ["restrict"]
-
 _CREATE, _ADD, _RESTRICT = 444, 445, 446  # the same on every architecture
 _VERSION_FLAG, _PATH_BENEATH = 1, 1
 
@@ -36,8 +34,8 @@ def _version() -> int:
         return 0
 
 
+# `struct landlock_ruleset_attr`: everything that this version of Landlock can forbid.
 def _rules(version: int) -> bytes:
-    """`struct landlock_ruleset_attr`: everything that this version can forbid is forbidden."""
     handled = _HANDLED[5 if version >= 5 else 3]
     if version < 4:
         return struct.pack("=Q", handled)
@@ -63,12 +61,9 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 
 
 def restrict(readable: Iterable[str], devices: Iterable[str], scratch: str) -> None:
-    """Confines this process to some files for good; `no_new_privs` must be set.
+    """Confines this process for good to files that may be read, devices, and the scratch folder.
 
-    Args:
-        readable: Files and folders that may be read.
-        devices: Files that may be read and written, but not changed otherwise.
-        scratch: The folder where everything may be done.
+    `no_new_privs` must be set. Devices may be read and written, but not changed otherwise.
 
     Raises:
         Refused: The kernel has no Landlock, or one that cannot forbid all of this.

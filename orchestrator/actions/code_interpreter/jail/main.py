@@ -18,8 +18,6 @@ from . import landlock, namespaces, seccomp
 from .kernel import Refused, check_result, libc, prctl
 from .program import run
 
-__all__ = ["Job", "main"]
-
 _PDEATHSIG, _DUMPABLE, _NO_NEW_PRIVILEGES = 1, 4, 38
 _CAPABILITY_VERSION = 0x20080522
 _SIGKILL = 9
@@ -63,11 +61,7 @@ class Job(TypedDict):
 
 
 def main(status: int) -> None:
-    """Runs the job on standard input.
-
-    Args:
-        status: The descriptor of a socket that the outcome of locking up is written to.
-    """
+    """Runs the job on standard input; `status` is a socket for the outcome of locking up."""
     job: Job = json.loads(sys.stdin.buffer.read())
     os.dup2(status, _STATUS)
     try:
@@ -107,13 +101,12 @@ def _lock_up(job: Job) -> list[str]:
     return [*held, "seccomp"]
 
 
+# This package's folder is no part of Python's library, and so is not shown to the code.
 def _own_folder() -> str:
-    """The folder that this package was loaded from: no part of Python's library."""
     return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def _enter_namespaces(job: Job, readable: list[str]) -> tuple[list[str], list[str]]:
-    """What holds after namespaces were tried, and why something does not."""
     if "namespaces" not in job["layers"]:
         return [], []
     try:
@@ -124,8 +117,8 @@ def _enter_namespaces(job: Job, readable: list[str]) -> tuple[list[str], list[st
     return ["namespaces"], []
 
 
+# The session's files are copied by the parent: it alone may read them.
 def _wait_for_files(scratch: str) -> None:
-    """Hands the new scratch folder over, and waits until the session's files are in it."""
     folder = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY)
     with socket.socket(fileno=os.dup(_STATUS)) as channel:
         socket.send_fds(channel, [b"\n"], [folder])
@@ -134,11 +127,9 @@ def _wait_for_files(scratch: str) -> None:
             raise Refused("the process that started the sandbox has ended")
 
 
+# Limits of processes do not hold root. Where another user cannot read Python, the process stays
+# root and loses its capabilities only.
 def _leave_root(job: Job) -> None:
-    """Root becomes another user, whom limits of processes hold; where that user can read Python.
-
-    Otherwise it stays the user that it is, and only loses its capabilities.
-    """
     user, scratch = job["user"], job["scratch"]
     if os.geteuid() != 0:
         return
@@ -162,7 +153,6 @@ def _leave_root(job: Job) -> None:
 
 
 def _change_owner(scratch: str, user: int) -> None:
-    """Makes the scratch folder, and what was put into it, the user's."""
     os.chown(scratch, user, user)
     for folder, inner, names in os.walk(scratch):
         for name in (*inner, *names):
@@ -198,19 +188,15 @@ def _limit(limits: dict[str, int]) -> None:
         resource.setrlimit(kind, (most, hard))
 
 
+# An inherited descriptor would be a way out: only the outputs and the status stay open.
 def _detach() -> None:
-    """Nothing stays open but the output and the status."""
     nothing = os.open("/dev/null", os.O_RDONLY)
     os.dup2(nothing, 0)
     os.closerange(_STATUS + 1, 1 << 16)
 
 
+# A kernel may take the rules and not keep them: what must not work is tried before the code runs.
 def _test_confinement(outside: str) -> None:
-    """Tries what must not work.
-
-    Raises:
-        Refused: It works.
-    """
     probe = os.path.join(outside, "probe")
     for flags in (os.O_RDONLY, os.O_WRONLY, os.O_RDONLY | os.O_TRUNC):
         _must_fail(f"opening a file outside ({flags})", lambda: os.open(probe, flags))  # noqa: B023

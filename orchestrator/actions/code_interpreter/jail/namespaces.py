@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping
 
 from .kernel import check_result, libc
 
-__all__ = ["enter"]
-
 _NEW_MOUNTS, _NEW_NAME, _NEW_IPC = 0x00020000, 0x04000000, 0x08000000
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
 
@@ -27,14 +25,10 @@ def enter(
     root: str,
     bounds: Mapping[str, int],
 ) -> None:
-    """Gives this process namespaces of its own, where only some files exist.
+    """Gives this process namespaces of its own, where only some files exist, and devices.
 
-    Args:
-        readable: Files and folders that exist, read-only.
-        devices: Device files that exist.
-        scratch: The folder that exists and can be written: a file system of its own, empty.
-        root: An empty folder, to build the new root in.
-        bounds: How many `bytes` and `inodes` that file system can hold.
+    `scratch` becomes a file system of its own, empty, of `bounds` (`bytes` and `inodes`); `root` is
+    an empty folder to build the new root in.
 
     Raises:
         OSError: This is not permitted here, or not possible; some of it may have happened, which
@@ -57,11 +51,9 @@ def enter(
     _mount("", "/", "", _REMOUNT | _BIND | _READ_ONLY | _NO_SUID | _NO_DEVICES)
 
 
+# Without the right to make namespaces, as the owner of a new user namespace. There is none for
+# processes: the code cannot make any, and sees and signals no other.
 def _unshare() -> None:
-    """New namespaces; without the right to make them, as the owner of a new user namespace.
-
-    There is none for processes: the code cannot make any, and sees and signals no other.
-    """
     flags = _NEW_MOUNTS | _NEW_NAME | _NEW_IPC | _NEW_NETWORK
     if os.geteuid() == 0 and libc.unshare(flags) == 0:
         return
@@ -83,7 +75,6 @@ def _mount(source: str, target: str, kind: str, flags: int, data: str = "") -> N
 
 
 def _show(root: str, path: str, flags: int) -> None:
-    """Makes a path of the old root exist in the new one."""
     target = root + path
     if os.path.lexists(target) or not os.path.exists(path):
         return

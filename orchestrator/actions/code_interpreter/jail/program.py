@@ -10,18 +10,14 @@ import sys
 import traceback
 import types
 
-__all__ = ["run"]
-
 _NAME = "<code>"
 
 
 def run(code: str, packages: list[str], scratch: str) -> int:
     """Runs a program as the module `__main__`.
 
-    Args:
-        code: The program.
-        packages: Folders of installed packages, for `sys.path`.
-        scratch: The working folder; its modules can be imported, after all others.
+    `packages` are folders of installed packages; modules of the scratch folder can be imported,
+    too, after all others.
 
     Returns:
         0 when it ran to its end, 1 when it raised; what it raised is then on the standard error.
@@ -60,8 +56,8 @@ def _report_exit(stop: SystemExit) -> int:
     return 1
 
 
+# The traceback begins with the code's own first line: the lines above are this package's.
 def _show(error: BaseException) -> None:
-    """Writes the traceback, from the code's own first line on."""
     frame = error.__traceback__
     while frame is not None and frame.tb_frame.f_code.co_filename != _NAME:
         frame = frame.tb_next

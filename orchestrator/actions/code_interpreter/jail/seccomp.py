@@ -16,8 +16,6 @@ import struct
 from . import syscalls
 from .kernel import Refused, prctl
 
-__all__ = ["MACHINES", "program", "restrict"]
-
 MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # AUDIT_ARCH_*
 """Architectures whose system calls are known here."""
 
@@ -44,12 +42,11 @@ _LET: _Code = [(_RETURN, 0, 0, _ALLOW)]
 
 
 def _when(value: int, then: _Code) -> _Code:
-    """`then`, which must return, if what is loaded equals `value`."""
     return [(_EQUAL, 0, len(then), value), *then]
 
 
+# The lower half is enough: the kernel reads these arguments as 32 bits.
 def _argument(index: int, mask: int = 0) -> _Code:
-    """Loads the lower half of an argument: the kernel reads these arguments as 32 bits."""
     load = [(_LOAD, 0, 0, _ARGUMENTS + 8 * index)]
     return [*load, (_AND, 0, 0, mask)] if mask else load
 
@@ -60,7 +57,6 @@ def _one_of(index: int, values: tuple[int, ...], otherwise: int) -> _Code:
 
 
 def _rules(own: int) -> dict[str, _Code]:
-    """What is checked of calls that are allowed for some arguments only."""
     no = _refuse(errno.EPERM)
     stream = [*_argument(1, _TYPE), *_when(_STREAM, _LET), *no]
     upper = [(_LOAD, 0, 0, _ARGUMENTS + 8 * 4 + 4)]
@@ -79,12 +75,7 @@ def _rules(own: int) -> dict[str, _Code]:
 
 
 def program(machine: str, own: int) -> bytes:
-    """The filter.
-
-    Args:
-        machine: `x86_64` or `aarch64`.
-        own: The process's id.
-    """
+    """The filter for a `machine` (`x86_64`, `aarch64`) and for the process whose id is `own`."""
 
     def each(table: str, then: _Code) -> _Code:
         found = syscalls.numbers(table, machine).values()

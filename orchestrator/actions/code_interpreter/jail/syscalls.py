@@ -7,8 +7,6 @@ a filter cannot see its arguments.
 
 from __future__ import annotations
 
-__all__ = ["ALLOWED", "CHECKED", "DENIED", "SILENT", "UNSUPPORTED", "numbers"]
-
 ALLOWED = """
 read=0:63 write=1:64 open=2:- openat=257:56 close=3:57 lseek=8:62 pread64=17:67 pwrite64=18:68
 readv=19:65 writev=20:66 preadv=295:69 pwritev=296:70 stat=4:- fstat=5:80 lstat=6:-
