@@ -14,8 +14,8 @@ from orchestrator.actions.code_interpreter import (
     CodeInterpreter,
     CodeInterpreterSettings,
     code_operation,
-    disk_usage,
     process,
+    storage,
 )
 from orchestrator.errors import DefinitionError, DependencyFailed
 
@@ -160,7 +160,7 @@ def test_what_cannot_be_watched_is_ended(monkeypatch: pytest.MonkeyPatch, layer:
 
     code = f"import time\ntime.sleep({0.5 if layer == 'namespaces' else 100})"
     interpreter = CodeInterpreter(SETTINGS)
-    monkeypatch.setattr(disk_usage, "_measure_removed_files", refused)
+    monkeypatch.setattr(storage, "_measure_removed_files", refused)
     try:
         context = CallContext({"name": "sums"}, "s-1", "", {}, {}, 100_000)
         text = interpreter.call(Call("c-1", code_operation(), {"code": code}), context).text
