@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from orchestrator.agent.bedrock_agent import BedrockAgent
     from orchestrator.agent.features import Collaborator
     from orchestrator.agent.flow import Flow, load_flow
-    from orchestrator.agent.flow_events import FlowEvent, FlowResult
+    from orchestrator.agent.flow_run import FlowEvent, FlowResult
 
 __all__ = [
     "Agent",
@@ -28,8 +28,8 @@ _HOMES = {
     "BedrockAgent": "bedrock_agent",
     "Collaborator": "features",
     "Flow": "flow",
-    "FlowEvent": "flow_events",
-    "FlowResult": "flow_events",
+    "FlowEvent": "flow_run",
+    "FlowResult": "flow_run",
     "load_flow": "flow",
 }
 

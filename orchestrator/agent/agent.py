@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
 
 from orchestrator.actions import ActionGroup
-from orchestrator.agent.close_session import close_before, close_idle, close_session
 from orchestrator.agent.compile import build_plan
 from orchestrator.agent.features import Collaborator
 from orchestrator.agent.invoke import (
     aevents,
     as_awaitable,
     begin_run,
+    close_before,
+    close_idle,
+    close_session,
     events,
     finish_run,
     load_async_driver,

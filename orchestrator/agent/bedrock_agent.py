@@ -175,7 +175,7 @@ class BedrockAgent:
 
 
 def _plain(value: Any) -> Any:
-    """What boto3 made of JSON, as JSON values again: times as the service writes them."""
+    # boto3 turns JSON into Python values: times become datetimes. Traces need the JSON again.
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -188,7 +188,7 @@ def _plain(value: Any) -> Any:
 
 
 def _disable_unsafe_retries(client: Any) -> None:
-    """Has `client` never repeat a message that may have arrived."""
+    # An agent may already have acted on a message whose answer was lost.
     client.meta.events.register_first("needs-retry.bedrock-agent-runtime.InvokeAgent", _may_repeat)
 
 

@@ -64,24 +64,9 @@ def build_plan(
     features: Features | None = None,
     resolve: Callable[[str | Model], Model],
 ) -> Plan:
-    """Compiles an agent.
+    """Compiles an agent of the arguments of `Agent`.
 
-    Args:
-        name: The agent's name.
-        instruction: What it is for.
-        model: Answers every stage that names no model of its own.
-        groups: Action groups.
-        knowledge_bases: What it may search.
-        overrides: Changes by prompt type.
-        templates: The user's own templates folder, whose files win over the shipped ones.
-        dialect: The dialect of all stages; chosen by each model's id when `None`.
-        limits: Budgets of a turn.
-        idle_ttl_seconds: Idle time-out of a session.
-        agent_id: Ten letters and digits; made from the name when empty.
-        alias_id: The alias.
-        version: The version.
-        features: What it has besides.
-        resolve: Turns the model spec of a stage into a model.
+    `resolve` turns the model spec of a stage into a model.
 
     Raises:
         DefinitionError: Something in it is wrong; `TemplateError` when it is a template.
@@ -122,7 +107,7 @@ def build_plan(
 
 
 def _find_hidden_groups(groups: Sequence[ActionGroup], features: Features) -> list[ActionGroup]:
-    """The action groups of an orchestration of one's own, which no model is told of."""
+    # The loop of a custom orchestration calls these itself, so no model sees them.
     own = getattr(features.orchestration, "groups", ())
     code = any(group.signature == CODE_INTERPRETER and group.enabled for group in groups)
     return [group for group in own if not (code and group.signature == CODE_INTERPRETER)]
@@ -160,10 +145,8 @@ def _stages(overrides: Mapping[str, Override], parts: _Parts) -> dict[str, Stage
 
 
 def _use_example_classifier(stage: StagePlan, parts: _Parts) -> StagePlan:
-    """Pre-processing for the embedded model, which sorts inputs worse than their nearest examples.
-
-    Only for that model itself: one that was scripted or recorded in its place answers.
-    """
+    # The embedded model sorts inputs worse than their nearest examples do. A model that was
+    # scripted or recorded in its place answers for itself.
     from orchestrator.models.local import LocalModel
 
     if type(stage.model) is not LocalModel:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
 from orchestrator.actions import ActionGroup
-from orchestrator.agent.flow_events import FlowEvent, FlowResult
-from orchestrator.agent.flow_run import FlowAgents, FlowRun, ResumePoint
+from orchestrator.agent.flow_run import FlowAgents, FlowEvent, FlowResult, FlowRun, ResumePoint
 from orchestrator.errors import ValidationError
 from orchestrator.flows.languages import read_file, read_text
 from orchestrator.flows.orchestration import FlowOrchestration
@@ -59,6 +58,20 @@ class RunOptions(FlowOptions, total=False):
     seed: int | None
     run_id: str | None
     step: bool
+
+
+class ResumeOptions(FlowOptions, total=False):
+    """Options of a run that goes on; with its own `sessions`, the store's journal goes on.
+
+    Attributes:
+        mode: `continue`, or `step` to run one statement and wait again.
+        text: The user's text, when the run waits for the user.
+        results: The results of the calls that it waits for, as `ReturnControl.answer` takes them.
+    """
+
+    mode: Mode
+    text: str
+    results: Results | None
 
 
 class Flow:
@@ -173,11 +186,8 @@ class Flow:
         self,
         state: Mapping[str, Any],
         *,
-        mode: Mode = "continue",
-        text: str = "",
-        results: Results | None = None,
         on_event: Callable[[FlowEvent], None] | None = None,
-        **options: Unpack[FlowOptions],
+        **options: Unpack[ResumeOptions],
     ) -> FlowResult:
         """Goes on with a run that waits.
 
@@ -195,46 +205,31 @@ class Flow:
             FlowError: As for `run`; or the state was changed, or is another script's.
             ValidationError: There is no such mode, or it waits for another thing than is given.
         """
-        around = self._resume(state, mode, text, results, options)
+        around = self._resume(state, options)
         return around.run() if on_event is None else _drain(around.stream(), on_event)
 
     async def aresume(
         self,
         state: Mapping[str, Any],
         *,
-        mode: Mode = "continue",
-        text: str = "",
-        results: Results | None = None,
         on_event: Callable[[FlowEvent], None] | None = None,
-        **options: Unpack[FlowOptions],
+        **options: Unpack[ResumeOptions],
     ) -> FlowResult:
         """`resume`, for an event loop."""
-        around = self._resume(state, mode, text, results, options)
+        around = self._resume(state, options)
         return await (around.arun() if on_event is None else _adrain(around.astream(), on_event))
 
     def resume_stream(
-        self,
-        state: Mapping[str, Any],
-        *,
-        mode: Mode = "continue",
-        text: str = "",
-        results: Results | None = None,
-        **options: Unpack[FlowOptions],
+        self, state: Mapping[str, Any], **options: Unpack[ResumeOptions]
     ) -> Generator[FlowEvent, None, None]:
         """`resume`, as `stream`."""
-        return self._resume(state, mode, text, results, options).stream()
+        return self._resume(state, options).stream()
 
     def aresume_stream(
-        self,
-        state: Mapping[str, Any],
-        *,
-        mode: Mode = "continue",
-        text: str = "",
-        results: Results | None = None,
-        **options: Unpack[FlowOptions],
+        self, state: Mapping[str, Any], **options: Unpack[ResumeOptions]
     ) -> AsyncGenerator[FlowEvent, None]:
-        """`stream_resumed`, for an event loop."""
-        return self._resume(state, mode, text, results, options).astream()
+        """`resume_stream`, for an event loop."""
+        return self._resume(state, options).astream()
 
     def _start(self, arguments: Mapping[str, Any] | str | None, options: RunOptions) -> FlowRun:
         given: Any = {} if arguments is None else arguments
@@ -244,14 +239,10 @@ class Flow:
             )
         return FlowRun.start(self._agents, given, **_check_options(options, RunOptions))
 
-    def _resume(
-        self,
-        state: Mapping[str, Any],
-        mode: str,
-        text: str,
-        results: Results | None,
-        options: FlowOptions,
-    ) -> FlowRun:
+    def _resume(self, state: Mapping[str, Any], options: ResumeOptions) -> FlowRun:
+        more = _check_options(options, ResumeOptions)
+        mode, text = more.pop("mode", "continue"), more.pop("text", "")
+        results = more.pop("results", None)
         if mode not in ("continue", "step"):
             raise ValidationError(f"the mode is {mode!r}; it is 'continue' or 'step'")
         known = read_state(state, self.program.digest)
@@ -262,9 +253,7 @@ class Flow:
             if results is None:
                 raise ValidationError("the run waits for the result of a call; give results=")
             answer = results
-        return FlowRun.resume(
-            self._agents, ResumePoint(known, answer), **_check_options(options, FlowOptions)
-        )
+        return FlowRun.resume(self._agents, ResumePoint(known, answer), **more)
 
 
 def _check_options(options: Mapping[str, Any], known: type) -> dict[str, Any]:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import uuid
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, contextmanager
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from orchestrator.actions import ActionGroup
 from orchestrator.agent.agent import Agent
-from orchestrator.agent.flow_events import FlowEvent, FlowResult, waits_for
 from orchestrator.agent.validate import check_parts
 from orchestrator.engine.plan import Features
 from orchestrator.engine.results import ControlReturn
@@ -28,9 +27,10 @@ from orchestrator.flows.orchestration import (
     request_text,
 )
 from orchestrator.flows.state import state_of
-from orchestrator.flows.steps import Event, Program
+from orchestrator.flows.steps import AskUser, Event, Pause, Program
 from orchestrator.limits import Limits
 from orchestrator.models import Model, resolve_model
+from orchestrator.models.usage import Usage
 from orchestrator.sessions import MemoryStore, Record, Sessions, SessionStore
 from orchestrator.support.lru_cache import LruCache
 
@@ -200,7 +200,6 @@ class FlowRun:
 
     @property
     def _key(self) -> str:
-        """The key of the run's session in its store."""
         return self._agent.sessions.key(self._agent._label(self._session_id))
 
     # Ways to run
@@ -208,56 +207,48 @@ class FlowRun:
     def run(self) -> FlowResult:
         """Runs it."""
         self._listener.tell = None
-        with self._agent as agent:
-            try:
-                reply = agent.invoke(session_id=self._session_id, **self._given)
-            except SessionConflict as error:
-                raise self._build_conflict_error(error) from error
-            return self._build_result(reply)
+        with self._open_agent() as agent:
+            return self._build_result(agent.invoke(session_id=self._session_id, **self._given))
 
     async def arun(self) -> FlowResult:
         """Runs it, for an event loop."""
         self._listener.tell = None
-        with self._agent as agent:
-            try:
-                reply = await agent.ainvoke(session_id=self._session_id, **self._given)
-            except SessionConflict as error:
-                raise self._build_conflict_error(error) from error
+        with self._open_agent() as agent:
+            reply = await agent.ainvoke(session_id=self._session_id, **self._given)
             return self._build_result(reply)
 
     def stream(self) -> Generator[FlowEvent, None, None]:
         """Runs it; its events."""
-        with self._agent as agent:
-            try:
+        try:
+            with self._open_agent() as agent:
                 with closing(agent.stream(session_id=self._session_id, **self._given)) as events:
                     for event in events:
                         yield from self._translate_event(event)
-            except SessionConflict as error:
-                conflict = self._build_conflict_error(error)
-                yield from self._translate_error(conflict)
-                raise conflict from error
-            except OrchestratorError as error:
-                yield from self._translate_error(error)
-                raise
+        except OrchestratorError as error:
+            yield from self._translate_error(error)
+            raise
 
     async def astream(self) -> AsyncGenerator[FlowEvent, None]:
         """Runs it; its events, for an event loop."""
-        with self._agent as agent:
-            try:
-                given = agent.astream(session_id=self._session_id, **self._given)
-                async with aclosing(given) as events:
+        try:
+            with self._open_agent() as agent:
+                events = agent.astream(session_id=self._session_id, **self._given)
+                async with aclosing(events):
                     async for event in events:
                         for one in self._translate_event(event):
                             yield one
+        except OrchestratorError as error:
+            for one in self._translate_error(error):
+                yield one
+            raise
+
+    @contextmanager
+    def _open_agent(self) -> Generator[Agent, None, None]:
+        with self._agent as agent:
+            try:
+                yield agent
             except SessionConflict as error:
-                conflict = self._build_conflict_error(error)
-                for one in self._translate_error(conflict):
-                    yield one
-                raise conflict from error
-            except OrchestratorError as error:
-                for one in self._translate_error(error):
-                    yield one
-                raise
+                raise self._build_conflict_error(error) from error
 
     # Events
 
@@ -270,7 +261,6 @@ class FlowRun:
             self._pending.append(told)
 
     def _translate_event(self, event: Any) -> Generator[FlowEvent, None, None]:
-        """The run's events of one of the agent's."""
         while self._pending:
             yield self._pending.popleft()
         listener = self._listener
@@ -306,7 +296,8 @@ class FlowRun:
     # Results
 
     def _build_conflict_error(self, error: SessionConflict) -> OrchestratorError:
-        """The error of a run that another process has, or that another script has begun."""
+        # The store only knows that the session is busy, or that its records are of another
+        # script.
         if "another version" in error.message:
             return FlowError(
                 f"the run {self._session_id!r} was begun with another version of this script; "
@@ -342,3 +333,106 @@ def _find_return_control(journal: Sequence[Record]) -> ControlReturn:
             "the state's journal does not wait for anything", message_zh="状态中的运行没有暂停"
         )
     return ControlReturn(suspended["invocation_id"], suspended["inputs"])
+
+
+def waits_for(pause: Pause | AskUser | None) -> str:
+    """What a run waits for, by where its script does; by itself, it waits for an action."""
+    if pause is None:
+        return "call"
+    return "user" if isinstance(pause, AskUser) else "breakpoint"
+
+
+class FlowResult:
+    """What a run came to.
+
+    Attributes:
+        output: PPE: the script's result. PL: the value of the last statement, or the message of
+            `@exit`. While it waits, that of the last statement so far.
+        variables: Every name that the run knows, and its value.
+        messages: The messages of the last dialogue, in Converse's shape (PPE).
+        paused: The state to go on with, JSON data, when the run waits; else `None`.
+        waits_for: `breakpoint`, `user` or, for the result of an action that its caller carries out
+            or confirms, `call` while it waits; else empty. `reply.return_control` has the calls.
+        question: What the user is asked, while it waits for the user.
+        line: The line where it waits; else 0.
+        statement: The statement there: in `step` mode, the next one.
+        warnings: What was told to be doubtful in this part of the run: the `text` and `line` of
+            each.
+        reply: The turn behind it: `trace`, `usage`.
+    """
+
+    def __init__(self, listener: Listener, reply: Reply, paused: dict[str, Any] | None) -> None:
+        self.reply = reply
+        self.paused = paused
+        self.waits_for = self.question = self.statement = ""
+        self.line = 0
+        self.messages: Sequence[Mapping[str, Any]] = ()
+        self.warnings = [
+            {"text": str(one.members.get("text", "")), "line": one.place.line}
+            for one in listener.warnings
+        ]
+        outcome, pause = listener.outcome, listener.pause
+        if outcome is not None:
+            self.output, self.variables = outcome.output, dict(outcome.variables)
+            self.messages = outcome.messages
+        elif pause is None:  # an action waits, or a model has asked the user with one
+            self.waits_for = "" if paused is None else waits_for(pause)
+            self.output, self.variables = reply.text, dict[str, Any]()
+        else:
+            self.waits_for = waits_for(pause)
+            self.question = pause.text if isinstance(pause, AskUser) else ""
+            self.line, self.statement = pause.place.line, pause.place.statement
+            self.output, self.variables = pause.output, dict(pause.variables)
+
+    @property
+    def trace(self) -> list[dict[str, Any]]:
+        """Trace parts, as `InvokeAgent` tells them."""
+        return self.reply.trace
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of this part of the run."""
+        return self.reply.usage
+
+    def as_dict(self) -> dict[str, Any]:
+        """The result as JSON data."""
+        told = {"output": self.output, "variables": self.variables, "usage": self.usage._asdict()}
+        if self.warnings:
+            told["warnings"] = self.warnings
+        if self.messages:
+            told["messages"] = list(self.messages)
+        if self.paused is not None:
+            told |= {"waits_for": self.waits_for, "line": self.line, "statement": self.statement}
+            told |= {"question": self.question} if self.waits_for == "user" else {}
+            told["state"] = self.paused
+        return told
+
+    def __repr__(self) -> str:
+        return f"FlowResult(output={self.output!r}, waits_for={self.waits_for!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class FlowEvent:
+    """Something that happened in a run.
+
+    Attributes:
+        type: What: `run_start`, `statement_start`, `token`, `tool_call`, `tool_result`,
+            `role_switch`, `variable_set`, `breakpoint`, `exit`, `warning`, `error`, `run_end`.
+        seq: Its number in the run, from 1; `token`s of a model have that of the event before.
+        line: The line in the script, from 1; 0 where there is none.
+        statement: The first line of the statement there.
+        members: More of it, such as `{"text": ...}`, `{"name": ..., "value": ...}`.
+        result: What the run came to: of the last event.
+    """
+
+    type: str
+    seq: int
+    line: int
+    statement: str = ""
+    members: Mapping[str, Any] = field(default_factory=dict)
+    result: FlowResult | None = field(default=None, compare=False, repr=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The event as JSON data, without its result."""
+        told = {"type": self.type, "seq": self.seq, "line": self.line}
+        return {**told, "statement": self.statement, **self.members}

@@ -179,7 +179,6 @@ def _check_team(definition: AgentDefinition) -> None:
 
 
 def _split_objects(members: Mapping[str, Any]) -> tuple[dict[str, Any], Objects]:
-    """The plain data of a definition, and the objects in it."""
     data = {key: it for key, it in members.items() if key not in _TEAM}
     data.setdefault("agentName", INLINE_AGENT)
     data.pop("bedrockModelConfigurations", None)  # `_asks_for_optimized` reads it

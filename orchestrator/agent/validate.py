@@ -239,7 +239,7 @@ def _check_count(argument: str, given: object, least: int, most: int | None = No
 
 
 def _describe_value(given: object) -> str:
-    """A value in a message: plain ones as they are, others (which may hold secrets) by type."""
+    # Plain values are shown as they are. Others may hold secrets, so only their type is named.
     if given is None or isinstance(given, (str, int, float)):
         return repr(given)
     if isinstance(given, type):

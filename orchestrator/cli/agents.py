@@ -91,7 +91,7 @@ def load_agent(
 
 
 def _resolve_scripted_model(spec: str | None, folder: Path) -> str | Model | None:
-    """A script that names no model speaks the dialect of the agent's own one."""
+    # A script that names no model speaks the dialect of the agent's own one.
     if spec is None or not spec.startswith("scripted:"):
         return spec
     from orchestrator.agent.source import AgentSource
@@ -183,7 +183,6 @@ def _load_with_progress(model: Any, terminal: Terminal) -> None:
 
 
 def _offer_download(error: ModelNotReady, terminal: Terminal) -> bool:
-    """Downloads the missing weights that `error` is about, if they are and the user agrees."""
     from importlib.util import find_spec
 
     from orchestrator.models import weights

@@ -14,7 +14,7 @@ from orchestrator.cli.terminal import Terminal, WordWrap, clean, shorten
 
 if TYPE_CHECKING:
     from orchestrator.agent.flow import Flow
-    from orchestrator.agent.flow_events import FlowEvent, FlowResult
+    from orchestrator.agent.flow_run import FlowEvent, FlowResult
 
 _INDENT = "      "
 _ASKED = "[c]ontinue, [s]tep, [v]ariables or [q]uit? "
@@ -118,7 +118,6 @@ class FlowView:
 
 
 def _format_iteration(event: FlowEvent) -> str:
-    """Which item of a loop an event is of, where several run at the same time."""
     iteration = event.members.get("iteration")
     return f"[{'.'.join(map(str, iteration))}] " if iteration else ""
 
@@ -205,7 +204,6 @@ class FlowRunner:
         return result
 
     def _ask_user(self, result: FlowResult) -> dict[str, Any] | None:
-        """What the user wants, where the run waits; `None` when he wants to leave."""
         from orchestrator.cli.chat import Keyboard
 
         keyboard = Keyboard(None, colour=self._terminal.err.color_system)
@@ -256,7 +254,7 @@ class FlowRunner:
 
 
 def _find_free_file(file: Path, state: Mapping[str, Any]) -> Path:
-    """The file for a run's state: the first one of its name that has no other run's."""
+    # Another run's state is never overwritten: the next free name is used.
     name, numbers, made = file.name.removesuffix(".state.json"), count(2), file
     while made.exists() and not _has_state_of(made, state):
         made = file.with_name(f"{name}.{next(numbers)}.state.json")
@@ -264,7 +262,6 @@ def _find_free_file(file: Path, state: Mapping[str, Any]) -> Path:
 
 
 def _has_state_of(file: Path, state: Mapping[str, Any]) -> bool:
-    """Whether a file has the state of the same run."""
     try:
         found = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -273,7 +270,7 @@ def _has_state_of(file: Path, state: Mapping[str, Any]) -> bool:
 
 
 def _write_private(file: Path, text: str) -> None:
-    """Writes what only this user may read: a state has all that models and functions said."""
+    # A state has all that models and functions said, so only this user may read it.
     opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(opened, "w", encoding="utf-8") as made:
         if hasattr(os, "fchmod"):

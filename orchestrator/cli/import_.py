@@ -85,7 +85,7 @@ def _choose_agents(found: ImportedAgents, name: str | None, every: bool) -> dict
 
 
 def _choose_folders(agents: dict[str, Document], into: Path | None, every: bool) -> dict[str, Path]:
-    """Where each agent goes; agents of one name into folders with numbers."""
+    # Agents of one name go into folders with numbers.
     if not every:
         return {key: into or Path(agent.name) for key, agent in agents.items()}
     taken: set[str] = set()

@@ -57,7 +57,6 @@ def init(
 
 
 def _list_next_steps(folder: str) -> Iterator[tuple[str, str]]:
-    """Commands to go on with, and what they do."""
     yield f"orchestrator chat {folder}", "talk to it"
     yield f"orchestrator lint {folder}", "check it"
     if find_spec("pytest") is None:
@@ -66,7 +65,6 @@ def _list_next_steps(folder: str) -> Iterator[tuple[str, str]]:
 
 
 def _copy_starter(folder: Path, model: str) -> list[str]:
-    """Copies the starter and gives it its name, model and schema."""
     shutil.copytree(
         content_root() / "examples" / "starter", folder, ignore=_LEFT_OUT, dirs_exist_ok=True
     )
@@ -89,7 +87,7 @@ def _set_member(text: str, member: str, value: str) -> str:
 
 
 def _agent_name(folder: str) -> str:
-    """The folder's name as an agent's name: letters and digits, with single `_` or `-` between."""
+    # Bedrock's names are letters and digits, with single `_` or `-` between.
     return re.sub(r"[^0-9A-Za-z]+", "-", folder).strip("-")[:100].strip("-") or "agent"
 
 

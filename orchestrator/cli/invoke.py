@@ -135,7 +135,6 @@ def _read_json(file: str) -> Any:
 
 
 def _parse_results(agent: Agent, session: str | None, given: Any) -> dict[str, Any]:
-    """The results in Bedrock's shape, from that shape or from a mapping of calls to results."""
     if isinstance(given, dict) and "returnControlInvocationResults" in given:
         return given
     if session is None or not isinstance(given, dict):
@@ -150,10 +149,8 @@ def _parse_results(agent: Agent, session: str | None, given: Any) -> dict[str, A
 
 
 def _find_hand_over(session: SessionState) -> Mapping[str, Any] | None:
-    """The record of the hand-over that waits, or of the last one that was answered.
-
-    The same results may be given again, for the same reply; the agent refuses others.
-    """
+    # Results may be sent twice, for the same reply: then the last hand-over is the one that they
+    # answer. The agent refuses other results.
     if session.open is not None and session.open.suspend_record:
         return session.open.suspend_record
     if not session.answered:

@@ -125,7 +125,6 @@ def list_documents(terminal: Terminal, folder: Folder, id: Id = None) -> None:
 
 
 def _find_bases(folder: Path, id: str | None, *, keywords: bool) -> list[LocalKnowledgeBase]:
-    """The local knowledge bases of an agent's folder, or the one that a folder of documents is."""
     from orchestrator.definition.files import FILE_NAMES
     from orchestrator.knowledge import LocalKnowledgeBase
 
@@ -177,7 +176,6 @@ def _parse_filter(text: str) -> Any:
 
 @contextmanager
 def _progress_bar(terminal: Terminal) -> Iterator[Progress | None]:
-    """How far indexing is, on a terminal; the bar goes when it is done."""
     if not terminal.err.is_terminal:
         yield None
         return

@@ -81,7 +81,7 @@ def lint(
 
 
 def _show_read_only(terminal: Terminal, found: Sequence[Diagnostic]) -> None:
-    """One line for all members of Bedrock's answers that only Bedrock sets."""
+    # Bedrock's answers have many members that only Bedrock sets: one line is enough for all.
     from rich.text import Text
 
     if not found:
@@ -154,7 +154,6 @@ def lint_agent(
 def _collect_mistakes(
     build: Callable[[AgentDefinition], object], definition: AgentDefinition
 ) -> tuple[Diagnostic, ...]:
-    """What is wrong with a part of an agent, so that it cannot be built."""
     try:
         build(definition)
     except DefinitionError as error:
@@ -182,7 +181,6 @@ def _check_guardrail(definition: AgentDefinition) -> None:
 
 
 def _lint_script(definition: AgentDefinition) -> list[Diagnostic]:
-    """The script that orchestrates the agent."""
     from orchestrator.cli.scripts import lint_script
     from orchestrator.definition.files import locate
 
@@ -195,7 +193,7 @@ def _lint_script(definition: AgentDefinition) -> list[Diagnostic]:
 
 
 def _check_calls(definition: AgentDefinition, found: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """What is said of the functions that a program calls: those of the agent are there."""
+    # The functions of the agent are there, whatever the program's own lint says of them.
     from orchestrator.actions.names import did_you_mean
 
     try:
@@ -214,7 +212,6 @@ def _check_calls(definition: AgentDefinition, found: Sequence[Diagnostic]) -> li
 
 
 def _list_callable_names(definition: AgentDefinition) -> set[str]:
-    """The names by which the agent's script calls its actions, searches and collaborators."""
     from orchestrator.actions import Catalog
     from orchestrator.definition import build_action_groups, collaborators_of
     from orchestrator.definition.knowledge_base import build_knowledge_bases
@@ -243,7 +240,6 @@ def _check_parsers(definition: AgentDefinition) -> None:
 def _lint_team(
     definition: AgentDefinition, model: str | None, strict: bool, level: int
 ) -> Iterator[Diagnostic]:
-    """The agents in folders that an agent leads."""
     from orchestrator.definition import collaborators_of
     from orchestrator.definition.files import locate_folder
     from orchestrator.engine.plan import MOST_LEVELS
@@ -392,7 +388,6 @@ class _Templates:
 
 
 def _list_known_files(own: Path) -> set[str]:
-    """Names of files that some dialect reads, also those of templates in other languages."""
     from orchestrator.prompts.languages import ENDINGS
     from orchestrator.prompts.template_files import read_yaml
 

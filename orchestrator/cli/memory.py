@@ -137,7 +137,6 @@ def _open(folder: Path, state: Path | None) -> SqliteMemory:
 
 
 def _find(store: SqliteMemory, name: str) -> MemoryInfo:
-    """The memory that is called `name`: its id, or `owner/id`."""
     from orchestrator.errors import ResourceNotFound, ValidationError
 
     found = [

@@ -85,7 +85,7 @@ def parse(
 
 
 def _load_parser(spec: str, stage: str, reply: str | list[dict[str, Any]]) -> Callable[[], Parser]:
-    """A parser of the user's own; content blocks are given to it as JSON, as Bedrock does."""
+    # Bedrock passes content blocks to a parser as JSON.
     from orchestrator.actions.parser_lambda import lambda_parser, parser_function
 
     agent = {"name": "agent", "id": "AGENT12345", "alias": "TSTALIASID", "version": "DRAFT"}
@@ -93,7 +93,6 @@ def _load_parser(spec: str, stage: str, reply: str | list[dict[str, Any]]) -> Ca
 
 
 def _parse_reply(text: str) -> str | list[dict[str, Any]]:
-    """The content blocks when the text is JSON that holds some, else the text."""
     if not text.lstrip().startswith(("[", "{")):
         return text
     try:
@@ -128,7 +127,6 @@ def _show(terminal: Terminal, told: dict[str, Any]) -> None:
 
 
 def _show_piece(terminal: Terminal, piece: dict[str, Any]) -> None:
-    """One piece: where it is, what it was taken for, and its text."""
     from rich.text import Text
 
     kind, text = piece["kind"], clean(piece["text"]).strip()

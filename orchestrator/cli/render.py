@@ -122,7 +122,6 @@ def _show(terminal: Terminal, prompt: Prompt, place: str, found: Sequence[Diagno
 
 
 def _note_replaced_stage(folder: Path, stage: str) -> list[Diagnostic]:
-    """A note that an agent's script asks the model itself, in the place of a stage."""
     from orchestrator.definition import load_definition
     from orchestrator.prompts.placeholders import ORCHESTRATION
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from orchestrator.agent.flow import Flow
-    from orchestrator.agent.flow_events import FlowResult
+    from orchestrator.agent.flow_run import FlowResult
 
 
 _File = Annotated[
@@ -156,7 +156,7 @@ def _report_error(terminal: Terminal, error: FlowError) -> None:
 
 
 def _check_writable(file: Path) -> None:
-    """Refuses a file for the state that could not be written, before anything is spent."""
+    # Checked before the run, so that no model is paid for a state that cannot be kept.
     if file.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK):
         raise ValidationError(f"the state cannot be written to {str(file)!r}; give --state FILE")
 

@@ -166,7 +166,7 @@ def serve(
 
 
 def _schedule_exit() -> None:
-    """Has the process end though a thread still waits for a model that nobody waits for."""
+    # A thread that waits for a model would keep the process alive, although nobody waits for it.
     last = threading.Timer(_LAST_SECONDS, os._exit, (0,))
     last.daemon = True
     last.start()
@@ -208,7 +208,6 @@ def _check_names(region: str, account: str) -> None:
 
 
 def _parse_models(given: list[str] | None) -> tuple[str | None, dict[str, str]]:
-    """The model that answers for all, and those that answer for some."""
     every: str | None = None
     some = {}
     for one in given or ():
@@ -270,7 +269,7 @@ def _list_agents(world: ServerState) -> list[dict[str, Any]]:
 
 
 def _list_broken_agents(world: ServerState) -> list[dict[str, str]]:
-    """The agents in folders that cannot run; the others do, and these once they are mended."""
+    # One broken agent does not keep the others from running; it runs once it is mended.
     return [
         {"agentId": one.agent_id, "agentName": one.name, "reason": reason}
         for one in world.agents.folders.all()
@@ -279,7 +278,6 @@ def _list_broken_agents(world: ServerState) -> list[dict[str, str]]:
 
 
 def _make_snippet(url: str, settings: Settings, agents: list[dict[str, Any]]) -> list[str]:
-    """Three lines of Python that talk to the first agent."""
     first = agents[0] if agents else {"agentId": "AGENT_ID", "agentAliasId": "TSTALIASID"}
     region = settings.region
     # boto3 signs with something; without keys nobody looks at it.

@@ -96,7 +96,6 @@ def find_unfinished_calls(log: TurnLog, agent: Agent | None) -> list[UnfinishedC
 
 
 def _describe_calls(log: TurnLog, agent: Agent) -> Iterator[tuple[str, str]]:
-    """The calls that the turn stopped at, by their ids, as lines with their parameters."""
     from orchestrator.engine.effects import Dispatch
     from orchestrator.engine.run.replay import Replay
     from orchestrator.sessions import Past

@@ -275,7 +275,6 @@ def _format_collaborator_output(output: Json) -> str:
 
 
 def _format_code_output(output: Json) -> str:
-    """What a program printed, and how it failed if it did."""
     told = [str(output.get("executionOutput") or "").strip()]
     if error := str(output.get("executionError") or "").strip():
         told.append(f"fails: {error.splitlines()[-1]}")
@@ -341,7 +340,7 @@ def _make_choice_step(reply: str, facts: list[str]) -> Step:
 
 
 def _name_confirmation(step: Step) -> None:
-    """A call that the caller only had to confirm has no result yet, or `DENY` (as recorded)."""
+    # A call that the caller only had to confirm has no result yet, or `DENY` (recorded).
     if step.text == "DENY":
         step.verb, step.text = "may not call", ""
     elif not step.text:

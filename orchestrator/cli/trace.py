@@ -55,7 +55,6 @@ def _read(text: str, file: str) -> Any:
 
 
 def _find_parts(value: Any) -> list[Mapping[str, Any]]:
-    """The trace parts in a value, wherever they are; a part is an object with a `trace` object."""
     if isinstance(value, list):
         return [part for item in value for part in _find_parts(item)]
     if not isinstance(value, dict):

@@ -89,8 +89,6 @@ class Lambdas(UserDict[str, Handler]):
         return self._wrap_handler(call_stub)
 
     def _wrap_handler(self, handler: Handler) -> Handler:
-        """The handler; what it raises is noted."""
-
         @wraps(handler)
         def wrapper(event: Any, context: Any) -> Any:
             with self._record_errors():

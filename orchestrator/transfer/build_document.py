@@ -80,7 +80,7 @@ _OF_REQUESTS = ("agentId", "agentVersion", "clientToken")
 
 
 def _keep_schema_text(group: dict[str, Any]) -> dict[str, Any]:
-    """A group with the text of its schema, where the file holds both text and place."""
+    # A file may hold both the text of a schema and its place in S3; the text wins.
     schema = group.get("apiSchema")
     if isinstance(schema, dict) and schema.get("payload") is not None:
         group["apiSchema"] = {"payload": schema["payload"]}

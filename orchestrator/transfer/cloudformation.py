@@ -26,7 +26,7 @@ def load_yaml(text: str, file: str) -> Any:
 
 
 def _construct_function(tag: str, value: Any) -> dict[str, Any]:
-    """`!Sub text` is short for `{"Fn::Sub": text}` (AWS: intrinsic functions)."""
+    # `!Sub text` is short for `{"Fn::Sub": text}` (AWS: "Intrinsic function reference").
     name = tag.removeprefix("!")
     return {name if name in ("Ref", "Condition") else f"Fn::{name}": value}
 
@@ -120,7 +120,6 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _note_placeholders(document: Document, intrinsics: Intrinsics) -> Iterator[Any]:
-    """A note for each placeholder that the agent has come to hold."""
     members = [
         {**it, "agentDescriptor": None} if it.get("collaboratorName") in document.team else it
         for it in document.parts("agentCollaborators")

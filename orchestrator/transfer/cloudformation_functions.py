@@ -269,7 +269,7 @@ _ARNS = {
 
 
 def _guess_attribute(kind: str, attribute: str, name: str, member: Callable[[str], str]) -> str:
-    """What a resource's attribute looks like; empty for what nobody here needs."""
+    # Attributes that no agent needs have no value.
     place = "us-east-1:000000000000"
     if kind in _ARNS:
         service, prefix, called = _ARNS[kind]

@@ -80,7 +80,7 @@ def difference(
 
 
 def _read_leftover_files(document: Document) -> dict[str, str]:
-    """Templates and schemas of the folder that no definition names, and that a pull would take."""
+    # A pull would write these, although no definition names them any more.
     root, found = document.source.folder, {}
     for one in document.iter_agents():
         folder = one.source.folder
@@ -108,7 +108,7 @@ _HANDLER = "arn:aws:lambda:us-east-1:000000000000:function:handler"
 def _make_comparable(
     there: Document, here: Document, notes: list[Diagnostic], local: bool
 ) -> tuple[Document, Document]:
-    """Both agents without what is not compared, with their parts in one order."""
+    # Parts have no order that means anything: both sides are sorted before they are compared.
     groups = (str(it.get("actionGroupName")) for it in there.parts("actionGroups"))
     known = {**dict.fromkeys(groups, _HANDLER), **dict(list_lambdas(there.data))}
     found = make_portable(here, {}, known=known, local_models=local)

@@ -127,7 +127,7 @@ def files_of(document: Document) -> dict[str, str]:
 
 
 def _check_names(data: Mapping[str, Any]) -> None:
-    """Refuses names that could lead out of the folder, whoever has told them."""
+    # The names come from a service or a file that may be anybody's; they become paths.
     for member, key in (
         ("actionGroups", "actionGroupName"),
         ("agentCollaborators", "collaboratorName"),
@@ -179,7 +179,8 @@ def _extract_team(document: Document, data: dict[str, Any], files: dict[str, str
 
 
 def _choose_folder_name(name: str, taken: set[str]) -> str:
-    """A name as a folder's, also where upper and lower case are one, or names are reserved."""
+    # File systems of macOS and Windows take upper and lower case for one, and Windows reserves
+    # names.
     folder = f"{name}_" if name.lower() in _RESERVED else name
     while folder.lower() in taken:
         folder += "_"
@@ -188,7 +189,7 @@ def _choose_folder_name(name: str, taken: set[str]) -> str:
 
 
 def _can_round_trip(text: str) -> bool:
-    """Whether a text is the same when it is read from a file; others stay in `agent.yaml`."""
+    # A text that would change on its way through a file stays in `agent.yaml`.
     try:
         return bool(text) and decode(text.encode(), "") == text
     except (DefinitionError, UnicodeEncodeError):

@@ -58,7 +58,6 @@ def _iter_parts(
 
 
 def _unwrap_part(item: Mapping[str, Any], names: Iterable[str]) -> Mapping[str, Any]:
-    """A part without the member that an answer has around it."""
     for name in names:
         if isinstance(inner := item.get(name), Mapping):
             return inner

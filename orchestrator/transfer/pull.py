@@ -74,10 +74,8 @@ def read_agent(
 
 
 def _add_aliases(document: Document, remote: Remote, agent_id: str, version: str | None) -> None:
-    """Keeps the aliases that the agent is known by, as far as they lead to what was read.
-
-    The working draft stands for all of them: whoever pulls it runs it in place of each.
-    """
+    # The working draft stands for all aliases that lead to it: whoever pulls it runs it in place
+    # of each.
     try:
         found = list(_list_aliases(remote, agent_id))
     except OrchestratorError as error:
@@ -271,14 +269,13 @@ def _pick_members(data: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 
 def _sort_by_creation(parts: list[dict[str, Any]], names: Iterable[str]) -> list[dict[str, Any]]:
-    """The parts without what only the service sets, the oldest first: tools are told in order."""
+    # A model sees the tools in their order, so it has to be the same in every pull.
     if all("createdAt" in part for part in parts):
         parts = sorted(parts, key=lambda part: part["createdAt"])
     return [_pick_members(part, names) for part in parts]
 
 
 def _note_what_stays(document: Document, remote: Remote) -> None:
-    """Notes what of an agent is not in its data, and what a local run can use instead."""
     for where, arn in list_lambdas(document.data):
         text = f"the code of the Lambda function {arn!r} ({where}) was not carried"
         way = "put a handler file in the folder and name it instead, or leave it in AWS"
@@ -315,7 +312,6 @@ def _is_in_other_language(text: str, stage: str) -> bool:
 
 
 def _list_document_locations(remote: Remote, base: str) -> list[str]:
-    """Where the documents of a knowledge base are in Amazon S3, as far as the caller may know."""
     what = f"the data sources of the knowledge base {base!r}"
     found = []
     try:

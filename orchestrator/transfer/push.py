@@ -274,7 +274,6 @@ class _Push:
 
 
 def _find_existing_alias_arn(target: _Target, member: Mapping[str, Any]) -> str:
-    """The alias through which the agent there reaches a collaborator already."""
     for it in target.before.parts("agentCollaborators") if target.before else ():
         if it.get("collaboratorName") == member["collaboratorName"]:
             return str((it.get("agentDescriptor") or {}).get("aliasArn") or "")

@@ -58,8 +58,7 @@ def connect(
 
 
 def _bound_answers(client: Any) -> None:
-    """Has answers end: botocore reads whatever an endpoint sends, for as long as it sends."""
-
+    # botocore reads whatever an endpoint sends, for as long as it sends.
     def send(request: Any, **_: Any) -> Any:
         request.stream_output = True  # so that nothing of the body is read yet
         response = client._endpoint.http_session.send(request)
@@ -99,7 +98,7 @@ def _make_client(
 
 
 def _make_unsigned_client(region: str, profile: str | None, endpoint_url: str) -> Any | None:
-    """A client that does not sign; `None` when there are credentials to sign with."""
+    # A server without keys takes unsigned requests; with credentials there is nothing to change.
     import boto3
     import botocore.session
     from botocore import UNSIGNED

@@ -64,7 +64,7 @@ def _require_mapping(shape: Any, data: Any) -> Mapping[str, Any]:
 
 
 def _unwrap_functions(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A function schema without the block that Terraform has around its functions."""
+    # Terraform has a block around the functions of a schema.
     inner = data.get("member_functions")
     if isinstance(inner, list) and inner and isinstance(inner[0], Mapping):
         return inner[0]
@@ -103,7 +103,8 @@ def _convert_document(value: Any) -> Any:
 
 
 def _convert_scalar(kind: str, value: Any) -> Any:
-    """A value of a kind, where it is plain what is meant; others are complained about later."""
+    # A value of another type that can only mean one thing is converted. Others are left, and the
+    # validation reports them.
     if kind == "string":
         return _convert_text(value)
     if kind == "boolean" and isinstance(value, str):

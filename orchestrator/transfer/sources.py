@@ -124,7 +124,7 @@ def _parse_json(text: str, file: Path) -> Any:
 
 
 def _parse_yaml_flow(text: str, file: Path, error: json.JSONDecodeError) -> Any:
-    """What begins like JSON and is YAML."""
+    # A text that begins like JSON may be YAML's flow style.
     try:
         return load_yaml(text, str(file))
     except DefinitionError:

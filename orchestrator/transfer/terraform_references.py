@@ -72,7 +72,6 @@ class References:
 
 
 def _split_address(place: str) -> tuple[tuple[str, ...], str]:
-    """The modules that lead to a resource, and its address in the last of them."""
     parts = place.split(".")
     path = []
     while len(parts) > 2 and parts[0] == "module":
@@ -82,7 +81,6 @@ def _split_address(place: str) -> tuple[tuple[str, ...], str]:
 
 
 def _iter_references(expression: Any) -> Iterator[str]:
-    """All references inside of an expression, or of blocks of expressions."""
     if isinstance(expression, list):
         for it in expression:
             yield from _iter_references(it)

@@ -314,7 +314,7 @@ class Work:
 
 
 def _form_of(whole: CallFormat, tools: Sequence[Mapping[str, Any]]) -> CallFormat:
-    """What calls of some tools look like; tools that the agent does not have, too."""
+    # Models also call tools that the agent does not have.
     specs = {one["toolSpec"]["name"]: one["toolSpec"] for one in tools if "toolSpec" in one}
     known = {one.name: one for one in whole.operations}
     asks = specs.pop(ASK_USER, None) is not None
@@ -328,7 +328,6 @@ def _form_of(whole: CallFormat, tools: Sequence[Mapping[str, Any]]) -> CallForma
 
 
 def _description(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool that the agent does not have, as templates tell of one."""
     schema = spec["inputSchema"]["json"]
     required = schema.get("required", ())
     parameters = [
