@@ -20,7 +20,7 @@ from orchestrator.prompts.placeholders import (
     STAGES,
 )
 from orchestrator.prompts.source import Source
-from orchestrator.prompts.template import Slot, Template
+from orchestrator.prompts.template import Slot, Template, find_anchor, insert_history
 
 if TYPE_CHECKING:
     from orchestrator.prompts.dialect import Dialect
@@ -153,7 +153,8 @@ class _Compiler:
         if node.kind == "string":
             return self._leaf(node)
         texts = [self._text_block(item) for item in self._list(node, "'system'")]
-        return _join([self._leaf(text) for text in texts], self.stage, self.dialect.family)
+        joined = "\n".join(self._leaf(text).text for text in texts)
+        return Leaf(joined, self.stage, self.dialect.family)
 
     def _slot(self, node: Node) -> Slot:
         members = self._object(node, "a message")
@@ -202,16 +203,11 @@ class _Compiler:
             return slots
         if self.stage not in _HISTORY_STAGES:
             return slots
-        asks = (
-            index
-            for index, slot in enumerate(slots)
-            if any("question" in leaf.names for leaf in slot.leaves)
-        )
-        at = min(next(asks, 0), _find_anchor(slots, SCRATCHPAD))  # earlier turns come first
-        return [*slots[:at], Slot("", anchor=HISTORY), *slots[at:]]
+        insert_history(slots)
+        return slots
 
     def _check_history_order(self, items: list[Node], slots: list[Slot]) -> None:
-        steps = _find_anchor(slots, SCRATCHPAD)
+        steps = find_anchor(slots, SCRATCHPAD)
         for item, slot in zip(items[steps:], slots[steps:], strict=True):
             if slot.anchor == HISTORY:
                 message = (
@@ -258,11 +254,6 @@ class _Compiler:
         return self.source.error(f"the {self.stage} template: {message}", node.start)
 
 
-def _find_anchor(slots: list[Slot], name: str) -> int:
-    """Where the anchor `name` stands; behind the last place when there is none."""
-    return next((index for index, slot in enumerate(slots) if slot.anchor == name), len(slots))
-
-
 def _slot(role: str, leaves: tuple[Leaf, ...]) -> Slot:
     filled = [leaf for leaf in leaves if leaf.text.strip()]
     if len(filled) == 1 and filled[0].only in (HISTORY, SCRATCHPAD):
@@ -271,7 +262,3 @@ def _slot(role: str, leaves: tuple[Leaf, ...]) -> Slot:
         fixed = Slot(role, leaves).message({})
         return Slot(role, leaves, fixed=fixed)
     return Slot(role, leaves)
-
-
-def _join(leaves: list[Leaf], stage: str, family: str) -> Leaf:
-    return Leaf("\n".join(leaf.text for leaf in leaves), stage, family)

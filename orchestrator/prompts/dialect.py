@@ -271,18 +271,19 @@ def _read_dialect(name: str, overrides: Path | None) -> Dialect:
     settings = read_settings(name, overrides)
     if settings is None:
         raise _unknown_dialect_error(name, overrides)
-    protocol = settings.protocol()
+    find = settings.find_file
+    protocol = find("protocol").protocol()
     return Dialect(
         name=name,
         family=family_of(settings.lineage, protocol),
         protocol=protocol,
-        parser=settings.text("parser", "auto"),
-        unknown_value=settings.text("unknown_value", ""),
-        no_repeat=settings.flag("no_repeat"),
+        parser=find("parser").text("parser", "auto"),
+        unknown_value=find("unknown_value").text("unknown_value"),
+        no_repeat=find("no_repeat").flag("no_repeat"),
         stages=settings.stages(),
         places=settings.places,
-        markers=Markers(settings.texts("turn_markers") or USUAL_MARKERS),
-        _models=settings.models(),
+        markers=Markers(find("turn_markers").texts("turn_markers") or USUAL_MARKERS),
+        _models=find("models").models(),
     )
 
 

@@ -53,7 +53,7 @@ def read_settings(name: str, overrides: Path | None) -> Settings | None:
     Raises:
         TemplateError: A file is wrong, or what it extends is not there or extends itself.
     """
-    files: list[_File] = []
+    files: list[File] = []
     lineage: list[str] = []
     while name:
         read = _read_dialect_file(name, overrides)
@@ -68,29 +68,35 @@ def read_settings(name: str, overrides: Path | None) -> Settings | None:
     return Settings(files, lineage, all_places(lineage, overrides))
 
 
-def _read_dialect_file(name: str, overrides: Path | None) -> _File | None:
+def _read_dialect_file(name: str, overrides: Path | None) -> File | None:
     where = places(name, overrides)
     if not any((place.folder / "dialect.yaml").is_file() for place in where):
         return None
     text, path = read_file("dialect.yaml", where)
-    return _File(read_yaml(text, path), path)
+    return File(read_yaml(text, path), path)
 
 
-class _File:
-    """One `dialect.yaml`; names the file and the member in every error."""
+class File:
+    """One `dialect.yaml`; every error names the file and the member."""
 
     def __init__(self, data: Mapping[str, Any], file: Path) -> None:
         self.data, self.file = data, file
         self._check_members(data, _MEMBERS, "the dialect")
 
-    def text(self, member: str, default: str) -> str:
+    def text(self, member: str, default: str = "") -> str:
+        """A member that is a text."""
         value = self.data.get(member, default)
         if not isinstance(value, str):
             raise self.error(f"{member!r} must be a text, not {value!r}")
         return value
 
+    def texts(self, member: str) -> list[str]:
+        """A member that is a list of texts."""
+        return texts(self.data, member, self.file)
+
     def flag(self, member: str) -> bool:
-        value = self.data[member]
+        """A member that is true or false."""
+        value = self.data.get(member, False)
         if not isinstance(value, bool):
             raise self.error(f"{member!r} must be true or false, not {value!r}")
         return value
@@ -105,8 +111,17 @@ class _File:
                 read["inference"] = self._inference(entry["inference"], stage)
             yield stage, read
 
+    def protocol(self) -> str:
+        """How calls are written: one of `PROTOCOLS`."""
+        protocol = self.text("protocol")
+        if protocol not in PROTOCOLS:
+            message = f"'protocol' must be one of {', '.join(PROTOCOLS)}, not {protocol!r}"
+            raise self.error(message)
+        return protocol
+
     def models(self) -> tuple[Mapping[str, Any], ...]:
-        entries = self.data["models"]
+        """Settings for some models of the family."""
+        entries = self.data.get("models", [])
         if not isinstance(entries, list):
             raise self.error("'models' must be a list")
         return tuple(self._model(entry) for entry in entries)
@@ -146,6 +161,7 @@ class _File:
                 raise self.error(f"{what} has no member {member!r}; it has {', '.join(members)}")
 
     def error(self, message: str) -> TemplateError:
+        """An error in this file."""
         return TemplateError(message, file=self.file)
 
 
@@ -153,34 +169,11 @@ class Settings:
     """The settings of a dialect; a member that its file leaves out comes from what it extends."""
 
     def __init__(
-        self, files: Sequence[_File], lineage: Sequence[str], places: tuple[Place, ...]
+        self, files: Sequence[File], lineage: Sequence[str], places: tuple[Place, ...]
     ) -> None:
         self.lineage = tuple(lineage)
         self.places = places
         self._files = files
-
-    def protocol(self) -> str:
-        """How calls are written: one of `PROTOCOLS`."""
-        file = self._find_file("protocol")
-        protocol = file.text("protocol", "")
-        if protocol not in PROTOCOLS:
-            message = f"'protocol' must be one of {', '.join(PROTOCOLS)}, not {protocol!r}"
-            raise file.error(message)
-        return protocol
-
-    def text(self, member: str, default: str) -> str:
-        """A member that is a text."""
-        return self._find_file(member).text(member, default)
-
-    def texts(self, member: str) -> list[str]:
-        """A member that is a list of texts."""
-        file = self._find_file(member)
-        return texts(file.data, member, file.file)
-
-    def flag(self, member: str) -> bool:
-        """A member that is true or false."""
-        file = self._find_file(member)
-        return member in file.data and file.flag(member)
 
     def stages(self) -> dict[str, StageDefaults]:
         """The stages, in the order of a turn."""
@@ -197,12 +190,7 @@ class Settings:
         enabled, inference = entry.get("enabled") is True, entry.get("inference", {})
         return StageDefaults(text, str(path), enabled, inference)
 
-    def models(self) -> tuple[Mapping[str, Any], ...]:
-        """Settings for some models of the family."""
-        file = self._find_file("models")
-        return file.models() if "models" in file.data else ()
-
-    def _find_file(self, member: str) -> _File:
+    def find_file(self, member: str) -> File:
         """The file that has the member; the dialect's own when none does."""
         return next((file for file in self._files if member in file.data), self._files[0])
 

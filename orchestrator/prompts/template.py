@@ -73,6 +73,13 @@ class Slot(NamedTuple):
                 filled.append((leaf, parts))
         return Message(self.role, content, partial(_spans, filled)) if content else None
 
+    @property
+    def asks(self) -> bool:
+        """Whether it has the user's question."""
+        if self.fixed is not None:
+            return any(span.origin == "question" for span in self.fixed.spans)
+        return any("question" in leaf.names for leaf in self.leaves)
+
     def fill_fixed(self, values: Mapping[str, str]) -> Slot:
         """The place with these values filled in, once and for all."""
         leaves = tuple(leaf.fill_fixed(values) for leaf in self.leaves)
@@ -247,6 +254,17 @@ class Template:
         scratchpad: Sequence[Message],
     ) -> BoundPrompt:
         return self.bind({**values, SCRATCHPAD: steps.text(scratchpad)}, history)
+
+
+def find_anchor(slots: Sequence[Slot], name: str) -> int:
+    """Where the anchor `name` stands; behind the last place when there is none."""
+    return next((at for at, slot in enumerate(slots) if slot.anchor == name), len(slots))
+
+
+def insert_history(slots: list[Slot]) -> None:
+    """Puts earlier turns before the question, and before the steps of this turn."""
+    question = next((at for at, slot in enumerate(slots) if slot.asks), 0)
+    slots.insert(min(question, find_anchor(slots, SCRATCHPAD)), Slot("", anchor=HISTORY))
 
 
 def fill_slots(

@@ -38,10 +38,11 @@ class Refused(Exception):
 class Work:
     """What one rendering has done so far."""
 
-    __slots__ = ("_left",)
+    __slots__ = ("_chars", "_left")
 
     def __init__(self) -> None:
         self._left = _MOST_WORK
+        self._chars = 0
 
     def spend(self, count: int) -> None:
         """Counts work.
@@ -55,6 +56,17 @@ class Work:
                 f"the template does too much: more than {MOST_ITEMS} items of loops, or as much "
                 "work with them, or with its texts and lists"
             )
+
+    def count_output(self, text: str) -> None:
+        """Counts a text of the output.
+
+        Raises:
+            Refused: The output, or the work, is too much.
+        """
+        self.spend(len(text))
+        self._chars += len(text)
+        if self._chars > MOST_CHARS:
+            raise Refused(f"the text has more than {MOST_CHARS} characters")
 
     def measure(self, value: Any, *, data: bool = True) -> None:
         """Counts the size of a value with all that is in it; `data` refuses what is no data."""

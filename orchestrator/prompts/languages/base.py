@@ -223,3 +223,23 @@ class Document(Protocol):
             ValidationError: A required input is missing.
         """
         ...
+
+
+# What Prompty, Semantic Kernel and chat APIs call the members of Bedrock's inference configuration.
+_INFERENCE = {
+    "temperature": "temperature",
+    **dict.fromkeys(("topP", "top_p"), "topP"),
+    **dict.fromkeys(("topK", "top_k"), "topK"),
+    **dict.fromkeys(("maxOutputTokens", "max_tokens", "max_completion_tokens"), "maximumLength"),
+    **dict.fromkeys(("stopSequences", "stop_sequences", "stop"), "stopSequences"),
+}
+
+
+def sort_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """A template's options for the model: `inference` in Bedrock's names, the rest `additional`."""
+    inference = {_INFERENCE[k]: v for k, v in options.items() if k in _INFERENCE}
+    if isinstance(inference.get("stopSequences"), str):
+        inference["stopSequences"] = [inference["stopSequences"]]
+    additional = {k: v for k, v in options.items() if k not in _INFERENCE}
+    sorted_options = {"inference": inference, "additional": additional}
+    return {member: found for member, found in sorted_options.items() if found}

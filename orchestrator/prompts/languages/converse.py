@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.errors import TemplateError
-from orchestrator.message import Block, Message, Span, Text
+from orchestrator.message import AUTHOR, Block, Message, Span, Text
 from orchestrator.prompts.bound_prompt import append_message
 from orchestrator.prompts.languages.base import (
     Content,
@@ -74,15 +74,13 @@ def system_pieces(messages: Iterable[RenderedMessage]) -> tuple[list[Piece], lis
         if one.role not in SYSTEM_ROLES:
             others.append(one)
             continue
-        told: list[Piece] = []
+        added: list[Piece] = []
         for content in one.content:
             if not isinstance(content, TextContent):
                 raise _make_error(one, f"a message of role {one.role!r} can only have text")
-            told += content.pieces
-        if any(text for _, text in told):
-            if pieces:
-                pieces.append(("template", "\n"))
-            pieces += told
+            added += content.pieces
+        if any(text for _, text in added):
+            pieces += [*([(AUTHOR, "\n")] if pieces else []), *added]
     return pieces, others
 
 
@@ -90,89 +88,96 @@ def system_pieces(messages: Iterable[RenderedMessage]) -> tuple[list[Piece], lis
 class ConverseBuilder:
     """Makes messages of Converse."""
 
+    # Base64 instead of bytes, as on the wire and in the engine.
     encoded: bool = False
     _calls: list[tuple[str, str]] = field(default_factory=list)
     _documents: int = 0
 
-    def build_message(self, said: RenderedMessage) -> Message | None:
+    def build_message(self, original: RenderedMessage) -> Message | None:
         """A message; `None` when it is empty. Blank texts go: Bedrock refuses them."""
-        content = list(said.content)
-        if said.role == "assistant":
-            calls = said.attributes.get("tool_calls") or ()
+        content = list(original.content)
+        if original.role == "assistant":
+            calls = original.attributes.get("tool_calls") or ()
             content += [
                 parse_tool_use(one)
                 for one in (calls if isinstance(calls, list | tuple) else [calls])
             ]
-        elif said.role in ("tool", "function"):
-            content = [self._build_tool_result(said)]
-        elif said.role not in ("user", "thread"):
+        elif original.role in ("tool", "function"):
+            content = [self._build_tool_result(original)]
+        elif original.role not in ("user", "thread"):
             raise _make_error(
-                said, f"Converse has no role {said.role!r}: user, assistant or system"
+                original, f"Converse has no role {original.role!r}: user, assistant or system"
             )
         blocks: list[Block] = []
         spans: list[Span] = []
         for one in content:
-            block = self._block(one, said)
+            block = self._block(one, original)
             if isinstance(one, TextContent):
                 if not one.text.strip():
                     continue
                 spans += spans_of(one.pieces, len(blocks))
             blocks.append(block)
-        role = "assistant" if said.role == "assistant" else "user"
+        role = "assistant" if original.role == "assistant" else "user"
         return Message(role, blocks, tuple(spans)) if blocks else None
 
-    def _build_tool_result(self, said: RenderedMessage) -> ToolResult:
-        found = next((one for one in said.content if isinstance(one, ToolResult)), None)
+    def _build_tool_result(self, original: RenderedMessage) -> ToolResult:
+        found = next((one for one in original.content if isinstance(one, ToolResult)), None)
         if found is None:
-            told = tuple(one for one in said.content if isinstance(one, TextContent | Media))
-            id, name = said.attributes.get("tool_call_id", ""), said.attributes.get("name", "")
-            found = ToolResult(str(id), str(name), told)
+            shown = tuple(one for one in original.content if isinstance(one, TextContent | Media))
+            id, name = (
+                original.attributes.get("tool_call_id", ""),
+                original.attributes.get("name", ""),
+            )
+            found = ToolResult(str(id), str(name), shown)
         if found.id:
             return found
         id = next((id for id, name in reversed(self._calls) if name == found.name), "")
         if not id:
             raise _make_error(
-                said, f"the message of role {said.role!r} answers no call: give it a tool_call_id"
+                original,
+                f"the message of role {original.role!r} answers no call: give it a tool_call_id",
             )
         return ToolResult(id, found.name, found.content)
 
-    def _block(self, one: Content, said: RenderedMessage) -> Block:
+    def _block(self, one: Content, original: RenderedMessage) -> Block:
         if isinstance(one, TextContent):
             return {"text": one.text}
         if isinstance(one, ToolUse):
             self._calls.append((one.id, one.name))
+            # Converse takes only objects as inputs.
             given = one.input if isinstance(one.input, Mapping) else {"input": one.input}
             return {"toolUse": {"toolUseId": one.id, "name": one.name, "input": given}}
         if isinstance(one, ToolResult):
-            told = [self._block(it, said) for it in one.content]
-            return {"toolResult": {"toolUseId": one.id, "content": told or [{"text": ""}]}}
-        return self._medium(one, said)
+            content = [self._block(it, original) for it in one.content]
+            return {"toolResult": {"toolUseId": one.id, "content": content or [{"text": ""}]}}
+        return self._medium(one, original)
 
-    def _medium(self, medium: Media, said: RenderedMessage) -> Block:
+    def _medium(self, medium: Media, original: RenderedMessage) -> Block:
         form = _format(medium)
         if not form:
             raise _make_error(
-                said,
+                original,
                 f"Converse takes no {medium.kind} of type "
                 f"{medium.media_type or medium.url[:80]!r}: it takes "
                 f"{', '.join(sorted(set(_FORMATS[medium.kind].values())))}",
             )
-        made: Block = {"format": form, "source": self._source(medium, said)}
+        block: Block = {"format": form, "source": self._source(medium, original)}
         if medium.kind == "file":
+            # AWS (DocumentBlock): a name is needed, of few characters, and unique in a request.
             self._documents += 1
             stem = medium.url.rpartition("/")[2].rpartition(".")[0]
             name = _REFUSED.sub(" ", stem).strip()[:150]
-            made["name"] = f"{name} {self._documents}".strip()
-        return {_MEMBERS[medium.kind]: made}
+            block["name"] = f"{name} {self._documents}".strip()
+        return {_MEMBERS[medium.kind]: block}
 
-    def _source(self, medium: Media, said: RenderedMessage) -> Mapping[str, Any]:
+    def _source(self, medium: Media, original: RenderedMessage) -> Mapping[str, Any]:
         if medium.data:
             data = base64.b64encode(medium.data).decode("ascii") if self.encoded else medium.data
             return {"bytes": data}
         if medium.url.startswith("s3://"):
             return {"s3Location": {"uri": medium.url}}
         raise _make_error(
-            said,
+            original,
             f"Converse fetches no {medium.kind} from {medium.url[:80]!r}: give its bytes, a data: "
             "address, an s3:// address, or a file beside the template",
         )
@@ -212,14 +217,14 @@ def _to_tool_spec(tool: Mapping[str, Any]) -> dict[str, Any]:
     inner = tool.get("function")
     function = inner if isinstance(inner, Mapping) else tool
     name = str(function.get("name") or tool.get("name") or tool.get("id"))
-    made: dict[str, Any] = {"name": name}
+    spec: dict[str, Any] = {"name": name}
     if described := function.get("description") or tool.get("description"):
-        made["description"] = str(described)
+        spec["description"] = str(described)
     bound = {
         str(it.get("name") if isinstance(it, Mapping) else it) for it in tool.get("bindings") or ()
     }
-    made["inputSchema"] = {"json": _to_schema(function.get("parameters"), bound)}
-    return made
+    spec["inputSchema"] = {"json": _to_schema(function.get("parameters"), bound)}
+    return spec
 
 
 def _to_schema(parameters: Any, bound: set[str]) -> dict[str, Any]:
@@ -234,24 +239,24 @@ def _to_schema(parameters: Any, bound: set[str]) -> dict[str, Any]:
         ]
     rows = [it for it in parameters or () if isinstance(it, Mapping) and it.get("name")]
     rows = [it for it in rows if it["name"] not in bound]
-    made: dict[str, Any] = {
+    schema: dict[str, Any] = {
         "type": "object",
         "properties": {str(it["name"]): _to_property(it) for it in rows},
     }
     if required := [str(it["name"]) for it in rows if it.get("required")]:
-        made["required"] = required
-    return made
+        schema["required"] = required
+    return schema
 
 
-def _to_property(told: Mapping[str, Any]) -> dict[str, Any]:
-    kind = str(told.get("kind", told.get("type", "string")))
-    made: dict[str, Any] = {"type": {"float": "number"}.get(kind, kind)}
-    if told.get("description"):
-        made["description"] = str(told["description"])
-    if told.get("enumValues"):
-        made["enum"] = list(told["enumValues"])
-    return made
+def _to_property(row: Mapping[str, Any]) -> dict[str, Any]:
+    kind = str(row.get("kind", row.get("type", "string")))
+    member: dict[str, Any] = {"type": {"float": "number"}.get(kind, kind)}
+    if row.get("description"):
+        member["description"] = str(row["description"])
+    if row.get("enumValues"):
+        member["enum"] = list(row["enumValues"])
+    return member
 
 
-def _make_error(said: RenderedMessage, message: str) -> TemplateError:
-    return TemplateError(message, line=said.line or None)
+def _make_error(original: RenderedMessage, message: str) -> TemplateError:
+    return TemplateError(message, line=original.line or None)

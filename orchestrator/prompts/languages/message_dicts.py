@@ -20,7 +20,8 @@ from orchestrator.prompts.languages.base import (
     ToolUse,
 )
 
-_KINDS = {
+# What chat APIs, Converse and Prompty call a medium.
+MEDIA_KINDS = {
     "image": "image",
     "image_url": "image",
     "input_image": "image",
@@ -30,12 +31,16 @@ _KINDS = {
     "file": "file",
     "document": "file",
 }
+MediaKind = Literal["image", "audio", "video", "file"]
 _SOURCES = ("source", "url", "data", "bytes", "file_data")
 _OF_A_MEDIUM = ("kind", "type", *_SOURCES, "mediaType", "media_type")
 
 
 def parse_messages(value: Sequence[Any], name: str) -> Iterator[RenderedMessage | Thread]:
-    """The messages of a thread."""
+    """The messages of a thread: dicts with `role` and `content`, or rendered messages.
+
+    `name` is the input, and so the origin of their texts.
+    """
     for at, one in enumerate(value):
         if isinstance(one, RenderedMessage | Thread):
             yield one
@@ -88,12 +93,10 @@ def _parse_content(one: Any, where: str, name: str) -> Content:
 def _parse_tool_result(given: Any, where: str, name: str) -> ToolResult:
     result = _check_map(given, "result", where)
     content = result.get("content") or ()
-    told = [
-        _parse_content(it, where, name)
-        for it in (content if isinstance(content, list | tuple) else [content])
-    ]
-    kept = [it for it in told if isinstance(it, TextContent | Media)]
-    return ToolResult(_get_text(result, ("toolUseId", "tool_use_id"), where), "", tuple(kept))
+    items = content if isinstance(content, list | tuple) else [content]
+    parsed = [_parse_content(it, where, name) for it in items]
+    shown = tuple(it for it in parsed if isinstance(it, TextContent | Media))
+    return ToolResult(_get_text(result, ("toolUseId", "tool_use_id"), where), "", shown)
 
 
 def _check_map(value: Any, what: str, where: str) -> Mapping[str, Any]:
@@ -112,9 +115,9 @@ def _get_text(given: Mapping[str, Any], names: Sequence[str], where: str) -> str
 def _parse_text_or_media(one: Mapping[str, Any], where: str, name: str) -> Content:
     kind = one.get("kind", one.get("type"))
     kind = kind or next((it for it in ("image", "document", "video") if it in one), "text")
-    if isinstance(kind, str) and kind in _KINDS:
+    if isinstance(kind, str) and kind in MEDIA_KINDS:
         inner = one.get(kind, one)
-        return parse_media(inner, _KINDS[kind], where, one)
+        return parse_media(inner, MEDIA_KINDS[kind], where, one)
     text = one.get("text", one.get("value"))
     if text is None and "guardContent" in one:
         text = _check_map(
@@ -153,47 +156,47 @@ def parse_media(
         where: What it is the value of, for messages.
         around: The dict that `value` is a member of, whose other members are its attributes.
     """
-    made = cast(Literal["image", "audio", "video", "file"], kind)
+    media_kind = cast(MediaKind, kind)
     if isinstance(value, Media):
         return value
     if isinstance(value, bytes):
-        return Media(made, data=value)
+        return Media(media_kind, data=value)
     if isinstance(value, str):
-        return _make_media(made, value, {})
+        return _make_media(media_kind, value, {})
     if not isinstance(value, Mapping):
         raise ValidationError(f"the {kind} of {where} must be an address, bytes or a dict")
-    source, told = _get_source(value, f"{kind} of {where}")
-    media_type = str(told.get("mediaType", told.get("media_type", "")) or "")
+    source, described = _get_source(value, f"{kind} of {where}")
+    media_type = str(described.get("mediaType", described.get("media_type", "")) or "")
     if value.get("format") and not media_type:
         media_type = f"{ {'file': 'application'}.get(kind, kind) }/{value['format']}"
     others = {**(around or {}), **value}
     named = {kind, *_OF_A_MEDIUM, "format", "image_url"}
     attributes = {k: v for k, v in others.items() if k not in named}
     if isinstance(source, bytes):
-        return Media(made, data=source, media_type=media_type, attributes=attributes)
-    return _make_media(made, source, attributes, media_type)
+        return Media(media_kind, data=source, media_type=media_type, attributes=attributes)
+    return _make_media(media_kind, source, attributes, media_type)
 
 
 def _get_source(value: Mapping[str, Any], what: str) -> tuple[str | bytes, Mapping[str, Any]]:
     """The address or the bytes of a medium, and the dict that says what it is."""
     name = next((it for it in _SOURCES if it in value), "")
-    source, told = value.get(name), value
+    source, described = value.get(name), value
     if isinstance(source, Mapping):  # Converse's, or Anthropic's
         inner: Mapping[str, Any] = source
         location = inner.get("s3Location")
         if isinstance(location, Mapping):
             return _check_address(location.get("uri"), what), value
         name = next((it for it in (*_SOURCES, "text") if it in inner), "")
-        source, told = inner.get(name), {**inner, **value}
+        source, described = inner.get(name), {**inner, **value}
     if isinstance(source, bytes):
-        return source, told
+        return source, described
     source = _check_address(source, what)
     if name == "text":
-        return source.encode(), told
+        return source.encode(), described
     encoded = name in ("data", "bytes") or bool(value.get("format"))
     if encoded and "://" not in source and not source.startswith("data:"):
-        return _decode_base64(source, what), told
-    return source, told
+        return _decode_base64(source, what), described
+    return source, described
 
 
 def _check_address(source: Any, what: str) -> str:
@@ -203,7 +206,7 @@ def _check_address(source: Any, what: str) -> str:
 
 
 def _make_media(
-    kind: Literal["image", "audio", "video", "file"],
+    kind: MediaKind,
     url: str,
     attributes: Mapping[str, Any],
     media_type: str = "",
@@ -237,8 +240,8 @@ def _decode_base64(text: str, where: str) -> bytes:
 
 def as_dicts(rendered: Rendered) -> list[dict[str, Any]]:
     """The messages of a rendering; see `Rendered.as_dicts`."""
-    told = _to_parts_dict if rendered.parts else _to_chat_dict
-    return [told(one) for one in rendered.messages]
+    to_dict = _to_parts_dict if rendered.parts else _to_chat_dict
+    return [to_dict(one) for one in rendered.messages]
 
 
 def to_url(medium: Media) -> str:
@@ -249,9 +252,9 @@ def to_url(medium: Media) -> str:
     return f"data:{medium.media_type or 'application/octet-stream'};base64,{body}"
 
 
-def _to_parts_dict(said: RenderedMessage) -> dict[str, Any]:
-    parts = [_part(one) for one in said.content]
-    return {"role": said.role, "content": parts, "metadata": dict(said.attributes)}
+def _to_parts_dict(message: RenderedMessage) -> dict[str, Any]:
+    parts = [_part(one) for one in message.content]
+    return {"role": message.role, "content": parts, "metadata": dict(message.attributes)}
 
 
 def _part(one: Content) -> dict[str, Any]:
@@ -265,13 +268,13 @@ def _part(one: Content) -> dict[str, Any]:
     return _block(one)
 
 
-def _to_chat_dict(said: RenderedMessage) -> dict[str, Any]:
-    attributes = dict(said.attributes)
-    if any(isinstance(one, ToolUse) for one in said.content):
+def _to_chat_dict(message: RenderedMessage) -> dict[str, Any]:
+    attributes = dict(message.attributes)
+    if any(isinstance(one, ToolUse) for one in message.content):
         attributes.pop("type", None)
-    if any(isinstance(one, ToolResult) and one.id for one in said.content):
+    if any(isinstance(one, ToolResult) and one.id for one in message.content):
         attributes.pop("name", None)  # the call's id says it
-    return {"role": said.role, **attributes, "content": _content(said.content)}
+    return {"role": message.role, **attributes, "content": _content(message.content)}
 
 
 def _content(content: Sequence[Content]) -> str | list[dict[str, Any]]:

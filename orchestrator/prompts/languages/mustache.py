@@ -1,8 +1,7 @@
 """Mustache templates, whose renderings know who wrote what.
 
-The libraries for Python give one text, in which a value looks as the author's words do, and are no
-longer kept. The language is small, so it is read here: variables, sections, inverted sections,
-comments and other delimiters (mustache(5)). Partials are files, and are refused.
+The language of mustache(5) is read here: variables, sections, inverted sections, comments and other
+delimiters. Partials are other files, and are refused.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from orchestrator.message import AUTHOR
 from orchestrator.prompts.jinja import Mistake
 from orchestrator.prompts.jinja_pieces import VALUE, Value
 from orchestrator.prompts.markers import Piece
-from orchestrator.prompts.work import ITEM, MOST_CHARS, STEP, Refused, Work
+from orchestrator.prompts.work import ITEM, STEP, Refused, Work
 
 _DEEPEST = 50
 _AFTER = re.compile(r"[ \t]*(?:\n|\Z)")
@@ -35,8 +34,10 @@ class _Node:
     inside: list[_Node] = field(default_factory=list)
 
 
+# The libraries for Python give one text, in which values and the author's words look the same, and
+# are no longer maintained.
 class Mustache:
-    """A template, compiled."""
+    """A compiled template."""
 
     __slots__ = ("_nodes", "_text_of", "names", "straight")
 
@@ -53,7 +54,7 @@ class Mustache:
             rendering.add(self._nodes, [values])
         except Refused as refused:
             raise Mistake(str(refused), rendering.line) from None
-        return rendering.made
+        return rendering.pieces
 
 
 def compile_mustache(text: str, text_of: Callable[[Any], str]) -> Mustache:
@@ -62,7 +63,8 @@ def compile_mustache(text: str, text_of: Callable[[Any], str]) -> Mustache:
 
 
 def _names(nodes: Sequence[_Node]) -> Iterator[str]:
-    # A name inside of a section may be a member of its value; nobody can know before.
+    # A name inside of a section may be an input or a member of the section's value: only a rendering
+    # knows.
     for node in nodes:
         if node.kind and node.text != ".":
             yield node.text.partition(".")[0]
@@ -146,11 +148,10 @@ class _Reader:
 
 class _Rendering:
     def __init__(self, text_of: Callable[[Any], str]) -> None:
-        self.made: list[Piece] = []
+        self.pieces: list[Piece] = []
         self.line = 1
         self._text_of = text_of
         self._work = Work()
-        self._chars = 0
 
     def add(self, nodes: Sequence[_Node], stack: list[Any]) -> None:
         for node in nodes:
@@ -168,27 +169,21 @@ class _Rendering:
                     self.add(node.inside, stack)
             else:
                 text = self._text_of(value)
-                escaped = _escape(text) if node.kind == "$" else text
-                self._put(value.origin if isinstance(value, Value) else VALUE, escaped)
+                if node.kind == "$":  # mustache(5): variables are HTML-escaped; `'` stays
+                    text = html.escape(text, quote=False).replace('"', "&quot;")
+                self._put(value.origin if isinstance(value, Value) else VALUE, text)
 
     def _put(self, origin: str, text: str) -> None:
-        self._work.spend(len(text))
-        self._chars += len(text)
-        if self._chars > MOST_CHARS:
-            raise Refused(f"the text has more than {MOST_CHARS} characters")
+        self._work.count_output(text)
         if text:
-            self.made.append((origin, text))
+            self.pieces.append((origin, text))
 
 
 def _to_items(value: Any) -> Sequence[Any]:
-    """What a section is rendered with, one time each."""
+    """The values that a section is rendered with, once for each."""
     if isinstance(value, list | tuple):
         return value
     return [value] if value else []
-
-
-def _escape(text: str) -> str:
-    return html.escape(text, quote=False).replace('"', "&quot;")
 
 
 def _look_up(name: str, stack: Sequence[Any]) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
-from orchestrator.message import Message, Span, Text
+from orchestrator.message import Message, Text
 from orchestrator.prompts.bound_prompt import HISTORY, SCRATCHPAD, BoundPrompt
 from orchestrator.prompts.languages.base import Document, Rendered, RenderedMessage, Thread
 from orchestrator.prompts.languages.converse import SYSTEM_ROLES, ConverseBuilder, system_pieces
@@ -21,19 +21,30 @@ from orchestrator.prompts.lint import inspect_inputs
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.placeholders import ORCHESTRATION, PRE_PROCESSING, lookup, scan, status
 from orchestrator.prompts.source import Source, warn
-from orchestrator.prompts.template import Slot, Template, drop_tool_blocks, fill_slots
+from orchestrator.prompts.template import (
+    Slot,
+    Template,
+    drop_tool_blocks,
+    fill_slots,
+    find_anchor,
+    insert_history,
+)
 from orchestrator.prompts.work import MOST_CHARS
 
 if TYPE_CHECKING:
     from orchestrator.prompts.dialect import Dialect
 
 
+# A document is rendered for every prompt, with marks for who wrote what. One that shows texts as they
+# are (`Document.straight`) gives the same messages each time. So it is rendered once, with a random
+# mark for each value; the messages then have holes where the marks stand, as those of a template of
+# Bedrock's have, and are filled as fast.
 class NotStraight(Exception):
-    """A value is somewhere else than in a text, or not as it was given."""
+    """A value stands outside of texts, or was changed."""
 
 
 def marks_of(names: Iterable[str]) -> dict[str, str]:
-    """A text for each value, which nobody can know."""
+    """A text for each value, which nobody can guess."""
     return {name: secrets.token_hex(16) for name in names}
 
 
@@ -68,7 +79,7 @@ def _pieces(message: Message) -> Iterator[Iterator[Piece]]:
 _THREADS = (HISTORY, SCRATCHPAD)
 _HISTORY_STAGES = (ORCHESTRATION, PRE_PROCESSING)
 _NONE: Mapping[str, str] = MappingProxyType({})
-_MOST_KEPT = 64  # ways in which values may be empty
+_MOST_COMPILED = 64  # ways in which values may be empty
 
 
 def compile_document(
@@ -76,8 +87,7 @@ def compile_document(
 ) -> DocumentTemplate:
     """Compiles a stage's template of another language.
 
-    Files that it names must lie beside its own; variables of the process it does not read, since
-    the prompts of an agent go to others.
+    Files that it names must lie beside its own, and it reads no variables of the process.
 
     Raises:
         TemplateError: The template is broken, with its place.
@@ -99,7 +109,7 @@ def compile_document(
 
 
 def _find_unused_tools(rendered: Rendered, source: str | None) -> Iterator[Diagnostic]:
-    """Tools that the template defines: an agent's are those that something carries out."""
+    """Tools that the template defines; an agent offers only those that it can carry out."""
     if rendered.tools:
         names = ", ".join(str(it.get("name") or it.get("id")) for it in rendered.tools)
         yield warn(
@@ -137,7 +147,7 @@ class DocumentTemplate(Template):
     system text.
     """
 
-    __slots__ = ("_document", "_given", "_holes", "_straight", "_system_of")
+    __slots__ = ("_document", "_given", "_holes", "_last_system_text", "_straight")
 
     def __init__(
         self,
@@ -159,7 +169,7 @@ class DocumentTemplate(Template):
         self._dialect = dialect
         self._document = document
         self._given = given
-        self._system_of: tuple[list[Piece], Text] | None = None
+        self._last_system_text: tuple[list[Piece], Text] | None = None
         names = {one.name for one in document.inputs if lookup(one.name, stage) is not None}
         self._holes = tuple(sorted(names - {*_THREADS} - given.keys()))
         self._straight: dict[tuple[bool, ...], Template | None] = {}
@@ -188,7 +198,7 @@ class DocumentTemplate(Template):
         pieces, slots = self._build_slots(rendered)
         if self.stage != ORCHESTRATION:
             history = drop_tool_blocks(history)
-        at = _find_anchor(slots, SCRATCHPAD)
+        at = find_anchor(slots, SCRATCHPAD)
         tail = [slot for slot in slots[at:] if not slot.anchor]
         return BoundPrompt(
             self._get_system_text(pieces),
@@ -197,18 +207,18 @@ class DocumentTemplate(Template):
         )
 
     def _get_straight(self, values: Mapping[str, str]) -> Template | None:
-        """What the template comes to every time that the same values are empty, if it does."""
+        """The compiled messages for these empty values, if a rendering always gives them."""
         size, filled = 0, []
         for name in self._holes:
             text = values.get(name, "")
-            if text.isspace():  # which languages treat as nothing in some places
+            if text.isspace():  # some places of some languages treat it as empty
                 return None
             size += len(text)
             filled.append(bool(text))
         if size > MOST_CHARS:
             return None
         key = tuple(filled)
-        if key not in self._straight and len(self._straight) < _MOST_KEPT:
+        if key not in self._straight and len(self._straight) < _MOST_COMPILED:
             self._straight[key] = self._compile_straight(key)
         return self._straight.get(key)
 
@@ -218,7 +228,7 @@ class DocumentTemplate(Template):
             pieces, slots = self._build_slots(self._render({**marks, **self._given}))
             system = leaf_of(pieces, marks)
             slots = [slot_of(slot, marks) for slot in slots]
-        except (NotStraight, TemplateError):  # the latter is told where it is rendered
+        except (NotStraight, TemplateError):  # a rendering with values reports the latter
             return None
         return Template(
             self.stage,
@@ -283,26 +293,12 @@ class DocumentTemplate(Template):
             prefilled = len(slots) > 1 and slots[-1].role == "assistant"
             slots.insert(len(slots) - prefilled, Slot("", anchor=SCRATCHPAD))
         if HISTORY not in places and self.stage in _HISTORY_STAGES:
-            asks = next((at for at, slot in enumerate(slots) if _has_question(slot)), 0)
-            at = min(asks, _find_anchor(slots, SCRATCHPAD))
-            slots.insert(at, Slot("", anchor=HISTORY))
+            insert_history(slots)
         return slots
 
     def _get_system_text(self, pieces: list[Piece]) -> Text:
-        kept = self._system_of
-        if kept is None or kept[0] != pieces:  # most turns have the one of the turn before
-            text = Text.of("".join([text for _, text in pieces]), partial(_spans, pieces))
-            kept = self._system_of = (pieces, text)
-        return kept[1]
-
-
-def _spans(pieces: Sequence[Piece]) -> tuple[Span, ...]:
-    return tuple(spans_of(pieces))
-
-
-def _has_question(slot: Slot) -> bool:
-    return slot.fixed is not None and any(it.origin == "question" for it in slot.fixed.spans)
-
-
-def _find_anchor(slots: Sequence[Slot], name: str) -> int:
-    return next(at for at, slot in enumerate(slots) if slot.anchor == name)
+        last = self._last_system_text
+        if last is None or last[0] != pieces:  # most turns have the one of the turn before
+            text = Text.of("".join([text for _, text in pieces]), partial(spans_of, pieces))
+            last = self._last_system_text = (pieces, text)
+        return last[1]

@@ -5,8 +5,8 @@ the roles system, user, assistant and developer, and media that are inputs. `leg
 older Prompt Section: also tool, function, tools and thread, calls as YAML, and media in the text. A
 file says which it is with `template.parser.options.dialect`; an option of the call wins.
 
-Upstream guards its marks with a nonce. Here a mark counts where the author wrote it, which needs
-none: attributes survive, and what a value says is text.
+Upstream guards its marks with a nonce. Here a mark counts where the author wrote it and nowhere
+else: no nonce is needed, attributes survive, and a value is always text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jinja2 import ChainableUndefined
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.prompts.jinja import CompiledTemplate, Jinja, Mistake
 from orchestrator.prompts.languages.mustache import Mustache, compile_mustache
-from orchestrator.prompts.languages.prompty.document import Dialect, PromptyDocument, Setup
+from orchestrator.prompts.languages.prompty.document import PromptyDocument, Setup
 from orchestrator.prompts.languages.prompty.front_matter import (
     References,
     read_inputs,
@@ -67,7 +67,7 @@ def read(
         ValidationError: There is no such dialect.
     """
     front = split_front(text, source)
-    data = read_yaml(front.text, source) if front.text.strip() else {}
+    data = read_yaml(front.text, source)
     data = {} if data is None else data
     if not isinstance(data, dict):
         raise TemplateError("the front matter must be a map", file=source, line=1, column=1)
@@ -87,7 +87,7 @@ def read(
         source=source,
         body=front.body,
         line=front.line,
-        dialect=Dialect(dialect == "legacy"),
+        legacy=dialect == "legacy",
         folder=folder,
         references=references,
         settings=settings_of(data),
@@ -104,8 +104,7 @@ def _read_template_options(
 ) -> dict[str, Any]:
     """What the front matter says of the template: `kind`, `strict`, `dialect`."""
     given: Any = data.get("template")
-    if given is None:
-        given = {}
+    given = {} if given is None else given
     parser = given.get("parser") if isinstance(given, Mapping) else None
     options = parser.get("options") if isinstance(parser, Mapping) else None
     own = options.get("dialect") if isinstance(options, Mapping) else None
@@ -121,12 +120,13 @@ def _read_template_options(
     kind = (parser.get("kind") if isinstance(parser, Mapping) else parser) or "prompty"
     if kind not in ("prompty", "*"):
         raise TemplateError(f"there is no parser {kind!r}; there is 'prompty'", file=source)
-    made = form.get("kind") or "jinja2"
-    return {"kind": made, "strict": form.get("strict") is True, "dialect": own}
+    engine = form.get("kind") or "jinja2"
+    return {"kind": engine, "strict": form.get("strict") is True, "dialect": own}
 
 
 def _resolve_references(data: dict[str, Any], references: References) -> dict[str, Any]:
-    """The front matter with its references resolved; how the model is reached is not read."""
+    """The front matter with its references resolved, without the model's `connection`."""
+    # A connection often names keys in variables of the process: whoever calls the model has them.
     model = data.get("model")
     if isinstance(model, dict):
         data = {**data, "model": {k: v for k, v in model.items() if k != "connection"}}

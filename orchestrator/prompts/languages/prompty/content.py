@@ -6,12 +6,12 @@ import mimetypes
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from orchestrator.errors import TemplateError
 from orchestrator.prompts.jinja_pieces import VALUE
 from orchestrator.prompts.languages.base import Content, Media, TextContent, ToolUse
-from orchestrator.prompts.languages.message_dicts import parse_data_url
+from orchestrator.prompts.languages.message_dicts import MEDIA_KINDS, MediaKind, parse_data_url
 from orchestrator.prompts.languages.prompty.front_matter import References, read_yaml
 from orchestrator.prompts.languages.prompty.markers import Section
 from orchestrator.prompts.languages.tokens import Tokens, strip_pieces
@@ -21,17 +21,7 @@ from orchestrator.prompts.template_files import MAX_FILE_BYTES
 
 _MEDIUM = re.compile(r"!\[([^\[\]\n]*+)\]\(([^()\s]++)\)")
 _ATTRIBUTE = re.compile(r"(?<!\w)(\w++)\s*+=\s*+(?:\"([^\"]*)\"|([^\",]*+))")
-_KINDS = {
-    "image": "image",
-    "image_url": "image",
-    "photo": "image",
-    "audio": "audio",
-    "sound": "audio",
-    "recording": "audio",
-    "video": "video",
-    "file": "file",
-    "document": "file",
-}
+_KINDS = {**MEDIA_KINDS, "photo": "image", "sound": "audio", "recording": "audio"}
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
@@ -41,7 +31,7 @@ class MediaReader:
     __slots__ = ("_folder", "_source")
 
     def __init__(self, folder: Path | None, source: str | None) -> None:
-        """Begins."""
+        """Files are in this folder; without one a name is only an address."""
         self._folder = folder
         self._source = source
 
@@ -59,24 +49,24 @@ class MediaReader:
             yield from _to_text_content(tokens.pieces(text[at:]))
 
     def _medium(self, found: re.Match[str], tokens: Tokens[Any]) -> Media:
-        told, url = found[1], tokens.plain(found[2])
+        label, url = found[1], tokens.plain(found[2])
         attributes = {
             it[1]: tokens.plain(it[2] if it[2] is not None else it[3].strip())
-            for it in _ATTRIBUTE.finditer(told)
+            for it in _ATTRIBUTE.finditer(label)
         }
-        kind = _KINDS.get(str(attributes.pop("type", told)).strip().lower())
+        kind = _KINDS.get(str(attributes.pop("type", label)).strip().lower())
         guessed = mimetypes.guess_type(url.partition("?")[0])[0] or ""
         if kind is None:
             kind = guessed.partition("/")[0]
             if kind not in ("audio", "video"):
                 kind = "file" if kind in ("application", "text") else "image"
-            if told.strip() and not attributes:
-                attributes = {"alt": tokens.plain(told)}
-        made = cast(Literal["image", "audio", "video", "file"], kind)
+            if label.strip() and not attributes:
+                attributes = {"alt": tokens.plain(label)}
+        media_kind = cast(MediaKind, kind)
         if inline := parse_data_url(url):
-            return Media(made, data=inline[1], media_type=inline[0], attributes=attributes)
-        data = self._bytes(url) if OPEN not in found[2] else b""  # values name no files
-        return Media(made, url, data, guessed if data else "", attributes)
+            return Media(media_kind, data=inline[1], media_type=inline[0], attributes=attributes)
+        data = self._bytes(url) if OPEN not in found[2] else b""  # a value may name no file
+        return Media(media_kind, url, data, guessed if data else "", attributes)
 
     def _bytes(self, name: str) -> bytes:
         """The bytes of a file beside the template; none when there is no such file."""
@@ -98,24 +88,22 @@ class MediaReader:
 
 
 def _to_text_content(pieces: Sequence[Piece]) -> Iterable[TextContent]:
-    told = strip_pieces(pieces)
-    return [TextContent(tuple(told))] if told else []
+    stripped = strip_pieces(pieces)
+    return [TextContent(tuple(stripped))] if stripped else []
 
 
 def read_data(
     section: Section, tokens: Tokens[Any], references: References, source: str | None
 ) -> Any:
-    """The data that a section is: YAML that the author wrote, with values in its texts.
-
-    References are resolved before the values are there, which so cannot be any.
-    """
+    """The data of a section: YAML that the author wrote, with values in its texts."""
+    # References are resolved before the values are put in: a value cannot be a reference.
     written = tokens.restore_references(section.content)
     data = references.resolve(read_yaml(written, source, section.line + 1))
     return _fill_tokens(data, tokens)
 
 
 def read_texts(section: Section, tokens: Tokens[Any], source: str | None) -> Any:
-    """The same, with every number as the text that is written: of ids, which are names."""
+    """The same with numbers as they are written: ids are names, even of digits."""
     written = tokens.restore_references(section.content)
     return _fill_tokens(read_yaml(written, source, section.line + 1, texts=True), tokens)
 
@@ -134,7 +122,7 @@ def _fill_tokens(data: Any, tokens: Tokens[Any]) -> Any:
 
 
 def _parse_number(text: str) -> Any:
-    # `n: {{ n }}` is a number where the input is one.
+    # `n: {{ n }}` is a number where the input is a number.
     if text in ("true", "false"):
         return text == "true"
     if not _NUMBER.fullmatch(text):
@@ -145,10 +133,10 @@ def _parse_number(text: str) -> Any:
 def read_tool_uses(
     section: Section, data: Any, texts: Any, source: str | None
 ) -> tuple[Content, ...]:
-    """The calls of a section `assistant[type="tool_call"]`, of `data_in` and `texts_in`."""
-    made: list[Content] = []
+    """The calls of a section `assistant[type="tool_call"]`, read by both functions above."""
+    uses: list[Content] = []
     calls, written = (it if isinstance(it, list) else [it] for it in (data, texts))
-    for one, told in zip(calls, written, strict=True):
+    for one, texts_of_one in zip(calls, written, strict=True):
         function = one.get("function") if isinstance(one, Mapping) else None
         if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
             raise TemplateError(
@@ -159,10 +147,9 @@ def read_tool_uses(
                 column=1,
             )
         given = function.get("arguments")
-        made.append(
-            ToolUse(str(told.get("id", "")), function["name"], {} if given is None else given)
-        )
-    return tuple(made)
+        id = str(texts_of_one.get("id", ""))
+        uses.append(ToolUse(id, function["name"], {} if given is None else given))
+    return tuple(uses)
 
 
 def read_tools(section: Section, data: Any, source: str | None) -> list[dict[str, Any]]:

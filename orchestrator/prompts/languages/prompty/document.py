@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
+from orchestrator.message import AUTHOR
 from orchestrator.prompts.jinja import CompiledTemplate, Mistake
 from orchestrator.prompts.languages.base import (
     Content,
@@ -42,33 +43,30 @@ _LEGACY = Marks(("system", "user", "assistant", "function", "tools", "tool", "th
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
-    """One of the two dialects."""
-
-    legacy: bool
-
-    @property
-    def marks(self) -> Marks:
-        """The lines that begin messages."""
-        return _LEGACY if self.legacy else _V2
-
-
-@dataclass(frozen=True, slots=True)
 class Setup:
-    """What was read of a template."""
+    """A file as it was read, before its body is compiled."""
 
     text: str
     source: str | None
     body: str
-    line: int
-    dialect: Dialect
+    line: int  # of the file, in which the body begins
+    legacy: bool
     folder: Path | None
     references: References
     settings: Mapping[str, Any]
     declared: Mapping[str, Mapping[str, Any]]
+    # A value that looks like a mark is always text. Strict templates refuse it, since the model may
+    # still be taken in by it.
     strict: bool
+    # Texts of references in the body (legacy). They are put in after the rendering, so that what a
+    # file or a variable says is no template.
     hoisted: Mapping[str, str]
     old_schema: bool
+
+    @property
+    def marks(self) -> Marks:
+        """The lines that begin messages in its dialect."""
+        return _LEGACY if self.legacy else _V2
 
     def error(self, message: str, line: int) -> TemplateError:
         """A mistake in a line of the body, from 1."""
@@ -83,10 +81,10 @@ class PromptyDocument:
     def __init__(self, setup: Setup, engine: CompiledTemplate | Mustache) -> None:
         self._setup = setup
         self._engine = engine
-        self._lines = setup.dialect.marks.find_places(setup.body, setup.line)
+        self._lines = setup.marks.find_places(setup.body, setup.line)
         self._media = MediaReader(setup.folder, setup.source)
-        self.dialect = "legacy" if setup.dialect.legacy else "v2"
-        guarded = setup.strict or any(told.get("strict") for told in setup.declared.values())
+        self.dialect = "legacy" if setup.legacy else "v2"
+        guarded = setup.strict or any(spec.get("strict") for spec in setup.declared.values())
         self.straight = engine.straight and not guarded
         self.text = setup.text
         self.source = setup.source
@@ -100,31 +98,26 @@ class PromptyDocument:
         uses = first_uses(setup.body, self._engine.names, setup.line)
         names = [*uses, *sorted(self._engine.names - uses.keys())]
         names += [name for name in setup.declared if name not in names]
-        made = []
-        for name in names:
-            told = setup.declared.get(name, {})
-            line, column = uses.get(name, (setup.line, 1))
-            made.append(
-                Input(
-                    name,
-                    line,
-                    column,
-                    used=name in self._engine.names,
-                    kind=str(told.get("kind", told.get("type", "")) or ""),
-                    required=told.get("required") is True,
-                    default=told.get("default"),
-                    declared=name in setup.declared,
-                )
-            )
-        return made
+        return [self._build_input(name, uses.get(name, (setup.line, 1))) for name in names]
+
+    def _build_input(self, name: str, place: tuple[int, int]) -> Input:
+        spec = self._setup.declared.get(name, {})
+        return Input(
+            name,
+            *place,
+            used=name in self._engine.names,
+            kind=str(spec.get("kind", spec.get("type", "")) or ""),
+            required=spec.get("required") is True,
+            default=spec.get("default"),
+            declared=name in self._setup.declared,
+        )
 
     def _find_doubts(self) -> list[Diagnostic]:
         setup = self._setup
         found = list(setup.references.diagnostics)
-        dialect = setup.dialect
-        others = set((_V2 if dialect.legacy else _LEGACY).roles) - set(dialect.marks.roles)
+        others = set((_V2 if setup.legacy else _LEGACY).roles) - set(setup.marks.roles)
         found += find_misspelt_marks(
-            setup.body, setup.line, dialect.marks, sorted(others), setup.source
+            setup.body, setup.line, setup.marks, sorted(others), setup.source
         )
         if setup.old_schema:
             message = "'inputSchema' has no effect in the dialect v2"
@@ -148,18 +141,16 @@ class PromptyDocument:
             raise self._setup.error(mistake.message, mistake.line) from mistake
         doubts = [*self._check_threads(inputs), *self._check_forged_marks(tokens, pieces, values)]
         rendering = _Rendering(self._setup, tokens, values, self._media)
-        for section in self._setup.dialect.marks.sections(tokens, self._lines):
+        for section in self._setup.marks.sections(tokens, self._lines):
             rendering.add(section)
         rendering.end()
-        told: Any = self.settings.get("tools") or []
-        fixed = (
-            [dict(it) for it in told if isinstance(it, Mapping)] if isinstance(told, list) else []
-        )
+        tools: Any = self.settings.get("tools")
+        fixed = [dict(it) for it in tools if isinstance(it, Mapping)] if type(tools) is list else []
         return Rendered(
             rendering.items,
             [*fixed, *rendering.tools],
             [*doubts, *rendering.diagnostics],
-            parts=not self._setup.dialect.legacy,
+            parts=not self._setup.legacy,
         )
 
     def _build_values(self, inputs: Mapping[str, Any]) -> Values:
@@ -189,21 +180,18 @@ class PromptyDocument:
         self, tokens: Tokens[Placement], pieces: Sequence[Piece], values: Values
     ) -> list[Diagnostic]:
         """Values that look like marks: an error where the template is strict, else a warning."""
-        setup, marks = self._setup, self._setup.dialect.marks
-        strict = {
-            name for name, told in setup.declared.items() if setup.strict or told.get("strict")
-        }
-        if setup.strict or strict:
-            for origin, text in pieces:
-                guarded = origin in strict or (setup.strict and origin != "template")
-                if guarded and marks.has_mark_start(text) and text not in values.puts:
-                    raise ValidationError(
-                        f"the input {origin!r} has a line that looks like a role's mark, and the "
-                        "template is strict"
-                    )
+        setup, marks = self._setup, self._setup.marks
+        strict = {name for name, spec in setup.declared.items() if spec.get("strict")}
+        for origin, text in pieces if setup.strict or strict else ():
+            guarded = origin in strict or (setup.strict and origin != AUTHOR)
+            if guarded and marks.has_mark_start(text) and text not in values.puts:
+                raise ValidationError(
+                    f"the input {origin!r} has a line that looks like a role's mark, and the "
+                    "template is strict"
+                )
         found = []
         for line in marks.find_forged(tokens):
-            names = ", ".join(sorted({one for one, _ in tokens.pieces(line)} - {"template"}))
+            names = ", ".join(sorted({one for one, _ in tokens.pieces(line)} - {AUTHOR}))
             if setup.strict:
                 raise ValidationError(
                     f"the value of {names} makes a line look like a role's mark, and the template "
@@ -235,7 +223,7 @@ class _Rendering:
     _placed: set[str] = field(default_factory=set)
 
     def add(self, section: Section) -> None:
-        if not self.setup.dialect.legacy:
+        if not self.setup.legacy:
             self._split(section)
         elif section.role == "tools":
             self._add_tools(section)
@@ -250,7 +238,7 @@ class _Rendering:
             self._split(section)
 
     def end(self) -> None:
-        """Puts the threads that nobody placed last."""
+        """Adds the threads that have no place in the template."""
         if self._placed:
             for put in self._find_unplaced():
                 self._warn(
@@ -264,7 +252,7 @@ class _Rendering:
         self.diagnostics.append(warn(code, message, suggestion, self.setup.source))
 
     def _find_unplaced(self) -> list[Placement]:
-        # The place of what an engine puts there itself is the engine's business.
+        # A `Thread` is put in its place by whoever gave it, such as a stage of an agent.
         return [
             put
             for put in self.values.puts.values()
@@ -280,7 +268,8 @@ class _Rendering:
 
     def _add_tools(self, section: Section) -> None:
         if self.items:
-            self._fail(section, "the section tools: must come before all messages")
+            message = "the section tools: must come before all messages"
+            raise TemplateError(message, file=self.setup.source, line=section.line, column=1)
         data = self._read_section_data(section)
         self.tools += read_tools(section, data, self.setup.source)
 
@@ -291,7 +280,7 @@ class _Rendering:
         return data
 
     def _split(self, section: Section) -> None:
-        """A section as messages: those of a thread, and media, part it."""
+        """A section as messages; threads and media split it."""
         rest: list[str] = []
         first = len(self.items)
         parted = False
@@ -315,7 +304,7 @@ class _Rendering:
         return part if isinstance(part, Placement) else None
 
     def _add_text(self, section: Section, text: str, *, parted: bool) -> None:
-        """What a section says, or what of it is beside a thread or a medium."""
+        """The text of a section, or the part of it beside a thread or a medium."""
         if parted or section.role == "thread":
             pieces = strip_pieces(self.tokens.pieces(text))
             if not any(piece.strip() for _, piece in pieces):
@@ -327,7 +316,7 @@ class _Rendering:
                     "user's",
                     "place earlier messages there, with an input of kind thread",
                 )
-        if self.setup.dialect.legacy:
+        if self.setup.legacy:
             content: tuple[Content, ...] = tuple(self._read_legacy_content(text, parted=parted))
         else:
             pieces = strip_pieces(self.tokens.pieces(text), None if parted else "\n")
@@ -335,23 +324,24 @@ class _Rendering:
         self._add_message(section, content)
 
     def _read_legacy_content(self, text: str, *, parted: bool) -> list[TextContent | Media]:
-        made = list(self.media.content(text, self.tokens))
-        if len(made) == 1 and isinstance(made[0], TextContent):
-            made = [TextContent(tuple(strip_pieces(made[0].pieces, None if parted else "\n")))]
-        return made
+        content = list(self.media.content(text, self.tokens))
+        if len(content) == 1 and isinstance(content[0], TextContent):
+            chars = None if parted else "\n"
+            content = [TextContent(tuple(strip_pieces(content[0].pieces, chars)))]
+        return content
 
     def _add_message(self, section: Section, content: tuple[Content, ...]) -> None:
         attributes = dict(section.attributes)
-        if self.setup.dialect.legacy:
+        if self.setup.legacy:
             attributes = {k: v for k, v in attributes.items() if k not in ("role", "content")}
         if section.role in ("tool", "function"):
-            told = tuple(one for one in content if isinstance(one, TextContent | Media))
+            shown = tuple(one for one in content if isinstance(one, TextContent | Media))
             id, name = attributes.get("tool_call_id", ""), attributes.get("name", "")
-            content = (ToolResult(str(id), str(name), told),)
+            content = (ToolResult(str(id), str(name), shown),)
         self.items.append(RenderedMessage(section.role, content, attributes, section.line))
 
     def _attach(self, section: Section, put: Placement, first: int) -> None:
-        """A medium, in the user's message that it follows, or in one of its own."""
+        """Adds a medium to the user's message that it follows, or as another message."""
         if put.medium is None:
             return
         last = self.items[-1] if len(self.items) > first else None
@@ -361,6 +351,3 @@ class _Rendering:
         else:
             attributes = section.attributes if section.role == "user" else {}
             self.items.append(RenderedMessage("user", (put.medium,), attributes, section.line))
-
-    def _fail(self, section: Section, message: str) -> NoReturn:
-        raise TemplateError(message, file=self.setup.source, line=section.line, column=1)

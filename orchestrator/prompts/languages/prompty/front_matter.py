@@ -12,6 +12,7 @@ from typing import Any
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError
 from orchestrator.message import AUTHOR
+from orchestrator.prompts.languages.base import sort_options
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.source import Source, warn
 from orchestrator.prompts.template_files import read_text
@@ -23,22 +24,11 @@ _IN_TEXT = re.compile(r"\$\{(?:env|file|params):[^{}\n]*\}", re.IGNORECASE)
 # Prompty's own reader is PyYAML's, which is one of YAML 1.1.
 _RULES = Rules(scalars="1.1", max_depth=40, error=TemplateError)
 _TEXT_RULES = replace(_RULES, scalars="text")
-_INFERENCE = {
-    "temperature": "temperature",
-    "topP": "topP",
-    "top_p": "topP",
-    "topK": "topK",
-    "top_k": "topK",
-    "maxOutputTokens": "maximumLength",
-    "max_tokens": "maximumLength",
-    "stopSequences": "stopSequences",
-    "stop": "stopSequences",
-}
 
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """A file's front matter and body."""
+    """A file's front matter as YAML, its body, and the line that the body begins in, from 1."""
 
     text: str
     body: str
@@ -49,8 +39,11 @@ def split_front(text: str, source: str | None = None) -> Front:
     """Splits a file.
 
     The front matter is between two lines of `---` or `+++`; without a first one all is the body.
-    (Prompty's own expression ends it at any `---`, also within a line.)
+
+    Raises:
+        TemplateError: The front matter has no end.
     """
+    # Prompty's own expression ends the front matter at any `---`, even inside of a line.
     lines = text.replace("\r\n", "\n").split("\n")
     first = next((at for at, line in enumerate(lines) if line.strip()), len(lines))
     if first == len(lines) or not _FENCE.fullmatch(lines[first].lstrip()):
@@ -64,9 +57,8 @@ def split_front(text: str, source: str | None = None) -> Front:
             column=1,
         )
     body = next((at for at in range(end + 1, len(lines)) if lines[at].strip()), len(lines))
-    front = "\n" * (first + 1) + "\n".join(
-        [*lines[first + 1 : end], ""]
-    )  # so that lines are the file's
+    # The line breaks before it keep its lines those of the file.
+    front = "\n" * (first + 1) + "\n".join([*lines[first + 1 : end], ""])
     return Front(front, "\n".join(lines[body:]).lstrip(), body + 1)
 
 
@@ -81,9 +73,13 @@ class References:
     """Resolves `${env:NAME:default}`, `${file:name}` and `${params:name}`."""
 
     source: str | None
+    # Where files are; without a folder there are none.
     folder: Path | None
     roots: Sequence[str | Path]
+    # Without variables, as in an agent's template, a reference is its default or stays as it is:
+    # a prompt goes to others, and must not take secrets of the process with it.
     environ: Mapping[str, str] | None
+    # Without parameters (dialect `v2`) a reference stays as it is.
     params: Mapping[str, Any] | None
     diagnostics: list[Diagnostic] = field(default_factory=list)
     _open: list[Path] = field(default_factory=list)
@@ -175,10 +171,10 @@ class References:
 
 
 def resolve_body_references(body: str, line: int, references: References) -> dict[str, Any]:
-    """What stands for the references in a body's text (Prompt Section: Replacement Constructs)."""
-    made: dict[str, Any] = {}
+    """The values of the references in a body (Prompt Section: Replacement Constructs)."""
+    values: dict[str, Any] = {}
     for found in _IN_TEXT.finditer(body):
-        if found[0] in made:
+        if found[0] in values:
             continue
         try:
             value = references.resolve(found[0])
@@ -186,12 +182,12 @@ def resolve_body_references(body: str, line: int, references: References) -> dic
             source = Source(body, references.source, line=line)
             raise source.error(error.reason, found.start()) from None
         if value != found[0]:
-            made[found[0]] = value
-    return made
+            values[found[0]] = value
+    return values
 
 
 def replace_references(pieces: Iterable[Piece], texts: Mapping[str, str]) -> Iterator[Piece]:
-    """Pieces with the references that the author wrote replaced; each is its text's origin."""
+    """Pieces with the author's references replaced; a reference is the origin of its text."""
     for origin, text in pieces:
         last = 0
         for found in _IN_TEXT.finditer(text) if origin == AUTHOR else ():
@@ -203,7 +199,7 @@ def replace_references(pieces: Iterable[Piece], texts: Mapping[str, str]) -> Ite
 
 
 def read_inputs(data: Mapping[str, Any], *, legacy: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The inputs that a front matter declares: names, and what it says of each."""
+    """The inputs that a front matter declares: their names and members."""
     given: Any = data.get("inputs")
     if given is None and legacy:
         given = data.get("inputSchema")
@@ -238,28 +234,18 @@ def _kind(value: Any) -> str:
 
 
 def settings_of(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What a front matter says of the model and the call, in Bedrock's names where there are any.
-
-    How the model is reached (`connection`) is not told: it may be secret, and is the caller's.
-    """
-    made = {key: data[key] for key in ("name", "description", "outputs", "tools") if key in data}
+    """The settings of the model and the call, in Bedrock's names where there are any."""
+    settings = {
+        key: data[key] for key in ("name", "description", "outputs", "tools") if key in data
+    }
     model = data.get("model")
     if isinstance(model, str):
         model = {"id": model}
     if not isinstance(model, Mapping):
-        return made
+        return settings
     if model.get("id"):
-        made["model"] = str(model["id"])
+        settings["model"] = str(model["id"])
     options = model.get("options", model.get("parameters"))
-    options = options if isinstance(options, Mapping) else {}
-    inference = {_INFERENCE[k]: v for k, v in options.items() if k in _INFERENCE}
-    if isinstance(inference.get("stopSequences"), str):
-        inference["stopSequences"] = [inference["stopSequences"]]
-    extra = options.get("additionalProperties")
-    others = {k: v for k, v in options.items() if k not in (*_INFERENCE, "additionalProperties")}
-    others.update(extra if isinstance(extra, Mapping) else {})
-    if inference:
-        made["inference"] = inference
-    if others:
-        made["additional"] = others
-    return made
+    options = dict(options) if isinstance(options, Mapping) else {}
+    extra = options.pop("additionalProperties", None)
+    return settings | sort_options({**options, **(extra if isinstance(extra, Mapping) else {})})

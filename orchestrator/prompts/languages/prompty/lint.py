@@ -29,7 +29,8 @@ def find_misspelt_marks(
     `others` are roles that only the other dialect has; `line` is where the body begins.
     """
     is_data = False
-    for at, text in enumerate(_blank_tags(body).split("\n")):
+    plain = _replace_tags(_replace_tags(body, _COMMENTS, ""), _PRINTED, "x")
+    for at, text in enumerate(plain.split("\n")):
         if opened := marks.parse_role_line(text):
             is_data = opened[1]
             continue
@@ -61,26 +62,19 @@ def _suggest_mark(word: str, rest: str, roles: Sequence[str], others: Sequence[s
     return f"did you mean '{close[0]}:'?" if close else None
 
 
-def _blank_tags(body: str) -> str:
-    """A body without its tags, whose lines are where they were."""
-    return _replace_tags(_replace_tags(body, _COMMENTS, ""), _PRINTED, "x")
-
-
 def _replace_tags(text: str, closing: Mapping[str, str], instead: str) -> str:
-    """A text with something else for each tag, and for the lines in it as many empty ones.
-
-    An expression that looks for the end of every tag would take quadratic time where none ends.
-    """
+    """A text with `instead` for each tag; the lines of a tag become as many empty ones."""
+    # An expression that looks for the end of every tag takes quadratic time where none ends.
     last = {closer: text.rfind(closer) for closer in closing.values()}
-    kept, done = [], 0
+    pieces, done = [], 0
     for opened in re.finditer("|".join(map(re.escape, closing)), text):
         start, inner, closer = opened.start(), opened.end(), closing[opened[0]]
         if start < done or last[closer] < inner:  # in a tag, or none
             continue
         end = text.index(closer, inner) + len(closer)
-        kept += [text[done:start], instead, "\n" * text.count("\n", start, end)]
+        pieces += [text[done:start], instead, "\n" * text.count("\n", start, end)]
         done = end
-    return "".join([*kept, text[done:]])
+    return "".join([*pieces, text[done:]])
 
 
 _TOP = (

@@ -14,13 +14,13 @@ from orchestrator.prompts.languages.tokens import Tokens
 from orchestrator.prompts.source import OPEN
 
 _ATTRIBUTE = re.compile(r"(\w++)\s*+=\s*+(?:\"([^\"]*)\"|([^\",\]]*+))\s*+,?\s*+")
-# Attributes that are names, and no numbers, whatever they look like.
+# Attributes that are names even if they look like numbers.
 _TEXTS = ("tool_call_id", "nonce")
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A message as the body writes it."""
+    """A message as the body writes it: its content has tokens for values."""
 
     role: str
     attributes: Mapping[str, Any]
@@ -34,7 +34,7 @@ class Marks:
     __slots__ = ("_anywhere", "_begun", "_line", "_quoted", "roles")
 
     def __init__(self, roles: Sequence[str], *, quoted: bool) -> None:
-        """Compiles them."""
+        """With `quoted`, what is in quotes is a text whatever it looks like."""
         self.roles = tuple(roles)
         names = "|".join(roles)
         space = r"[^\S\n]*+"
@@ -48,9 +48,9 @@ class Marks:
     def sections(
         self, tokens: Tokens[Any], lines: Mapping[str, Sequence[int]]
     ) -> Iterator[Section]:
-        """The messages of a rendering."""
+        """The messages of a rendering; `lines` are those of the template, from `find_places`."""
         role, attributes, line, marked = "system", dict[str, Any](), 1, False
-        held: list[str] = []
+        waiting: list[str] = []
         last = 0
         texts = tokens.text.split("\n")
         for at, text in enumerate(texts):
@@ -59,18 +59,18 @@ class Marks:
                 if _is_key(found[0], texts, at):
                     found = None
             if found is None:
-                held.append(text)
+                waiting.append(text)
                 continue
-            if marked or "".join(held).strip():
-                yield Section(role, attributes, "\n".join(held), line)
-            (role, attributes), held, marked = found, [], True
+            if marked or "".join(waiting).strip():
+                yield Section(role, attributes, "\n".join(waiting), line)
+            (role, attributes), waiting, marked = found, [], True
             there = lines.get(_shape(text), ())
             if there:  # the next such line; in a loop, the first one again
                 place = bisect_right(there, last)
                 last = there[place] if place < len(there) else there[0]
             line = last
-        if marked or "".join(held).strip():
-            yield Section(role, attributes, "\n".join(held), line)
+        if marked or "".join(waiting).strip():
+            yield Section(role, attributes, "\n".join(waiting), line)
 
     def find_places(self, body: str, line: int) -> dict[str, list[int]]:
         """The lines of a template that are marks, or may become some: by their shape."""
@@ -109,16 +109,16 @@ class Marks:
         return (found[1].lower(), attributes) if attributes is not None else None
 
     def _attributes(self, text: str, tokens: Tokens[Any]) -> dict[str, Any] | None:
-        made: dict[str, Any] = {}
+        attributes: dict[str, Any] = {}
         at = 0
         while at < len(text):
             found = _ATTRIBUTE.match(text, at)
             if found is None:
                 return None
-            made[found[1]] = self._value(found, tokens)
+            attributes[found[1]] = self._value(found, tokens)
             at = found.end()
-        made.pop("nonce", None)
-        return made if at else None
+        attributes.pop("nonce", None)  # Prompty's own packages write it; it has no use here
+        return attributes if at else None
 
     def _value(self, found: re.Match[str], tokens: Tokens[Any]) -> Any:
         text = found[3].strip() if found[2] is None else found[2]

@@ -1,12 +1,12 @@
-"""What Semantic Kernel's tags say: messages, and what they are made of."""
+"""Makes messages of Semantic Kernel's tags."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from orchestrator.diagnostics import Diagnostic
@@ -20,7 +20,7 @@ from orchestrator.prompts.languages.base import (
     ToolResult,
     ToolUse,
 )
-from orchestrator.prompts.languages.message_dicts import parse_data_url
+from orchestrator.prompts.languages.message_dicts import MediaKind, parse_data_url
 from orchestrator.prompts.languages.semantic_kernel.tags import Element, Tags
 from orchestrator.prompts.languages.tokens import strip_pieces
 from orchestrator.prompts.markers import Piece
@@ -29,16 +29,18 @@ from orchestrator.prompts.source import Source, warn
 # The roles of messages (Semantic Kernel: `AuthorRole`).
 ROLES = ("system", "user", "assistant", "tool", "developer")
 
-_GIVEN_ROLES = ("user", "assistant")  # of values, which instruct nobody
+# A value may choose between these: it may not become an instruction.
+_GIVEN_ROLES = ("user", "assistant")
 _ADDRESS = re.compile(r"(?:https?|s3)://\S+", re.IGNORECASE)
 _JSON_TEXT = r'"(?:[^"\\]|\\.)*"'
-_BARE = "\ue002"  # before the token of a hole that stands outside of JSON's texts
+_BARE = "\ue002"  # marks the token of a hole that stands outside of JSON's texts
 
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """What a hole is filled with."""
+    """A value in a hole: as text, as data, and as the messages that it may be."""
 
+    # `None` for messages that can only stand between messages.
     pieces: Sequence[Piece] | None
     data: Any = None
     items: Sequence[RenderedMessage | Thread] | None = None
@@ -50,21 +52,17 @@ class Filler:
     __slots__ = ("_at", "_fillings", "_items", "_lead", "_source", "_tags")
 
     def __init__(self, tags: Tags, fillings: Sequence[Filling], source: Source) -> None:
-        """Takes the tags."""
         self._tags = tags
         self._fillings = fillings
         self._source = source
         self._items: list[RenderedMessage | Thread] = []
-        self._lead = False  # whether the first message is text before all others
-        self._at = 0  # where the tag begins that is being read
+        self._lead = False  # the first message is text before all others
+        self._at = 0  # of the tag that is being read
 
     def fill(self) -> tuple[list[RenderedMessage | Thread], list[Diagnostic]]:
-        """The messages, and what is doubtful about them.
-
-        What is no XML is one message of the user, as in Semantic Kernel.
-        """
+        """The messages, and what is doubtful about them."""
         root = self._tags.root
-        if root is None:
+        if root is None:  # Semantic Kernel sends what is no XML as one message of the user
             self._add_loose_text([self._tags.plain], "user")
             return self._items, self._find_doubts()
         loose: list[str | Element] = []
@@ -116,7 +114,10 @@ class Filler:
     # Texts, and what is between messages.
 
     def _add_loose_text(self, children: Sequence[str | Element], role: str = "") -> None:
-        """Text between messages: a message, or several where others are placed in it."""
+        """Adds text between messages, which may have messages of values in it.
+
+        Without a role it is the system's where the author's text begins the prompt, else the user's.
+        """
         first = children[0] if children and isinstance(children[0], str) else ""
         lead = not role and not self._items and self._get_author_text(first).strip() != ""
         run: list[Piece] = []
@@ -204,21 +205,17 @@ class Filler:
         )
 
     def _build_content(self, element: Element, attributes: dict[str, Any]) -> Iterator[Content]:
-        """What a message says. Text beside tags is kept unless it is only the author's space."""
-        run: list[str | Element] = []
-        known = any(isinstance(child, Element) and child.tag in _TAGS for child in element.children)
-        for child in (*element.children, None):
-            if child is not None and (isinstance(child, str) or child.tag not in _TAGS):
-                run.append(child)
-                continue
-            yield from self._build_text(run, known)
-            run = []
-            if child is not None:
-                self._at = child.at
-                yield from self._read_tag(child, attributes)
+        for texts, tag in _split_at_tags(element, _TAGS):
+            yield from self._build_text(texts, beside=element.has_child(_TAGS))
+            if tag is not None:
+                self._at = tag.at
+                yield from self._read_tag(tag, attributes)
 
-    def _build_text(self, run: Sequence[str | Element], beside: bool) -> Iterator[TextContent]:
-        pieces = [piece for piece in self._pieces(run) if piece[1]]
+    def _build_text(
+        self, texts: Sequence[str | Element], *, beside: bool = False
+    ) -> Iterator[TextContent]:
+        # Authors lay tags out in lines: space beside a tag is no text, unless a value wrote it.
+        pieces = [piece for piece in self._pieces(texts) if piece[1]]
         space = all(origin == AUTHOR and text.isspace() for origin, text in pieces)
         if pieces and not (beside and space):
             yield TextContent(tuple(pieces))
@@ -226,7 +223,7 @@ class Filler:
     def _read_tag(self, element: Element, attributes: dict[str, Any]) -> Iterator[Content]:
         tag = element.tag
         if tag == "text":
-            yield from self._build_text(element.children, False)
+            yield from self._build_text(element.children)
         elif tag in ("image", "audio", "binary"):
             yield self._build_media(element)
         elif tag == "file_reference":
@@ -237,8 +234,8 @@ class Filler:
             yield self._build_tool_result(element)
         elif tag == "annotation":
             before = attributes.get("annotations")
-            kept = before if isinstance(before, list) else []
-            attributes["annotations"] = [*kept, self._read_attributes(element)]
+            earlier = before if isinstance(before, list) else []
+            attributes["annotations"] = [*earlier, self._read_attributes(element)]
         else:
             attributes["reasoning"] = attributes.get("reasoning", "") + self._get_inner_text(
                 element
@@ -315,19 +312,14 @@ class Filler:
         return self._get_plain_text(data)
 
     def _build_tool_result(self, element: Element) -> ToolResult:
-        attributes, content = self._read_attributes(element), []
-        run: list[str | Element] = []
-        parted = any(isinstance(one, Element) and one.tag in _RESULTS for one in element.children)
-        for child in (*element.children, None):
-            if child is not None and (isinstance(child, str) or child.tag not in _RESULTS):
-                run.append(child)
-                continue
-            content += [*self._build_text(run, parted)]
-            run = []
-            if child is not None and child.tag == "text":
-                content += [*self._build_text(child.children, False)]
-            elif child is not None:
-                content.append(self._build_media(child))  # type: ignore[arg-type]
+        attributes = self._read_attributes(element)
+        content: list[TextContent | Media] = []
+        for texts, tag in _split_at_tags(element, _RESULTS):
+            content += self._build_text(texts, beside=element.has_child(_RESULTS))
+            if tag is not None and tag.tag == "text":
+                content += self._build_text(tag.children)
+            elif tag is not None:
+                content.append(self._build_media(tag))
         return ToolResult(attributes.get("id", ""), attributes.get("name", ""), tuple(content))
 
 
@@ -338,7 +330,21 @@ _TAGS = (
 _RESULTS = ("text", "image", "audio", "binary")
 
 
-def _get_media_kind(tag: str, media_type: str) -> Literal["image", "audio", "video", "file"]:
+def _split_at_tags(
+    element: Element, tags: Collection[str]
+) -> Iterator[tuple[list[str | Element], Element | None]]:
+    """The texts before each of these tags with the tag, then the texts behind the last one."""
+    texts: list[str | Element] = []
+    for child in element.children:
+        if isinstance(child, Element) and child.tag in tags:
+            yield texts, child
+            texts = []
+        else:
+            texts.append(child)
+    yield texts, None
+
+
+def _get_media_kind(tag: str, media_type: str) -> MediaKind:
     if tag == "image" or media_type.startswith("image/"):
         return "image"
     if tag == "audio" or media_type.startswith("audio/"):

@@ -17,7 +17,7 @@ from typing import Any
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
-from orchestrator.prompts.languages.base import Input, Rendered
+from orchestrator.prompts.languages.base import Input, Rendered, sort_options
 from orchestrator.prompts.languages.semantic_kernel.content import Filler
 from orchestrator.prompts.languages.semantic_kernel.engine import (
     Caller,
@@ -38,15 +38,6 @@ _MEMBERS = (
     *("execution_settings", "allow_dangerously_set_content"),
 )
 _ALSO = ("output_variable", "schema", "type")
-_INFERENCE = {
-    "temperature": "temperature",
-    "top_p": "topP",
-    "top_k": "topK",
-    "max_tokens": "maximumLength",
-    "max_completion_tokens": "maximumLength",
-    "stop_sequences": "stopSequences",
-    "stop": "stopSequences",
-}
 _YAML = re.compile(r"^template:", re.MULTILINE)
 
 
@@ -266,24 +257,18 @@ class _File:
         )
 
     def _settings(self) -> dict[str, Any]:
-        made = {k: self._data[k] for k in ("name", "description") if self._data.get(k)}
+        settings = {k: self._data[k] for k in ("name", "description") if self._data.get(k)}
         services = self._data.get("execution_settings") or {}
         if not isinstance(services, Mapping) or not all(
             isinstance(one, Mapping) for one in services.values()
         ):
             raise self._error("execution_settings", "'execution_settings' are settings by service")
         if not services:
-            return made
+            return settings
         chosen = services.get("default") or next(iter(services.values()))
-        inference = {_INFERENCE[k]: v for k, v in chosen.items() if k in _INFERENCE}
-        others = {k: v for k, v in chosen.items() if k not in (*_INFERENCE, *_NO_SETTINGS)}
         if model := chosen.get("ai_model_id") or chosen.get("model_id"):
-            made["model"] = model
-        if inference:
-            made["inference"] = inference
-        if others:
-            made["additional"] = others
-        return made
+            settings["model"] = model
+        return settings | sort_options({k: v for k, v in chosen.items() if k not in _NO_OPTIONS})
 
     def _template(self, template: str) -> Source:
         """The template, and where it begins in the file."""
@@ -303,7 +288,7 @@ class _File:
         return TemplateError(message, file=self._source, line=line, column=1)
 
 
-_NO_SETTINGS = ("ai_model_id", "model_id", "service_id", "extension_data")
+_NO_OPTIONS = ("ai_model_id", "model_id", "service_id", "extension_data")
 
 
 def _trusts(data: Mapping[str, Any]) -> bool:

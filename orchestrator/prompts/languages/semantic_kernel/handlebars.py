@@ -1,4 +1,4 @@
-"""Handlebars prompts, with Semantic Kernel's helpers; what they render knows who wrote it.
+"""Handlebars prompts with Semantic Kernel's helpers.
 
 `{{#message role="user"}}` gives a message whose text is all that is inside. `{{#user}}`, and so any
 other role, gives one that may have tags inside, as `<message role="user">` has.
@@ -28,22 +28,24 @@ from orchestrator.prompts.languages.semantic_kernel.handlebars_grammar import (
     Text,
     parse,
 )
-from orchestrator.prompts.languages.semantic_kernel.handlebars_names import Names, is_straight
-from orchestrator.prompts.languages.semantic_kernel.handlebars_scope import (
+from orchestrator.prompts.languages.semantic_kernel.handlebars_names import (
     MISSING,
     Context,
     Evaluator,
+    Names,
     Scope,
+    is_straight,
 )
-from orchestrator.prompts.languages.semantic_kernel.helpers import HELPERS, format_value
 from orchestrator.prompts.languages.semantic_kernel.tags import Hole, Markup
 from orchestrator.prompts.languages.semantic_kernel.values import (
+    HELPERS,
     fill_messages,
     fill_value,
+    format_value,
     origin_of,
 )
 from orchestrator.prompts.source import Source
-from orchestrator.prompts.work import ITEM, MOST_CHARS, STEP, Refused, Work
+from orchestrator.prompts.work import ITEM, STEP, Refused, Work
 
 if TYPE_CHECKING:
     pass
@@ -88,7 +90,6 @@ class _Run:
         self._values = Evaluator(source, rendering.caller, self._scope, self._work)
         self._inert = False  # inside of {{#message}}, where tags are text
         self._message_calls = MessageCalls(source)
-        self._chars = 0
         self._blocks: Mapping[str, Callable[[Block], None]] = {
             "if": lambda block: self._choose(block, self._evaluate_single(block)),
             "unless": lambda block: self._choose(block, not self._evaluate_single(block)),
@@ -100,8 +101,6 @@ class _Run:
 
     def _error(self, message: str, at: int) -> TemplateError:
         return self._source.error(message, at)
-
-    # What is put together.
 
     def add(self, nodes: Sequence[Node]) -> None:
         for node in nodes:
@@ -118,25 +117,19 @@ class _Run:
         if self._inert:
             self._add(Filling([(AUTHOR, html.unescape(text.text))]), text.at)
         else:
-            self._count(text.text)
+            self._work.count_output(text.text)
             self.parts.append(Markup(text.text, text.at))
-
-    def _count(self, text: str) -> None:
-        self._work.spend(len(text))
-        self._chars += len(text)
-        if self._chars > MOST_CHARS:
-            raise Refused(f"the text has more than {MOST_CHARS} characters")
 
     def _add(self, filled: Filling, at: int) -> None:
         self._work.spend(STEP)
         for _, text in filled.pieces or ():
-            self._count(text)
+            self._work.count_output(text)
         self.parts.append(Hole(len(self.fillings), at))
         self.fillings.append(filled)
 
     def _add_tag(self, text: str, at: int) -> None:
         self._work.spend(STEP)
-        self._count(text)
+        self._work.count_output(text)
         self.parts.append(Markup(text, at, made=True))
 
     def _add_expression(self, node: Show) -> None:
@@ -171,15 +164,18 @@ class _Run:
         given = shown.given if isinstance(shown, Call) else ()
         several = _get_name(shown) == "messages"
         if given:
-            value, name = self._values.evaluate(given[0]), _get_input_name(given[0])
+            value, name = (
+                self._values.evaluate(given[0]),
+                _get_name(given[0]).removeprefix("$") or "messages",
+            )
         elif several:
             value, name = self._scope.inputs.get("chat_history"), "chat_history"
         else:
             value, name = self._scope.this, "this"
         self._work.measure(value, data=False)
-        found = None if value is None or value == "" else fill_messages(value, name)
-        if found is not None:
-            self._add(found, at)
+        filling = None if value is None or value == "" else fill_messages(value, name)
+        if filling is not None:
+            self._add(filling, at)
         elif not several:
             self._add_value(value, at)
         elif value not in (None, ""):
@@ -205,13 +201,11 @@ class _Run:
         else:
             self._add_tag("</message>", at)
 
-    # Blocks.
-
     def _block(self, block: Block) -> None:
         name = block.call.path.text
-        made = self._blocks.get(name)
-        if made is not None and self._scope.look_up(block.call.path) is MISSING:
-            made(block)
+        add_block = self._blocks.get(name)
+        if add_block is not None and self._scope.look_up(block.call.path) is MISSING:
+            add_block(block)
         elif block.call.given or block.call.named or name in HELPERS:
             self._choose(block, self._values.call(block.call))
         else:
@@ -271,12 +265,11 @@ class _Run:
     def _message(self, block: Block) -> None:
         this = self._scope.this
         if "role" not in block.call.named:
-            found = (
-                fill_messages(this, "this") if isinstance(this, Mapping | RenderedMessage) else None
-            )
-            if found is None:
+            is_message = isinstance(this, Mapping | RenderedMessage)
+            filling = fill_messages(this, "this") if is_message else None
+            if filling is None:
                 raise self._error('{{#message}} has no role: {{#message role="user"}}', block.at)
-            self._add(found, block.at)
+            self._add(filling, block.at)
             return
         self._open_message(block.at, block.call.named)
         self._inert = True
@@ -285,7 +278,7 @@ class _Run:
         self._add_tag("</message>", block.at)
 
     def _role(self, block: Block) -> None:
-        # As the decision record renders it: `~` leaves one line break beside the tags.
+        # Semantic Kernel's decision record renders it so: `~` leaves one line break beside the tags.
         role = Literal(block.call.path.text, block.at)
         self._open_message(block.at, {"role": role, **block.call.named})
         if block.trimmed[0]:
@@ -314,7 +307,3 @@ def _get_name(expression: Expression) -> str:
     if isinstance(expression, Call):
         return expression.path.text
     return expression.text if isinstance(expression, Path) else ""
-
-
-def _get_input_name(expression: Expression) -> str:
-    return _get_name(expression).removeprefix("$") or "messages"

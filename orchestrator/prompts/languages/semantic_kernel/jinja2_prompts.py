@@ -25,9 +25,9 @@ from orchestrator.prompts.jinja_pieces import VALUE, Value, tag_origin
 from orchestrator.prompts.languages.base import RenderedMessage, Thread
 from orchestrator.prompts.languages.semantic_kernel.content import Filling
 from orchestrator.prompts.languages.semantic_kernel.engine import Engine, MessageCalls, Rendering
-from orchestrator.prompts.languages.semantic_kernel.helpers import HELPERS
 from orchestrator.prompts.languages.semantic_kernel.tags import Hole, Markup
 from orchestrator.prompts.languages.semantic_kernel.values import (
+    HELPERS,
     fill_messages,
     origin_of,
     text_of,

@@ -1,9 +1,8 @@
 """The tags of Semantic Kernel's prompts: `<message role="user">...</message>`.
 
-Tags are read as XML from what the template's author wrote, and from nothing else. While they are
-read, a value is one token that no XML name can have and that is not white space: it can be in a
-text or in an attribute and can never be, open, close or break a tag. So it needs no encoding, and
-comes back as it was.
+Tags are read as XML, and only from the author's text. Meanwhile a value is one token of characters
+that no XML name has and that are no white space: it can stand in a text or in an attribute, and can
+never be, open, close or break a tag. So it needs no encoding, and comes back unchanged.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import html
 import re
 import secrets
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 from xml.etree.ElementTree import ParseError
@@ -20,7 +19,7 @@ from xml.etree.ElementTree import ParseError
 from orchestrator.errors import TemplateError
 from orchestrator.prompts.source import OPEN, SHUT, Source
 
-# Tags inside of tags.
+# Messages need four levels; expat itself has no limit.
 DEEPEST = 64
 
 _ROOT = "prompt"
@@ -31,7 +30,7 @@ _RAW = re.compile(r"<!--.*?-->|<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """A text of the template's author, whose tags count."""
+    """A text whose tags count: the author's, or with `made` what stands for another text of his."""
 
     text: str
     at: int
@@ -40,7 +39,7 @@ class Markup:
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A place for something whose tags do not count."""
+    """A place for a value, whose tags do not count."""
 
     key: int
     at: int
@@ -48,7 +47,10 @@ class Hole:
 
 @dataclass(slots=True)
 class Element:
-    """A tag with what is inside it."""
+    """A tag; its attributes and texts have tokens for holes.
+
+    It begins at `at` in the template, and stands from `start` to `end` among the parts.
+    """
 
     tag: str
     attributes: dict[str, str]
@@ -57,17 +59,24 @@ class Element:
     end: int = 0
     children: list[str | Element] = field(default_factory=list)
 
+    def has_child(self, tags: Collection[str]) -> bool:
+        """Whether one of these tags is directly inside it."""
+        return any(isinstance(one, Element) and one.tag in tags for one in self.children)
+
 
 class Tags:
-    """The parts of a prompt, read."""
+    """The tags of a prompt: `root` has them all; without it the prompt is no XML, with a `problem`.
 
-    __slots__ = ("_nonce", "_places", "_source", "_starts", "_text", "_token", "problem", "root")
+    `token` finds the token of a hole, and its key.
+    """
+
+    __slots__ = ("_nonce", "_places", "_source", "_starts", "_text", "problem", "root", "token")
 
     def __init__(self, parts: Sequence[Markup | Hole], source: Source) -> None:
-        """Reads the tags."""
         self._source = source
+        # XML decodes `&#xE000;`, so an author could write a token: the nonce keeps him from it.
         self._nonce = str(secrets.randbits(64))
-        self._token = re.compile(rf"{OPEN}{self._nonce}\.(\d+){SHUT}")
+        self.token = re.compile(rf"{OPEN}{self._nonce}\.(\d+){SHUT}")
         texts, self._starts, self._places, size = [f"<{_ROOT}>"], [0], [Hole(0, 0)], len(_ROOT) + 2
         for part in parts:
             texts.append(self._encode_part(part))
@@ -90,7 +99,7 @@ class Tags:
         return part.text
 
     def place(self, at: int) -> int:
-        """Where something stands in the template."""
+        """The offset in the template of an offset among the parts."""
         index = bisect_right(self._starts, at) - 1
         part: Markup | Hole = self._places[index]
         if isinstance(part, Hole) or part.made:
@@ -107,7 +116,7 @@ class Tags:
         if OPEN not in text:
             yield text
             return
-        for index, part in enumerate(self._token.split(text)):
+        for index, part in enumerate(self.token.split(text)):
             if index % 2:
                 yield int(part)
             elif part:
@@ -115,13 +124,8 @@ class Tags:
 
     def only(self, text: str) -> int | None:
         """The key of the one hole that is the whole text but for white space, if any."""
-        found = self._token.fullmatch(text.strip())
+        found = self.token.fullmatch(text.strip())
         return int(found[1]) if found else None
-
-    @property
-    def token(self) -> re.Pattern[str]:
-        """Finds the token of a hole, and its key."""
-        return self._token
 
     def raw(self, element: Element) -> str:
         """A tag as it was written, with what is inside, decoded once."""
@@ -143,7 +147,11 @@ def _decode(text: str) -> str:
 
 
 def read_tags(parts: Sequence[Markup | Hole], source: Source, *, strict: bool = True) -> Tags:
-    """Reads the tags of a prompt."""
+    """Reads the tags of a prompt; with `strict`, refuses tags of messages that are no XML.
+
+    Raises:
+        TemplateError: It is refused, with its place.
+    """
     tags = Tags(parts, source)
     if tags.problem is not None and strict and tags.has_message_tags:
         raise tags.problem
