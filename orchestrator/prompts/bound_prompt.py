@@ -90,7 +90,6 @@ class BoundTextPrompt(BoundPrompt):
     __slots__ = ("_after", "_before", "_markers", "_steps")
 
     def __init__(self, before: list[Piece], after: list[Piece], dialect: Dialect) -> None:
-        """Takes the pieces before and after the steps."""
         super().__init__(Text(), [], [], raw_text=True)
         self._markers = dialect.markers
         pieces = self._markers.break_marks([*before, *after])

@@ -93,11 +93,7 @@ class Dialect:
         return text, str(path)
 
     def partial(self, name: str, **context: Any) -> str:
-        """Renders the partial `<name>.j2` of the dialect's folder.
-
-        Args:
-            name: The placeholder that it renders: `tools`, `search_results`, ...
-            **context: Plain texts, numbers, dicts and lists. Texts are encoded as XML text.
+        """Renders the partial `<name>.j2` with plain texts, numbers, dicts and lists.
 
         Raises:
             TemplateError: There is no such partial, it is wrong, or it lacks a value.
@@ -128,10 +124,9 @@ class Dialect:
 
         Args:
             content: The reply's content blocks.
-            results: What the calls returned, one a call: `id` (the tool-use id), `name` (the tool
-                as the model named it), `text`, `error` (whether it is an error that the model
-                should mend), and optionally `markup` (the text was made by a partial: its values
-                are encoded already and its tags are meant).
+            results: One a call: `id` (the tool-use id), `name` (the tool as the model named it),
+                `text`, `error` (the model should mend it), and optionally `markup` (a partial made
+                the text: its values are encoded already and its tags are meant).
         """
         if self.protocol == "tool_use":
             assistant, user = steps.native_results(content, results)

@@ -238,8 +238,6 @@ class CompiledTemplate:
         straight: Whether it shows values as they are, and asks of them only whether they are empty.
     """
 
-    __slots__ = ("_template", "names", "straight")
-
     def __init__(self, template: Any, names: frozenset[str], straight: bool) -> None:
         self._template = template
         self.names = names

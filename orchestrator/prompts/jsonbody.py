@@ -24,15 +24,9 @@ _scan_string = json.decoder.scanstring  # type: ignore[attr-defined]
 
 
 class Node(NamedTuple):
-    """A JSON value and where it stands.
+    """A JSON value and where it stands in the text; a string's place is inside of its quotes."""
 
-    Attributes:
-        kind: `object`, `array`, `string` or `scalar`.
-        value: A `dict` or `list` of nodes, the decoded text, or the number or word as written.
-        start: Offset of the value's first character; of a string, the one after its quote.
-        end: Offset after its last character; of a string, of its closing quote.
-    """
-
+    # `object`, `array`, `string`, or `scalar` for a number or a word as it is written.
     kind: str
     value: Any
     start: int

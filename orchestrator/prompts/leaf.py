@@ -12,13 +12,8 @@ from orchestrator.prompts.placeholders import Status, lookup, scan, status
 class Use(NamedTuple):
     """One use of a placeholder in a template.
 
-    Attributes:
-        name: The name between the dollar signs.
-        status: What the name is in this stage and dialect (see `placeholders.status`).
-        literal: Whether it stays in the text as it is.
-        offset: Where it stands in its leaf's text.
-        line: Line in the template, from 1.
-        column: Column in the template, from 1.
+    Its line and column, from 1, are those of the template; the offset is that in its leaf's text.
+    A literal one stays in the text as it is.
     """
 
     name: str
@@ -32,10 +27,8 @@ class Use(NamedTuple):
 class Leaf:
     """A text of the template with holes for values.
 
-    Attributes:
-        names: The placeholders to fill, in order; a name may occur twice.
-        uses: Everything that looks like a placeholder.
-        text: The author's text.
+    `names` are the placeholders to fill, in order, some of them twice; `uses` is everything that
+    looks like a placeholder.
     """
 
     __slots__ = ("_runs", "_texts", "names", "text", "uses")

@@ -48,8 +48,6 @@ def _build_mark_pattern(mark: str) -> str:
 class Markers:
     """The marks of one dialect."""
 
-    __slots__ = ("_find",)
-
     def __init__(self, words: Sequence[str]) -> None:
         """Compiles what stands before the colon: `Human`, `Assistant`."""
         written = "|".join(map(_build_mark_pattern, words))

@@ -49,8 +49,6 @@ _Data = str | int | float | None
 class Encoded(str):
     """A text that is encoded already and is printed as it is."""
 
-    __slots__ = ()
-
 
 def encode(text: str) -> str:
     """`text` with `&`, `<` and `>` encoded, as XML text."""
@@ -119,8 +117,6 @@ class Partial:
         list_name: The list that it renders item by item, if it renders nothing else; its text is
             then that of each item alone, one after the other.
     """
-
-    __slots__ = ("_file", "_render", "_template", "list_name")
 
     def __init__(self, template: JinjaTemplate, file: str, list_name: str = "") -> None:
         self.list_name = list_name

@@ -31,14 +31,10 @@ _INFERENCE = ("maximumLength", "temperature", "topP", "topK", "stopSequences")
 
 @dataclass(frozen=True, slots=True)
 class StageDefaults:
-    """A stage as a dialect ships it.
+    """A stage's template and settings in a dialect, for definitions that do not say them.
 
-    Attributes:
-        template: The template's text.
-        source: The template's file.
-        enabled: Whether the stage runs when the agent's definition does not say.
-        inference: Bedrock's inference configuration: `maximumLength`, `temperature`, `topP`,
-            `topK`, `stopSequences`.
+    `inference` is Bedrock's inference configuration: `maximumLength`, `temperature`, `topP`,
+    `topK`, `stopSequences`.
     """
 
     template: str

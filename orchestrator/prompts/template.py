@@ -45,13 +45,10 @@ _MOST_REPEATED = 30_000_000
 
 
 class Slot(NamedTuple):
-    """A place in the conversation: one message of the template, or an anchor.
+    """A place in the conversation: a message with one leaf a content block, or an anchor.
 
-    Attributes:
-        role: The message's role.
-        leaves: Its texts, one a content block.
-        anchor: `HISTORY` or `SCRATCHPAD` when other messages stand here, else empty.
-        fixed: The finished message when it has no placeholders.
+    An anchor, `HISTORY` or `SCRATCHPAD`, is the place of other messages. A message without
+    placeholders is `fixed` once.
     """
 
     role: str
@@ -219,10 +216,7 @@ class Template:
         from orchestrator.prompts.partials import encode
 
         (leaf,) = self._slots[-1].leaves
-        values = {
-            **values,
-            **{name: encode(values[name]) for name in _UNENCODED if name in values},
-        }
+        values = {**values, **{name: encode(values[name]) for name in _UNENCODED if name in values}}
         parts, steps = leaf.parts(values), len(leaf.names)
         if self.stage == ORCHESTRATION:
             steps = next((leaf.names.index(name) for name in _STEPS if name in leaf.names), steps)

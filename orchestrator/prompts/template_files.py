@@ -108,13 +108,13 @@ def read_file(name: str, where: Sequence[Place]) -> tuple[str, Path]:
 def read_template_file(
     name: str, where: Sequence[Place], endings: Iterable[str]
 ) -> tuple[str, Path]:
-    """Reads a stage's template, as `read_file` does; the user's own may be in another language.
+    """A stage's template, read as `read_file` does; the user's own may be in another language.
 
-    Args:
-        name: A relative path of plain names.
-        where: Where to look.
-        endings: Those of the other languages: a file of the name's stem and such an ending, in a
-            folder that is not shipped, is the template, too.
+    A file of the name's stem and one of these endings, in a folder that is not shipped, is the
+    template, too.
+
+    Raises:
+        TemplateError: As for `read_file`; or a folder has more than one of these files.
     """
     path, where = _validate_path(name), _places_of(name, where)
     others = [path.with_name(path.stem + ending) for ending in endings]

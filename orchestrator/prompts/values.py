@@ -59,14 +59,11 @@ class AgentFacts:
     """Plain data about an agent, of which the values are made.
 
     Attributes:
-        instruction: The agent's instruction.
         tools: All that its model may call, built in or not: `name` (as the dialect writes it),
             `description`, `parameters` (`name`, `type`, `description`, `required`).
         ask_user: Whether it may ask the user (`AMAZON.UserInput`).
         knowledge_bases: What it may search: `id`, `description`.
         collaborators: The agents that it may send messages to: `name`, `instruction`.
-        memory: Whether it remembers earlier sessions.
-        code_interpreter: Whether it has `AMAZON.CodeInterpreter`.
     """
 
     instruction: str = ""
@@ -107,20 +104,15 @@ def _render_value(name: str, dialect: Dialect, facts: AgentFacts) -> str:
 
 
 def render_memory_values(dialect: Dialect, sessions: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The values of the placeholders that hold what is remembered.
+    """The values of the placeholders about memory; none when nothing is remembered.
 
-    Args:
-        dialect: The dialect of the stage's model.
-        sessions: What is remembered of each session, newest first: `topics` (a list of `topic`
-            and `summary`) and `text`, which is used when there are no topics.
-
-    Returns:
-        The texts of `memory_content`, `long_term_memory`, and `memory_synopsis`, which is the same
-        without its tags; nothing when nothing is remembered.
+    Each session, newest first, has `topics` (a list of `topic` and `summary`) and `text`, which is
+    used when there are no topics.
     """
     if not sessions:
         return {}
     content = dialect.partial("memory_content", sessions=list(sessions))
+    # `memory_synopsis` is the same text without the tags.
     synopsis = content.strip().removeprefix("<memory_synopsis>").removesuffix("</memory_synopsis>")
     return {
         "memory_content": content,

@@ -1,4 +1,4 @@
-"""What a template of any language comes to: messages, whose every piece knows who wrote it."""
+"""Templates of any language: their inputs, and messages whose every piece knows who wrote it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,7 @@ from orchestrator.prompts.markers import Piece
 
 @dataclass(frozen=True, slots=True)
 class TextContent:
-    """A text.
-
-    Attributes:
-        pieces: Who wrote each piece (`orchestrator.message.AUTHOR`, or an input's name), and it.
-    """
+    """A text: who wrote each piece (`AUTHOR`, or an input's name), and the piece."""
 
     pieces: Sequence[Piece]
 
@@ -27,19 +23,18 @@ class TextContent:
         return "".join([text for _, text in self.pieces])
 
 
+MediaKind = Literal["image", "audio", "video", "file"]
+
+
 @dataclass(frozen=True, slots=True)
 class Media:
-    """An image, a sound, a video or a document.
+    """An image, a sound, a video or a document (`file`): its address, or its bytes.
 
-    Attributes:
-        kind: Which of them; `file` for any document.
-        url: Where it is, when it is elsewhere.
-        data: Its bytes, when it is here.
-        media_type: Its media type, such as `image/png`; empty when it is not known.
-        attributes: What the author says of it besides, such as `{"quality": "high"}`.
+    The media type is empty when it is not known; `attributes` are the author's other members, such
+    as `{"quality": "high"}`.
     """
 
-    kind: Literal["image", "audio", "video", "file"]
+    kind: MediaKind
     url: str = ""
     data: bytes = b""
     media_type: str = ""
@@ -48,13 +43,7 @@ class Media:
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """A call that the assistant made.
-
-    Attributes:
-        id: Names the call.
-        name: The tool.
-        input: Its input: JSON data, or the text that stands for it where that is no JSON.
-    """
+    """A call of the assistant. Its input is JSON data, or a text that is no JSON."""
 
     id: str
     name: str
@@ -63,13 +52,7 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a call gave.
-
-    Attributes:
-        id: The call that it answers.
-        name: The tool, when it is told.
-        content: What it gave.
-    """
+    """The result of the call `id`; the tool's name may be empty."""
 
     id: str
     name: str
@@ -85,8 +68,8 @@ class RenderedMessage:
 
     Attributes:
         role: `system`, `user`, `assistant`, `developer`, `tool`, or another that the author writes.
-        content: What it says; empty for a message without content.
-        attributes: What else the author says of it, such as `{"name": "Ann"}`.
+        content: Texts, media, calls and results; may be empty.
+        attributes: The author's other members, such as `{"name": "Ann"}`.
         line: The line of the template that it begins in, from 1; 0 for one of an input.
     """
 
@@ -103,12 +86,7 @@ class RenderedMessage:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """The place of messages that come from elsewhere.
-
-    Attributes:
-        name: The input that they are in: such as `conversation_history` and `agent_scratchpad` of
-            a stage's template, which the engine puts there.
-    """
+    """The place of an input's messages, such as `conversation_history`, which others put in."""
 
     name: str
 
@@ -118,12 +96,10 @@ class Rendered:
     """A rendered template.
 
     Attributes:
-        items: The messages, in order. `Thread`s are left only of the inputs that were given as
-            `Thread`s; the messages of the others are in their place.
+        items: The messages, in order, with the `Thread`s of inputs that were given as `Thread`s.
         tools: Tools that the template defines, as it writes them.
         diagnostics: What was doubtful while it was rendered.
-        parts: Whether the template's language tells messages as parts with metadata, as the second
-            version of Prompty does, and not as chat APIs do.
+        parts: Whether `as_dicts` has parts with metadata (Prompty v2), not a chat API's dicts.
     """
 
     items: Sequence[RenderedMessage | Thread]
@@ -150,9 +126,8 @@ class Rendered:
     def converse(self) -> tuple[Text, list[Message], list[dict[str, Any]]]:
         """The system text, the messages and the tools, in the shapes of Bedrock's Converse.
 
-        Neighbours of one role are one message, results of tools are the user's, and empty messages
-        are left out, as Converse wants it. All texts have `.spans` that tell who wrote them. Bytes
-        of media are bytes, as boto3 takes them.
+        As Converse wants it, neighbours of one role are one message, results of tools are the
+        user's, and empty messages are left out. All texts have `.spans` that say who wrote them.
 
         Raises:
             TemplateError: A message has a role, or a medium an address, that Converse has not.
@@ -165,23 +140,14 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input of a template.
-
-    Attributes:
-        name: Its name.
-        line: The line of the template that uses it first, from 1.
-        column: The column there, from 1.
-        used: Whether the template uses it; if not, the place is that of the first line.
-        kind: What it is, where the template says so, such as `string` or `thread`.
-        required: Whether it must be given.
-        default: Its value when it is not given.
-        declared: Whether the template says that it has it.
-    """
+    """An input of a template: the place of its first use, and what the template declares of it."""
 
     name: str
     line: int = 1
     column: int = 1
+    # An input that is only declared is not used; its place is then that of the first line.
     used: bool = True
+    # As the template says it, such as `string` or `thread`.
     kind: str = ""
     required: bool = False
     default: Any = None
@@ -195,7 +161,7 @@ class Document(Protocol):
         language: `prompty`, `semantic-kernel`, `handlebars`, `jinja2` or `ppe`.
         text: The author's text.
         source: The file that it is from, if any.
-        inputs: Its inputs, in the order of their first use.
+        inputs: Its inputs, in the order of their first use, then those that it only declares.
         settings: What it says of the model and the call, in Bedrock's names where there are any:
             `model`, `inference`, `additional`, `name`, `description`, `tools`, `outputs`.
         diagnostics: What is doubtful about it.

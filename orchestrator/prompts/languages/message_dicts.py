@@ -6,12 +6,13 @@ import base64
 import binascii
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from orchestrator.errors import ValidationError
 from orchestrator.prompts.languages.base import (
     Content,
     Media,
+    MediaKind,
     Rendered,
     RenderedMessage,
     TextContent,
@@ -31,7 +32,6 @@ MEDIA_KINDS = {
     "file": "file",
     "document": "file",
 }
-MediaKind = Literal["image", "audio", "video", "file"]
 _SOURCES = ("source", "url", "data", "bytes", "file_data")
 _OF_A_MEDIUM = ("kind", "type", *_SOURCES, "mediaType", "media_type")
 
@@ -147,14 +147,9 @@ def parse_tool_use(call: Any, where: str = "a message") -> ToolUse:
 def parse_media(
     value: Any, kind: str, where: str, around: Mapping[str, Any] | None = None
 ) -> Media:
-    """A medium.
+    """A medium, from its address, its bytes, or a dict of Prompty, a chat API or Converse.
 
-    Args:
-        value: Its address, its bytes, or a dict: of Prompty (`source`, `mediaType`), of a chat API
-            (`url`), or of Converse (`format`, `source`).
-        kind: What it is.
-        where: What it is the value of, for messages.
-        around: The dict that `value` is a member of, whose other members are its attributes.
+    Other members of the dict, and of the dict `around` it, are its attributes.
     """
     media_kind = cast(MediaKind, kind)
     if isinstance(value, Media):
@@ -206,10 +201,7 @@ def _check_address(source: Any, what: str) -> str:
 
 
 def _make_media(
-    kind: MediaKind,
-    url: str,
-    attributes: Mapping[str, Any],
-    media_type: str = "",
+    kind: MediaKind, url: str, attributes: Mapping[str, Any], media_type: str = ""
 ) -> Media:
     found = parse_data_url(url)
     if found is None:

@@ -34,12 +34,9 @@ class _Node:
     inside: list[_Node] = field(default_factory=list)
 
 
-# The libraries for Python give one text, in which values and the author's words look the same, and
-# are no longer maintained.
+# The libraries for Python give one text, in which nobody can tell values from the author's words.
 class Mustache:
     """A compiled template."""
-
-    __slots__ = ("_nodes", "_text_of", "names", "straight")
 
     def __init__(self, nodes: Sequence[_Node], text_of: Callable[[Any], str]) -> None:
         self._nodes = nodes
@@ -63,8 +60,7 @@ def compile_mustache(text: str, text_of: Callable[[Any], str]) -> Mustache:
 
 
 def _names(nodes: Sequence[_Node]) -> Iterator[str]:
-    # A name inside of a section may be an input or a member of the section's value: only a rendering
-    # knows.
+    # A name inside of a section may be an input or a member of its value: nobody can know before.
     for node in nodes:
         if node.kind and node.text != ".":
             yield node.text.partition(".")[0]

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from orchestrator.prompts.dialect import Dialect
 
 
-# A document is rendered for every prompt, with marks for who wrote what. One that shows texts as they
-# are (`Document.straight`) gives the same messages each time. So it is rendered once, with a random
-# mark for each value; the messages then have holes where the marks stand, as those of a template of
-# Bedrock's have, and are filled as fast.
+# Rendering a document for every prompt is slow. One that shows texts as they are
+# (`Document.straight`) gives the same messages each time. So it is rendered once, with a random
+# mark for each value; the messages then have holes where the marks stand, and are filled as fast as
+# those of Bedrock's templates.
 class NotStraight(Exception):
     """A value stands outside of texts, or was changed."""
 

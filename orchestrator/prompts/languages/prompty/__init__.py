@@ -49,22 +49,13 @@ def read(
     roots: Sequence[str | Path] = (),
     strict: bool | None = None,
 ) -> PromptyDocument:
-    """Reads a Prompty template.
+    """Reads a Prompty template; the arguments are those of `read_template`, and its options.
 
-    Args:
-        text: The template.
-        source: The file that it is from, for messages.
-        folder: The folder that `${file:...}` and images are in; without one there are none.
-        environ: What `${env:...}` reads; without it, only defaults are.
-        dialect: `v2` or `legacy`; by default what the front matter says, else `v2`.
-        params: What `${params:...}` reads, in the dialect `legacy`.
-        roots: Other folders that `${file:...}` may be in.
-        strict: Whether a value that looks like a mark is an error, instead of text. By default what
-            the front matter says (`template.format.strict`), else not.
-
-    Raises:
-        TemplateError: It is wrong, with its place.
-        ValidationError: There is no such dialect.
+    - `dialect`: `v2` or `legacy`; by default what the front matter says, else `v2`.
+    - `params`: what `${params:...}` reads, in the dialect `legacy`.
+    - `roots`: folders beside the template's that `${file:...}` may be in.
+    - `strict`: a value that looks like a mark is an error, instead of text. By default what the
+      front matter says (`template.format.strict`), else not.
     """
     front = split_front(text, source)
     data = read_yaml(front.text, source)

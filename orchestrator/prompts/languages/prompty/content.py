@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from orchestrator.errors import TemplateError
 from orchestrator.prompts.jinja_pieces import VALUE
-from orchestrator.prompts.languages.base import Content, Media, TextContent, ToolUse
-from orchestrator.prompts.languages.message_dicts import MEDIA_KINDS, MediaKind, parse_data_url
+from orchestrator.prompts.languages.base import Content, Media, MediaKind, TextContent, ToolUse
+from orchestrator.prompts.languages.message_dicts import MEDIA_KINDS, parse_data_url
 from orchestrator.prompts.languages.prompty.front_matter import References, read_yaml
 from orchestrator.prompts.languages.prompty.markers import Section
 from orchestrator.prompts.languages.tokens import Tokens, strip_pieces
@@ -27,8 +27,6 @@ _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 class MediaReader:
     """Finds media that the author wrote into texts: `![image](photo.png)`."""
-
-    __slots__ = ("_folder", "_source")
 
     def __init__(self, folder: Path | None, source: str | None) -> None:
         """Files are in this folder; without one a name is only an address."""

@@ -31,8 +31,6 @@ class Section:
 class Marks:
     """The marks of one dialect."""
 
-    __slots__ = ("_anywhere", "_begun", "_line", "_quoted", "roles")
-
     def __init__(self, roles: Sequence[str], *, quoted: bool) -> None:
         """With `quoted`, what is in quotes is a text whatever it looks like."""
         self.roles = tuple(roles)

@@ -14,13 +14,14 @@ from orchestrator.message import AUTHOR
 from orchestrator.prompts.languages.base import (
     Content,
     Media,
+    MediaKind,
     RenderedMessage,
     TextContent,
     Thread,
     ToolResult,
     ToolUse,
 )
-from orchestrator.prompts.languages.message_dicts import MediaKind, parse_data_url
+from orchestrator.prompts.languages.message_dicts import parse_data_url
 from orchestrator.prompts.languages.semantic_kernel.tags import Element, Tags
 from orchestrator.prompts.languages.tokens import strip_pieces
 from orchestrator.prompts.markers import Piece
@@ -48,8 +49,6 @@ class Filling:
 
 class Filler:
     """Makes messages of tags, with the holes filled."""
-
-    __slots__ = ("_at", "_fillings", "_items", "_lead", "_source", "_tags")
 
     def __init__(self, tags: Tags, fillings: Sequence[Filling], source: Source) -> None:
         self._tags = tags
@@ -116,7 +115,7 @@ class Filler:
     def _add_loose_text(self, children: Sequence[str | Element], role: str = "") -> None:
         """Adds text between messages, which may have messages of values in it.
 
-        Without a role it is the system's where the author's text begins the prompt, else the user's.
+        Without a role it is the system's where the author begins the prompt, else the user's.
         """
         first = children[0] if children and isinstance(children[0], str) else ""
         lead = not role and not self._items and self._get_author_text(first).strip() != ""

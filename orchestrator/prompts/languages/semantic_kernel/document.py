@@ -62,21 +62,15 @@ def read(
     folder: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> MessagesDocument:
-    """Reads a prompt of Semantic Kernel.
+    """Reads a prompt of Semantic Kernel; the arguments are those of `read_template`, and options.
 
-    Args:
-        text: The prompt, or the YAML file that it is in.
-        source: The file, for messages; one that ends with `.yaml` or `.yml` is YAML.
-        format: The template engine, one of `FORMATS`; else the file says it.
-        strict: Refuse tags that are no XML. If not, such a prompt is one message of the user, as
-            it is in Semantic Kernel, with a diagnostic.
-        functions: What the template may call, by `plugin.function`.
-        folder: Not used: such a prompt names no files.
-        environ: Not used: it names no variables of the process.
+    It names no files and no variables of the process. A file with the ending `.yaml` or `.yml` is
+    YAML.
 
-    Raises:
-        TemplateError: It is wrong, with its place.
-        ValidationError: There is no such engine.
+    - `format`: the template engine, one of `FORMATS`; else the file says it.
+    - `strict`: refuse tags that are no XML. If not, such a prompt is one message of the user, as it
+      is in Semantic Kernel, with a diagnostic.
+    - `functions`: what the template may call, by `plugin.function`.
     """
     config = _read_config(text, source)
     named = format or config.format
@@ -93,7 +87,6 @@ class MessagesDocument:
     def __init__(
         self, text: str, config: _Config, format: str, *, strict: bool, functions: Functions
     ) -> None:
-        """Reads the template; see `read`."""
         self.language = format
         self.text = text
         self.source = config.source.file
@@ -139,17 +132,7 @@ class MessagesDocument:
             )
 
     def render(self, inputs: Mapping[str, Any], functions: Functions | None = None) -> Rendered:
-        """Renders it.
-
-        Args:
-            inputs: Values by name: texts, JSON data, a list of messages, or a `Thread` that is to
-                stay in its place. Inputs that it does not have are ignored.
-            functions: What it may call besides, by `plugin.function`.
-
-        Raises:
-            TemplateError: It cannot be rendered, with its place.
-            ValidationError: A required input is missing, or a value is no plain data.
-        """
+        """Renders it; see `Document.render`. It may call these functions, too."""
         values = self._build_values(inputs)
         caller = Caller({**self._functions, **(functions or {})}, values, self._source)
         try:

@@ -67,8 +67,6 @@ class Rendering:
 class MessageCalls:
     """Calls that begin a message and, called again, end it: `{{message role="user"}}`."""
 
-    __slots__ = ("_example", "_open_role", "_source")
-
     def __init__(self, source: Source, example: str = '{{message role="user"}}') -> None:
         self._source = source
         self._example = example
@@ -97,8 +95,6 @@ class MessageCalls:
 
 class Caller:
     """Calls functions for a template; a call's missing parameter is the input of that name."""
-
-    __slots__ = ("_functions", "_inputs", "_source")
 
     def __init__(self, functions: Functions, inputs: Mapping[str, Any], source: Source) -> None:
         self._functions = functions

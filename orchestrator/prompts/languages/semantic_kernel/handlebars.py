@@ -278,7 +278,7 @@ class _Run:
         self._add_tag("</message>", block.at)
 
     def _role(self, block: Block) -> None:
-        # Semantic Kernel's decision record renders it so: `~` leaves one line break beside the tags.
+        # As Semantic Kernel's decision record renders it: `~` leaves a line break beside the tags.
         role = Literal(block.call.path.text, block.at)
         self._open_message(block.at, {"role": role, **block.call.named})
         if block.trimmed[0]:

@@ -34,10 +34,7 @@ _LOOKING = ("each", "with")  # blocks whose inside is about something else
 class Names:
     """What a template names."""
 
-    __slots__ = ("_functions", "_marked", "_own", "calls", "names")
-
     def __init__(self, nodes: Sequence[Node], functions: Collection[str]) -> None:
-        """Looks through a template."""
         self.names: dict[str, int] = {}
         self.calls: dict[str, int] = {}
         self._functions = {name.replace(".", "-", 1): name for name in functions}
@@ -162,10 +159,7 @@ class Context:
 class Scope:
     """Where names are looked up: the innermost context, and what the template has set."""
 
-    __slots__ = ("_contexts", "_set")
-
     def __init__(self, inputs: dict[str, Any]) -> None:
-        """Begins with the inputs."""
         self._contexts = [Context(inputs)]
         self._set: dict[str, Any] = {}
 
@@ -230,10 +224,7 @@ def _look_up_parts(value: Any, parts: Sequence[str]) -> Any:
 class Evaluator:
     """Looks values up, and calls helpers and functions, in one rendering."""
 
-    __slots__ = ("_caller", "_helpers", "_scope", "_source", "_work")
-
     def __init__(self, source: Source, caller: Caller, scope: Scope, work: Work) -> None:
-        """Begins a rendering."""
         self._source = source
         self._caller = caller
         self._scope = scope

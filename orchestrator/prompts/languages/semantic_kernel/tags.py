@@ -70,8 +70,6 @@ class Tags:
     `token` finds the token of a hole, and its key.
     """
 
-    __slots__ = ("_nonce", "_places", "_source", "_starts", "_text", "problem", "root", "token")
-
     def __init__(self, parts: Sequence[Markup | Hole], source: Source) -> None:
         self._source = source
         # XML decodes `&#xE000;`, so an author could write a token: the nonce keeps him from it.
