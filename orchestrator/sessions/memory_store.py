@@ -49,6 +49,11 @@ class MemoryStore:
             journal.extend(records)
             journal.updated = at
 
+    def updated(self, key: str) -> int:
+        """When the last record of a session was written; 0 when there is none."""
+        journal = self._journals.get(key)
+        return journal.updated if journal is not None else 0
+
     def delete(self, key: str) -> None:
         """Forgets a session."""
         with self._lock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from sys import getsizeof
@@ -33,6 +34,8 @@ Clock = Callable[[], int]
 
 NEVER = 1 << 62
 """An idle time-out that no session reaches, in nanoseconds."""
+
+_BATCH = 16  # after how many turns in memory idle sessions are looked for
 
 _THREADS = 16  # for event loops, of a store that does not say how many are of use
 
@@ -78,7 +81,7 @@ class Sessions:
         self._most_bytes = cached_bytes
         self._idle_bytes = 0  # of the sessions that stay decoded and are not in use
         self._sessions: dict[str, Session] = {}
-        self._used = _in_use(self.store)
+        self._used = _find_use(self.store)
 
     @classmethod
     def of(cls, value: Any) -> Sessions:
@@ -120,6 +123,8 @@ class Sessions:
                 )
             used.keys.add(session.key)
             self._idle_bytes -= session.size
+            if not self.durable and used.ttls.get(session.key) != ttl:
+                used.note_ttl(session.key, ttl)
         try:
             self._read(session)
             if session.count:
@@ -161,9 +166,9 @@ class Sessions:
         self._sessions.pop(session.label, None)
 
     def release(self, session: Session) -> None:
-        """Gives a session back."""
+        """Gives a session back; in memory, frees others that were idle for too long."""
         if not self.durable:
-            self._used.keys.discard(session.key)
+            self._release_in_memory(session)
             return
         label = session.label
         with self._used.lock:
@@ -173,6 +178,39 @@ class Sessions:
             self._used.keys.discard(session.key)
             if self._idle_bytes > self._most_bytes:
                 self._evict_bytes()
+
+    def _release_in_memory(self, session: Session) -> None:
+        used = self._used
+        used.keys.discard(session.key)
+        if session.memory_id:
+            used.remembered.add(session.key)
+        elif used.remembered:
+            used.remembered.discard(session.key)
+        used.released += 1
+        if not used.released % _BATCH:
+            self._free_idle()
+
+    def _free_idle(self) -> None:
+        # Looks at two sessions for each one that was released: so at most twice as many stay as
+        # must, and no call takes longer than another.
+        used, store, now = self._used, self.store, self.clock()
+        updated = getattr(store, "updated", None)
+        if updated is None:  # a store of somebody else's, who frees what is to be freed
+            return
+        with used.lock:
+            for _ in range(min(2 * _BATCH, len(used.queue))):
+                key = used.queue.popleft()
+                at = updated(key)  # 0 when nothing was written to it
+                if (
+                    key in used.keys
+                    or key in used.remembered
+                    or (at and at + used.ttls[key] >= now)
+                ):
+                    used.queue.append(key)
+                    continue
+                del used.ttls[key]
+                self._sessions.pop(key, None)  # in memory, the key is the label
+                store.delete(key)
 
     @property
     def lanes(self) -> Lanes | None:
@@ -315,23 +353,44 @@ class Sessions:
                 self._idle_bytes -= session.size
 
 
-class _InUse:
-    """The sessions of one store that are in use in this process, whoever opened the store."""
+class _StoreUse:
+    """What this process does with the sessions of one store, whoever opened the store.
 
-    __slots__ = ("__weakref__", "keys", "lock")
+    Attributes:
+        keys: The sessions that are in use.
+        ttls: Of a store in memory: the idle time-outs of its sessions.
+        queue: Of a store in memory: its sessions, the one to look at next first.
+        remembered: Of a store in memory: sessions that are to be summarised before they are freed,
+            which closes them.
+        released: Of a store in memory: how often a session was released.
+    """
+
+    __slots__ = ("__weakref__", "keys", "lock", "queue", "released", "remembered", "ttls")
 
     def __init__(self) -> None:
         self.keys: set[str] = set()
         self.lock = Lock()
+        self.ttls: dict[str, int] = {}
+        self.queue: deque[str] = deque()
+        self.remembered: set[str] = set()
+        self.released = 0
+
+    def note_ttl(self, key: str, ttl: int) -> None:
+        """Keeps the idle time-out that a session was taken with."""
+        if key not in self.ttls:
+            self.queue.append(key)
+            self.ttls[key] = ttl
+        elif ttl != NEVER:
+            self.ttls[key] = ttl
 
 
-_IN_USE: WeakValueDictionary[Hashable, _InUse] = WeakValueDictionary()
-_IN_USE_LOCK = Lock()
+_STORES: WeakValueDictionary[Hashable, _StoreUse] = WeakValueDictionary()
+_STORES_LOCK = Lock()
 
 
-def _in_use(store: SessionStore) -> _InUse:
-    with _IN_USE_LOCK:
-        return _IN_USE.setdefault(getattr(store, "identity", id(store)), _InUse())
+def _find_use(store: SessionStore) -> _StoreUse:
+    with _STORES_LOCK:
+        return _STORES.setdefault(getattr(store, "identity", id(store)), _StoreUse())
 
 
 def _is_same(read: Any, known: Record) -> bool:

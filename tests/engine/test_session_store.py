@@ -516,7 +516,7 @@ def test_a_session_that_is_too_large_to_be_kept(tmp_path: Path) -> None:
     assert len(store.whole) == 2
 
 
-def test_sessions_in_memory_are_never_let_go() -> None:
+def test_sessions_in_memory_are_not_freed_for_their_size() -> None:
     model = NATIVE.model([answer("Hello.")] * 2)
     asked = agent(model, sessions=Sessions(cached_bytes=0))
     asked.invoke("First?", "s-1")
