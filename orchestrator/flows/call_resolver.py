@@ -20,7 +20,6 @@ from orchestrator.flows.steps import Call, CallCatalog
 if TYPE_CHECKING:
     from orchestrator.engine.state import Turn
 
-__all__ = ["CallResolver", "NoSuchCall"]
 
 _PROTOCOL = "tool_use"
 _SEND = message_name(_PROTOCOL)

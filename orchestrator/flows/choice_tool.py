@@ -13,15 +13,6 @@ from typing import Any
 
 from orchestrator.message import Block, Message
 
-__all__ = [
-    "CHOOSE",
-    "build_bias_fields",
-    "build_choice_tool",
-    "can_bias",
-    "can_force_tool",
-    "extract_choice",
-]
-
 CHOOSE = "choose"
 """The tool whose input is the choice."""
 

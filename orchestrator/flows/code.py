@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 from orchestrator.errors import FlowError
 from orchestrator.flows.steps import Code
 
-__all__ = ["parse_code_result", "wrap_code"]
-
 _MARK = "\x1evalue:"
 """What the line with the value begins with, behind all that the program printed."""
 

@@ -13,8 +13,6 @@ from typing import Any, Protocol
 
 from orchestrator.flows.tree import Node, ScriptError
 
-__all__ = ["MOST", "UNDEFINED", "Scope", "evaluate", "path_value"]
-
 UNDEFINED: Any = type(
     "Undefined", (), {"__bool__": lambda self: False, "__repr__": lambda self: "undefined"}
 )()

@@ -14,7 +14,7 @@ from typing import Any
 
 from orchestrator.flows.extras import build_missing_error
 from orchestrator.flows.scanning import QUOTED
-from orchestrator.flows.tree import NAME, Argument, Node, ScriptError, names_in, parts_of, path_of
+from orchestrator.flows.tree import Argument, Node, ScriptError, parts_of, path_of
 
 try:
     from lark import Lark, Token, UnexpectedInput, v_args
@@ -23,17 +23,6 @@ try:
 except ImportError as _error:
     raise build_missing_error("lark") from _error
 
-__all__ = [
-    "NAME",
-    "Argument",
-    "Node",
-    "ScriptError",
-    "names_in",
-    "parse_arguments",
-    "parse_expression",
-    "parts_of",
-    "path_of",
-]
 
 _DEEPEST = 60
 _MOST_DIGITS = 300

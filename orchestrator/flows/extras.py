@@ -7,8 +7,6 @@ from typing import Any
 
 from orchestrator.errors import DefinitionError
 
-__all__ = ["build_missing_error", "import_library"]
-
 
 def build_missing_error(library: str) -> DefinitionError:
     """The error of an installation that lacks a library."""

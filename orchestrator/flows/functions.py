@@ -15,13 +15,6 @@ from orchestrator.actions.signatures import compile_function
 from orchestrator.errors import DefinitionError, DependencyFailed
 from orchestrator.support.user_code import describe_exception, place_in_function
 
-__all__ = [
-    "FUNCTIONS",
-    "build_function_specs",
-    "build_functions_group",
-    "describe_missing_function",
-]
-
 FUNCTIONS = "flowfunctions"
 """The action group of a script's functions."""
 

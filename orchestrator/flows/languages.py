@@ -8,8 +8,6 @@ from typing import Literal
 from orchestrator.errors import FlowError, ResourceNotFound
 from orchestrator.flows.steps import Program
 
-__all__ = ["ENDINGS", "read_file", "read_text"]
-
 ENDINGS = {".ai.yaml": "ppe", ".ppe.yaml": "ppe", ".pl": "pl"}
 """Languages, by how their files' names end."""
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from orchestrator.flows.steps import AskUser, Event, Outcome, Pause, Place, StreamParser
 
-__all__ = ["Listener"]
-
 _WHOLE = ""
 _NOWHERE = Place(0)
 

@@ -36,8 +36,6 @@ from orchestrator.message import clean, text_of, to_json
 if TYPE_CHECKING:
     from orchestrator.engine.state import Turn
 
-__all__ = ["FlowOrchestration", "check_functions", "check_parallel", "request_text"]
-
 
 def request_text(
     arguments: Mapping[str, Any] | str,

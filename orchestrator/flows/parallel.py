@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from orchestrator.engine.state import Turn
     from orchestrator.flows.step_runner import StepRunner
 
-__all__ = ["run_in_parallel"]
 
 Work = Callable[[], Generator[Step, Any, Any]]
 

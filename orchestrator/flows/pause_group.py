@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from orchestrator.actions import ActionGroup, ReturnControl
 
-__all__ = ["BREAKPOINT", "PAUSING", "USER", "build_pause_group"]
-
 PAUSING = "flowcontrol"
 """The action group."""
 

@@ -10,8 +10,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
-__all__ = ["FENCE", "QUOTED", "LineStarts", "find_closing_bracket", "outside_quotes"]
-
 FENCE = "```"
 
 QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'", re.DOTALL)

@@ -21,8 +21,6 @@ from orchestrator.errors import DependencyFailed, FlowError
 from orchestrator.sessions.journal import Record
 from orchestrator.sessions.records import RecordError, upgrade_record
 
-__all__ = ["SECRET_VARIABLE", "read_state", "state_of"]
-
 SECRET_VARIABLE = "ORCHESTRATOR_SECRET"
 """The variable with the key of signatures, for processes that share no home folder."""
 

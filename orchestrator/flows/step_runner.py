@@ -46,7 +46,6 @@ from orchestrator.message import clean
 if TYPE_CHECKING:
     from orchestrator.engine.state import Turn
 
-__all__ = ["StepRunner"]
 
 _CODE = code_operation().tool_use_name
 

@@ -11,25 +11,6 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-__all__ = [
-    "Ask",
-    "AskUser",
-    "Call",
-    "CallCatalog",
-    "Code",
-    "Event",
-    "Outcome",
-    "Parallel",
-    "Pause",
-    "Place",
-    "Program",
-    "RandomNumber",
-    "Running",
-    "Step",
-    "StreamParser",
-    "WorkTime",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Place:

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["NAME", "Argument", "Node", "ScriptError", "names_in", "parts_of", "path_of"]
-
 NAME = r"[^\W\d]\w*"
 """What a name is, as a regular expression: a letter or `_` of any script, then digits, too."""
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
 
 from orchestrator.actions.names import did_you_mean
+from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import ValidationError
-from orchestrator.flows.steps import Program
-
-__all__ = ["check_arguments"]
+from orchestrator.flows.steps import Place, Program
 
 
 def check_arguments(program: Program, given: Iterable[str]) -> None:
@@ -54,3 +54,31 @@ def _find_arguments(program: Any) -> tuple[Collection[str], Collection[str] | No
         for branch in one.branches if isinstance(one, If) else ():
             read |= dict.fromkeys(names_in_node(branch.condition))
     return [name for name in read if name not in made], {*read, *made}
+
+
+Found = Iterator[tuple[Literal["error", "warning", "info"], str, Place, str, str]]
+
+
+def lint_program(program: Program) -> list[Diagnostic]:
+    """What may not do what was meant, in a program of either language.
+
+    What each finds in itself is `orchestrator.flows.ppe.linting`'s and
+    `orchestrator.flows.pl.linting`'s.
+    """
+    own = getattr(program, "findings", None)
+    walked: Found = own() if own is not None else iter(())
+    file = str(Path(program.file)) if program.file else None
+    found = []
+    for severity, code, place, text, way in walked:
+        found.append(
+            Diagnostic(
+                severity=severity,
+                code=code,
+                message=text,
+                suggestion=way,
+                file=file,
+                line=place.line,
+                column=place.column,
+            )
+        )
+    return sorted(found, key=lambda one: (one.line or 0, one.column or 0))

@@ -11,13 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.flows.evaluation import MOST, UNDEFINED, evaluate, path_value
-from orchestrator.flows.expressions import (
-    ScriptError,
-    names_in,
-    parse_arguments,
-    parse_expression,
-    path_of,
-)
+from orchestrator.flows.expressions import parse_arguments, parse_expression
+from orchestrator.flows.tree import ScriptError, names_in, path_of
 
 
 class Names:

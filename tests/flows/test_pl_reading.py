@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import FlowError
-from orchestrator.flows.expressions import Node
 from orchestrator.flows.pl.nodes import (
     AgentCall,
     Block,
@@ -27,6 +26,7 @@ from orchestrator.flows.pl.nodes import (
     Target,
 )
 from orchestrator.flows.pl.reader import read_program
+from orchestrator.flows.tree import Node
 
 
 def prompts(text: str) -> list[str]:

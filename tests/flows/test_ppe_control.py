@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import Flow, FlowError
-from orchestrator.flows.expressions import ScriptError
 from orchestrator.flows.ppe.patterns import read_pattern
 from orchestrator.flows.ppe.regexes import Searches
+from orchestrator.flows.tree import ScriptError
 
 SEARCHES = Searches(1.0)
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from left_out import sampled
 
 from orchestrator import FlowError, load_flow
-from orchestrator.flows.expressions import ScriptError
 from orchestrator.flows.ppe.choices import Choice, read_substitution
 from orchestrator.flows.ppe.reader import read_script
 from orchestrator.flows.ppe.styles import as_jinja
+from orchestrator.flows.tree import ScriptError
 
 
 def asked(*lines: str, arguments: Any = None, replies: tuple[str, ...] = ("A",)) -> str:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import FlowError
-from orchestrator.flows.expressions import ScriptError
 from orchestrator.flows.ppe.regexes import Searches, translate_pattern
+from orchestrator.flows.tree import ScriptError
 
 
 def matched(pattern: str, text: str, flags: str = "") -> bool:

@@ -50,7 +50,7 @@ class _Program:
         return run.run(self.calls, self.doubts)
 
     def findings(self) -> Found:
-        """What may not do what was meant; see `orchestrator.flows.lint`."""
+        """What may not do what was meant; see `orchestrator.flows.validate`."""
         return findings(self.body, self.text)
 
 

@@ -17,7 +17,6 @@ from orchestrator.flows.tree import ScriptError
 if TYPE_CHECKING:
     from orchestrator.flows.pl.interpreter import Interpreter
 
-__all__ = ["Agent", "build_agent"]
 
 _MOST_ROUNDS = 20
 _LEADER = "Bambo"

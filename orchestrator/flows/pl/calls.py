@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Literal, NoReturn
 
 from orchestrator.flows.expressions import parse_arguments, parse_expression
-from orchestrator.flows.pl.lines import Lines
+from orchestrator.flows.pl.lines import CALL, Lines
 from orchestrator.flows.pl.nodes import (
     AgentCall,
     CodeBlock,
@@ -22,11 +22,6 @@ from orchestrator.flows.pl.nodes import (
 from orchestrator.flows.scanning import FENCE, find_closing_bracket
 from orchestrator.flows.steps import Place
 from orchestrator.flows.tree import Argument, Node, ScriptError, names_in
-
-__all__ = ["AGENT_TYPES", "CALL", "read_call", "read_expression", "read_target"]
-
-CALL = re.compile(r"@(?P<name>[^\W\d]\w*)[ \t]*(?P<open>[(（])")
-"""How a call begins; a full-width bracket is a mistake that has a message of its own."""
 
 AGENT_TYPES = ("auto-decision", "bambo", "prompt-based")
 

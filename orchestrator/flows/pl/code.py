@@ -15,8 +15,6 @@ from orchestrator.flows.evaluation import UNDEFINED
 from orchestrator.flows.pl.values import USE, value_of
 from orchestrator.flows.tree import ScriptError
 
-__all__ = ["bind_variables", "extract_code", "refuse_unsafe"]
-
 _FENCED = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL)
 _STRING = re.compile(
     r"(\"\"\"|''')(?:[^\\]|\\.)*?\1|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|#[^\n]*", re.DOTALL

@@ -29,8 +29,6 @@ from orchestrator.flows.pl.values import LenientPool, Pool, as_text
 from orchestrator.flows.steps import Call, CallCatalog, Event, Outcome, Pause, Place, Running, Step
 from orchestrator.flows.tree import Node, ScriptError
 
-__all__ = ["Interpreter"]
-
 Steps = Generator[Step, Any, Any]
 
 

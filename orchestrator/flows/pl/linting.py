@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Literal
 
-from orchestrator.flows.pl.keywords import ARROW, WRONG_ARROW, suggest_keyword
+from orchestrator.flows.pl.lines import ARROW, WRONG_ARROW, suggest_keyword
 from orchestrator.flows.pl.nodes import Block, Exit, FunctionCall, If, Loop, Prompt, Statement
 from orchestrator.flows.pl.texts import wrong_arrows
 from orchestrator.flows.pl.uses import (
@@ -17,8 +17,6 @@ from orchestrator.flows.pl.uses import (
     statements_in,
 )
 from orchestrator.flows.steps import Place
-
-__all__ = ["Found", "doubtful_arrows", "findings"]
 
 Found = Iterator[tuple[Literal["error", "warning", "info"], str, Place, str, str]]
 """For each: how bad it is, its code, where it is, what it is, and the way out."""

@@ -33,8 +33,6 @@ from orchestrator.flows.pl.uses import (
 )
 from orchestrator.flows.steps import Place
 
-__all__ = ["Dependence", "find_dependences"]
-
 _TALKS = "prompt-based"
 
 

@@ -17,7 +17,6 @@ from orchestrator.flows.steps import Event, Parallel, Step
 if TYPE_CHECKING:
     from orchestrator.flows.pl.interpreter import Interpreter
 
-__all__ = ["run_loop"]
 
 Steps = Generator[Step, Any, Any]
 

@@ -9,22 +9,6 @@ from typing import Literal
 from orchestrator.flows.steps import Place
 from orchestrator.flows.tree import Argument, Node
 
-__all__ = [
-    "AgentCall",
-    "Block",
-    "Branch",
-    "Breakpoint",
-    "CodeBlock",
-    "Exit",
-    "FunctionCall",
-    "If",
-    "Judge",
-    "Loop",
-    "Prompt",
-    "Statement",
-    "Target",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Target:

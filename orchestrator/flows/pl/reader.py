@@ -6,11 +6,13 @@ import re
 from typing import NoReturn
 
 from orchestrator.actions.names import did_you_mean
-from orchestrator.flows.pl.calls import CALL, read_call, read_expression
-from orchestrator.flows.pl.keywords import (
+from orchestrator.flows.pl.calls import read_call, read_expression
+from orchestrator.flows.pl.lines import (
     ARROW,
     BREAKPOINT,
+    CALL,
     ELSE,
+    Lines,
     begins_statement,
     ends_block,
     is_comment,
@@ -19,7 +21,6 @@ from orchestrator.flows.pl.keywords import (
     is_if,
     is_incomplete,
 )
-from orchestrator.flows.pl.lines import Lines
 from orchestrator.flows.pl.nodes import (
     Block,
     Branch,
@@ -32,8 +33,6 @@ from orchestrator.flows.pl.texts import read_prompt, refuse_case
 from orchestrator.flows.scanning import outside_quotes
 from orchestrator.flows.steps import Place
 from orchestrator.flows.tree import Node
-
-__all__ = ["read_program"]
 
 _FOR = re.compile(r"FOR[ \t]+(?P<name>\S+)(?P<in>[ \t]+in[ \t]+)?(?P<items>.*)$", re.DOTALL)
 _PARALLEL = re.compile(r"(?<=[\s\])}\"'])PARALLEL(?:[ \t]+(?P<most>\d{1,9}))?[ \t]*$")

@@ -17,7 +17,6 @@ from orchestrator.flows.tree import Node, ScriptError
 if TYPE_CHECKING:
     from orchestrator.flows.pl.interpreter import Interpreter
 
-__all__ = ["agent", "code", "function", "judge", "prompt", "value_of"]
 
 NO_ANSWER = "no_answer"
 """What `@condition_judge` gives when the model names none of the classes."""

@@ -6,12 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from orchestrator.flows.pl.calls import read_target
-from orchestrator.flows.pl.keywords import ARROW, WRONG_ARROW, begins_statement, suggest_keyword
-from orchestrator.flows.pl.lines import Lines
+from orchestrator.flows.pl.lines import ARROW, WRONG_ARROW, Lines, begins_statement, suggest_keyword
 from orchestrator.flows.pl.nodes import Prompt, Target
 from orchestrator.flows.scanning import FENCE
-
-__all__ = ["read_prompt", "refuse_case", "wrong_arrows"]
 
 _OTHER_ARROWS = ("→", "⇒", "－>", "－＞", "-＞", "》》", "＞＞", "=>")
 

@@ -22,15 +22,6 @@ from orchestrator.flows.pl.values import find_variable_names
 from orchestrator.flows.steps import Place
 from orchestrator.flows.tree import Node, parts_of
 
-__all__ = [
-    "calls_in",
-    "find_assigned_names",
-    "find_read_names",
-    "names_in_node",
-    "statements_in",
-    "target_of",
-]
-
 
 def statements_in(block: Block) -> Iterator[Statement]:
     """All statements of a block, those of blocks in it too."""

@@ -11,17 +11,6 @@ from orchestrator.actions.names import did_you_mean
 from orchestrator.flows.evaluation import MOST, UNDEFINED, path_value
 from orchestrator.flows.tree import ScriptError, path_of
 
-__all__ = [
-    "USE",
-    "ArgumentPool",
-    "LenientPool",
-    "Pool",
-    "RecordingPool",
-    "as_text",
-    "find_variable_names",
-    "value_of",
-]
-
 USE = re.compile(r"\$\{(?P<path>[^{}]*)\}|\$(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
 """How a text uses a variable. A name is in ASCII, so that Chinese text may follow it directly."""
 

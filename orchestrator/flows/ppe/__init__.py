@@ -33,14 +33,14 @@ class _Program:
         self.text_input = text_input(inputs_of(self._script.front.get("input")))
 
     def findings(self) -> Iterator[Finding]:
-        """What is doubtful about it; see `orchestrator.flows.lint`."""
+        """What is doubtful about it; see `orchestrator.flows.validate`."""
         from orchestrator.flows.ppe.linting import findings
 
         return findings(self._text, self._script, self._library)
 
     def arguments(self) -> tuple[list[str], frozenset[str] | None]:
         """Which it wants, and which it takes; see `orchestrator.flows.validate`."""
-        from orchestrator.flows.ppe.arguments import arguments_of
+        from orchestrator.flows.ppe.uses import arguments_of
 
         return arguments_of(self._script)
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions.names import did_you_mean
 from orchestrator.flows.evaluation import UNDEFINED, path_value
-from orchestrator.flows.expressions import ScriptError, path_of
 from orchestrator.flows.ppe import model_replies
 from orchestrator.flows.ppe.control_flow import Break, Continue
 from orchestrator.flows.ppe.nodes import Link
@@ -15,11 +14,11 @@ from orchestrator.flows.ppe.settings import script_id
 from orchestrator.flows.ppe.styles import STYLES
 from orchestrator.flows.ppe.texts import Style, compile_text
 from orchestrator.flows.steps import Event, Step
+from orchestrator.flows.tree import ScriptError, path_of
 
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
 
-__all__ = ["BUILT_IN", "MADE", "ORDER", "ReturnReached"]
 
 Steps = Generator[Step, Any, Any]
 

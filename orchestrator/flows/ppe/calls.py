@@ -12,7 +12,6 @@ from orchestrator.flows.steps import Call, Event, Place, Step
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
 
-__all__ = ["MOST_CALLS", "MOST_LEVELS", "Calls", "to_named_arguments"]
 
 MOST_LEVELS = 20
 MOST_CALLS = 10_000

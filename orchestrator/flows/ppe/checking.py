@@ -15,8 +15,6 @@ from orchestrator.flows.steps import Place
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
 
-__all__ = ["check"]
-
 
 def check(run: Interpreter) -> None:
     """Checks a script's calls, roles, tools and biases; in lenient scripts, roles and tools alone.

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from orchestrator.flows.expressions import Argument, Node, ScriptError, parse_arguments
+from orchestrator.flows.expressions import parse_arguments
 from orchestrator.flows.scanning import QUOTED
-
-__all__ = ["Choice", "read_substitution"]
+from orchestrator.flows.tree import Argument, Node, ScriptError
 
 _NAMES = ("type", "minPick", "maxPick", "separator", "prefix", "suffix")
 _RANDOM = "random"

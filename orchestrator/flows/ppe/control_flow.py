@@ -5,24 +5,14 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.flows.expressions import Node
 from orchestrator.flows.ppe.nodes import Block, Chain, For, If, Instruction, Match, While
 from orchestrator.flows.ppe.texts import value_text
 from orchestrator.flows.steps import Step
+from orchestrator.flows.tree import Node
 
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
 
-__all__ = [
-    "MATCHED",
-    "Break",
-    "Continue",
-    "run_chain",
-    "run_for",
-    "run_if",
-    "run_match",
-    "run_while",
-]
 
 MOST_ROUNDS = 10_000
 

@@ -6,9 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.flows.expressions import ScriptError
-
-__all__ = ["Dialect", "dialect_of"]
+from orchestrator.flows.tree import ScriptError
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,6 @@ from orchestrator.flows.ppe.texts import Text
 from orchestrator.flows.steps import Place
 from orchestrator.message import Message
 
-__all__ = ["Dialogue", "DialogueMessage", "merge_messages"]
-
 
 @dataclass(slots=True, eq=False)
 class DialogueMessage:

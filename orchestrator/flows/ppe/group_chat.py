@@ -11,9 +11,9 @@ import re
 from collections.abc import Collection, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.flows.ppe.addressing import ALL
 from orchestrator.flows.ppe.dialogue import DialogueMessage
 from orchestrator.flows.ppe.nodes import Say
+from orchestrator.flows.ppe.roles import ALL
 from orchestrator.flows.ppe.text_nodes import Substitution
 from orchestrator.flows.ppe.texts import Part, Text
 from orchestrator.flows.steps import Place, Step
@@ -21,7 +21,6 @@ from orchestrator.flows.steps import Place, Step
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
 
-__all__ = ["RESPONSE", "GroupChat"]
 
 RESPONSE = "RESPONSE"
 """The variable with the last reply that has no variable of its own."""

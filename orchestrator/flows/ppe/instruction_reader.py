@@ -7,14 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from orchestrator.flows.expressions import (
-    NAME,
-    Argument,
-    Node,
-    ScriptError,
-    parse_arguments,
-    parse_expression,
-)
+from orchestrator.flows.expressions import parse_arguments, parse_expression
 from orchestrator.flows.ppe.data import Author, Source, data_of
 from orchestrator.flows.ppe.nodes import (
     Block,
@@ -30,9 +23,8 @@ from orchestrator.flows.ppe.nodes import (
 from orchestrator.flows.ppe.patterns import read_pattern
 from orchestrator.flows.scanning import outside_quotes
 from orchestrator.flows.steps import Place
+from orchestrator.flows.tree import NAME, Argument, Node, ScriptError
 from orchestrator.support import documents
-
-__all__ = ["INSTRUCTION", "LISTENING", "PARTS", "InstructionReader"]
 
 INSTRUCTION = re.compile(
     rf"\$(?P<pipe>\|?)(?P<name>{NAME})(?:[ ]*(?P<brackets>\((?P<inner>.*)\)))?", re.S

@@ -13,7 +13,6 @@ from orchestrator.flows.steps import Step
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
 
-__all__ = ["Instructions"]
 
 Steps = Generator[Step, Any, Any]
 

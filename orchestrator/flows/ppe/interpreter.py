@@ -6,7 +6,6 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NoReturn, assert_never
 
 from orchestrator.errors import FlowError
-from orchestrator.flows.expressions import ScriptError
 from orchestrator.flows.ppe import control_flow, message_statements, model_replies
 from orchestrator.flows.ppe.built_in import ReturnReached
 from orchestrator.flows.ppe.calls import Calls
@@ -38,9 +37,8 @@ from orchestrator.flows.ppe.scope import Data
 from orchestrator.flows.ppe.uses import statements_in
 from orchestrator.flows.ppe.values import Values
 from orchestrator.flows.steps import CallCatalog, Event, Place, Step
+from orchestrator.flows.tree import ScriptError
 from orchestrator.prompts.jinja import Mistake
-
-__all__ = ["Interpreter", "Shared"]
 
 Steps = Generator[Step, Any, Any]
 

@@ -12,8 +12,6 @@ from orchestrator.flows.ppe.nodes import Script
 from orchestrator.flows.ppe.reader import read_script
 from orchestrator.flows.ppe.settings import ENDINGS, settings_of
 
-__all__ = ["Library"]
-
 _MOST_FILES = 500
 _MOST_BYTES = 1_000_000
 _ID = re.compile(r"[^\W\d]\w*(?:[-.]\w+)*")

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
-from orchestrator.flows.expressions import Node, parts_of
 from orchestrator.flows.ppe.built_in import BUILT_IN
 from orchestrator.flows.ppe.library import Library
 from orchestrator.flows.ppe.listeners import EVENTS
@@ -22,17 +21,15 @@ from orchestrator.flows.ppe.nodes import (
     While,
 )
 from orchestrator.flows.ppe.output import inputs_of, schema_complaint
-from orchestrator.flows.ppe.parameters import OF_CALL, PARAMETERS
 from orchestrator.flows.ppe.roles import ROLES, find_unknown_roles
 from orchestrator.flows.ppe.scope import ALL
-from orchestrator.flows.ppe.settings import KEYS
+from orchestrator.flows.ppe.settings import KEYS, OF_CALL, PARAMETERS
 from orchestrator.flows.ppe.suggestions import suggest_instruction, suggest_name
 from orchestrator.flows.ppe.text_nodes import Substitution
 from orchestrator.flows.ppe.uses import Uses, blocks_in, conditions_in, statements_in
 from orchestrator.flows.steps import Place
+from orchestrator.flows.tree import Node, parts_of
 from orchestrator.prompts.languages.inputs import first_uses
-
-__all__ = ["Finding", "findings"]
 
 Finding = tuple[Literal["error", "warning", "info"], str, Place, str, str]
 Findings = Iterator[Finding]

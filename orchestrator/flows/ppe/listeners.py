@@ -22,7 +22,6 @@ from orchestrator.flows.steps import Place, Step
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
 
-__all__ = ["EVENTS", "Listeners"]
 
 EVENTS = (
     *("beforeCall", "afterCall", "llmParams", "llmBefore", "llmRequest", "llmStream", "llm"),

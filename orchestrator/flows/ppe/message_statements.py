@@ -13,7 +13,6 @@ from orchestrator.flows.steps import Place, Step
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
 
-__all__ = ["add_message", "edit_message", "start_dialogue"]
 
 Steps = Generator[Step, Any, Any]
 

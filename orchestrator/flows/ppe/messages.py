@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import FlowError, TemplateError, ValidationError
-from orchestrator.flows.expressions import ScriptError
 from orchestrator.flows.ppe.nodes import Say, Script
-from orchestrator.flows.ppe.parameters import inference_of
 from orchestrator.flows.ppe.reader import read_script
 from orchestrator.flows.ppe.scope import Data
+from orchestrator.flows.ppe.settings import inference_of
 from orchestrator.flows.ppe.texts import Text
 from orchestrator.flows.steps import Place
+from orchestrator.flows.tree import ScriptError
 from orchestrator.message import AUTHOR
 from orchestrator.prompts.jinja import Mistake
 from orchestrator.prompts.languages.base import (
@@ -27,8 +27,6 @@ from orchestrator.prompts.languages.inputs import first_uses
 from orchestrator.prompts.languages.tokens import Tokens, strip_pieces
 from orchestrator.prompts.languages.values import Placement, Values
 from orchestrator.prompts.markers import Piece
-
-__all__ = ["MessagesDocument", "read"]
 
 _WAY_OUT = "a template has only roles and {{ }}; to run it as a script, use it as an orchestration"
 

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.flows.ppe import tools
 from orchestrator.flows.ppe.choices import Choice
 from orchestrator.flows.ppe.dialogue import merge_messages
-from orchestrator.flows.ppe.parameters import inference_of
+from orchestrator.flows.ppe.settings import inference_of
 from orchestrator.flows.ppe.thinking import THINKING
 from orchestrator.flows.steps import Ask, Event, Place, Step
 
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
 
-__all__ = ["ReplyRequest", "call_model"]
 
 _MOST_RETRIES = 7
 

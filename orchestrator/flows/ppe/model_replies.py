@@ -7,21 +7,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.actions.names import did_you_mean
-from orchestrator.flows.expressions import ScriptError
 from orchestrator.flows.ppe.choices import Choice
 from orchestrator.flows.ppe.dialogue import DialogueMessage
 from orchestrator.flows.ppe.group_chat import RESPONSE
 from orchestrator.flows.ppe.model_calls import ReplyRequest, call_model
 from orchestrator.flows.ppe.output import describe_schema, read_output
-from orchestrator.flows.ppe.parameters import OF_CALL, PARAMETERS
+from orchestrator.flows.ppe.settings import OF_CALL, PARAMETERS
 from orchestrator.flows.ppe.text_nodes import Substitution
 from orchestrator.flows.ppe.texts import compile_text
 from orchestrator.flows.steps import Event, Place, RandomNumber, Step
+from orchestrator.flows.tree import ScriptError
 
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
 
-__all__ = ["SubstitutionResult", "ask_all", "substitute"]
 
 _TRIES = 4
 _REPAIRS = 1

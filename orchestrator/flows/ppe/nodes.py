@@ -6,27 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.flows.expressions import Argument, Node
 from orchestrator.flows.ppe.patterns import Pattern
 from orchestrator.flows.ppe.settings import Settings
 from orchestrator.flows.ppe.texts import Text
 from orchestrator.flows.steps import Place
-
-__all__ = [
-    "Block",
-    "Chain",
-    "Edit",
-    "For",
-    "If",
-    "Instruction",
-    "Link",
-    "Match",
-    "Say",
-    "Script",
-    "Separate",
-    "Statement",
-    "While",
-]
+from orchestrator.flows.tree import Argument, Node
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,19 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.errors import DefinitionError
-from orchestrator.flows.expressions import ScriptError
 from orchestrator.flows.extras import import_library
+from orchestrator.flows.tree import ScriptError
 from orchestrator.support.documents import parse
-
-__all__ = [
-    "Input",
-    "bind_arguments",
-    "describe_schema",
-    "inputs_of",
-    "read_output",
-    "schema_complaint",
-    "text_input",
-]
 
 _FENCE = re.compile(r"```[ \t]*\w*[ \t]*\n(.*?)```", re.S)
 _FEW = 5

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.flows.expressions import NAME, ScriptError, parse_expression
+from orchestrator.flows.expressions import parse_expression
 from orchestrator.flows.ppe.regexes import Searches, check_pattern
 from orchestrator.flows.scanning import outside_quotes
-
-__all__ = ["Pattern", "find_pattern_names", "read_pattern"]
+from orchestrator.flows.tree import NAME, ScriptError
 
 _RANGE = re.compile(r"(-?\d+(?:\.\d+)?)(>)?\.\.(<)?(-?\d+(?:\.\d+)?)")
 _ORDER = re.compile(r"(>=|<=|>|<|===|==|!==|!=)\s*(.+)", re.S)

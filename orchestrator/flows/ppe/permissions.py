@@ -10,9 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from orchestrator.flows.expressions import ScriptError
-
-__all__ = ["Permissions", "permissions_of"]
+from orchestrator.flows.tree import ScriptError
 
 _ACTIONS = ("allow", "deny", "confirm")
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from orchestrator.flows.ppe.data import Source, data_of
-from orchestrator.flows.ppe.entries import split_front_matter
+from orchestrator.flows.ppe.data import Source, data_of, split_front_matter
 from orchestrator.flows.ppe.nodes import Link, Script
 from orchestrator.flows.ppe.settings import settings_of, style_of
 from orchestrator.flows.ppe.statement_reader import StatementReader
 from orchestrator.flows.steps import Place
-
-__all__ = ["read_script"]
 
 
 def read_script(text: str, id: str = "", file: str | None = None) -> Script:

@@ -7,14 +7,13 @@ from functools import lru_cache
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.flows.expressions import ScriptError
 from orchestrator.flows.extras import import_library
 from orchestrator.flows.steps import WorkTime
+from orchestrator.flows.tree import ScriptError
 
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.text_nodes import Inline
 
-__all__ = ["Searches", "check_pattern", "check_regex", "search_text", "translate_pattern"]
 
 _LONGEST = 1_000_000
 _SEARCHES = 10

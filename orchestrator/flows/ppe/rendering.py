@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import FlowError
 from orchestrator.flows.evaluation import UNDEFINED
-from orchestrator.flows.expressions import ScriptError
 from orchestrator.flows.ppe import model_replies
 from orchestrator.flows.ppe.dialogue import DialogueMessage
 from orchestrator.flows.ppe.nodes import Link
@@ -17,12 +16,12 @@ from orchestrator.flows.ppe.scope import ALL, find_read_names
 from orchestrator.flows.ppe.text_nodes import Inline
 from orchestrator.flows.ppe.texts import Part, Text, value_text
 from orchestrator.flows.steps import Event, Place, Step
+from orchestrator.flows.tree import ScriptError
 from orchestrator.prompts.jinja import Mistake
 
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
 
-__all__ = ["Renderer", "shift_place"]
 
 Steps = Generator[Step, Any, Any]
 

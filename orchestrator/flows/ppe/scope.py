@@ -7,13 +7,11 @@ from functools import lru_cache
 from typing import Any
 
 from orchestrator.flows.evaluation import UNDEFINED, path_value
-from orchestrator.flows.expressions import Node, ScriptError, parts_of
 from orchestrator.flows.ppe.data import Author
 from orchestrator.flows.ppe.texts import Text, compile_text
 from orchestrator.flows.steps import Place
+from orchestrator.flows.tree import Node, ScriptError, parts_of
 from orchestrator.prompts.jinja import Mistake
-
-__all__ = ["Data", "find_read_names"]
 
 ALL = frozenset(("this", "prompt"))
 """Names of everything; who reads them reads every variable."""

@@ -7,10 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from orchestrator.flows.expressions import ScriptError
-from orchestrator.flows.ppe.addressing import Address, key_address, text_address
-from orchestrator.flows.ppe.data import Source, data_of, yaml_text
-from orchestrator.flows.ppe.entries import SEPARATOR, entries
+from orchestrator.flows.ppe.data import SEPARATOR, Source, data_of, entries, yaml_text
 from orchestrator.flows.ppe.instruction_reader import INSTRUCTION, PARTS, InstructionReader
 from orchestrator.flows.ppe.nodes import (
     Block,
@@ -21,12 +18,12 @@ from orchestrator.flows.ppe.nodes import (
     Separate,
     Statement,
 )
+from orchestrator.flows.ppe.roles import Address, key_address, text_address
 from orchestrator.flows.ppe.settings import Settings
 from orchestrator.flows.ppe.texts import Style, Text, compile_text
 from orchestrator.flows.steps import Place
+from orchestrator.flows.tree import ScriptError
 from orchestrator.support.documents import ListNode, MapNode, Node, ScalarNode, scalar_kind
-
-__all__ = ["StatementReader"]
 
 _EDIT = re.compile(
     r"#(?P<kind>[:+])?(?:\[(?P<at>-?\d{1,6})?(?::(?P<role>\w+))?\])?(?P<text>.*)", re.S

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-from orchestrator.flows.expressions import NAME, ScriptError
-
-__all__ = ["STYLES", "as_jinja"]
+from orchestrator.flows.tree import NAME, ScriptError
 
 STYLES = {
     **dict.fromkeys(("hf", "huggingface", "default", "jinja2"), "hf"),

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 
 from orchestrator.flows.ppe.instruction_reader import DECIDING
 
-__all__ = ["suggest_instruction", "suggest_name"]
-
 _CLOSE = 0.79
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from orchestrator.flows.expressions import Argument
 from orchestrator.flows.ppe.choices import Choice
 from orchestrator.flows.steps import Place
-
-__all__ = ["Bias", "Inline", "Substitution", "TextMatch"]
+from orchestrator.flows.tree import Argument
 
 
 @dataclass(frozen=True, slots=True)

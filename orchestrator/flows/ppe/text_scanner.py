@@ -11,14 +11,13 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from orchestrator.errors import FlowError
-from orchestrator.flows.expressions import NAME, Argument, Node, ScriptError, parse_arguments
+from orchestrator.flows.expressions import parse_arguments
 from orchestrator.flows.ppe.choices import read_substitution
 from orchestrator.flows.ppe.dialects import Dialect
 from orchestrator.flows.ppe.text_nodes import Bias, Inline, Substitution, TextMatch
 from orchestrator.flows.scanning import LineStarts, find_closing_bracket
 from orchestrator.flows.steps import Place
-
-__all__ = ["TextScanner"]
+from orchestrator.flows.tree import NAME, Argument, Node, ScriptError
 
 _INTERESTING = re.compile(r"\\\[\\\[|\\\]\\\]|\\\(\\\(|\\\)\\\)|\[\[|\(\(|(?<!\S)/(?=\S)")
 _BEGINS = re.compile(rf"{NAME}(?:\]\]|[ ]*:)")

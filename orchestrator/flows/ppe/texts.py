@@ -14,26 +14,14 @@ from typing import Any, cast
 from jinja2 import Undefined
 
 from orchestrator.errors import FlowError
-from orchestrator.flows.expressions import ScriptError
 from orchestrator.flows.ppe.dialects import Dialect
 from orchestrator.flows.ppe.styles import STYLES, as_jinja
 from orchestrator.flows.ppe.text_nodes import Bias, Inline, Substitution
 from orchestrator.flows.ppe.text_scanner import TextScanner
 from orchestrator.flows.steps import Place
+from orchestrator.flows.tree import ScriptError
 from orchestrator.prompts.jinja import CompiledTemplate, Jinja, Mistake
 from orchestrator.prompts.jinja_limits import get_work
-
-__all__ = [
-    "STRATEGIES",
-    "Bias",
-    "Inline",
-    "Part",
-    "Style",
-    "Substitution",
-    "Text",
-    "compile_text",
-    "value_text",
-]
 
 STRATEGIES = {"Deferred": "late", "Immediate": "now", "Raw": "never"}
 """When templates are rendered that do not say so, by what front matter calls it."""

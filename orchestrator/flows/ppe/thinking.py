@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.actions.names import did_you_mean
-from orchestrator.flows.expressions import ScriptError
-
-__all__ = ["THINKING", "Thinking", "thinking_of"]
+from orchestrator.flows.tree import ScriptError
 
 THINKING = "THINKING"
 """The variable with the model's last thoughts."""

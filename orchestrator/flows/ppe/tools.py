@@ -16,7 +16,6 @@ from orchestrator.flows.steps import Ask, AskUser, Place, Step
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
 
-__all__ = ["ask_with_tools", "build_specs"]
 
 _MOST_ROUNDS = 20
 _YES = frozenset(("y", "yes", "ok", "allow", "true", "是", "好", "可以", "允许"))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.flows.expressions import Argument, Node, ScriptError, parse_expression, path_of
+from orchestrator.flows.expressions import parse_expression
 from orchestrator.flows.ppe.control_flow import MATCHED
 from orchestrator.flows.ppe.data import Author
 from orchestrator.flows.ppe.group_chat import RESPONSE
@@ -30,8 +30,7 @@ from orchestrator.flows.ppe.text_nodes import Inline, Substitution
 from orchestrator.flows.ppe.texts import Text, compile_text
 from orchestrator.flows.ppe.thinking import THINKING
 from orchestrator.flows.steps import Place
-
-__all__ = ["Read", "Uses", "blocks_in", "conditions_in", "statements_in"]
+from orchestrator.flows.tree import Argument, Node, ScriptError, path_of
 
 _ALWAYS = (*ALL, "LatestResult", RESPONSE, "output", THINKING)
 _OF_LISTENERS = ("event", "arg1", "args")
@@ -208,3 +207,25 @@ def conditions_in(statement: Statement) -> Iterator[Node]:
 def _instructions_in(statement: Statement) -> Iterator[Instruction]:
     if isinstance(statement, If | While) and isinstance(statement.condition, Instruction):
         yield statement.condition
+
+
+def arguments_of(script: Script) -> tuple[list[str], frozenset[str] | None]:
+    """The arguments that a script wants, and all names that may be given.
+
+    The latter are `None` where it reads everything (`this`, `prompt`).
+    """
+    uses = Uses(script)
+    declared = [one.name for one in inputs_of(script.front.get("input"))]
+    wanted = dict.fromkeys((*declared, *(it.name for it in uses.read if it.name not in uses.given)))
+    if uses.names & ALL:
+        return list(wanted), None
+    # A bare word of a call is a text, unless there is such a variable: so it may be one.
+    words = {
+        name
+        for link in script.calls
+        for one in link.arguments
+        for name in find_read_names(one.node)
+    }
+    texts = [it.text for it in statements_in(script.body) if isinstance(it, Say | Edit)]
+    searched = {it.name for text in texts for it in text.inlines if it.kind == "regex"}
+    return list(wanted), frozenset({*uses.given, *uses.names, *words, *searched})

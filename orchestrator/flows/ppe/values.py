@@ -6,16 +6,16 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.flows.evaluation import UNDEFINED, evaluate
-from orchestrator.flows.expressions import Argument, Node, parse_expression
+from orchestrator.flows.expressions import parse_expression
 from orchestrator.flows.ppe.data import Author
 from orchestrator.flows.ppe.scope import find_read_names
 from orchestrator.flows.ppe.texts import compile_text
 from orchestrator.flows.steps import Step
+from orchestrator.flows.tree import Argument, Node
 
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
 
-__all__ = ["Values"]
 
 Steps = Generator[Step, Any, Any]
 
