@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from orchestrator.engine.collaboration import routing_values
-from orchestrator.engine.plan import (
+from orchestrator.engine.plan import StagePlan
+from orchestrator.engine.prompt_history import Talk
+from orchestrator.message import Message, Text
+from orchestrator.prompts.placeholders import (
     KNOWLEDGE_BASE_RESPONSE_GENERATION,
     MEMORY_SUMMARIZATION,
     ROUTING_CLASSIFIER,
-    StagePlan,
 )
-from orchestrator.engine.prompt_history import Talk
-from orchestrator.message import Message, Text
 from orchestrator.sessions import Session
 
 

@@ -13,7 +13,6 @@ from orchestrator.agent.overrides import override_from_argument
 from orchestrator.engine.plan import (
     MOST_LEVELS,
     SINGLE_KNOWLEDGE_BASE,
-    STAGES,
     Features,
     Member,
     Memory,
@@ -24,6 +23,7 @@ from orchestrator.guardrails import Guardrail
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
 from orchestrator.memory import MemoryStore
+from orchestrator.prompts.placeholders import STAGES
 
 if TYPE_CHECKING:
     from orchestrator.engine.orchestration import Orchestration

@@ -18,16 +18,6 @@ from orchestrator.engine.plan import Plan
 from orchestrator.errors import ValidationError
 from orchestrator.message import Block, Message, Span, clean, to_json
 
-__all__ = [
-    "Attachments",
-    "append_files_to_question",
-    "files_for",
-    "has_raw_text_prompt",
-    "mention_files",
-    "text_to_check",
-    "with_text",
-]
-
 _ORIGIN = "files"
 _REFUSED = re.compile(r"[^0-9A-Za-z\-()\[\]]+")
 

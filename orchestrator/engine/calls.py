@@ -14,18 +14,6 @@ from orchestrator.engine.toolbox import search_name
 from orchestrator.errors import ValidationError
 from orchestrator.prompts import Dialect
 
-__all__ = [
-    "AttributeMerger",
-    "Slot",
-    "identity",
-    "invocation_input",
-    "match_results",
-    "merge_changes",
-    "prepare",
-    "prepare_search",
-    "result_text",
-]
-
 _STATES = {
     "confirmationState": ("CONFIRM", "DENY"),
     "responseState": ("FAILURE", "REPROMPT"),

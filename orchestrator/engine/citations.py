@@ -7,8 +7,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["cite", "realign_citations", "source_ids"]
-
 
 def source_ids(
     references: Sequence[Mapping[str, Any]], known: Mapping[str, dict[str, Any]]

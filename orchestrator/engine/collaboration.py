@@ -30,8 +30,6 @@ _BOUNDLESS = Limits(model_calls=maxsize, tokens=maxsize, actions=maxsize)
 
 _UNFINISHED = "This agent did not finish its work. What it had done before is not undone."
 
-__all__ = ["branch_of", "collaborate", "prepare_message", "route", "routing_values"]
-
 
 def route(turn: Turn) -> Generator[Effect, Any, Result | None]:
     """Has the routing classifier choose a collaborator for the user's input.

@@ -13,17 +13,6 @@ from orchestrator.message import text_of
 from orchestrator.parsers.codes import CUSTOM_PARSER, OURS
 from orchestrator.sessions.journal import Record
 
-__all__ = [
-    "NO_ANSWER",
-    "REFUSAL",
-    "Act",
-    "Decision",
-    "Reprompt",
-    "decide",
-    "find_refusal",
-    "find_truncation",
-]
-
 REFUSAL = "Sorry, I am unable to assist you with this request."
 """What a user reads when the input was refused (recorded from the service)."""
 

@@ -17,17 +17,6 @@ from orchestrator.memory.summaries import summary_text
 from orchestrator.message import text_of
 from orchestrator.sessions import HISTORY_GUARD
 
-__all__ = [
-    "ANSWER_GUARD",
-    "INTERVENED",
-    "MEMORY_GUARD",
-    "guard_answer",
-    "guard_attributes",
-    "guard_input",
-    "guard_results",
-    "guard_summary",
-]
-
 ANSWER_GUARD = "guardrail-post-0"
 """The id of the check that ends a turn."""
 

@@ -19,8 +19,6 @@ from typing import Any
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.support.aws import read_object
 
-__all__ = ["CHAT", "CODE_INTERPRETER", "FileKind", "kind_of", "read_files", "text_in"]
-
 CHAT, CODE_INTERPRETER = "CHAT", "CODE_INTERPRETER"
 """What a file is for (Bedrock: `useCase`): to be read by the model, or by its programs."""
 

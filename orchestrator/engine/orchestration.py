@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from orchestrator.engine.results import Result
     from orchestrator.engine.state import Turn
 
-__all__ = ["Orchestration"]
-
 
 class Orchestration(Protocol):
     """Decides what a turn does, instead of the built-in loop. Serves many turns at once.

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["Payloads", "ReadableStream", "collect", "expand_payloads", "readable"]
-
 _ID = r"\s{1,20}id=[\"']([^\"'<>]{1,100})[\"']\s{0,20}"
 _OPEN = re.compile(rf"<br:payload{_ID}>")
 _CLOSE = "</br:payload>"

@@ -25,33 +25,11 @@ from orchestrator.prompts.placeholders import (
     POST_PROCESSING,
     PRE_PROCESSING,
     ROUTING_CLASSIFIER,
-    STAGES,
 )
 from orchestrator.prompts.steps import EMPTY, origin_message
 
 if TYPE_CHECKING:
     from orchestrator.engine.orchestration import Orchestration
-
-__all__ = [
-    "INLINE_AGENT",
-    "KNOWLEDGE_BASE_RESPONSE_GENERATION",
-    "MEMORY_SUMMARIZATION",
-    "MOST_LEVELS",
-    "ORCHESTRATION",
-    "POST_PROCESSING",
-    "PRE_PROCESSING",
-    "ROUTING_CLASSIFIER",
-    "SINGLE_KNOWLEDGE_BASE",
-    "STAGES",
-    "Features",
-    "Member",
-    "Memory",
-    "Override",
-    "Plan",
-    "StagePlan",
-    "owner_of",
-    "tenant_key_of",
-]
 
 SINGLE_KNOWLEDGE_BASE = "single_knowledge_base"
 """The `aws_compat` option of an agent that has a knowledge base and nothing else: as the service,

@@ -13,8 +13,6 @@ from orchestrator.prompts import Dialect
 from orchestrator.prompts.steps import EMPTY, is_step, origin_message
 from orchestrator.sessions import Past, Said
 
-__all__ = ["Talk", "select_history"]
-
 _THINKING, _END_THINKING = "<thinking>", "</thinking>"
 
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-__all__ = ["RemoteAgent", "RemoteReply"]
-
 
 @dataclass(slots=True)
 class RemoteReply:

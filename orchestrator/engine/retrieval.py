@@ -18,8 +18,6 @@ from orchestrator.sessions.journal import Record
 if TYPE_CHECKING:
     from orchestrator.engine.plan import StagePlan
 
-__all__ = ["answer_from_knowledge", "search"]
-
 
 def search(turn: Turn, slots: Sequence[Slot], number: int) -> Generator[Effect, Any, None]:
     """Carries out the searches of a reply; their texts are then what the model reads."""

@@ -16,8 +16,6 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.prompts import Dialect
 from orchestrator.sessions.journal import Record, Said
 
-__all__ = ["remember"]
-
 
 def remember(turn: Turn, result: Result) -> Generator[Effect, Any, None]:
     """Has the session summarised, this turn included; the record of it is what is remembered.

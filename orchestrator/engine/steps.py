@@ -34,8 +34,6 @@ from orchestrator.errors import (
 )
 from orchestrator.sessions.journal import Record
 
-__all__ = ["act"]
-
 _LATE = "The action did not answer in time; whether it took effect is not known."
 _STOPPED = "The turn was stopped before the action answered; whether it took effect is not known."
 

@@ -10,8 +10,6 @@ from orchestrator.knowledge import KnowledgeBase
 from orchestrator.models.base import CallFormat, OperationFormat
 from orchestrator.prompts import Dialect
 
-__all__ = ["Toolbox", "message_name", "search_name", "tool_name"]
-
 _SEARCH = {
     "searchQuery": {"type": "string", "description": "What to search for, as a full sentence."}
 }

@@ -21,8 +21,6 @@ from orchestrator.engine.run.replay import Replay
 from orchestrator.engine.run.restore import add_routed_turns
 from orchestrator.sessions import Record
 
-__all__ = ["BranchRun", "Lock"]
-
 _NOTHING = (0, 0, 0)
 
 Lock = AbstractContextManager[Any]

@@ -10,8 +10,6 @@ from orchestrator.engine.results import Result
 from orchestrator.errors import LimitExceeded
 from orchestrator.limits import Limits
 
-__all__ = ["Budget"]
-
 
 class Budget:
     """The budgets of a turn, for all that works in one of its loops at the same time.

@@ -45,8 +45,6 @@ from orchestrator.sessions.journal import (
     build_unclaimed_record,
 )
 
-__all__ = ["Run", "count_known_records", "end_record"]
-
 
 class Run:
     """One invocation of an agent.

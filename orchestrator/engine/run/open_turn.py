@@ -26,8 +26,6 @@ from orchestrator.sessions import Record, Session, Sessions, TurnLog
 from orchestrator.sessions.journal import VERSION, build_cancelled_record, build_closed_record
 from orchestrator.support.ids import request_id
 
-__all__ = ["Input", "check_memory_id", "check_session_id", "open_turn"]
-
 _SESSION_ID = re.compile(r"[0-9a-zA-Z._:-]{2,100}")
 
 

@@ -9,8 +9,6 @@ from typing import Any, TypedDict
 from orchestrator.engine.run.open_turn import Input
 from orchestrator.errors import ValidationError
 
-__all__ = ["Options", "may_block", "read_options"]
-
 
 class Options(TypedDict, total=False):
     """Options of one invocation.

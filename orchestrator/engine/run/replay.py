@@ -34,7 +34,7 @@ from orchestrator.engine.effects import (
     Retrieve,
     SessionView,
 )
-from orchestrator.engine.plan import ORCHESTRATION, Plan
+from orchestrator.engine.plan import Plan
 from orchestrator.engine.prompt_history import Talk, select_history
 from orchestrator.engine.results import Failure, Result
 from orchestrator.engine.state import Iteration, Start, Turn
@@ -42,10 +42,9 @@ from orchestrator.engine.turn import run_turn
 from orchestrator.errors import DependencyFailed, OrchestratorError, SessionConflict
 from orchestrator.message import Message, Text
 from orchestrator.prompts import BoundPrompt
+from orchestrator.prompts.placeholders import ORCHESTRATION
 from orchestrator.prompts.steps import is_step, to_plain_message
 from orchestrator.sessions import Past, Record, TurnLog
-
-__all__ = ["STOPPED", "Replay", "build_version_conflict"]
 
 _KINDS: dict[type, str] = {
     CallModel: "model",

@@ -20,8 +20,6 @@ from orchestrator.errors import OrchestratorError, SessionConflict
 from orchestrator.message import Message
 from orchestrator.sessions import Past, Record, Session, TurnLog
 
-__all__ = ["STOPPED", "add_routed_turns", "rebuild_replay", "restore_history", "restore_team"]
-
 STOPPED = Failure(OrchestratorError("the turn was stopped"), "cancelled")
 """How a turn ended that was stopped, or that nobody went on with."""
 

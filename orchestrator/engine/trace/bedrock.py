@@ -27,13 +27,7 @@ from orchestrator.engine.effects import (
     Retrieve,
 )
 from orchestrator.engine.guardrail_checks import ANSWER_GUARD, MEMORY_GUARD
-from orchestrator.engine.plan import (
-    MEMORY_SUMMARIZATION,
-    ORCHESTRATION,
-    POST_PROCESSING,
-    PRE_PROCESSING,
-    Plan,
-)
+from orchestrator.engine.plan import Plan
 from orchestrator.engine.results import ControlReturn
 from orchestrator.engine.run.replay import Replay
 from orchestrator.engine.trace.parts import (
@@ -45,9 +39,13 @@ from orchestrator.engine.trace.parts import (
     reasoning_of,
 )
 from orchestrator.message import Message, text_of
+from orchestrator.prompts.placeholders import (
+    MEMORY_SUMMARIZATION,
+    ORCHESTRATION,
+    POST_PROCESSING,
+    PRE_PROCESSING,
+)
 from orchestrator.sessions import Record
-
-__all__ = ["TraceParts", "find_waiting_record"]
 
 CODE_INTERPRETER_GROUP = "codeinterpreteraction"
 _BEGAN = itemgetter("began")

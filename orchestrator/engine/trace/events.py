@@ -27,8 +27,6 @@ from orchestrator.engine.trace.reply import (
 from orchestrator.errors import SessionConflict, rebuild_error
 from orchestrator.sessions import Record, Session, TurnLog
 
-__all__ = ["RunEvents", "last_events", "rebuild_reply", "reply_of"]
-
 
 class RunEvents:
     """From a driver's progress to the events of a stream."""

@@ -11,25 +11,15 @@ from typing import Any
 from orchestrator.actions.base import Call
 from orchestrator.actions.lambda_event import call_parameters
 from orchestrator.engine.effects import CallModel, Converse
-from orchestrator.engine.plan import (
-    INLINE_AGENT,
+from orchestrator.engine.plan import INLINE_AGENT, Plan
+from orchestrator.message import content_to_json, text_of, text_to_json
+from orchestrator.prompts.placeholders import (
     KNOWLEDGE_BASE_RESPONSE_GENERATION,
     POST_PROCESSING,
     PRE_PROCESSING,
     ROUTING_CLASSIFIER,
-    Plan,
 )
-from orchestrator.message import content_to_json, text_of, text_to_json
 from orchestrator.sessions import Record
-
-__all__ = [
-    "ROUTING_TRACE",
-    "STEPS_TRACE",
-    "PartWriter",
-    "action_input",
-    "raw_response",
-    "reasoning_of",
-]
 
 STEPS_TRACE, ROUTING_TRACE = "orchestrationTrace", "routingClassifierTrace"
 _TRACES = {

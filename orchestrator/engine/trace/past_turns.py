@@ -10,8 +10,6 @@ from orchestrator.engine.trace.bedrock import TraceParts
 from orchestrator.engine.trace.reply import files_of
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
 
-__all__ = ["PastTurn", "load_past_turns"]
-
 
 class PastTurn:
     """One turn of a kept session.

@@ -11,18 +11,6 @@ from orchestrator.engine.results import ControlReturn
 from orchestrator.models.usage import Usage
 from orchestrator.sessions.journal import Record
 
-__all__ = [
-    "ControlReturn",
-    "Details",
-    "Event",
-    "Files",
-    "Reply",
-    "TextDelta",
-    "TracePart",
-    "TurnEnd",
-    "files_of",
-]
-
 
 class Details:
     """What a reply can tell of its turn when it is asked; nothing of it is made before."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from orchestrator.engine.decisions import Act
 from orchestrator.engine.effects import Converse, Effect, Guard
-from orchestrator.engine.plan import ORCHESTRATION, StagePlan
+from orchestrator.engine.plan import StagePlan
 from orchestrator.engine.results import Answer, ControlReturn, Failure, Refusal
 from orchestrator.engine.steps import act
 from orchestrator.engine.toolbox import Toolbox
@@ -25,6 +25,7 @@ from orchestrator.models.tool_calls import ANSWER, CALL_CLOSE, CALL_OPEN
 from orchestrator.parsers.answers import Verbatim
 from orchestrator.parsers.base import Parsed
 from orchestrator.parsers.calls import Calls
+from orchestrator.prompts.placeholders import ORCHESTRATION
 from orchestrator.sessions.journal import Record
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.engine.plan import MEMORY_SUMMARIZATION, ROUTING_CLASSIFIER, STAGES
 from orchestrator.errors import OrchestratorError, TemplateError
 from orchestrator.prompts import Dialect, compile_template, dialect_for, load_dialect
+from orchestrator.prompts.placeholders import MEMORY_SUMMARIZATION, ROUTING_CLASSIFIER, STAGES
 from orchestrator.server.operations import Caller, Fault
 
 if TYPE_CHECKING:

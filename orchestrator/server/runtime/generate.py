@@ -17,16 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.agent.agent import Agent
 from orchestrator.agent.source import optimize_model
-from orchestrator.engine.plan import (
-    KNOWLEDGE_BASE_RESPONSE_GENERATION,
-    SINGLE_KNOWLEDGE_BASE,
-    Features,
-    Override,
-)
+from orchestrator.engine.plan import SINGLE_KNOWLEDGE_BASE, Features, Override
 from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TurnEnd
 from orchestrator.errors import ValidationError
 from orchestrator.limits import Limits
 from orchestrator.models import Model
+from orchestrator.prompts.placeholders import KNOWLEDGE_BASE_RESPONSE_GENERATION
 from orchestrator.server.access.permissions import check_retrieval
 from orchestrator.server.agents.latency import is_optimized
 from orchestrator.server.knowledge_bases.caller_base import AssociatedBase

@@ -11,15 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from orchestrator.agent.agent import Agent
 from orchestrator.engine.input_files import MOST_BYTES
+from orchestrator.engine.results import ControlReturn
 from orchestrator.engine.run.options import Options
-from orchestrator.engine.trace.reply import (
-    ControlReturn,
-    Event,
-    Reply,
-    TextDelta,
-    TracePart,
-    TurnEnd,
-)
+from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TracePart, TurnEnd
 from orchestrator.errors import ValidationError
 from orchestrator.server.access.permissions import check_retrieval
 from orchestrator.server.buckets import read_uri
