@@ -19,7 +19,7 @@ from functools import cache
 from typing import Any
 from urllib.parse import SplitResult
 
-from orchestrator.actions._addresses import addresses_of
+from orchestrator.actions.hosts import Hosts, port_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +49,8 @@ class IncompleteResponse(Exception):
     """The request left, and no whole answer came. The text says why, without any payload."""
 
 
-def port_of(url: SplitResult) -> int:
-    """The port of an address."""
-    return url.port or (443 if url.scheme == "https" else 80)
-
-
-def exchange(request: Request, *, deadline: float, most: int, private: bool) -> Response:
+def exchange(request: Request, *, deadline: float, most: int, hosts: Hosts) -> Response:
     """Sends `request` and reads at most `most` bytes of the answer, until `deadline` (monotonic).
-
-    With `private`, private addresses are allowed.
 
     Raises:
         RefusedAddress: The host leads where it may not; nothing was sent.
@@ -65,7 +58,7 @@ def exchange(request: Request, *, deadline: float, most: int, private: bool) -> 
         IncompleteResponse: The connection broke, or the time was up.
     """
     url = request.url
-    sock = _connect(url, deadline, private)
+    sock = _connect(url, deadline, hosts)
     try:
         connection = http.client.HTTPConnection(url.hostname or "", port_of(url))
         timed: Any = _DeadlineSocket(sock, deadline)
@@ -91,10 +84,10 @@ def _read(response: http.client.HTTPResponse, most: int) -> Response:
 
 
 # Connects to the first checked address that answers; TLS keeps the host's name.
-def _connect(url: SplitResult, deadline: float, private: bool) -> socket.socket:
+def _connect(url: SplitResult, deadline: float, hosts: Hosts) -> socket.socket:
     host = url.hostname or ""
     try:
-        addresses = addresses_of(host, port_of(url), private=private)
+        addresses = hosts.resolve(host, port_of(url))
     except OSError:
         raise NotSent(f"the name {host!r} is unknown") from None
     why = "it has no address"

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import httpx2
 
-from orchestrator.actions._addresses import RefusedAddress, addresses_of
+from orchestrator.actions.hosts import Hosts, RefusedAddress
 
 
-def client_of(headers: Mapping[str, str], private: Collection[str]) -> httpx2.AsyncClient:
-    """A client that sends `headers`; the hosts in `private` may have private addresses."""
+def client_of(headers: Mapping[str, str], hosts: Hosts) -> httpx2.AsyncClient:
+    """A client that sends `headers`, and connects to allowed hosts only."""
     return httpx2.AsyncClient(
         headers=dict(headers),
         timeout=httpx2.Timeout(30.0, read=300.0),
-        transport=_CheckedTransport(private),
+        transport=_CheckedTransport(hosts),
         trust_env=False,
     )
 
@@ -23,16 +23,15 @@ def client_of(headers: Mapping[str, str], private: Collection[str]) -> httpx2.As
 # Connects to an address that was checked, so that a name which means something else a moment later
 # (DNS rebinding) leads nowhere; TLS and `Host` keep the name.
 class _CheckedTransport(httpx2.AsyncHTTPTransport):
-    def __init__(self, private: Collection[str]) -> None:
+    def __init__(self, hosts: Hosts) -> None:
         super().__init__(trust_env=False)
-        self._private = private
+        self._hosts = hosts
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         host = request.url.host
         port = request.url.port or (443 if request.url.scheme == "https" else 80)
-        private = host.lower() in self._private
         try:
-            addresses = await asyncio.to_thread(addresses_of, host, port, private=private)
+            addresses = await asyncio.to_thread(self._hosts.resolve, host, port)
         except (RefusedAddress, OSError) as error:
             raise httpx2.ConnectError(type(error).__name__, request=request) from None
         for last, address in enumerate(addresses, 1 - len(addresses)):

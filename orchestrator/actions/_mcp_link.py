@@ -11,11 +11,12 @@ import concurrent.futures
 import logging
 import os
 import threading
-from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from orchestrator.actions.hosts import Hosts
 from orchestrator.errors import ModelNotReady
 
 _log = logging.getLogger("orchestrator.mcp")
@@ -48,7 +49,7 @@ class LinkSettings(NamedTuple):
     environment: Mapping[str, str]
     headers: Mapping[str, str]
     folder: str | Path | None
-    private: Collection[str] = ()
+    hosts: Hosts
 
 
 class Link:
@@ -188,7 +189,7 @@ async def _transport(start: LinkSettings) -> AsyncIterator[Any]:
 
         from orchestrator.actions._mcp_http import client_of
 
-        async with client_of(start.headers, start.private) as client:
+        async with client_of(start.headers, start.hosts) as client:
             yield streamable_http_client(start.url, http_client=client)
         return
     from mcp.client.stdio import StdioServerParameters, stdio_client

@@ -2,7 +2,7 @@
 
 Where a request goes is the definition's to say: the document's `servers`, or `base_url`. What the
 model gives fills parameters, each encoded for its place. Requests leave over a connection to an
-address that was checked (`orchestrator.actions._addresses`).
+address that was checked (`orchestrator.actions.hosts`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
 from orchestrator.actions.functions import object_schema
+from orchestrator.actions.hosts import Hosts, RefusedAddress
 from orchestrator.actions.placeholders import PlaceholderText
 from orchestrator.errors import (
     AccessDenied,
@@ -92,7 +93,7 @@ class HttpExecutor:
             for name, value in (headers or {}).items()
         }
         self._fixed = {name.lower() for name in self._headers}
-        self._private = frozenset(one.lower().strip("[]") for one in allow_private)
+        self._hosts = Hosts(allow_private)
         self._base = base_url
         self._seconds = timeout
         self._urls: dict[str, SplitResult] = {}
@@ -141,12 +142,8 @@ class HttpExecutor:
         found = self._urls.get(text)
         if found is None:
             found = self._urls[text] = _base_url(text, of)
-            secret = any(one.is_secret for one in self._headers.values())
-            if secret and found.scheme == "http" and found.hostname not in self._private:
-                raise DefinitionError(
-                    f"{of}the base url {text!r} would send credentials that everyone on the way "
-                    "can read; use https"
-                )
+            if any(one.is_secret for one in self._headers.values()):
+                self._hosts.check_credentials(found, f"{of}the base url {text!r}")
         return found
 
     def call(self, call: Call, context: CallContext) -> ActionResult:
@@ -218,20 +215,13 @@ class HttpExecutor:
     def _try_send(
         self, request: Request, operation: Operation, deadline: float, most: int, last: bool
     ) -> Response | None:
-        from orchestrator.actions._addresses import RefusedAddress
         from orchestrator.actions._exchange import IncompleteResponse, NotSent, exchange
 
         name, host = operation.xml_name, request.url.hostname or ""
         try:
-            return exchange(
-                request, deadline=deadline, most=most, private=host.lower() in self._private
-            )
-        except RefusedAddress:
-            raise DependencyFailed(
-                f"{name!r} was not called: {host!r} has an address that is not of the public "
-                f"internet. If this is meant, name the host in allowPrivate: [{host}]",
-                resource=name,
-            ) from None
+            return exchange(request, deadline=deadline, most=most, hosts=self._hosts)
+        except RefusedAddress as error:
+            raise DependencyFailed(f"{name!r} was not called: {error}", resource=name) from None
         except (NotSent, IncompleteResponse) as error:
             if not last and time.monotonic() < deadline:
                 return None

@@ -16,13 +16,12 @@ import weakref
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
-from orchestrator.actions._addresses import RefusedAddress, addresses_of
-from orchestrator.actions._exchange import port_of
 from orchestrator.actions._mcp_link import Link, LinkSettings, NoAnswer, Refusal
 from orchestrator.actions._mcp_tools import definitions_of, operation_of, result_of
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
+from orchestrator.actions.hosts import Hosts, RefusedAddress, port_of
 from orchestrator.actions.names import did_you_mean
 from orchestrator.actions.placeholders import PlaceholderText
 from orchestrator.errors import ActionOutcomeUnknown, DefinitionError, DependencyFailed
@@ -103,9 +102,12 @@ class MCPServer:
         self._command, self._url, self._folder = command, url, folder
         self._variables = _values("the environment variable", environment)
         self._headers = _values("the header", headers)
-        self._private = frozenset(one.lower().strip("[]") for one in allow_private)
-        if url is not None:
-            self._check_url(urlsplit(url))
+        self._hosts = Hosts(allow_private)
+        if url is not None and any(one.is_secret for one in self._headers.values()):
+            parts = urlsplit(url)
+            self._hosts.check_credentials(
+                parts, f"the MCP server's url {parts.scheme}://{self.name}"
+            )
         self._only = tools
         self._confirmed = require_confirmation
         self._lock_file = Path(lock_file) if lock_file is not None else None
@@ -246,14 +248,6 @@ class MCPServer:
             resource=operation.xml_name,
         )
 
-    def _check_url(self, url: SplitResult) -> None:
-        secret = any(one.is_secret for one in self._headers.values())
-        if secret and url.scheme == "http" and url.hostname not in self._private:
-            raise DefinitionError(
-                f"the MCP server's url {url.scheme}://{self.name} would send credentials that "
-                "everyone on the way can read; use https"
-            )
-
     def _check_address(self) -> None:
         # Every request is checked again; here the way out can be told.
         if self._url is None:
@@ -261,12 +255,9 @@ class MCPServer:
         url = urlsplit(self._url)
         host = url.hostname or ""
         try:
-            addresses_of(host, port_of(url), private=host in self._private)
-        except RefusedAddress:
-            raise self._build_failure(
-                f"{host!r} has an address that is not of the public internet. If this is meant, "
-                f"name the host in allowPrivate: [{host}]"
-            ) from None
+            self._hosts.resolve(host, port_of(url))
+        except RefusedAddress as error:
+            raise self._build_failure(str(error)) from None
         except OSError:
             raise self._build_failure(f"the name {host!r} is unknown") from None
 
@@ -274,8 +265,9 @@ class MCPServer:
         self._check_address()
         variables = {key: value.fill(None, self.name) for key, value in self._variables.items()}
         headers = {key: value.fill(None, self.name) for key, value in self._headers.items()}
-        private = self._private
-        start = LinkSettings(self._command, self._url, variables, headers, self._folder, private)
+        start = LinkSettings(
+            self._command, self._url, variables, headers, self._folder, self._hosts
+        )
         try:
             return Link(start, self._seconds)
         except NoAnswer as error:

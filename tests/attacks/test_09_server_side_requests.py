@@ -15,7 +15,7 @@ from whole_agents import NATIVE, agent, answer
 
 from orchestrator import ActionGroup, DependencyFailed
 from orchestrator.actions import HttpExecutor, _exchange
-from orchestrator.actions._addresses import RefusedAddress, addresses_of, is_public
+from orchestrator.actions.hosts import RefusedAddress, addresses_of, is_public
 
 API: dict[str, Any] = {
     "openapi": "3.0.0",

@@ -10,8 +10,11 @@ mean.
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from urllib.parse import SplitResult
+
+from orchestrator.errors import DefinitionError
 
 Address = IPv4Address | IPv6Address
 
@@ -44,6 +47,48 @@ _NEVER = tuple(
 
 class RefusedAddress(Exception):
     """A host's name leads to an address that actions may not connect to."""
+
+
+class Hosts:
+    """Where actions may connect to: the public internet, and the private hosts that are named.
+
+    Every HTTP connection of an action asks here, whichever client makes it.
+    """
+
+    def __init__(self, private: Collection[str] = ()) -> None:
+        """Takes the names of hosts that may have private addresses, as they are in urls."""
+        self._private = frozenset(one.lower().strip("[]") for one in private)
+
+    def resolve(self, host: str, port: int) -> list[str]:
+        """The checked addresses of a host; see `addresses_of`.
+
+        Raises:
+            RefusedAddress: One of them is not allowed; the text has the way out.
+            OSError: The name is unknown.
+        """
+        try:
+            return addresses_of(host, port, private=host.lower() in self._private)
+        except RefusedAddress:
+            raise RefusedAddress(
+                f"{host!r} has an address that is not of the public internet. If this is meant, "
+                f"name the host in allowPrivate: [{host}]"
+            ) from None
+
+    def check_credentials(self, url: SplitResult, what: str) -> None:
+        """Refuses a url that would send credentials where everyone can read them.
+
+        Raises:
+            DefinitionError: It is of `http`, and no private host.
+        """
+        if url.scheme == "http" and url.hostname not in self._private:
+            raise DefinitionError(
+                f"{what} would send credentials that everyone on the way can read; use https"
+            )
+
+
+def port_of(url: SplitResult) -> int:
+    """The port of an address."""
+    return url.port or (443 if url.scheme == "https" else 80)
 
 
 def addresses_of(host: str, port: int, *, private: bool = False) -> list[str]:
