@@ -33,12 +33,12 @@ class Refusal(Exception):
     """The server answered with an error of the protocol.
 
     Attributes:
-        told: What the model may be told, when it can mend it.
+        advice: A text for the model, when it can mend the call.
     """
 
-    def __init__(self, message: str, told: str | None = None) -> None:
+    def __init__(self, message: str, advice: str | None = None) -> None:
         super().__init__(message)
-        self.told = told
+        self.advice = advice
 
 
 class LinkSettings(NamedTuple):
@@ -236,8 +236,8 @@ def _to_exception(error: Any) -> Exception:
     if code in (CONNECTION_CLOSED, REQUEST_TIMEOUT):
         return NoAnswer("the connection broke" if code == CONNECTION_CLOSED else "the time was up")
     # Its message may hold anything; only what is wrong with the arguments helps a model.
-    told = str(error.error.message)[:2000] if code == INVALID_PARAMS else None
-    return Refusal(f"error {code}", told)
+    advice = str(error.error.message)[:2000] if code == INVALID_PARAMS else None
+    return Refusal(f"error {code}", advice)
 
 
 def _reason(error: BaseException) -> str:

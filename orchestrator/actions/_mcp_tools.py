@@ -20,7 +20,7 @@ _MOST_CHARS = 2_000_000
 
 
 def definitions_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """What a server told of its tools, by name, with the members that say what a tool is.
+    """A server's tools, by name, with the members that say what a tool is.
 
     Raises:
         DefinitionError: There are too many, they are too long, or a name is there twice.

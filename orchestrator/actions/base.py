@@ -160,7 +160,7 @@ class ActionResult:
         files: Files that the action made (Bedrock: `OutputFile`, with `name`, `type`, `bytes`).
         knowledge_bases: How the turn's later searches are made, by knowledge base id (Bedrock:
             `retrievalConfiguration` of the response's `knowledgeBasesConfiguration`).
-        details: What the trace tells of a built-in action besides its text, as JSON data: for the
+        details: What the trace has of a built-in action besides its text, as JSON data: for the
             code interpreter `executionOutput`, `executionError`, `executionTimeout`.
     """
 

@@ -1,8 +1,8 @@
 """Arguments as models write them, made into what the schema says.
 
 XML models give every value as a text, others quote numbers or write a list with commas. Each
-schema is compiled once into a small function that returns the value or raises `Wrong`, whose text
-tells the model what to write instead.
+schema is compiled once into a small function that returns the value or raises `CoercionError`,
+whose text says what the model should write instead.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class CoercionError(Exception):
         self.path = path
 
     def inside(self, path: str) -> CoercionError:
-        """The same, for a value that is inside another."""
+        """The same error, for a value that is inside another."""
         joint = "" if self.path.startswith("[") or not self.path else "."
         return CoercionError(self.text, f"{path}{joint}{self.path}")
 

@@ -1,4 +1,4 @@
-"""In-process AWS Lambda handlers: each file a world of its own.
+"""AWS Lambda handlers in this process: each file has its own modules and variables.
 
 Two groups may both have a `handler.py` that imports its own `utils.py`. Each handler's files are
 loaded under a package with a made-up, unique name, and an `import utils` in one of those files

@@ -157,8 +157,8 @@ def _read_result(response: Mapping[str, Any], body: bytes, what: str, resource: 
     text = body.decode("utf-8", "replace")
     returned = json_or(text, text) if text else None
     if response.get("FunctionError"):
-        told = returned.get("errorType") if isinstance(returned, dict) else None
-        kind = told if isinstance(told, str) and _ERROR_TYPE.fullmatch(told) else "an error"
+        name = returned.get("errorType") if isinstance(returned, dict) else None
+        kind = name if isinstance(name, str) and _ERROR_TYPE.fullmatch(name) else "an error"
         raise DependencyFailed(
             f"{what} raised {kind}; its own message is kept out of this one, since it may hold "
             "what nobody else may read: see the function's log",

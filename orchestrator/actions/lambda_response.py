@@ -193,8 +193,8 @@ def _configurations(
     if given is None:
         return None
     try:
-        told = json.dumps(given)
-        listed = json.loads(told) if len(told) <= _LONGEST_CONFIGURATIONS else None
+        text = json.dumps(given)
+        listed = json.loads(text) if len(text) <= _LONGEST_CONFIGURATIONS else None
     except (TypeError, ValueError, RecursionError):
         listed = None
     found = {}

@@ -173,7 +173,7 @@ class MCPServer:
         )
 
     def call(self, call: Call, context: CallContext) -> ActionResult:
-        """Calls a tool. An error that the tool tells of is told to the model.
+        """Calls a tool. The model reads an error that the tool describes.
 
         Raises:
             ActionOutcomeUnknown: Nobody knows whether the tool took effect.
@@ -187,8 +187,8 @@ class MCPServer:
         try:
             return result_of(self._link.get(self._start).call(name, call.arguments, seconds))
         except Refusal as error:
-            if error.told is not None:
-                return ActionResult(error.told, "REPROMPT")
+            if error.advice is not None:
+                return ActionResult(error.advice, "REPROMPT")
             raise DependencyFailed(
                 f"the MCP server {self.name!r} refused to call {name!r} ({error})",
                 resource=operation.xml_name,
@@ -249,7 +249,7 @@ class MCPServer:
         )
 
     def _check_address(self) -> None:
-        # Every request is checked again; here the way out can be told.
+        # Every request is checked again; here the message has the way out.
         if self._url is None:
             return
         url = urlsplit(self._url)
@@ -275,7 +275,7 @@ class MCPServer:
 
     def _build_failure(self, why: str) -> DependencyFailed:
         return DependencyFailed(
-            f"the MCP server {self.name!r} could not be started, or does not tell its tools: {why}",
+            f"the MCP server {self.name!r} could not be started, or does not list its tools: {why}",
             resource=self.name,
         )
 
@@ -322,8 +322,8 @@ def _diff(frozen: Any, live: Any) -> str:
             lineterm="",
         )
     )
-    told = [line if len(line) <= 200 else f"{line[:199]}…" for line in lines[:_DIFFERENT_LINES]]
-    return "\n".join(told + ["…"] * (len(lines) > len(told)))
+    shown = [line if len(line) <= 200 else f"{line[:199]}…" for line in lines[:_DIFFERENT_LINES]]
+    return "\n".join(shown + ["…"] * (len(lines) > len(shown)))
 
 
 def _read_lock_file(file: Path) -> Tools:

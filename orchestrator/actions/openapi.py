@@ -169,8 +169,8 @@ class _Reader:
             return None
         node = self._follow_mapping(responses[key], (*where, key))
         schema = self._follow_mapping(_schema_of(node.get("content")), (*where, key))
-        told, kind = node.get("description") or schema.get("description"), schema.get("type")
-        text = self._text(told, "a description", (*where, key)) if isinstance(told, str) else ""
+        given, kind = node.get("description") or schema.get("description"), schema.get("type")
+        text = self._text(given, "a description", (*where, key)) if isinstance(given, str) else ""
         known = kind if kind in _TYPES else ""
         return (known or "object", text.strip()) if known or text.strip() else None
 

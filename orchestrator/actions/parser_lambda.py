@@ -1,4 +1,4 @@
-"""Parsers of one's own: a function or a Lambda that follows Bedrock's parser contract.
+"""Custom parsers: a function or a Lambda that follows Bedrock's parser contract.
 
 The function gets the event that Bedrock's parser Lambda gets, and returns its object (AWS: "Write
 a custom parser Lambda function"), so a parser that was written for Bedrock plugs in unchanged:
@@ -272,6 +272,6 @@ def _run(function: Callable[..., Any], event: dict[str, Any], name: str, context
 def _takes_two(function: Callable[..., Any]) -> bool:
     try:
         inspect.signature(function).bind({}, None)
-    except (TypeError, ValueError):  # it takes less, or is built in and does not tell
+    except (TypeError, ValueError):  # it takes less, or is built in and has no signature
         return False
     return True

@@ -1,4 +1,4 @@
-"""Values in a definition that come from elsewhere: `${env:NAME}` and `${session:NAME}`."""
+"""Values that a definition does not hold itself: `${env:NAME}` and `${session:NAME}`."""
 
 from __future__ import annotations
 

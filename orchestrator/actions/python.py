@@ -123,7 +123,7 @@ class PythonExecutor:
     """Calls Python functions.
 
     Attributes:
-        folder: The folder that places in the functions' files are told from, such as the agent's.
+        folder: Places in the functions' files are relative to it, such as the agent's folder.
     """
 
     folder: Path | None = None

@@ -86,7 +86,7 @@ def build_failure(operation: Operation, error: BaseException, place: str = "") -
 
 
 def limit_size(result: ActionResult, max_bytes: int) -> ActionResult:
-    """`result`, or what the model is told instead when it is larger than `max_bytes`.
+    """`result`, or a text that replaces one of more than `max_bytes`.
 
     A larger result is not cut: half of a JSON text, or of a list, reads like the whole.
     """

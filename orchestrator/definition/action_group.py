@@ -196,7 +196,7 @@ class ActionGroupExecutor(OneOf):
 
     @property
     def brings_functions(self) -> str:
-        """What of the executor has functions of its own, for messages; empty for nothing."""
+        """The member of the executor that brings functions, for messages; else empty."""
         return "a python file" if self.python else "an MCP server" if self.mcp else ""
 
 

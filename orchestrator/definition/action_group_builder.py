@@ -155,8 +155,8 @@ class _Builder:
         try:
             return read_s3_schema(place.s3_bucket_name, place.s3_object_key)
         except (DefinitionError, DependencyFailed) as error:
-            told = error.reason if isinstance(error, DefinitionError) else error.message
-            raise self.fail(told, *keys) from error
+            reason = error.reason if isinstance(error, DefinitionError) else error.message
+            raise self.fail(reason, *keys) from error
 
     def executor(self, executor: ActionGroupExecutor) -> Executor | ReturnControl:
         if executor.http is not None:

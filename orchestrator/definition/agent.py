@@ -50,7 +50,7 @@ class OrchestrationExecutor(Part):
 
 
 class CustomOrchestration(Part):
-    """An orchestration of one's own.
+    """A custom orchestration.
 
     Attributes:
         executor: What orchestrates.
@@ -79,7 +79,7 @@ class SessionSummaryConfiguration(Part):
     """How session summaries are used.
 
     Attributes:
-        max_recent_sessions: How many of the last sessions prompts tell of.
+        max_recent_sessions: How many of the last sessions prompts have a summary of.
     """
 
     max_recent_sessions: AtLeastOne | None = None
@@ -153,7 +153,7 @@ class AgentAlias(Part):
 
     Attributes:
         agent_alias_name: Its name.
-        agent_alias_id: Ten letters and digits, as GetAgentAlias tells them.
+        agent_alias_id: Ten letters and digits, as GetAgentAlias gives them.
     """
 
     READ_ONLY: ClassVar[frozenset[str]] = frozenset(
@@ -220,11 +220,11 @@ class AgentDefinition(Part):
 
     Attributes:
         agent_name: The agent's name.
-        agent_id: Ten letters and digits, as GetAgent tells it; made from the name when left out.
+        agent_id: Ten letters and digits, as GetAgent gives it; made from the name when left out.
             Sessions belong to it.
         aliases: Aliases that callers of a server know the agent by. Ours.
         description: What the agent is for, for people.
-        instruction: What the agent is told to be and to do. Bedrock wants 40 to 4000 characters.
+        instruction: What the agent is and does, for the model. Bedrock wants 40 to 4000 characters.
         foundation_model: A Bedrock model or inference profile, `local`, `local:<model>`,
             `openai:<model>@<base url>`, `scripted:<file>` or `replay:<file>`.
         idle_session_ttl_in_seconds: Idle seconds after which a session ends, from 60 to 5400.
@@ -239,7 +239,7 @@ class AgentDefinition(Part):
         agent_collaboration: Whether the agent leads others, and how.
         agent_collaborators: The agents that it leads.
         orchestration_type: `CUSTOM_ORCHESTRATION` uses `customOrchestration`.
-        custom_orchestration: An orchestration of one's own.
+        custom_orchestration: A custom orchestration.
         orchestration: A script that orchestrates, relative to the agent's folder: `*.pl`,
             `*.ai.yaml` or `*.ppe.yaml`; it stands in the place of `customOrchestration`. Ours.
         aws_compat: Where to do as the service does, although users would expect something else:

@@ -76,7 +76,7 @@ def load_guardrail(
 
     Raises:
         ResourceNotFound: There is no such file.
-        DefinitionError: The file is wrong; all mistakes are told at once, with their places.
+        DefinitionError: The file is wrong; the error has all mistakes, with their places.
     """
     file = Path(path)
     if not file.is_file():
@@ -93,7 +93,7 @@ def guardrail_of(
     """A local guardrail made of the members of a CreateGuardrail request.
 
     Raises:
-        DefinitionError: They are wrong; all mistakes are told at once.
+        DefinitionError: They are wrong; the error has all mistakes.
     """
     return _build(_validate(deepcopy(dict(members)), Source()), embedder)
 

@@ -38,7 +38,7 @@ def load_definition(path: str | Path) -> AgentDefinition:
     Raises:
         ResourceNotFound: There is nothing at `path`.
         DefinitionError: The definition is wrong, or names a file that is missing or outside of
-            the folder. All mistakes are told at once.
+            the folder. The error has all mistakes.
     """
     file = _file_of(Path(path))
     folder = file.absolute().parent
@@ -75,7 +75,7 @@ def parse_definition(
         folder: The agent's folder, for whoever reads the files later.
 
     Raises:
-        DefinitionError: The definition is wrong. All mistakes are told at once.
+        DefinitionError: The definition is wrong. The error has all mistakes.
     """
     data, source = parse_text(text, file, folder)
     if data is None:
@@ -89,7 +89,7 @@ def definition_of(members: Mapping[str, Any]) -> AgentDefinition:
     """A definition made of plain data, such as the members of a CreateAgent request.
 
     Raises:
-        DefinitionError: The data is wrong. All mistakes are told at once.
+        DefinitionError: The data is wrong. The error has all mistakes.
     """
     return _validate(deepcopy(dict(members)), Source())
 

@@ -27,7 +27,7 @@ def refuse_untrusted(definition: AgentDefinition, *, folder: bool, models: bool)
         models: Whether the models that it names are used.
 
     Raises:
-        DefinitionError: It asks for any of these. All are told at once.
+        DefinitionError: It asks for any of these. The error names all.
     """
     named = [*_of_groups(definition), *_of_knowledge(definition)]
     if definition.orchestration is not None:

@@ -22,7 +22,7 @@ from orchestrator.actions.names import check_text
 from orchestrator.errors import DefinitionError, ValidationError
 
 Marks = dict[str, tuple[int, ...]]
-"""What tells whether a file was changed, by its path in the scratch folder."""
+"""For each path in the scratch folder, what changes with the file."""
 
 _CHUNK = 1 << 20
 _DEEPEST = 16  # folders in one another; each is one open descriptor

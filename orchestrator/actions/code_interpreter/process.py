@@ -96,7 +96,7 @@ class Run:
         settings: Its limits.
         until: When it is ended at the latest, on the monotonic clock; or when the setting
             `seconds` have passed since the sandbox was ready.
-        output_bytes: How much of each of its outputs is kept.
+        output_bytes: How many bytes of each of its outputs are stored.
         stopping: Asked often; when it says so, the program is ended.
     """
 

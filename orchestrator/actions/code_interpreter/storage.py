@@ -43,9 +43,9 @@ class Storage:
         before: What was in it when the program began.
     """
 
-    def __init__(self, kept: int) -> None:
+    def __init__(self, descriptor: int) -> None:
         """The session's folder, by its descriptor, as long as no other is there."""
-        self._kept = self.used = kept
+        self._session_folder = self.used = descriptor
         self.bounded = False
         self._mark()
 
@@ -63,7 +63,7 @@ class Storage:
         """
         self.close()
         self.used, self.bounded = folder, True
-        files.copy(self._kept, folder)
+        files.copy(self._session_folder, folder)
         self._mark()
 
     def keep(self) -> None:
@@ -71,14 +71,14 @@ class Storage:
         if not self.bounded:
             return
         if files.marks(self.used) != self.before or files.folders(self.used) != self._folders:
-            files.empty(self._kept)
-            files.copy(self.used, self._kept)
+            files.empty(self._session_folder)
+            files.copy(self.used, self._session_folder)
 
     def close(self) -> None:
         """Lets the program's own file system go."""
         if self.bounded:
             os.close(self.used)
-            self.used, self.bounded = self._kept, False
+            self.used, self.bounded = self._session_folder, False
 
 
 _GONE = (FileNotFoundError, ProcessLookupError)

@@ -33,7 +33,7 @@ _DEVICES = ("/dev/null", "/dev/random", "/dev/urandom", "/dev/zero")
 
 
 class Job(TypedDict):
-    """What the process is told.
+    """The job that the process reads from standard input.
 
     Attributes:
         code: The Python program.

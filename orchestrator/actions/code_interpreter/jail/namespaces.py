@@ -13,7 +13,7 @@ _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
 
 _READ_ONLY, _NO_SUID, _NO_DEVICES, _REMOUNT = 1, 2, 4, 32
 _BIND, _RECURSIVE, _PRIVATE, _RELATIVE_TIME = 4096, 16384, 1 << 18, 1 << 21
-_KEPT = 1 | 2 | 4 | 8 | 1024 | 2048  # flags with the same value in `statvfs` and `mount`
+_PRESERVED = 1 | 2 | 4 | 8 | 1024 | 2048  # flags with the same value in `statvfs` and `mount`
 _ST_RELATIVE_TIME = 4096
 _DETACH = 2
 
@@ -93,5 +93,5 @@ def _bind(path: str, target: str, flags: int) -> None:
     _mount(path, target, "", _BIND)
     # A mount's flags may be locked; the new ones must include them.
     old = os.statvfs(path).f_flag
-    kept = old & _KEPT | (_RELATIVE_TIME if old & _ST_RELATIVE_TIME else 0)
-    _mount("", target, "", _REMOUNT | _BIND | kept | flags)
+    preserved = old & _PRESERVED | (_RELATIVE_TIME if old & _ST_RELATIVE_TIME else 0)
+    _mount("", target, "", _REMOUNT | _BIND | preserved | flags)
