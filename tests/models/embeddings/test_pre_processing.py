@@ -12,7 +12,7 @@ from orchestrator.models.embeddings import MiniLM
 
 pytestmark = pytest.mark.local("minilm")
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_the_inputs_of_the_evaluation_are_sorted_as_the_documentation_says(tmp_path: Path) -> None:
