@@ -1,4 +1,4 @@
-"""Guardrails: what an agent must not be told, and must not say."""
+"""Guardrails check what users send to an agent and what it answers."""
 
 from typing import TYPE_CHECKING
 

@@ -193,7 +193,7 @@ def trace_assessment(assessment: Mapping[str, Any]) -> dict[str, Any]:
     return traced
 
 
-# Texts over a seam, their masks, and how they are told: `{"piiEntities": [...]}`.
+# Texts over a seam, their masks, and their assessment: `{"piiEntities": [...]}`.
 Crossing = list[tuple[str, str, dict[str, Any]]]
 
 

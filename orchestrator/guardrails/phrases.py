@@ -25,8 +25,8 @@ class PhraseMatch(NamedTuple):
 
 @cache
 def _words() -> re.Pattern[str]:
-    # Scripts that are written without spaces have a word a character; elsewhere a sign that is no
-    # ordinary punctuation is a word of its own, so that C++ and C# are not C.
+    # Scripts that are written without spaces have a word a character; in others a sign that is no
+    # ordinary punctuation is a word, so that C++ and C# are not C.
     unspaced = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
     unspaced += "\U00020000-\U0003ffff"
     return re.compile(

@@ -16,7 +16,7 @@ from orchestrator.errors import DefinitionError
 # Letters and digits of a match that streaming waits for.
 REGEX_REACH = 200
 
-# Matches of one expression in one text: each is a search of its own over what is left.
+# Matches of one expression in one text: each is a new search over the rest.
 MOST_MATCHES = 10_000
 
 _MAX_MEMORY = 8 << 20

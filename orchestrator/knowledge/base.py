@@ -25,8 +25,8 @@ class KnowledgeBase(Protocol):
 
         Args:
             query: What to look for. A model's query is never empty, and has at most 20,000
-                characters (Bedrock: KnowledgeBaseQuery): the model is told of a worse one, and may
-                ask again.
+                characters (Bedrock: KnowledgeBaseQuery): the engine refuses others, and the
+                model may ask again.
             configuration: Bedrock's `retrievalConfiguration` of this call, whose members win over
                 the knowledge base's own: `{"vectorSearchConfiguration": {"numberOfResults",
                 "overrideSearchType", "filter", ...}}`.

@@ -34,7 +34,7 @@ class Raw:
 
     @property
     def digest(self) -> str:
-        """What tells this content and metadata from any other."""
+        """The hash of its content and metadata."""
         return hashlib.sha256(b"%d:%b%b" % (len(self.data), self.data, self.metadata)).hexdigest()
 
     def attributes(self) -> Attributes:

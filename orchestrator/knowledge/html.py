@@ -1,4 +1,4 @@
-"""HTML into blocks: what a reader would see, and nothing that is loaded from elsewhere."""
+"""HTML into blocks: what a reader would see, and nothing that it would load."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Parsers are bound to repair everything, and pages can be made of which a few bytes cost very much:
 each tag within very many open ones is compared with them, and bold type that is never ended is
-begun again in each paragraph. Here the tags are counted in one pass. Where it is not sure that an
+opened again in each paragraph. Here the tags are counted in one pass. Where it is not sure that an
 element ends, it counts as open.
 """
 

@@ -57,7 +57,7 @@ def bring_up_to_date(
 ) -> IndexReport:
     """Reads what changed, deletes what is gone, and embeds what has no vector yet.
 
-    Every document and every batch of vectors is a transaction of its own: what was done before an
+    Every document and every batch of vectors is one transaction: what was done before an
     interruption is not done again.
 
     Raises:

@@ -2,7 +2,7 @@
 
 Whatever stands in the file is data: texts, numbers, JSON and raw floats; every value is bound, and
 what is not of the right kind is an error. Writers work in small transactions, so that readers, also
-of other processes, always see whole documents; `revision` tells them that something changed.
+of other processes, always see whole documents; `revision` changes with every write.
 """
 
 from __future__ import annotations
@@ -120,13 +120,13 @@ class Store:
 
     @property
     def embedder(self) -> str:
-        """The id of the embedder whose vectors are kept; empty when there are none."""
+        """The id of the embedder whose vectors are stored; empty when there are none."""
         return self._read_setting("embedder")
 
     # -- documents -------------------------------------------------------------------------------
 
     def digests(self) -> dict[str, str]:
-        """What tells each document's content from any other, by the document's name."""
+        """The hash of each document's content, by the document's name."""
         with self._file.connection() as db:
             return dict(db.execute("SELECT name, digest FROM document").fetchall())
 

@@ -65,7 +65,7 @@ def encode_body(
     body = {name: it for name, it in request.additional.items() if name not in _OURS} | own
     if stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
-    if prefill:  # vLLM's switches; llama.cpp and Ollama continue without being told
+    if prefill:  # vLLM's switches; llama.cpp and Ollama continue without a switch
         body |= {"add_generation_prompt": False, "continue_final_message": True}
     parts = [encode({name: value for name, value in body.items() if name not in refused})[1:-1]]
     if tools:
@@ -213,7 +213,7 @@ def _usage(usage: Mapping[str, Any] | None) -> Usage:
 def read_reply(value: Mapping[str, Any], turn: int) -> ModelReply | None:
     """The reply in a whole answer; `None` when the answer holds none.
 
-    `turn` tells apart the tool calls of one conversation when the server gives them no ids.
+    `turn` distinguishes the tool calls of one conversation when the server gives them no ids.
     """
     choices = value.get("choices")
     if not choices or not isinstance(choices[0].get("message"), dict):
@@ -289,7 +289,7 @@ class Pieces:
             call.arguments.append(arguments if isinstance(arguments, str) else encode(arguments))
 
     def reply(self) -> ModelReply:
-        """The whole reply. Arguments that are not a JSON object are kept as they came."""
+        """The whole reply. Arguments that are no JSON object stay as they came."""
         content: list[Block] = []
         if self._thoughts:
             thought = {"reasoningText": {"text": "".join(self._thoughts)}}

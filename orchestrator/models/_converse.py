@@ -165,7 +165,7 @@ class Pieces:
         return block
 
     def reply(self) -> ModelReply:
-        """The whole reply. Tool arguments that are not a JSON object are kept as they came."""
+        """The whole reply. Tool arguments that are no JSON object stay as they came."""
         content = [item for _, block in sorted(self._blocks.items()) if (item := block.to_block())]
         reason = self.stop_reason
         if any(isinstance(b["toolUse"]["input"], str) for b in content if "toolUse" in b):

@@ -87,7 +87,7 @@ def grammar_of(
     key = (id(form.operations), form.unknown_value, form.excluded, must_call)
     cached = _cache.get(key)
     if cached is None:
-        # The operations are kept too: their identity must not be given to another object.
+        # The operations stay referenced: their identity must not be given to another object.
         cached = (form.operations, "\n".join(_lines(form, must_call)) + _COMMON)
         with _lock:
             if len(_cache) >= _MOST:

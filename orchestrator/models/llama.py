@@ -68,7 +68,7 @@ class Runtime:
             except BaseException as error:  # handed to the waiting thread, which raises it
                 chunks.put(error)
 
-        # A thread of its own, so that the waiting one can be interrupted.
+        # A separate thread, so that the waiting one can be interrupted.
         threading.Thread(target=work, name="orchestrator-llama").start()
         try:
             while (chunk := chunks.get()) is not None:

@@ -2,7 +2,7 @@
 
 Prompts are built as token ids and plain text, so no value can write a chat token. Replies are
 decoded under the grammar of the request's `CallFormat`, so every call is well-formed and names an
-operation and parameters that exist. Between requests the evaluated prompt is kept: a step that
+operation and parameters that exist. Between requests the evaluated prompt stays in memory: a step that
 appends to the last prompt pays for the new tokens only.
 """
 
@@ -130,7 +130,7 @@ class LocalModel(Model):
     def count(self, request: ModelRequest) -> int:
         """The tokens of a request's prompt; nothing is evaluated. Fails as `stream` does."""
         model, context = self._runtime(self._progress), self._settings.context
-        # What is longer than the context is refused at once, and the refusal tells its length.
+        # What is longer than the context is refused at once, and the refusal has its length.
         body = {"prompt": [*self._prompt(request, model), *[0] * context]}
         error: dict[str, Any] = {}
         for chunk in model.generate(body):

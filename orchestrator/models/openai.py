@@ -249,7 +249,7 @@ class OpenAIModel(Model):
             return self._client
 
     async def _async_client(self) -> Any:
-        # Connections belong to an event loop: each loop has clients of its own, taken in turn.
+        # Connections belong to an event loop: each loop has its own clients, taken in turn.
         loop = asyncio.get_running_loop()
         entry = self._async_clients.get(loop)
         if entry is None:

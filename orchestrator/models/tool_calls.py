@@ -101,7 +101,7 @@ def grounds(request: ModelRequest) -> Iterator[str]:
 
 
 def is_asked_by_name(messages: Sequence[Message]) -> bool:
-    """Whether the turn has just begun and the user names somebody or something."""
+    """Whether the turn starts here and the user names somebody or something."""
     last = messages[-1]
     return all("text" in block for block in last["content"]) and bool(
         _NAME.search(text_of(last["content"]))

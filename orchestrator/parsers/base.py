@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 
 from orchestrator.message import Block
 
-# Kinds of pieces that `Parser.feed` tells of.
+# Kinds of pieces that `Parser.feed` returns.
 # The member of each stage's object that holds the result (AWS: "Write a custom parser Lambda
 # function").
 MEMBERS = {

@@ -36,7 +36,7 @@ NO_CATEGORY = "NO_CATEGORY"
 # A routing reply that names no agent; the supervisor then decides.
 NO_ROUTE = "NO_ROUTE"
 
-# A parser of one's own wants the model to try again, in its own words.
+# A custom parser wants the model to try again, in its own words.
 CUSTOM_PARSER = "CUSTOM_PARSER"
 
 # A malformed XML call (recorded).
@@ -105,7 +105,7 @@ OURS = frozenset(
 
 
 def missing_parameter(parameter: str, tool: str) -> str:
-    """What the model is told when a call lacks `parameter` (documented for `user::askuser`)."""
+    """The answer to the model when a call lacks `parameter` (documented for `user::askuser`)."""
     return (
         f"Missing the parameter '{parameter}' for {tool} function call. "
         "Please try again with the correct argument added."

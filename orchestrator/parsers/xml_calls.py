@@ -179,7 +179,7 @@ class _Elements:
 
 
 def decode(raw: str) -> str:
-    """The text of a value: trimmed, entities and CDATA sections decoded, nested markup kept."""
+    """The text of a value: trimmed, entities and CDATA sections decoded; nested markup stays."""
     raw = raw.strip()
     if "&" not in raw and "<!" not in raw:
         return raw  # nothing to decode, whatever markup it has

@@ -129,7 +129,7 @@ def _load(file: Path) -> _Engine:
     tokenizers, run = import_dependency("tokenizers"), _load_session(file)
     try:
         tokenizer = tokenizers.Tokenizer.from_file(str(file.with_name("tokenizer.json")))
-    except Exception as error:  # the library has no class of its own
+    except Exception as error:  # the library has no exception class
         raise _build_failure("cannot be loaded", error) from error
     # The publisher's file cuts at 128 and fills up to it; the model was made for 256.
     tokenizer.no_padding()
