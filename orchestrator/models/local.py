@@ -2,8 +2,8 @@
 
 Prompts are built as token ids and plain text, so no value can write a chat token. Replies are
 decoded under the grammar of the request's `CallFormat`, so every call is well-formed and names an
-operation and parameters that exist. Between requests the evaluated prompt stays in memory: a step that
-appends to the last prompt pays for the new tokens only.
+operation and parameters that exist. The evaluated prompt stays in memory between requests: a step
+that appends to the last prompt pays for the new tokens only.
 """
 
 from __future__ import annotations
