@@ -31,7 +31,7 @@ from orchestrator.flows.steps import AskUser, Event, Pause, Program
 from orchestrator.limits import Limits
 from orchestrator.models import Model, resolve_model
 from orchestrator.models.usage import Usage
-from orchestrator.sessions import MemoryStore, Record, Sessions, SessionStore
+from orchestrator.sessions import InMemoryStore, Record, Sessions, SessionStore
 from orchestrator.support.lru_cache import LruCache
 
 LIMITS = Limits(
@@ -192,7 +192,7 @@ class FlowRun:
         results = _find_return_control(known["journal"]).answer(resumed.answer)
         own = options.get("sessions") is None
         if own:
-            options = {**options, "sessions": MemoryStore()}
+            options = {**options, "sessions": InMemoryStore()}
         made = cls(agents, known["session"], {"results": results}, known["events"], **options)
         if own:
             made._agent.sessions.store.append(made._key, 0, known["journal"])

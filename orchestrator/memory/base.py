@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-__all__ = ["MemoryStore", "SessionSummary"]
-
 
 @dataclass(frozen=True, slots=True)
 class SessionSummary:

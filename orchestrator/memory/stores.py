@@ -13,8 +13,6 @@ from orchestrator.message import clean
 from orchestrator.support.safe_json import json_or
 from orchestrator.support.sqlite import Layout, SqliteFile
 
-__all__ = ["InMemoryMemory", "MemoryInfo", "SqliteMemory"]
-
 _LAYOUT = Layout(
     0x42414D45,  # "BAME"
     1,

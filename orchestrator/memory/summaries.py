@@ -13,15 +13,6 @@ from typing import Any
 
 from orchestrator.memory.base import SessionSummary
 
-__all__ = [
-    "DAY",
-    "MAX_SUMMARY",
-    "build_summary",
-    "memory_contents",
-    "summary_text",
-    "to_prompt_summaries",
-]
-
 DAY = 86_400_000_000_000
 """A day in nanoseconds."""
 

@@ -1,7 +1,7 @@
 """The journal, its stores, and the sessions that are projections of it."""
 
+from orchestrator.sessions.in_memory_store import InMemoryStore
 from orchestrator.sessions.journal import Record, Said, SessionInfo, SessionStore
-from orchestrator.sessions.memory_store import MemoryStore
 from orchestrator.sessions.session import HISTORY_GUARD, Past, Session, TurnLog
 from orchestrator.sessions.sessions import NEVER, Clock, Sessions
 
@@ -9,7 +9,7 @@ __all__ = [
     "HISTORY_GUARD",
     "NEVER",
     "Clock",
-    "MemoryStore",
+    "InMemoryStore",
     "Past",
     "Record",
     "SQLiteStore",

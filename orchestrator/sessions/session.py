@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from orchestrator.message import Message, text_of
 from orchestrator.sessions.journal import Record, Said
 
-__all__ = ["HISTORY_GUARD", "Past", "Session", "TurnLog"]
-
 HISTORY_GUARD = "guardrail-history-"
 """How the ids of the checks of what a caller told as history begin; its place ends them."""
 

@@ -14,20 +14,19 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from orchestrator.errors import DependencyFailed, SessionConflict
+from orchestrator.sessions.in_memory_store import InMemoryStore
 from orchestrator.sessions.journal import (
     VERSION,
     Record,
     SessionStore,
     build_closed_record,
 )
-from orchestrator.sessions.memory_store import MemoryStore
 from orchestrator.sessions.session import Session, TurnLog
 from orchestrator.support.process_locks import ProcessLocks
 
 if TYPE_CHECKING:
-    from orchestrator.sessions.store_threads import Lanes
+    from orchestrator.support.lanes import Lanes
 
-__all__ = ["NEVER", "Clock", "Sessions"]
 
 Clock = Callable[[], int]
 """Tells the time in nanoseconds since 1970; tests inject their own."""
@@ -71,7 +70,7 @@ class Sessions:
             cached_bytes: About how many bytes of memory they may take, if the store is durable;
                 those that were used last stay.
         """
-        self.store: SessionStore = store if store is not None else MemoryStore()
+        self.store: SessionStore = store if store is not None else InMemoryStore()
         self.durable = self.store.durable
         self.clock = clock
         self._lanes: Lanes | None = None
@@ -216,7 +215,7 @@ class Sessions:
     def lanes(self) -> Lanes | None:
         """What does the store's work for event loops; `None` for a store that does not block."""
         if self._lanes is None and self.durable:
-            from orchestrator.sessions.store_threads import Lanes
+            from orchestrator.support.lanes import Lanes
 
             with self._used.lock:
                 self._lanes = self._lanes or Lanes(getattr(self.store, "threads", _THREADS))

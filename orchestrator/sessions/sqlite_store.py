@@ -11,8 +11,6 @@ from orchestrator.sessions.journal import Record, SessionInfo
 from orchestrator.support.process_locks import ProcessLocks, share_locks
 from orchestrator.support.sqlite import Layout, SqliteFile
 
-__all__ = ["SQLiteStore"]
-
 # The primary key is the conditional append: two writers of one place collide.
 _LAYOUT = Layout(
     0x42415345,  # "BASE"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["request_id"]
-
 _AT_ONCE = 256  # ids of one system call, which costs as much as a good part of a turn
 
 # Ids that nobody has seen. Each is handed out once (`pop` is atomic), and a child process makes

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-__all__ = ["json_or"]
-
 
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 from orchestrator.errors import DependencyFailed
 
-__all__ = ["Layout", "SqliteFile"]
-
 
 class Layout(NamedTuple):
     """What a kind of file holds.

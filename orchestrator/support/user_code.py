@@ -9,8 +9,6 @@ from typing import Any
 
 from orchestrator.errors import innermost
 
-__all__ = ["describe_exception", "place_in_folder", "place_in_function"]
-
 
 def describe_exception(error: BaseException, place: str = "") -> str:
     """`raised KeyError at handler.py:3; ...`, the end of a message about the code."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from orchestrator.models.scripted_model import ScriptedModel
-    from orchestrator.sessions.memory_store import MemoryStore
+    from orchestrator.sessions.in_memory_store import InMemoryStore
     from orchestrator.testing.bedrock import Answer, BedrockAgents, ServedAgent
     from orchestrator.testing.fakes import FakeClock, FakeEmbedder, FakeGuardrail, FakeKnowledgeBase
 
@@ -18,7 +18,7 @@ __all__ = [
     "FakeEmbedder",
     "FakeGuardrail",
     "FakeKnowledgeBase",
-    "MemoryStore",
+    "InMemoryStore",
     "ScriptedModel",
     "ServedAgent",
 ]
@@ -31,7 +31,7 @@ _LAZY = {
     "FakeEmbedder": "orchestrator.testing.fakes",
     "FakeGuardrail": "orchestrator.testing.fakes",
     "FakeKnowledgeBase": "orchestrator.testing.fakes",
-    "MemoryStore": "orchestrator.sessions.memory_store",
+    "InMemoryStore": "orchestrator.sessions.in_memory_store",
     "ScriptedModel": "orchestrator.models.scripted_model",
     "ServedAgent": "orchestrator.testing.bedrock",
 }

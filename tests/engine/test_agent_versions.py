@@ -12,7 +12,7 @@ from whole_agents import INSTRUCTION, NATIVE, answer
 from orchestrator import ActionGroup, Agent, ReturnControl, SessionConflict, SQLiteStore
 from orchestrator.actions import ActionResult
 from orchestrator.errors import ActionOutcomeUnknown
-from orchestrator.testing import MemoryStore, ScriptedModel
+from orchestrator.testing import InMemoryStore, ScriptedModel
 
 LIGHT = ("house::light", {"on": True})
 
@@ -40,7 +40,7 @@ def kinds(store: Any) -> list[str]:
     [("lamp", ReturnControl()), ("light", Never())],
     ids=["another name", "another executor"],
 )
-@pytest.mark.parametrize("make_store", [MemoryStore, None], ids=["memory", "file"])
+@pytest.mark.parametrize("make_store", [InMemoryStore, None], ids=["memory", "file"])
 def test_results_of_another_version_leave_the_turn_waiting_for_it(
     function: str, executor: Any, make_store: Any, tmp_path: Path
 ) -> None:
@@ -61,7 +61,7 @@ def test_results_of_another_version_leave_the_turn_waiting_for_it(
     assert results_of(model.requests[1]) == ["it is on"]
 
 
-class Kept(MemoryStore):
+class Kept(InMemoryStore):
     """Journals in memory that are taken for another process's."""
 
     durable = True

@@ -16,7 +16,7 @@ from whole_agents import NATIVE, Calls, agent, answer, texts_of
 from orchestrator import Agent, Reply, SessionConflict, Sessions, SQLiteStore
 from orchestrator.models import Model, ModelReply, ModelRequest
 from orchestrator.models.usage import Usage
-from orchestrator.testing import MemoryStore
+from orchestrator.testing import InMemoryStore
 
 WAIT = 60  # a bound for tests that hang, never a pause
 
@@ -150,7 +150,7 @@ def test_thirty_two_tasks_of_one_agent_run_at_the_same_time() -> None:
 @pytest.mark.parametrize("kind", ["path", "stores", "sessions of one memory store"])
 def test_two_agents_of_one_name_share_their_sessions(kind: str, tmp_path: Path) -> None:
     # A server that loads an agent again has two of them for a while.
-    memory = MemoryStore()
+    memory = InMemoryStore()
 
     def opened() -> Any:
         file = tmp_path / "s.db"
@@ -201,7 +201,7 @@ def test_a_file_can_be_made_by_many_at_once(tmp_path: Path) -> None:
 
 def test_a_refused_invocation_leaves_nothing_behind() -> None:
     model = Gated()
-    store = MemoryStore()
+    store = InMemoryStore()
     asked = agent(model, sessions=store)
     race([lambda: asked.invoke("Hello?", "s-1")] * 4, model)
     (info,) = store.list()
@@ -244,7 +244,7 @@ def test_a_session_that_was_begun_again_elsewhere_is_read_again(
     turns: int, stored: bool, tmp_path: Path
 ) -> None:
     # Its journal may have as many records as the one that is known, or more, or fewer.
-    memory = MemoryStore()
+    memory = InMemoryStore()
 
     def opened(*replies: str) -> Agent:
         store = SQLiteStore(tmp_path / "s.db") if stored else memory

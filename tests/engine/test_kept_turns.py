@@ -11,7 +11,7 @@ from whole_agents import NATIVE, Calls, answer
 
 from orchestrator import Agent, PastTurn, SessionConflict, Sessions, SQLiteStore, ValidationError
 from orchestrator.errors import ThrottlingError
-from orchestrator.testing import FakeClock, MemoryStore, ScriptedModel
+from orchestrator.testing import FakeClock, InMemoryStore, ScriptedModel
 
 DAYS = NATIVE.calls(("vacations::get_days", {"employee": "E-1"}))
 LIGHT = NATIVE.calls(("house::light", {"on": True}))
@@ -28,7 +28,7 @@ def told(turns: list[PastTurn]) -> list[tuple[str, str, str, bool]]:
 
 @pytest.mark.parametrize("stored", [False, True], ids=["memory", "file"])
 def test_every_turn_is_there_with_its_trace(stored: bool, tmp_path: Path) -> None:
-    store = SQLiteStore(tmp_path / "s.db") if stored else MemoryStore()
+    store = SQLiteStore(tmp_path / "s.db") if stored else InMemoryStore()
     clock = FakeClock()
     failing = ThrottlingError("slow down")
     script = [DAYS, answer("Twelve."), failing, answer("Hello."), answer("Hm."), LIGHT]
@@ -56,7 +56,7 @@ def test_every_turn_is_there_with_its_trace(stored: bool, tmp_path: Path) -> Non
 
 
 def test_a_turn_whose_process_stopped_is_told_as_far_as_it_went() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     made(store, DAYS, answer("Twelve.")).invoke("Days?", "s-1")
     (info,) = store.list()
     records = store.load(info.key)
@@ -68,7 +68,7 @@ def test_a_turn_whose_process_stopped_is_told_as_far_as_it_went() -> None:
 
 
 def test_of_a_changed_agent_only_the_traces_are_missing() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     made(store, DAYS, answer("Twelve."), answer("Hi.")).invoke("Days?", "s-1")
     changed = roc_agent(NATIVE.model([]), sessions=store)  # without the vacations
     (turn,) = changed.turns("s-1")
@@ -78,9 +78,9 @@ def test_of_a_changed_agent_only_the_traces_are_missing() -> None:
 
 
 def test_a_session_that_never_was_has_no_turns() -> None:
-    assert made(MemoryStore()).turns("s-1") == []
+    assert made(InMemoryStore()).turns("s-1") == []
     with pytest.raises(ValidationError):
-        made(MemoryStore()).turns("no/id")
+        made(InMemoryStore()).turns("no/id")
 
 
 def test_a_changed_agent_is_known_to_be_one(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from whole_agents import BOTH, NATIVE, Family, agent, answer, texts_of
 
 from orchestrator import ActionGroup, Agent, DependencyFailed, Limits, Reply
 from orchestrator.errors import ActionOutcomeUnknown
-from orchestrator.testing import MemoryStore
+from orchestrator.testing import InMemoryStore
 
 WAIT = 60  # a bound for tests that hang, never a pause
 
@@ -119,7 +119,7 @@ def test_one_that_fails_ends_the_turn_and_the_others_are_known(run: Run) -> None
             raise RuntimeError("secret payload")
         return f"done {n}"
 
-    store = MemoryStore()
+    store = InMemoryStore()
     model = NATIVE.model([calls(NATIVE, 3), answer("Only some.")])
     asked = agent(model, worker(do), sessions=store)
     with pytest.raises(DependencyFailed) as failed:

@@ -21,7 +21,7 @@ from orchestrator import (
     SQLiteStore,
     ValidationError,
 )
-from orchestrator.testing import FakeClock, MemoryStore, ScriptedModel
+from orchestrator.testing import FakeClock, InMemoryStore, ScriptedModel
 
 DOOR = ("house::open_door", {"door": "front"})
 GARAGE = ("house::open_door", {"door": "garage"})
@@ -432,7 +432,7 @@ def test_a_new_process_takes_the_results(tmp_path: Path) -> None:
 
 
 def test_the_turn_waits_in_the_store_for_any_agent_that_opens_it() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     first = roc_agent(NATIVE.model([NATIVE.calls(LIGHT)]), sessions=Sessions(store, clock=CLOCK))
     control = first.invoke("Light, please.", "s-1").return_control
     assert control is not None

@@ -29,7 +29,7 @@ from orchestrator import (
 from orchestrator.models import Model, ModelReply, ModelRequest
 from orchestrator.models.usage import Usage
 from orchestrator.sessions.journal import Record
-from orchestrator.testing import FakeClock, MemoryStore
+from orchestrator.testing import FakeClock, InMemoryStore
 
 QUESTIONS = ["", "Days?", "Next?"]
 EVERY_CHARACTER = string.ascii_letters + string.digits + "._:-"
@@ -99,7 +99,7 @@ def test_an_unknown_option_is_named() -> None:
 
 
 def test_ending_a_session_that_never_was_is_no_error() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     agent(NATIVE.model([]), sessions=store).end_session("s-1")
     assert list(store.list()) == []
 
@@ -344,7 +344,7 @@ def test_what_was_paid_for_is_written_before_more_is_spent(tmp_path: Path) -> No
     store.close()
 
 
-class Kept(MemoryStore):
+class Kept(InMemoryStore):
     """Journals in memory that are taken for another process's."""
 
     durable = True

@@ -12,7 +12,7 @@ import pytest
 from whole_agents import NATIVE, agent, answer, roles, texts_of
 
 from orchestrator import ActionGroup, Agent, DependencyFailed, SQLiteStore
-from orchestrator.testing import MemoryStore
+from orchestrator.testing import InMemoryStore
 
 UNKNOWN = "whether it took effect is not known"
 CALL = ("bank::pay", {"to": "ann"})
@@ -132,7 +132,7 @@ def test_a_task_that_is_cancelled_in_an_action(calls: Any, stored: bool, tmp_pat
         return calls if begun.is_set() else []
 
     begun = threading.Event()
-    store = SQLiteStore(tmp_path / "s.db") if stored else MemoryStore()
+    store = SQLiteStore(tmp_path / "s.db") if stored else InMemoryStore()
     model = NATIVE.model([NATIVE.calls(*calls), answer("Next.")])
     asked = bank(pay, model, store)
     asyncio.run(both())
@@ -149,7 +149,7 @@ def test_a_program_that_is_interrupted_in_an_action(stored: bool, tmp_path: Path
         """Pays somebody."""
         raise KeyboardInterrupt
 
-    store = SQLiteStore(tmp_path / "s.db") if stored else MemoryStore()
+    store = SQLiteStore(tmp_path / "s.db") if stored else InMemoryStore()
     model = NATIVE.model([NATIVE.calls(CALL), answer("Next.")])
     asked = bank(pay, model, store)
     with pytest.raises(KeyboardInterrupt):

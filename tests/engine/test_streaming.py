@@ -28,7 +28,7 @@ from orchestrator import Agent, DependencyFailed, TextDelta, TracePart, TurnEnd
 from orchestrator.engine.results import ControlReturn as Handed
 from orchestrator.models import Model, ModelReply, ModelRequest
 from orchestrator.models.usage import Usage
-from orchestrator.testing import MemoryStore
+from orchestrator.testing import InMemoryStore
 
 WAIT = 60  # a bound for tests that hang, never a pause
 DAYS = ("vacations::get_days", {"employee": "E-1"})
@@ -42,7 +42,7 @@ async def collect(events: AsyncIterator[Any]) -> list[Any]:
     return [event async for event in events]
 
 
-def journal(store: MemoryStore) -> list[dict[str, Any]]:
+def journal(store: InMemoryStore) -> list[dict[str, Any]]:
     (info,) = store.list()
     return store.load(info.key)
 
@@ -244,7 +244,7 @@ WHOLE = ModelReply([{"text": answer("One two three")}], "end_turn", Usage(calls=
 
 
 def test_closing_the_stream_stops_the_work() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     model = Slow("<answer>One ", "two ", "three</answer>", WHOLE)
     asked = agent(model, sessions=store)
     events = asked.stream("Count.", "s-1")
@@ -262,7 +262,7 @@ def test_closing_the_stream_stops_the_work() -> None:
 
 def test_a_stream_that_is_closed_before_an_action_does_not_carry_it_out() -> None:
     calls = Calls()
-    store = MemoryStore()
+    store = InMemoryStore()
     model = NATIVE.model([NATIVE.calls(DAYS), answer("Hello.")])
     asked = agent(model, calls.groups(), sessions=store)
     events = asked.stream("Days?", "s-1")
@@ -277,7 +277,7 @@ def test_a_stream_that_is_closed_before_an_action_does_not_carry_it_out() -> Non
 
 def test_a_stream_that_is_closed_after_an_action_keeps_its_outcome() -> None:
     calls = Calls()
-    store = MemoryStore()
+    store = InMemoryStore()
     model = NATIVE.model([NATIVE.calls(DAYS), answer("Hello.")])
     asked = agent(model, calls.groups(), sessions=store)
     events = asked.stream("Days?", "s-1")
@@ -309,7 +309,7 @@ def test_breaking_out_of_an_async_stream_stops_the_work() -> None:
             finally:
                 self.closed.set()
 
-    store = MemoryStore()
+    store = InMemoryStore()
     model = Endless()
     asked = agent(model, sessions=store)
     asyncio.run(run())
@@ -341,7 +341,7 @@ def test_a_cancelled_task_stops_the_work(streaming: bool) -> None:
             await task
 
     asked_for = asyncio.Event()
-    store = MemoryStore()
+    store = InMemoryStore()
     model = Waiting()
     asked = agent(model, sessions=store)
     asyncio.run(run())
@@ -367,7 +367,7 @@ def test_a_task_that_is_cancelled_during_an_action_leaves_the_session_usable() -
     from orchestrator import ActionGroup
 
     begun = asyncio.Event()
-    store = MemoryStore()
+    store = InMemoryStore()
     two = NATIVE.calls(DAYS, ("vacations::get_days", {"employee": "E-2"}))
     model = NATIVE.model([two, answer("Hello.")])
     asked = agent(model, [ActionGroup("vacations", [get_days])], sessions=store)
@@ -385,7 +385,7 @@ def test_a_task_that_is_cancelled_during_an_action_leaves_the_session_usable() -
     ],
 )
 def test_half_a_stream_is_never_an_answer(way: str, last: tuple[Any, ...], complaint: str) -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     model = Slow("<answer>One ", "two", *last)
     asked = agent(model, sessions=store)
     events: list[Any] = []

@@ -17,7 +17,7 @@ from orchestrator.engine.trace.reply import TextDelta
 from orchestrator.errors import ThrottlingError, ValidationError
 from orchestrator.limits import Limits
 from orchestrator.models import RecordingModel, ReplayModel
-from orchestrator.sessions import MemoryStore
+from orchestrator.sessions import InMemoryStore
 
 MAP = program(
     "FOR $x in $xs:",
@@ -357,7 +357,7 @@ def test_the_trace_tells_items_in_the_order_of_the_list() -> None:
 # Failures, budgets, stopping
 
 
-class Failures(MemoryStore):
+class Failures(InMemoryStore):
     """Keeps journals, and tells when the failure of an item has been written down."""
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ from orchestrator.engine.trace.past_turns import load_past_turns
 from orchestrator.flows import state
 from orchestrator.sessions import Record, journal, records
 from orchestrator.sessions.journal import VERSION
-from orchestrator.testing import FakeClock, MemoryStore
+from orchestrator.testing import FakeClock, InMemoryStore
 
 FOLDER = Path(__file__).with_name("journals")
 VERSIONS = [f"v{number}" for number in range(VERSION + 1)]
@@ -40,7 +40,7 @@ JOURNALS = {version: read(version) for version in VERSIONS}
 EACH = [(version, case) for version in VERSIONS for case in CASES]
 
 
-class Durable(MemoryStore):
+class Durable(InMemoryStore):
     """Journals in memory that are taken for another process's."""
 
     durable = True

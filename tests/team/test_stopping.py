@@ -13,7 +13,7 @@ from told import told, wrong
 
 from orchestrator import ActionGroup, Agent, LimitExceeded, Limits, Sessions, SQLiteStore, TracePart
 from orchestrator.actions import ActionResult, Call
-from orchestrator.testing import FakeClock, MemoryStore
+from orchestrator.testing import FakeClock, InMemoryStore
 
 DO = [{"name": "do", "description": "Does it."}]
 ORDERS = [("left", "Do it."), ("right", "Do it.")]
@@ -69,7 +69,7 @@ def test_a_closed_stream_stops_the_collaborator(
     kept: str, line: str, done: int, tmp_path: Path
 ) -> None:
     counting = Counting()
-    store = MemoryStore() if kept == "in memory" else SQLiteStore(tmp_path / "s.db")
+    store = InMemoryStore() if kept == "in memory" else SQLiteStore(tmp_path / "s.db")
     options = {"sessions": store, "limits": Limits(parallel=1)}
     boss = team(counting, **options)
     seen = stopped_at(boss.stream("Go!", "s-1"), line)
@@ -179,7 +179,7 @@ def test_a_collaborator_has_no_more_time_than_there_is(limited: str) -> None:
         "boss",
         {"Go": [ORDERS[:1]]},
         left,
-        sessions=Sessions(MemoryStore(), clock=clock),
+        sessions=Sessions(InMemoryStore(), clock=clock),
         limits=seconds if limited == "boss" else plain,
     )
     with pytest.raises(LimitExceeded) as stopped:

@@ -8,8 +8,6 @@ from threading import Lock
 from orchestrator.errors import SessionConflict
 from orchestrator.sessions.journal import Record, SessionInfo
 
-__all__ = ["MemoryStore"]
-
 
 class _Journal(list[Record]):
     __slots__ = ("label", "updated")
@@ -17,7 +15,7 @@ class _Journal(list[Record]):
     updated: int
 
 
-class MemoryStore:
+class InMemoryStore:
     """A `SessionStore` that forgets everything when the process ends."""
 
     durable = False

@@ -9,8 +9,6 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
-__all__ = ["Lanes"]
-
 T = TypeVar("T")
 
 
