@@ -204,7 +204,7 @@ def served(
         Answering(script) if callable(script) else ScriptedModel(list(script), CLAUDE)
     )
     given = Settings(port=0, shutdown_seconds=1.0, lambdas=files or {}, **settings)
-    with ServerState.open(given, models={"*": answers}, lambdas=lambdas) as world:
+    with ServerState(given, models={"*": answers}, lambdas=lambdas) as world:
         with serve_in_thread(world) as url:
             yield Served(world, url, answers)
 

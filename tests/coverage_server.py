@@ -13,7 +13,7 @@ Row = tuple[str, ...]
 
 def operations() -> Iterator[Row]:
     """By service: the operations that have a handler, and those that are refused by name."""
-    world = ServerState.open(Settings())
+    world = ServerState(Settings())
     try:
         told = Api(world.operations()).list_operations()
     finally:

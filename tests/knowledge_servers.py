@@ -161,7 +161,7 @@ def running(embedder: Any = None, **settings: Any) -> Iterator[Caller]:
     """A server that embeds texts without a model, and one who calls it."""
     given = Settings(port=0, **settings)
     with (
-        ServerState.open(given, embedder=embedder or FakeEmbedder()) as world,
+        ServerState(given, embedder=embedder or FakeEmbedder()) as world,
         serve_in_thread(world) as url,
     ):
         yield Caller(world, url)

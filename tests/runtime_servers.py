@@ -163,7 +163,7 @@ def running(
     """A server of a folder's agents, all of whose models are `model`, or as `models` says."""
     model = model or ScriptedModel([], CLAUDE)
     given = Settings(port=0, agents=agents, **settings)
-    opened = ServerState.open(
+    opened = ServerState(
         given, models={"*": model} if models is None else models, lambdas=lambdas, embedder=embedder
     )
     with opened as world, serve_in_thread(world) as url, closing(client_of(url)) as client:

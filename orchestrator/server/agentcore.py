@@ -20,8 +20,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from orchestrator.engine.results import ControlReturn
-from orchestrator.engine.run.options import Options
 from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TracePart, TurnEnd
 from orchestrator.errors import ValidationError
 from orchestrator.server.active_requests import EventResponse, run_while_connected
@@ -34,12 +32,17 @@ from orchestrator.server.rest import (
     to_sse,
     wait_for_reply,
 )
-from orchestrator.server.runtime.turns import read_state, run_blocking
+from orchestrator.server.runtime.turns import (
+    build_options,
+    read_state,
+    render_return_control,
+    run_blocking,
+)
 from orchestrator.server.wire.requests import read_members
 
 if TYPE_CHECKING:
     from orchestrator.server.active_requests import ActiveRequests
-    from orchestrator.server.state import ServerState
+    from orchestrator.server.agents.registry import Agents
 
 _SESSION = "x-amzn-bedrock-agentcore-runtime-session-id"
 _LONGEST = 256
@@ -50,9 +53,9 @@ _MEMBERS = frozenset(
 )
 
 
-def routes_of(world: ServerState, running: ActiveRequests) -> list[Route]:
+def routes_of(agents: Agents, running: ActiveRequests) -> list[Route]:
     """The routes; `/invocations` reads `request.state.caller`, who is calling."""
-    runtime = _Runtime(world, running)
+    runtime = _Runtime(agents, running)
     return [
         Route("/invocations", runtime.invoke, methods=["POST"]),
         Route("/ping", runtime.ping, methods=["GET"]),
@@ -60,9 +63,10 @@ def routes_of(world: ServerState, running: ActiveRequests) -> list[Route]:
 
 
 class _Runtime:
-    def __init__(self, world: ServerState, running: ActiveRequests) -> None:
-        self._world = world
-        self._places = world.places
+    def __init__(self, agents: Agents, running: ActiveRequests) -> None:
+        self._agents = agents
+        self._buckets = agents.resources.settings.buckets
+        self._redactor = agents.resources.redactor
         self._watched = running.limit_events
         self._turns = 0
         self._since = int(time.time())
@@ -82,7 +86,7 @@ class _Runtime:
             busy = not isinstance(answer, EventResponse)  # which are counted until they end
             return answer or Response()
         except Exception as error:
-            fault = self._places.as_fault(error, get_request_id(request))
+            fault = self._redactor.as_fault(error, get_request_id(request))
             name, status, message = describe_error(fault)
             return JSONResponse({"error": message, "errorType": name}, status)
         finally:
@@ -99,10 +103,10 @@ class _Runtime:
         state = members.get("sessionState") or {}
         question = "" if state.get("returnControlInvocationResults") else _read_question(body)
         caller: Caller = request.state.caller
-        state = await run_blocking(read_state, self._world, caller, state)
-        agent = await run_blocking(find_agent, self._world, caller, name)
+        state = await run_blocking(read_state, self._buckets, caller, state)
+        agent = await run_blocking(find_agent, self._agents, caller, name)
         streams = "text/event-stream" in request.headers.get("accept", "")
-        options = _build_options(members, state)
+        options = build_options(members, state)
         events = await agent.astart(question, session_id, listen=streams, **options)
         if not streams:
             return JSONResponse(_render_reply(await wait_for_reply(self._watched(events))))
@@ -121,7 +125,7 @@ class _Runtime:
                         for told in self._render_event(event, traced):
                             yield to_sse(told)
                 except Exception as error:
-                    name, _, message = describe_error(self._places.as_fault(error, id))
+                    name, _, message = describe_error(self._redactor.as_fault(error, id))
                     yield to_sse({"error": message, "errorType": name})
         finally:
             self._add_turns(-1)
@@ -130,7 +134,7 @@ class _Runtime:
         if isinstance(event, TextDelta) and event.text:
             yield {"chunk": {"text": event.text}}
         elif isinstance(event, TracePart) and traced:
-            yield {"trace": self._places.redact_trace_part(event.part)}
+            yield {"trace": self._redactor.redact_trace_part(event.part)}
         elif isinstance(event, TurnEnd):
             yield {"end": _render_reply(event.reply)}
 
@@ -162,17 +166,6 @@ def _read_question(body: Mapping[str, Any]) -> str:
     raise ValidationError(f"the body has no question; give it as {_QUESTIONS[0]!r}")
 
 
-def _build_options(members: Mapping[str, Any], state: Mapping[str, Any]) -> Options:
-    options: Options = {"session_state": state} if state else {}
-    if members.get("endSession"):
-        options["end_session"] = True
-    if "memoryId" in members:
-        options["memory_id"] = members["memoryId"]
-    if "promptCreationConfigurations" in members:
-        options["prompt_creation_configurations"] = members["promptCreationConfigurations"]
-    return options
-
-
 def _render_reply(reply: Reply) -> dict[str, Any]:
     usage = reply.usage
     made: dict[str, Any] = {
@@ -185,16 +178,9 @@ def _render_reply(reply: Reply) -> dict[str, Any]:
     if reply.citations:
         made["citations"] = reply.citations
     if reply.return_control is not None:
-        made["returnControl"] = _render_return_control(reply.return_control)
+        made["returnControl"] = render_return_control(reply.return_control)
     if reply.files:
         made["files"] = [
             {**file, "bytes": base64.b64encode(file["bytes"]).decode()} for file in reply.files
         ]
     return made
-
-
-def _render_return_control(control: ControlReturn) -> dict[str, Any]:
-    return {
-        "invocationId": control.invocation_id,
-        "invocationInputs": control.invocation_inputs,
-    }

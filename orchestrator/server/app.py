@@ -42,12 +42,12 @@ During = Callable[[ActiveRequests], AbstractContextManager[None]]
 
 
 def application(
-    world: ServerState, *, clock: Clock = now, during: During = lambda running: nullcontext()
+    state: ServerState, *, clock: Clock = now, during: During = lambda running: nullcontext()
 ) -> Starlette:
-    """The ASGI application over a world, which the caller closes after it.
+    """The ASGI application over a state, which the caller closes after it.
 
     Args:
-        world: What it serves.
+        state: What it serves.
         clock: Tells the time that signatures are compared with.
         during: What is done around its running.
 
@@ -55,13 +55,17 @@ def application(
         ValidationError: Others than this machine could use it without keys.
         DefinitionError: The file of keys is wrong.
     """
-    settings = world.settings
+    settings = state.settings
     check_binding(settings)
     callers = Authenticator(Keys(settings.keys) if settings.keys is not None else None, clock)
-    running = ActiveRequests(world.sessions, settings.turn_seconds)
-    bedrock = Route("/{path:path}", _Bedrock(world, running), methods=list(_METHODS))
+    running = ActiveRequests(state.sessions, settings.turn_seconds)
+    bedrock = Route("/{path:path}", _Bedrock(state, running), methods=list(_METHODS))
     return Starlette(
-        routes=[*chat.routes_of(world, running), *agentcore.routes_of(world, running), bedrock],
+        routes=[
+            *chat.routes_of(state.agents, running),
+            *agentcore.routes_of(state.agents, running),
+            bedrock,
+        ],
         middleware=[
             Middleware(ServerMiddleware, settings=settings, callers=callers, running=running)
         ],
@@ -85,9 +89,9 @@ def _lifespan(
 class _Bedrock:
     """The three services of Amazon Bedrock, as an ASGI application."""
 
-    def __init__(self, world: ServerState, running: ActiveRequests) -> None:
-        self._api = Api(running.limit_operations(world.operations()), world.places.as_fault)
-        self._seconds = world.settings.turn_seconds
+    def __init__(self, state: ServerState, running: ActiveRequests) -> None:
+        self._api = Api(running.limit_operations(state.operations()), state.redactor.as_fault)
+        self._seconds = state.settings.turn_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -103,7 +107,7 @@ class _Bedrock:
             await StreamingResponse(frames, answer.status, answer.headers)(scope, receive, send)
 
     async def _answer(self, request: Request, body: bytes) -> HttpResponse:
-        scope, state = request.scope, request.state
+        scope, known = request.scope, request.state
         path, query = scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
         try:
             async with asyncio.timeout(self._seconds):
@@ -113,12 +117,12 @@ class _Bedrock:
                     query,
                     request.headers,
                     body,
-                    state.caller,
-                    state.request_id,
+                    known.caller,
+                    known.request_id,
                 )
         except TimeoutError:
             late = LimitExceeded(
                 f"the operation took over {self._seconds:g} seconds", limit="seconds"
             )
             matched = self._api.match(request.method, path, query)
-            return self._api.refuse(late, matched, state.request_id)
+            return self._api.refuse(late, matched, known.request_id)

@@ -17,7 +17,7 @@ from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.server.operations import Caller, Fault
 
 if TYPE_CHECKING:
-    from orchestrator.server.state import ServerState
+    from orchestrator.server.agents.registry import Agents
 
 _STATUSES: Mapping[str, int] = {
     "AccessDeniedException": 403,
@@ -93,13 +93,13 @@ def to_sse(value: Mapping[str, Any]) -> bytes:
 _WITH_ALIAS = re.compile(r"([0-9A-Z]{10})/([0-9A-Z]{10})")
 
 
-def list_agent_names(world: ServerState, caller: Caller) -> Mapping[str, str]:
+def list_agent_names(agents: Agents, caller: Caller) -> Mapping[str, str]:
     """What callers may call each agent that they see, and its description; blocks.
 
     An agent is called by its name, or by its id where another has the same name.
     """
     found: dict[str, tuple[str, str]] = {}  # the first alias of each agent
-    for agent_id, _, name, description in world.agents.list_invocable(caller):
+    for agent_id, _, name, description in agents.list_invocable(caller):
         found.setdefault(agent_id, (name, description or ""))
     names = [name for name, _ in found.values()]
     return {
@@ -108,11 +108,11 @@ def list_agent_names(world: ServerState, caller: Caller) -> Mapping[str, str]:
     }
 
 
-def find_agent(world: ServerState, caller: Caller, name: str) -> Agent:
+def find_agent(agents: Agents, caller: Caller, name: str) -> Agent:
     """The agent that a caller means, with the tenant's own sessions; blocks.
 
     Args:
-        world: What the server has open.
+        agents: The agents of the server.
         caller: Who asks.
         name: The agent's name, its id, or `<id>/<alias id>`; the only agent when empty.
 
@@ -120,15 +120,15 @@ def find_agent(world: ServerState, caller: Caller, name: str) -> Agent:
         ResourceNotFound: The caller sees no such agent.
         ValidationError: Several agents could be meant.
     """
-    agent_id, alias_id = _resolve_ids(world, caller, name)
-    return world.agents.resolve_alias(caller, agent_id, alias_id)
+    agent_id, alias_id = _resolve_ids(agents, caller, name)
+    return agents.resolve_alias(caller, agent_id, alias_id)
 
 
-def _resolve_ids(world: ServerState, caller: Caller, name: str) -> tuple[str, str]:
+def _resolve_ids(agents: Agents, caller: Caller, name: str) -> tuple[str, str]:
     both = _WITH_ALIAS.fullmatch(name)
     if both is not None:
         return both[1], both[2]
-    listed: list[Any] = list(world.agents.list_invocable(caller))
+    listed: list[Any] = list(agents.list_invocable(caller))
     meant: dict[str, str] = {}
     for agent_id, alias_id, known, _ in listed:
         if name in ("", agent_id, known):

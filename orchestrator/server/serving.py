@@ -73,21 +73,21 @@ def serve(settings: Settings, told: Callable[[str, ServerState], None]) -> None:
         )
     with _bind_socket(settings) as listening, serving_at(listening.getsockname()[1]):
         url = _build_url(settings.host, listening)
-        with ServerState.open(settings) as world:
+        with ServerState(settings) as state:
             if settings.workers == 1:
-                _run_single(world, listening, lambda: told(url, world))
+                _run_single(state, listening, lambda: told(url, state))
                 return
-            application(world)  # what is wrong is told here, and not once by every worker
+            application(state)  # what is wrong is told here, and not once by every worker
             supervisor = _build_supervisor(settings, listening)
-            told(url, world)
+            told(url, state)
         supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
         raise DependencyFailed("a worker process could not start; what it logged says why")
 
 
-def _run_single(world: ServerState, listening: socket.socket, told: Callable[[], None]) -> None:
-    settings = world.settings
-    app = application(world, during=lambda running: _stop_on_signals(running, settings))
+def _run_single(state: ServerState, listening: socket.socket, told: Callable[[], None]) -> None:
+    settings = state.settings
+    app = application(state, during=lambda running: _stop_on_signals(running, settings))
     server = uvicorn.Server(_build_config(app, settings))
 
     def handle_signal(number: int, frame: FrameType | None) -> None:
@@ -130,8 +130,8 @@ def worker() -> Starlette:
     log_requests()
     threading.Thread(target=_end_with_parent, name="orchestrator-parent", daemon=True).start()
     try:
-        world = ServerState.open(settings)
-        app = application(world, during=lambda running: _worker_lifespan(world, running))
+        state = ServerState(settings)
+        app = application(state, during=lambda running: _worker_lifespan(state, running))
     except OrchestratorError as error:
         _log.error("%s", error.message)
         sys.exit(STARTUP_FAILURE)
@@ -149,8 +149,8 @@ def _freeze_gc() -> None:
 
 
 @contextmanager
-def _worker_lifespan(world: ServerState, running: ActiveRequests) -> Iterator[None]:
-    with serving_at(world.settings.port), world, _stop_on_signals(running, world.settings):
+def _worker_lifespan(state: ServerState, running: ActiveRequests) -> Iterator[None]:
+    with serving_at(state.settings.port), state, _stop_on_signals(running, state.settings):
         yield
 
 
@@ -256,17 +256,17 @@ def _build_config(app: Any, settings: Settings, *, factory: bool = False) -> uvi
 
 
 @contextmanager
-def serve_in_thread(world: ServerState, *, clock: Clock = now) -> Iterator[str]:
+def serve_in_thread(state: ServerState, *, clock: Clock = now) -> Iterator[str]:
     """Serves in a thread of this process while a `with` block runs; gives the URL.
 
     Args:
-        world: What to serve; `settings.port` may be 0. It stays open.
+        state: What to serve; `settings.port` may be 0. It stays open.
         clock: Tells the time that signatures are compared with.
 
     Raises:
         ValidationError: The address cannot be used.
     """
-    settings = world.settings
+    settings = state.settings
     ready = threading.Event()
     stop: list[Callable[[], object]] = []
 
@@ -282,7 +282,7 @@ def serve_in_thread(world: ServerState, *, clock: Clock = now) -> Iterator[str]:
         ready.set()
         yield
 
-    app = application(world, clock=clock, during=lifespan)
+    app = application(state, clock=clock, during=lifespan)
     with _bind_socket(settings) as listening:
         server = _FastStopServer(_build_config(app, settings))
 

@@ -55,6 +55,10 @@ class Settings:
     region: str = "us-east-1"
     account: str = "000000000000"
 
+    def get_path(self, name: str) -> Path | None:
+        """Where a file or folder of the state called `name` lies; `None` when all is in memory."""
+        return self.state.resolve().with_name(name) if self.state is not None else None
+
     def as_text(self) -> str:
         """The settings as JSON, for other processes."""
         return json.dumps(asdict(self), default=str)

@@ -23,10 +23,9 @@ from orchestrator.knowledge import KnowledgeBase
 from orchestrator.models import Model, resolve_model
 from orchestrator.models.base import ModelRequest
 from orchestrator.models.scripted_model import Scripted, ScriptedModel
-from orchestrator.server.agents.folders import FolderAgent
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.testing.stubs import Lambdas, TestWorld, copy_with_model
+from orchestrator.testing.stubs import Lambdas, TestWorld, with_model
 
 Service = Literal["bedrock-agent-runtime", "bedrock-agent", "bedrock-runtime"]
 
@@ -198,14 +197,12 @@ class BedrockAgents:
             ResourceNotFound: There is no such folder or file.
         """
         path = (self._folder / folder).resolve()
-        world, model = self._world, None
+        resources, model = self._world.resources, None
         if replies is not None:
             model_id = load_definition(path).foundation_model or "scripted"
             model = ScriptedModel(_check_replies(replies), model_id, chunk=chunk)
-            world = copy_with_model(world, model)
-        found = FolderAgent(world, path, [])
-        found.agent()  # what is wrong with it is told here
-        self._world.agents.folders.add(found)
+            resources = with_model(self._world, model)
+        found = self._world.agents.add_folder(path, resources)
         return ServedAgent(found.agent_id, _TEST_ALIAS, model, self)
 
     def create(

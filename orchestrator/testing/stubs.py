@@ -6,7 +6,6 @@ import re
 from collections import UserDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from copy import copy
 from dataclasses import replace
 from functools import wraps
 from inspect import isawaitable
@@ -18,11 +17,14 @@ from orchestrator.errors import DependencyFailed, ModelOutputError, ResourceNotF
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.models import Model
 from orchestrator.models.base import ModelReply, ModelRequest
+from orchestrator.server.agents.build import AgentResources
 from orchestrator.server.inference.models import Models
-from orchestrator.server.knowledge_bases import KnowledgeBaseService
+from orchestrator.server.knowledge_bases.service import KnowledgeBaseService
+from orchestrator.server.lambdas import LambdaCode
+from orchestrator.server.lambdas import Lambdas as ServerLambdas
 from orchestrator.server.operations import Caller
 from orchestrator.server.settings import Settings
-from orchestrator.server.state import LambdaCode, ServerState
+from orchestrator.server.state import ServerState
 
 Handler = Callable[..., Any]
 
@@ -131,17 +133,17 @@ class TestWorld(ServerState):
         """
         from orchestrator.testing import FakeEmbedder
 
-        super().__init__(settings, None, None, FakeEmbedder())
+        super().__init__(settings, embedder=FakeEmbedder())
         self.lambdas = Lambdas(folder)
         self.scripts: dict[str, Model] = {}
         self.knowledge_bases: dict[str, KnowledgeBase] = {}
         self.requests: list[ModelRequest] = []
-        self.models = _Models(settings, self._make_model)
-        self.bases = cast(KnowledgeBaseService, _TestBases(self.bases, self.knowledge_bases))
-
-    def find_lambda(self, arn: str) -> LambdaCode | None:
-        """What stands for a Lambda function here."""
-        return self.lambdas.get_stub(arn)
+        resources = self.resources
+        resources.models = self.models = _Models(settings, self._make_model)
+        resources.lambdas = _StubbedLambdas(self.lambdas)
+        resources.bases = self.bases = cast(
+            KnowledgeBaseService, _TestBases(self.bases, self.knowledge_bases)
+        )
 
     def _make_model(self, model_id: str) -> Model:
         return _LateBoundModel(model_id, lambda: self._find_script(model_id), self.requests)
@@ -157,13 +159,25 @@ class TestWorld(ServerState):
         return found
 
 
-def copy_with_model(world: TestWorld, model: Model) -> TestWorld:
-    """The same world, where one model answers for all."""
-    made = copy(world)
-    made.settings = replace(world.settings, model=model.model_id)
+def with_model(world: TestWorld, model: Model) -> AgentResources:
+    """The resources of a world, where one model answers for all."""
     asked = _LateBoundModel(model.model_id, lambda: model, world.requests)
-    made.models = _Models(world.settings, lambda _: asked)
-    return made
+    return replace(
+        world.resources,
+        settings=replace(world.settings, model=model.model_id),
+        models=_Models(world.settings, lambda _: asked),
+    )
+
+
+class _StubbedLambdas(ServerLambdas):
+    """Finds a test's handlers, also those that are given later."""
+
+    def __init__(self, lambdas: Lambdas) -> None:
+        super().__init__({})
+        self._lambdas = lambdas
+
+    def find(self, arn: str) -> LambdaCode | None:
+        return self._lambdas.get_stub(arn)
 
 
 class _Models(Models):

@@ -73,7 +73,7 @@ def teams(tmp_path: Any, model: ScriptedModel) -> Iterator[tuple[Team, Team]]:
     folder.mkdir(parents=True)
     (folder / "agent.yaml").write_text(json.dumps(AGENT))
     settings = Settings(port=0, agents=tmp_path / "agents", keys=keys)
-    with ServerState.open(settings, models={"*": model}) as world, serve_in_thread(world) as url:
+    with ServerState(settings, models={"*": model}) as world, serve_in_thread(world) as url:
         yield Team(url, KEYS["a"]), Team(url, KEYS["b"])
 
 

@@ -46,7 +46,7 @@ def url(tmp_path: Path, model: ScriptedModel) -> Iterator[str]:
     folder.mkdir(parents=True)
     (folder / "agent.yaml").write_text(json.dumps(AGENT))
     settings = Settings(port=0, agents=folder.parent, keys=write_keys(tmp_path))
-    with ServerState.open(settings, models={"*": model}) as world, serve_in_thread(world) as url:
+    with ServerState(settings, models={"*": model}) as world, serve_in_thread(world) as url:
         yield url
 
 

@@ -24,7 +24,7 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
     """A server that waits for a body for half a second, or as long as a test says."""
     seconds = getattr(request, "param", 0.5)
     settings = Settings(port=0, body_bytes=MOST, body_seconds=seconds, concurrency=40)
-    with ServerState.open(settings) as world, serve_in_thread(world) as url:
+    with ServerState(settings) as world, serve_in_thread(world) as url:
         yield url
 
 

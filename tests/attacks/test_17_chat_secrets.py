@@ -68,7 +68,7 @@ def test_nothing_that_was_sent_is_told_elsewhere(tmp_path, caplog, path, body):
     settings = Settings(port=0, agents=tmp_path / "agent", keys=keys)
     with (
         caplog.at_level(logging.DEBUG, logger="orchestrator"),
-        ServerState.open(settings, models={"*": model}) as world,
+        ServerState(settings, models={"*": model}) as world,
         serve_in_thread(world) as url,
     ):
         said = _post(url, path, body)

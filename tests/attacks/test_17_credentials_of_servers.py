@@ -32,7 +32,7 @@ def test_refused_and_taken_requests_leave_no_secret_behind(
     caplog.set_level(logging.DEBUG, "uvicorn")
     answers = []
     with (
-        ServerState.open(Settings(port=0, keys=write_keys(tmp_path))) as world,
+        ServerState(Settings(port=0, keys=write_keys(tmp_path))) as world,
         serve_in_thread(world) as url,
     ):
         good = signed(url=f"{url}/agents/", body=b'{"maxResults": 5}')

@@ -31,7 +31,7 @@ AGENT = {
 def url(place, canaries):
     """An empty server."""
     settings = Settings(port=0, shutdown_seconds=1.0)
-    with ServerState.open(settings, models={"*": ScriptedModel([], CLAUDE)}) as world:
+    with ServerState(settings, models={"*": ScriptedModel([], CLAUDE)}) as world:
         with serve_in_thread(world) as address:
             yield address
 

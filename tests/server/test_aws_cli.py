@@ -54,7 +54,7 @@ class Shell:
 
 @pytest.fixture(scope="module")
 def aws() -> Iterator[Shell]:
-    with ServerState.open(Settings()) as world, serve_in_thread(world) as url:
+    with ServerState(Settings()) as world, serve_in_thread(world) as url:
         yield Shell(url)
 
 

@@ -127,7 +127,7 @@ def test_a_process_and_the_server_on_its_file_see_each_other(tmp_path: Path) -> 
 
     label = f"{agent(NATIVE.model([])).plan.owner}/s-1"
     with child(RUNNING, tmp_path / "s.db", "") as process:
-        with ServerState.open(Settings(state=tmp_path / "s.db")) as server:
+        with ServerState(Settings(state=tmp_path / "s.db")) as server:
             session = server.sessions.acquire(label, NEVER)
             with pytest.raises(SessionConflict, match="busy in another process"):
                 server.sessions.refuse_running(session)

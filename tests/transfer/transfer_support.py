@@ -211,5 +211,5 @@ def place(replies: Sequence[Any] = (), **settings: Any) -> Iterator[Place]:
     """A server of its own, whose model answers from a script."""
     model = ScriptedModel(list(replies), CLAUDE)
     given = Settings(port=0, shutdown_seconds=1.0, **settings)
-    with ServerState.open(given, models={"*": model}) as world, serve_in_thread(world) as url:
+    with ServerState(given, models={"*": model}) as world, serve_in_thread(world) as url:
         yield Place(url, world)

@@ -1,33 +1,54 @@
-"""Agents that run, made of what was stored through the API or of an operator's folder."""
+"""Agents that run: built from what was stored through the API, a call, or an operator's folder.
+
+The definition of a caller is read in two steps. `DefinitionReader` makes plain data of it, by which
+a later call recognises the same agent; `_CallerResolver` finds what its names mean: on this server
+first, then in AWS if the caller may use it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from orchestrator.agent.agent import Agent
 from orchestrator.agent.build import build
+from orchestrator.agent.from_folder import source_from_folder
 from orchestrator.agent.from_request import source_from_request
 from orchestrator.agent.source import AgentSource, Code, Resolver
-from orchestrator.engine.plan import Plan
-from orchestrator.errors import AccessDenied, OrchestratorError, ValidationError
+from orchestrator.engine.plan import MOST_LEVELS, Plan
+from orchestrator.errors import (
+    AccessDenied,
+    OrchestratorError,
+    ResourceNotFound,
+    ValidationError,
+)
 from orchestrator.limits import Limits
+from orchestrator.memory import MemoryStore
 from orchestrator.models import Model
-from orchestrator.server.agents.store import ASSOCIATION, COLLABORATOR, GROUP
+from orchestrator.server.access.permissions import check_access, check_retrieval
+from orchestrator.server.agents.kinds import ASSOCIATION, COLLABORATOR, GROUP
+from orchestrator.server.buckets import read_uri
 from orchestrator.server.ids import Arns
+from orchestrator.server.inference.models import Models
+from orchestrator.server.knowledge_bases.caller_base import AssociatedBase
+from orchestrator.server.knowledge_bases.service import KnowledgeBaseService
+from orchestrator.server.lambdas import Lambdas
 from orchestrator.server.operations import Caller
+from orchestrator.server.path_redaction import PathRedactor
+from orchestrator.server.settings import Settings
+from orchestrator.sessions import Sessions
 from orchestrator.support.aws.clients import ALIAS_ARN
-
-if TYPE_CHECKING:
-    from orchestrator.knowledge import KnowledgeBase
-    from orchestrator.server.state import ServerState
 
 OPERATOR = Caller()
 """Whoever runs the server: agents in folders are theirs."""
 
 _NOBODY = Caller(allow=())
+_MOST_SCHEMA_BYTES = 2_000_000
+# How many agents lead to the one that is being read: they are read one within the other.
+_LEVEL: ContextVar[int] = ContextVar("level_of_agents", default=1)
 _AGENT_MEMBERS = (
     *("agentName", "instruction", "foundationModel", "idleSessionTTLInSeconds"),
     *("promptOverrideConfiguration", "guardrailConfiguration", "memoryConfiguration"),
@@ -41,55 +62,250 @@ _GROUP_MEMBERS = (
 Data = Mapping[str, Any]
 
 
-def add_schemas(world: ServerState, caller: Caller, snapshot: dict[str, Any]) -> dict[str, Any]:
-    """A snapshot, with the texts of its schemas in S3: what was prepared does not change later.
+def _find_no_agent(caller: Caller, agent_id: str, alias_id: str) -> Agent:
+    raise ResourceNotFound(f"there is no agent {agent_id!r}")
+
+
+@dataclass(slots=True)
+class AgentResources:
+    """What the names in definitions mean on this server, and what all of its agents share.
+
+    Attributes:
+        settings: The settings of the server.
+        models: Models by the ids that definitions name.
+        lambdas: The code that stands for Lambda functions.
+        bases: Knowledge bases.
+        sessions: The conversations of all agents.
+        memory: What agents remember of their users.
+        redactor: Removes the server's folders from what callers read.
+        find_agent: Finds the agent of a caller by its id and that of its alias.
+    """
+
+    settings: Settings
+    models: Models
+    lambdas: Lambdas
+    bases: KnowledgeBaseService
+    sessions: Sessions
+    memory: MemoryStore
+    redactor: PathRedactor
+    find_agent: Callable[[Caller, str, str], Agent] = field(default=_find_no_agent)
+
+    @property
+    def arns(self) -> Arns:
+        """The ARNs of the server's things."""
+        return Arns.of(self.settings)
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of agents that set none."""
+        return Limits(seconds=self.settings.turn_seconds)
+
+    def find_collaborator(self, caller: Caller, alias_arn: str) -> Plan | None:
+        """The plan of an agent of this server; `None` for an agent of AWS.
+
+        Raises:
+            OrchestratorError: It is not there, or it is wrong.
+        """
+        found = ALIAS_ARN.fullmatch(alias_arn)
+        if found is None or found.group("region", "account") != self.arns:
+            return None
+        agent = self.find_agent(caller, found["agent"], found["alias"])
+        return agent.for_tenant(caller.tenant).plan
+
+    def find_base(
+        self, caller: Caller, id: str, description: str, configuration: Data | None
+    ) -> AssociatedBase:
+        """The server's knowledge base with an agent's description and configuration of it.
+
+        Raises:
+            ResourceNotFound: There is none for the caller.
+        """
+        find = self.bases.base
+        find(caller, id)
+        return AssociatedBase(id, description, lambda: find(caller, id), configuration)
+
+    def in_server(self, source: AgentSource) -> AgentSource:
+        """The source of an agent that runs in this server: its sessions, region and account."""
+        region, account = self.arns
+        return replace(source, sessions=self.sessions, region=region, account=account)
+
+
+class DefinitionReader:
+    """Reads what a caller's definition names and does not hold itself.
+
+    Attributes:
+        digests: Of the agents of this server that it leads, by their ARNs.
+        plans: Those agents, by their ARNs.
+    """
+
+    def __init__(self, resources: AgentResources, caller: Caller) -> None:
+        self.resources = resources
+        self.caller = caller
+        self.digests: dict[str, str] = {}
+        self.plans: dict[str, Plan] = {}
+
+    def read(self, definition: Data) -> dict[str, Any]:
+        """The definition with the schemas in it that are in S3; finds the agents that it leads.
+
+        Raises:
+            AccessDenied: The caller may not use what it names.
+            ResourceNotFound: A schema, or an agent that it leads, is not there.
+            DependencyFailed: A schema could not be read.
+        """
+        made = dict(definition)
+        if "actionGroups" in made:
+            made["actionGroups"] = [self.read_group(one) for one in made["actionGroups"]]
+        if "collaborators" in made:
+            made["collaborators"] = [self.read(one) for one in made["collaborators"]]
+        for one in made.get("collaboratorConfigurations", ()):
+            if arn := one.get("agentAliasArn"):
+                self._add_collaborator(arn)
+        return made
+
+    def to_source(self, definition: Data) -> AgentSource:
+        """The source of the agent that a definition, which was read, describes."""
+        source = source_from_request(definition, resolver=_CallerResolver(self))
+        return replace(self.resources.in_server(source), limits=self.resources.limits)
+
+    def read_group(self, group: Data) -> Data:
+        """An action group, whose schema in S3 is read."""
+        place = (group.get("apiSchema") or {}).get("s3")
+        if not place:
+            return group
+        uri = f"s3://{place.get('s3BucketName')}/{place.get('s3ObjectKey')}"
+        buckets = self.resources.settings.buckets
+        content = read_uri(uri, self.caller, buckets, _MOST_SCHEMA_BYTES)
+        if len(content) > _MOST_SCHEMA_BYTES:
+            raise ValidationError(f"the schema {uri!r} has more than {_MOST_SCHEMA_BYTES} bytes")
+        try:
+            return {**group, "apiSchema": {"payload": str(content, "utf-8-sig")}}
+        except UnicodeDecodeError:
+            raise ValidationError(f"the schema {uri!r} is not UTF-8 text") from None
+
+    def _add_collaborator(self, arn: str) -> None:
+        level = _LEVEL.get()
+        if level > MOST_LEVELS:
+            raise ValidationError(
+                f"the agents that lead {arn!r} lead each other in a circle, or are more than "
+                f"{MOST_LEVELS} levels"
+            )
+        token = _LEVEL.set(level + 1)
+        try:
+            plan = self.resources.find_collaborator(self.caller, arn)
+        finally:
+            _LEVEL.reset(token)
+        if plan is None:
+            check_access(self.caller, arn)
+        else:
+            self.plans[arn], self.digests[arn] = plan, plan.digest
+
+
+class _CallerResolver(Resolver):
+    """Finds what the names in a caller's definition mean, as far as the caller may use it."""
+
+    decides_models = True
+
+    def __init__(self, reader: DefinitionReader) -> None:
+        self._plans = reader.plans
+        self._resources, self._caller = reader.resources, reader.caller
+
+    def find_model(self, spec: str) -> Model:
+        return self._resources.models.model(self._caller, spec)
+
+    def find_function(self, arn: str) -> Code | None:
+        check_access(self._caller, arn)
+        return self._resources.lambdas.find(arn)
+
+    def find_knowledge_base(
+        self, id: str, description: str, configuration: Data | None
+    ) -> AssociatedBase | None:
+        check_retrieval(self._caller, configuration)
+        try:
+            return self._resources.find_base(self._caller, id, description, configuration)
+        except ResourceNotFound:
+            check_access(self._caller, id)
+            return None
+
+    def check_guardrail(self, id: str) -> None:
+        check_access(self._caller, id)
+
+    def find_agent(self, alias_arn: str) -> Plan | None:
+        return self._plans.get(alias_arn)
+
+
+class _OperatorResolver(Resolver):
+    """Finds what stands on this server for the things of AWS that a folder's agent names."""
+
+    def __init__(self, resources: AgentResources) -> None:
+        self._resources = resources
+
+    def find_model(self, spec: str) -> Model | None:
+        try:
+            return self._resources.models.model(_NOBODY, spec)
+        except (AccessDenied, ValidationError):
+            return None
+
+    def find_function(self, arn: str) -> Code | None:
+        return self._resources.lambdas.find(arn)
+
+    def find_knowledge_base(
+        self, id: str, description: str, configuration: Data | None
+    ) -> AssociatedBase | None:
+        try:
+            return self._resources.find_base(OPERATOR, id, description, configuration)
+        except OrchestratorError:
+            return None
+
+    def find_agent(self, alias_arn: str) -> Plan | None:
+        return self._resources.find_collaborator(OPERATOR, alias_arn)
+
+
+def build_folder_agent(resources: AgentResources, folder: Path) -> Agent:
+    """The agent of an operator's folder, which is trusted.
 
     Raises:
-        OrchestratorError: A schema is not there, or cannot be read.
-        Fault: The caller may not read it.
+        OrchestratorError: It is wrong, with file, line and column.
     """
-    from orchestrator.server.agents.definition import DefinitionReader
-
-    for group in snapshot["parts"][GROUP.name]:
-        if "s3" in (group.get("apiSchema") or {}) and group["actionGroupState"] == "ENABLED":
-            (read,) = DefinitionReader(world, caller).read({"actionGroups": [group]})[
-                "actionGroups"
-            ]
-            snapshot["schemas"][group["actionGroupId"]] = read["apiSchema"]["payload"]
-    return snapshot
+    resolver = _OperatorResolver(resources)
+    model = resolver.find_model("") if resources.settings.model else None
+    source = source_from_folder(folder, model=model, resolver=resolver)
+    own = source.definition.limits
+    limits = own.as_limits() if own else resources.limits
+    return build(replace(resources.in_server(source), memory=resources.memory, limits=limits))
 
 
 def build_agent(
-    world: ServerState, caller: Caller, snapshot: Data, alias_id: str, version: str
+    resources: AgentResources, caller: Caller, snapshot: Data, alias_id: str, version: str
 ) -> Agent:
     """The agent that a snapshot describes; nothing in it is trusted.
 
-    Args:
-        world: What the server has open.
-        caller: Whose agent it is.
-        snapshot: What was prepared.
-        alias_id: The alias that traces name.
-        version: The version that traces name.
-
     Raises:
         OrchestratorError: It is wrong, or what it names is not there or may not be used.
-        Fault: The caller may not use what it names.
     """
-    from orchestrator.server.agents.definition import CallerResolver, DefinitionReader
-
-    found = DefinitionReader(world, caller)
-    definition = found.read(_to_inline_members(snapshot))
-    source = source_from_request(definition, resolver=CallerResolver(found))
+    reader = DefinitionReader(resources, caller)
+    source = reader.to_source(reader.read(_to_inline_members(snapshot)))
     return build(
         replace(
-            in_server(source, world),
-            memory=world.memory,
-            limits=Limits(seconds=world.settings.turn_seconds),
+            source,
+            memory=resources.memory,
             agent_id=snapshot["agent"]["agentId"],
             alias_id=alias_id,
             version=version,
         )
     )
+
+
+def add_schemas(resources: AgentResources, caller: Caller, snapshot: dict[str, Any]) -> None:
+    """Adds the texts of schemas in S3 to a snapshot: what was prepared does not change later.
+
+    Raises:
+        OrchestratorError: A schema is not there, cannot be read, or the caller may not read it.
+    """
+    reader = DefinitionReader(resources, caller)
+    for group in snapshot["parts"][GROUP.name]:
+        if "s3" in (group.get("apiSchema") or {}) and group["actionGroupState"] == "ENABLED":
+            schema = reader.read_group(group)["apiSchema"]["payload"]
+            snapshot["schemas"][group["actionGroupId"]] = schema
 
 
 def _to_inline_members(snapshot: Data) -> dict[str, Any]:
@@ -138,66 +354,3 @@ def _convert_collaborator(collaborator: Data) -> dict[str, Any]:
     if "relayConversationHistory" in collaborator:
         made["relayConversationHistory"] = collaborator["relayConversationHistory"]
     return made
-
-
-def in_server(source: AgentSource, world: ServerState) -> AgentSource:
-    """The source of an agent that runs in this server: its sessions, region and account."""
-    region, account = Arns.of(world.settings)
-    return replace(source, sessions=world.sessions, region=region, account=account)
-
-
-def load_agent(world: ServerState, folder: Path) -> Agent:
-    """The agent of an operator's folder, which is trusted.
-
-    What it names of AWS, the server's own things stand for, where it has any: models, Lambda
-    functions, knowledge bases and agents.
-
-    Raises:
-        OrchestratorError: It is wrong, with file, line and column.
-    """
-    from orchestrator.agent.from_folder import source_from_folder
-
-    model = _find_model(world, "") if world.settings.model else None
-    source = source_from_folder(folder, model=model, resolver=_OperatorResolver(world))
-    own = source.definition.limits
-    limits = own.as_limits() if own else Limits(seconds=world.settings.turn_seconds)
-    return build(replace(in_server(source, world), memory=world.memory, limits=limits))
-
-
-def _find_model(world: ServerState, spec: str) -> Model | None:
-    """The model that the server's operator has set for a spec."""
-    try:
-        return world.models.model(_NOBODY, spec)
-    except (AccessDenied, ValidationError):
-        return None
-
-
-class _OperatorResolver(Resolver):
-    """What stands on this server for the things of AWS that a folder's agent names."""
-
-    def __init__(self, world: ServerState) -> None:
-        self._world = world
-
-    def find_model(self, spec: str) -> Model | None:
-        return _find_model(self._world, spec)
-
-    def find_function(self, arn: str) -> Code | None:
-        return self._world.find_lambda(arn)
-
-    def find_knowledge_base(
-        self, id: str, description: str, configuration: Data | None
-    ) -> KnowledgeBase | None:
-        from orchestrator.server.knowledge_bases.caller_base import AssociatedBase
-
-        find = self._world.bases.base
-        try:
-            find(OPERATOR, id)
-        except OrchestratorError:
-            return None
-        return AssociatedBase(id, description, lambda: find(OPERATOR, id), configuration)
-
-    def find_agent(self, alias_arn: str) -> Plan | None:
-        found, arns = ALIAS_ARN.fullmatch(alias_arn), Arns.of(self._world.settings)
-        if found is None or (found["region"], found["account"]) != arns:
-            return None
-        return self._world.agents.resolve_alias(OPERATOR, found["agent"], found["alias"]).plan

@@ -13,8 +13,10 @@ from orchestrator.server.wire.faults import log_failure
 from orchestrator.sessions.sessions import NEVER
 
 if TYPE_CHECKING:
+    from orchestrator.memory import MemoryStore
+    from orchestrator.server.document_store import DocumentStore
     from orchestrator.server.operations import Caller
-    from orchestrator.server.state import ServerState
+    from orchestrator.sessions import Sessions
 
 _log = logging.getLogger("orchestrator.server")
 
@@ -31,13 +33,9 @@ class AgentCleanup:
     session whose turn runs is deleted when the turn is over.
     """
 
-    def __init__(self, world: ServerState) -> None:
-        """Goes on with what an earlier process has left.
-
-        Args:
-            world: What the server has open.
-        """
-        self._world = world
+    def __init__(self, documents: DocumentStore, sessions: Sessions, memory: MemoryStore) -> None:
+        """Goes on with what an earlier process has left."""
+        self._documents, self._sessions, self._memory = documents, sessions, memory
         self._lock = Lock()
         self._thread: Thread | None = None
         self._news, self._closing = Event(), Event()
@@ -46,7 +44,7 @@ class AgentCleanup:
     def note(self, caller: Caller, agent_id: str, alias_id: str) -> None:
         """Notes that an alias is deleted, in the transaction that deletes it."""
         owner = owner_of(agent_id, alias_id, tenant_key_of(caller.tenant))
-        self._world.documents.put(_NOBODY, _KIND, owner, {"owner": owner})
+        self._documents.put(_NOBODY, _KIND, owner, {"owner": owner})
 
     def start(self) -> None:
         """Has what was noted be deleted by and by."""
@@ -66,7 +64,7 @@ class AgentCleanup:
             thread.join()
 
     def _list_owners(self) -> list[str]:
-        return [it["owner"] for it in self._world.documents.all(_NOBODY, _KIND)]
+        return [it["owner"] for it in self._documents.all(_NOBODY, _KIND)]
 
     def _run(self) -> None:
         pause = _FIRST
@@ -79,7 +77,7 @@ class AgentCleanup:
         try:
             for owner in self._list_owners():
                 if self._delete_owner(owner):
-                    self._world.documents.delete(_NOBODY, _KIND, owner)
+                    self._documents.delete(_NOBODY, _KIND, owner)
             with self._lock:
                 done = self._closing.is_set() or not self._list_owners()
                 if done:
@@ -94,8 +92,8 @@ class AgentCleanup:
 
     def _delete_owner(self, owner: str) -> bool:
         """Deletes what is not in use; whether all is gone."""
-        memory, prefix, last = self._world.memory, f"{owner}/", ""
-        gone = not self._world.sessions.uses(prefix)
+        memory, prefix, last = self._memory, f"{owner}/", ""
+        gone = not self._sessions.uses(prefix)
         memory.delete(owner)
         for session_id in memory.find_unsummarised(owner, NEVER):
             memory.settle(owner, session_id)
@@ -109,12 +107,12 @@ class AgentCleanup:
         return gone
 
     def _list_labels(self, prefix: str, last: str) -> Sequence[str]:
-        store: Any = self._world.sessions.store
+        store: Any = self._sessions.store
         found: Sequence[str] = store.labels(prefix, last, _PAGE)
         return found
 
     def _delete_session(self, label: str) -> bool:
-        sessions = self._world.sessions
+        sessions = self._sessions
         try:
             session = sessions.acquire(label, NEVER)
         except SessionConflict:

@@ -10,20 +10,17 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock, RLock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from orchestrator.agent.agent import Agent
 from orchestrator.definition import AgentDefinition, load_definition
 from orchestrator.definition.files import FILE_NAMES, locate_folder
 from orchestrator.engine.plan import MOST_LEVELS
 from orchestrator.errors import DefinitionError, OrchestratorError, ResourceNotFound
-from orchestrator.server.agents.build import load_agent
+from orchestrator.server.agents.build import AgentResources, build_folder_agent
 from orchestrator.server.document_store import digest
 from orchestrator.server.ids import TEST_ALIAS, derive_id
 from orchestrator.server.operations import Fault
-
-if TYPE_CHECKING:
-    from orchestrator.server.state import ServerState
 
 _log = logging.getLogger("orchestrator.server")
 
@@ -32,18 +29,6 @@ _SECONDS = 1.0
 
 _MOST_FILES = 20_000
 _PASSED_OVER = frozenset(("__pycache__", "node_modules"))
-
-
-class ApiAgent(NamedTuple):
-    """A folder's agent as the API tells it.
-
-    Attributes:
-        agent: The members of GetAgent's `agent`.
-        parts: Its action groups, knowledge bases and collaborators, by their kinds' names.
-    """
-
-    agent: Mapping[str, Any]
-    parts: Mapping[str, list[dict[str, Any]]]
 
 
 class FolderAgent:
@@ -62,22 +47,30 @@ class FolderAgent:
         team: The ARNs of the aliases that it leads, or that agents in folders of it lead.
     """
 
-    def __init__(self, world: ServerState, folder: Path, seen: list[_File], level: int = 1) -> None:
+    def __init__(
+        self,
+        resources: AgentResources,
+        fingerprint: Fingerprint,
+        folder: Path,
+        seen: list[_File],
+        level: int = 1,
+    ) -> None:
         """Reads its definition; nothing of its code is run.
 
         Args:
-            world: What the server has open.
+            resources: What it is built with.
+            fingerprint: What changes with the agents that it leads.
             folder: Its folder.
             seen: Its files, looked at before they are read.
             level: How many agents lead to this one, itself included.
         """
-        self._world = world
+        self.resources = resources
+        self._fingerprint = fingerprint
         self.folder = folder
         self.definition: AgentDefinition | None = None
         self._wrong: OrchestratorError | None = None
         self._agent: Agent | None = None
         self._told: list[Any] = []
-        self._shown: tuple[str, Agent | None, ApiAgent] | None = None
         self._lock = RLock()
         try:
             self.definition = load_definition(folder)
@@ -90,7 +83,9 @@ class FolderAgent:
             for it in (self.definition.aliases if self.definition else ())
         }
         self.inner: list[FolderAgent] = [
-            FolderAgent(world, it, [one for one in seen if one.is_in(it)], level + 1)
+            FolderAgent(
+                resources, fingerprint, it, [one for one in seen if one.is_in(it)], level + 1
+            )
             for it in _inner_folders(self.definition, level)
         ]
         self.team: list[str] = [
@@ -134,7 +129,7 @@ class FolderAgent:
         if self._wrong is not None:
             raise self._wrong.with_traceback(None)
         # Before the lock: agents that lead each other in a circle would wait for each other.
-        told = self._world.agents.fingerprint_team(self) if self.team else []
+        told = self._fingerprint(self) if self.team else []
         with self._lock:
             if self._agent is None or self._told != told:
                 self._agent, self._told = self._load(), told
@@ -146,7 +141,7 @@ class FolderAgent:
 
     def _load(self) -> Agent:
         try:
-            return load_agent(self._world, self.folder)
+            return build_folder_agent(self.resources, self.folder)
         except (OrchestratorError, OSError, Fault) as error:
             wrong = _to_orchestrator_error(error, self.file)
             if not self.team:  # else it may be right again when they are
@@ -168,18 +163,8 @@ class FolderAgent:
         try:
             self.agent()
         except OrchestratorError as error:
-            return self._world.places.redact(error.message)
+            return self.resources.redactor.redact(error.message)
         return ""
-
-    def to_api(self) -> ApiAgent:
-        """The agent as the API tells it."""
-        from orchestrator.server.agents.to_api import agent_to_api
-
-        failure = self.failure()
-        with self._lock:
-            if self._shown is None or self._shown[:2] != (failure, self._agent):
-                self._shown = failure, self._agent, agent_to_api(self, self._world, failure)
-            return self._shown[2]
 
     def close(self) -> None:
         """Ends what the agent has begun."""
@@ -188,28 +173,38 @@ class FolderAgent:
                 self._agent.close()
 
 
+Fingerprint = Callable[[FolderAgent], list[Any]]
+
+
 class Folders:
     """The agents of `settings.agents`, read again when their files have changed."""
 
-    def __init__(self, world: ServerState, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        resources: AgentResources,
+        fingerprint: Fingerprint,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Finds them.
 
         Args:
-            world: What the server has open.
-            clock: The time in seconds; the files are looked at once in each, and by `look`.
+            resources: What agents are built with.
+            fingerprint: What changes with the agents that one leads.
+            clock: The time in seconds; the files are looked at once in each, and by `refresh`.
 
         Raises:
             ResourceNotFound: The folder is not there, or has no agent.
             DefinitionError: Two define an agent of the same id or name.
         """
-        self._world = world
-        self._root = world.settings.agents
+        self._resources, self._fingerprint = resources, fingerprint
+        self._root = resources.settings.agents
         self._clock = clock
         self._lock = Lock()
         self._found: dict[Path, FolderAgent] = {}
         self._added: dict[str, FolderAgent] = {}
         self._looked = float("-inf")
         self._refused: set[str] = set()
+        self._ids: set[str] = set()
         if self._root is None:
             return
         if not self._root.is_dir():
@@ -222,6 +217,7 @@ class Folders:
             )
         for _, error in _find_duplicates(list(self._found.values())):
             raise error
+        self._ids = {it.agent_id for it in self._found.values()}
 
     def all(self) -> list[FolderAgent]:
         """The agents, by their folders' names."""
@@ -247,6 +243,7 @@ class Folders:
         self._found = dict(self._scan(root, anew))
         self._refuse_duplicates()
         self._looked = self._clock()
+        self._ids = {it.agent_id for it in self._found.values()}
 
     def add(self, one: FolderAgent) -> None:
         """Adds an agent that lies elsewhere, and whose files are not looked at again.
@@ -277,6 +274,10 @@ class Folders:
             found = [inner for one in found for inner in one.inner]
         return None
 
+    def knows(self, agent_id: str) -> bool:
+        """Whether an agent had this id when the files were looked at last; takes no time."""
+        return agent_id in self._ids
+
     def has_name(self, name: str) -> bool:
         """Whether one of them has this name."""
         return any(it.name == name for it in self.all())
@@ -294,7 +295,8 @@ class Folders:
             if before is not None and same and before.agent_id != anew:
                 yield folder, before
             else:
-                yield folder, FolderAgent(self._world, folder, seen).keep_identity(before)
+                found = FolderAgent(self._resources, self._fingerprint, folder, seen)
+                yield folder, found.keep_identity(before)
 
 
 def _agent_folders(root: Path) -> list[Path]:

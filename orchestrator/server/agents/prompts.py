@@ -6,15 +6,13 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from orchestrator.errors import OrchestratorError, TemplateError
 from orchestrator.prompts import Dialect, compile_template, dialect_for, load_dialect
 from orchestrator.prompts.placeholders import MEMORY_SUMMARIZATION, ROUTING_CLASSIFIER, STAGES
+from orchestrator.server.inference.models import Models
 from orchestrator.server.operations import Caller, Fault
-
-if TYPE_CHECKING:
-    from orchestrator.server.state import ServerState
 
 _OF_A_TEMPLATE = ("basePromptTemplate", "inferenceConfiguration", "promptState")
 _PREFIX = re.compile(r"the template for the \w+ prompt type has failed validation: ")
@@ -63,13 +61,9 @@ def default_configurations(
 class Prompts:
     """The prompts of agents that were made through the API."""
 
-    def __init__(self, world: ServerState) -> None:
-        """Begins.
-
-        Args:
-            world: What the server has open: its models decide which templates are the default.
-        """
-        self._world = world
+    def __init__(self, models: Models) -> None:
+        # The model that answers for an id decides which templates are the default.
+        self._models = models
 
     def read(self, caller: Caller, agent: Data) -> dict[str, Any] | None:
         """What is to be kept of an agent's `promptOverrideConfiguration`: what it changes.
@@ -127,7 +121,7 @@ class Prompts:
         if spec is None:
             return ""
         try:
-            return str(self._world.models.model(caller, spec).model_id)
+            return str(self._models.model(caller, spec).model_id)
         except OrchestratorError:  # it is refused when the agent is prepared
             return spec
 

@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.agent.agent import Agent
 from orchestrator.engine.plan import MOST_LEVELS
 from orchestrator.errors import DefinitionError, ResourceNotFound, ValidationError
-from orchestrator.server.agents.build import OPERATOR, build_agent
+from orchestrator.server.agents.build import OPERATOR, AgentResources, build_agent
 from orchestrator.server.agents.folders import FolderAgent, Folders
 from orchestrator.server.agents.store import AgentStore, Head, build_head
 from orchestrator.server.document_store import digest
-from orchestrator.server.ids import DRAFT, TEST_ALIAS, Arns
+from orchestrator.server.ids import DRAFT, TEST_ALIAS
 from orchestrator.server.operations import Caller
 from orchestrator.support.aws.clients import ALIAS_ARN
 
 if TYPE_CHECKING:
-    from orchestrator.server.state import ServerState
+    from orchestrator.server.document_store import DocumentStore
 
 _MOST = 256
 _Key = tuple[str, str, str, str]
@@ -32,23 +33,22 @@ class Agents:
     """All agents of a server. Safe for many threads.
 
     Attributes:
+        resources: What they are built with.
         folders: Those that are defined on disk.
         store: Those, and the ones that were made through the API.
     """
 
-    def __init__(self, world: ServerState) -> None:
-        """Finds the agents in folders.
-
-        Args:
-            world: What the server has open.
+    def __init__(self, resources: AgentResources, documents: DocumentStore) -> None:
+        """Finds the agents in folders, and answers `resources.find_agent` from here on.
 
         Raises:
             ResourceNotFound: The folder of agents is not there, or has none.
             DefinitionError: Two folders define an agent of the same id.
         """
-        self._world = world
-        self.folders = Folders(world)
-        self.store = AgentStore(world, self.folders)
+        self.resources = resources
+        self.folders = Folders(resources, self.fingerprint_folder)
+        self.store = AgentStore(documents, self.folders, resources.arns)
+        resources.find_agent = self.resolve_alias
         self._built: OrderedDict[_Key, Future[Agent]] = OrderedDict()
         self._lock = Lock()
 
@@ -68,7 +68,8 @@ class Agents:
             OrchestratorError: It is wrong, or what it names is not there any more.
             Fault: The caller may not use what it names.
         """
-        if not self.store.has(caller, agent_id):
+        # An agent that was made through the API needs no look at the folders' files.
+        if self.folders.knows(agent_id) or not self.store.has(caller, agent_id):
             self.folders.refresh()
         defined = self.folders.find(agent_id)
         if defined is not None:
@@ -83,7 +84,7 @@ class Agents:
             snapshot = self.store.snapshot(caller, agent_id, version)
             if snapshot is None:
                 raise self._not_found_error(agent_id, alias_id)
-            return build_agent(self._world, caller, snapshot, alias_id, version)
+            return build_agent(self.resources, caller, snapshot, alias_id, version)
 
         return self._build_once(key, build).for_tenant(caller.tenant)
 
@@ -104,7 +105,9 @@ class Agents:
         """
         whose = (snapshot["agent"]["agentId"], TEST_ALIAS, DRAFT)
         key = self._build_key(caller, whose, build_head(snapshot))
-        self._build_once(key, lambda: build_agent(self._world, caller, snapshot, TEST_ALIAS, DRAFT))
+        self._build_once(
+            key, lambda: build_agent(self.resources, caller, snapshot, TEST_ALIAS, DRAFT)
+        )
 
     def list_invocable(self, caller: Caller) -> list[tuple[str, str, str, str]]:
         """What the caller can invoke: agent id, alias id, the agent's name and its description.
@@ -183,13 +186,19 @@ class Agents:
         used = digest([list(caller.allow), alias_id])
         return caller.tenant, agent_id, used, digest([version, head.digest, team])
 
-    def fingerprint_team(self, defined: FolderAgent) -> list[Any]:
-        """What tells the agents that one in a folder leads from what they were.
+    def add_folder(self, folder: Path, resources: AgentResources) -> FolderAgent:
+        """Adds the agent of another folder, whose files are not looked at again.
 
         Raises:
-            DefinitionError: They lead each other in a circle, or too many levels deep.
-            ResourceNotFound: One is not there.
+            OrchestratorError: It is wrong, with file, line and column.
         """
+        found = FolderAgent(resources, self.fingerprint_folder, folder, [])
+        found.agent()
+        self.folders.add(found)
+        return found
+
+    def fingerprint_folder(self, defined: FolderAgent) -> list[Any]:
+        """What changes with the agents that one in a folder leads."""
         return self._fingerprint_team(OPERATOR, defined.team, (defined.agent_id,))
 
     def _fingerprint_team(
@@ -198,7 +207,7 @@ class Agents:
         told: list[Any] = []
         for arn in team:
             found = ALIAS_ARN.fullmatch(arn)
-            if not found or found.group("region", "account") != Arns.of(self._world.settings):
+            if not found or found.group("region", "account") != self.resources.arns:
                 continue
             _check_levels(found["agent"], above)
             mark, whose, below = self._read_collaborator(caller, found["agent"], found["alias"])

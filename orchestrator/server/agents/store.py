@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
+from orchestrator.server.agents.folders import FolderAgent, Folders
+from orchestrator.server.agents.kinds import COLLABORATOR, KINDS, PartKind
+from orchestrator.server.agents.to_api import to_api
 from orchestrator.server.document_store import DocumentStore, digest
 from orchestrator.server.ids import DRAFT, Arns
 from orchestrator.server.operations import Caller, Fault
-
-if TYPE_CHECKING:
-    from orchestrator.server.agents.folders import FolderAgent, Folders
-    from orchestrator.server.state import ServerState
 
 AGENT = "agent"
 VERSION = "agent-version"
@@ -21,29 +20,6 @@ ALIAS = "agent-alias"
 SNAPSHOT = "agent-snapshot"
 HEAD = "agent-head"
 
-
-class PartKind(NamedTuple):
-    """A kind of an agent's parts.
-
-    Attributes:
-        name: What its documents are called in the store.
-        id: The member that has a part's id.
-        title: What people call one.
-        named: The member that has its name; no two of an agent share it.
-    """
-
-    name: str
-    id: str
-    title: str
-    named: str
-
-
-GROUP = PartKind("action-group", "actionGroupId", "action group", "actionGroupName")
-ASSOCIATION = PartKind(
-    "agent-knowledge-base", "knowledgeBaseId", "knowledge base", "knowledgeBaseId"
-)
-COLLABORATOR = PartKind("agent-collaborator", "collaboratorId", "collaborator", "collaboratorName")
-KINDS = (GROUP, ASSOCIATION, COLLABORATOR)
 
 Data = Mapping[str, Any]
 
@@ -82,15 +58,9 @@ class Head:
 class AgentStore:
     """Agents, their parts, versions and aliases; each tenant sees its own, and the folders'."""
 
-    def __init__(self, world: ServerState, folders: Folders) -> None:
-        """Begins.
-
-        Args:
-            world: What the server has open.
-            folders: The agents that are defined on disk.
-        """
-        self.documents: DocumentStore = world.documents
-        self.arns = Arns.of(world.settings)
+    def __init__(self, documents: DocumentStore, folders: Folders, arns: Arns) -> None:
+        self.documents = documents
+        self.arns = arns
         self.folders = folders
 
     def agent(self, caller: Caller, agent_id: str) -> Record:
@@ -101,7 +71,7 @@ class AgentStore:
         """
         defined = self.folders.find(agent_id)
         if defined is not None:
-            return Record(dict(defined.to_api().agent), folder=defined)
+            return Record(dict(to_api(defined).agent), folder=defined)
         found = self.documents.get(caller.tenant, AGENT, agent_id)
         if found is None:
             raise not_found_error("agent", agent_id)
@@ -134,7 +104,7 @@ class AgentStore:
         ]
         return [
             *(
-                ((0, 0.0, it.agent_id), Record(dict(it.to_api().agent), folder=it))
+                ((0, 0.0, it.agent_id), Record(dict(to_api(it).agent), folder=it))
                 for it in self.folders.all()
             ),
             *((key, Record(it["agent"], it["latest"])) for key, it in ordered),
@@ -201,7 +171,7 @@ class AgentStore:
         """
         record = self.check_version(caller, agent_id, version)
         if record.folder is not None:
-            return list(record.folder.to_api().parts[kind.name])
+            return list(to_api(record.folder).parts[kind.name])
         return self.documents.all(caller.tenant, kind.name, _parent_key(agent_id, version))
 
     def part(
@@ -215,7 +185,7 @@ class AgentStore:
         record = self.check_version(caller, agent_id, version)
         found: dict[str, Any] | None
         if record.folder is not None:
-            parts = record.folder.to_api().parts[kind.name]
+            parts = to_api(record.folder).parts[kind.name]
             found = next((dict(it) for it in parts if it[kind.id] == id), None)
         else:
             found = self.documents.get(caller.tenant, kind.name, id, _parent_key(agent_id, version))

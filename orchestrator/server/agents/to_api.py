@@ -5,21 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
+from orchestrator.agent.agent import Agent
 from orchestrator.definition import AgentDefinition, prompt_text
 from orchestrator.definition.dump import as_data
 from orchestrator.definition.files import is_arn, locate
 from orchestrator.errors import OrchestratorError
-from orchestrator.server.agents.folders import ApiAgent, FolderAgent
+from orchestrator.server.agents.folders import FolderAgent
+from orchestrator.server.agents.kinds import ASSOCIATION, COLLABORATOR, GROUP
 from orchestrator.server.agents.prompts import default_configurations, list_stages
-from orchestrator.server.agents.store import ASSOCIATION, COLLABORATOR, GROUP
-from orchestrator.server.ids import DRAFT, Arns, derive_id
+from orchestrator.server.ids import DRAFT, derive_id
 from orchestrator.transfer.schemas import to_function_schema
 from orchestrator.transfer.validation import find_violations
-
-if TYPE_CHECKING:
-    from orchestrator.server.state import ServerState
 
 IDLE_SECONDS = 600
 # Models at addresses and in files are the operator's business (Bedrock: ModelIdentifier).
@@ -37,17 +37,40 @@ _OF_A_GROUP = (
 )
 
 
-def agent_to_api(defined: FolderAgent, world: ServerState, failure: str) -> ApiAgent:
-    """The agent as GetAgent, and its parts as their operations, tell it.
+class ApiAgent(NamedTuple):
+    """A folder's agent as the API shows it.
+
+    Attributes:
+        agent: The members of GetAgent's `agent`.
+        parts: Its action groups, knowledge bases and collaborators, by their kinds' names.
+    """
+
+    agent: Mapping[str, Any]
+    parts: Mapping[str, list[dict[str, Any]]]
+
+
+_lock = Lock()
+_rendered: WeakKeyDictionary[FolderAgent, tuple[str, Agent | None, ApiAgent]] = WeakKeyDictionary()
+
+
+def to_api(defined: FolderAgent) -> ApiAgent:
+    """The agent as the API shows it, rendered once while it stays the same.
 
     What the API has no member for is left out: handlers that are files, documents in folders.
-
-    Args:
-        defined: The agent.
-        world: What the server has open.
-        failure: What is wrong with it; empty when nothing is.
     """
-    arns = Arns.of(world.settings)
+    failure = defined.failure()
+    agent = None if failure else defined.agent()
+    with _lock:
+        known = _rendered.get(defined)
+    if known is None or known[:2] != (failure, agent):
+        known = failure, agent, _render(defined, failure)
+        with _lock:
+            _rendered[defined] = known
+    return known[2]
+
+
+def _render(defined: FolderAgent, failure: str) -> ApiAgent:
+    arns = defined.resources.arns
     members: dict[str, Any] = {
         "agentId": defined.agent_id,
         "agentName": _to_api_name(defined),

@@ -30,7 +30,8 @@ from orchestrator.server.runtime.turns import run_blocking
 
 if TYPE_CHECKING:
     from orchestrator.server.active_requests import ActiveRequests
-    from orchestrator.server.state import ServerState
+    from orchestrator.server.agents.registry import Agents
+    from orchestrator.server.path_redaction import PathRedactor
 
 _BEGAN = int(time.time())
 _SESSION = "x-session-id"
@@ -38,16 +39,17 @@ _SESSION = "x-session-id"
 Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
-def routes_of(world: ServerState, running: ActiveRequests) -> list[Route]:
+def routes_of(agents: Agents, running: ActiveRequests) -> list[Route]:
     """The routes; each reads `request.state.caller`, who is calling."""
+    redactor = agents.resources.redactor
     return [
-        _build_route("/v1/chat/completions", world, partial(_complete, world, running), "POST"),
-        _build_route("/v1/models", world, partial(_list_models, world), "GET"),
-        _build_route("/v1/models/{model:path}", world, partial(_get_model, world), "GET"),
+        _build_route("/v1/chat/completions", redactor, partial(_complete, agents, running), "POST"),
+        _build_route("/v1/models", redactor, partial(_list_models, agents), "GET"),
+        _build_route("/v1/models/{model:path}", redactor, partial(_get_model, agents), "GET"),
     ]
 
 
-def _build_route(path: str, world: ServerState, endpoint: Endpoint, method: str) -> Route:
+def _build_route(path: str, redactor: PathRedactor, endpoint: Endpoint, method: str) -> Route:
     """A route to an endpoint whose errors are told in OpenAI's shape."""
 
     @wraps(endpoint)
@@ -57,46 +59,46 @@ def _build_route(path: str, world: ServerState, endpoint: Endpoint, method: str)
             answer = await run_while_connected(endpoint(request), request.receive)
             return answer or Response()
         except Exception as error:
-            status, body = build_error(world.places.as_fault(error, get_request_id(request)))
+            status, body = build_error(redactor.as_fault(error, get_request_id(request)))
             return JSONResponse(body, status)
 
     return Route(path, handle, methods=[method])
 
 
-async def _complete(world: ServerState, running: ActiveRequests, request: Request) -> Response:
+async def _complete(agents: Agents, running: ActiveRequests, request: Request) -> Response:
     asked = parse_request(await read_json(request), request.headers.get(_SESSION, ""))
-    events = await _start_turn(world, request.state.caller, asked)
+    events = await _start_turn(agents, request.state.caller, asked)
     if not asked.streams:
         return JSONResponse(
             build_completion(asked, await wait_for_reply(running.limit_events(events)))
         )
-    fault_of = partial(world.places.as_fault, request_id=get_request_id(request))
+    fault_of = partial(agents.resources.redactor.as_fault, request_id=get_request_id(request))
     stream = stream_chunks(asked, events, running.limit_events, fault_of)
     await anext(stream)  # begun: whoever closes it closes the turn
     return EventResponse(stream)
 
 
 async def _start_turn(
-    world: ServerState, caller: Caller, asked: ChatRequest
+    agents: Agents, caller: Caller, asked: ChatRequest
 ) -> AsyncGenerator[Event, None]:
     options: Options = asked.options
     session = asked.session if asked.results is None else ""
     if asked.results is not None:
         session = find_session(asked.results, asked.session_id)
-    agent = await run_blocking(find_agent, world, caller, asked.model)
+    agent = await run_blocking(find_agent, agents, caller, asked.model)
     if asked.results is not None:
         options = {"results": await run_blocking(build_results, agent, session, asked.results)}
     return await agent.astart(asked.question, session, listen=asked.streams, **options)
 
 
-async def _list_models(world: ServerState, request: Request) -> Response:
-    names = await run_blocking(list_agent_names, world, request.state.caller)
+async def _list_models(agents: Agents, request: Request) -> Response:
+    names = await run_blocking(list_agent_names, agents, request.state.caller)
     return JSONResponse({"object": "list", "data": [_render_model(name) for name in names]})
 
 
-async def _get_model(world: ServerState, request: Request) -> Response:
+async def _get_model(agents: Agents, request: Request) -> Response:
     name = request.path_params["model"]
-    if name not in await run_blocking(list_agent_names, world, request.state.caller):
+    if name not in await run_blocking(list_agent_names, agents, request.state.caller):
         raise ResourceNotFound(f"there is no agent {name!r}")
     return JSONResponse(_render_model(name))
 

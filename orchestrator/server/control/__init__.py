@@ -1,4 +1,4 @@
-"""The operations of `bedrock-agent` on agents, and the agents themselves."""
+"""The operations of `bedrock-agent` on agents, and of both agents' services on tags."""
 
 from __future__ import annotations
 
@@ -8,21 +8,25 @@ from typing import TYPE_CHECKING
 from orchestrator.server.operations import Operations
 
 if TYPE_CHECKING:
-    from orchestrator.server.state import ServerState
+    from orchestrator.server.agents.cleanup import AgentCleanup
+    from orchestrator.server.agents.registry import Agents
+    from orchestrator.server.runtime.sessions_api import SessionsApi
 
-__all__ = ["operations_of"]
 
-
-def operations_of(world: ServerState) -> Operations:
+def operations_of(agents: Agents, cleanup: AgentCleanup, sessions: SessionsApi) -> Operations:
     """Agents, their parts, versions and aliases; and the tags of everything that has some."""
-    from orchestrator.server.control import action_groups, agents, associations, versions
-    from orchestrator.server.control.services import ControlServices
-    from orchestrator.server.control.tags import operations_of_tags
+    from orchestrator.server.agents.prompts import Prompts
+    from orchestrator.server.control import action_groups, associations, versions
+    from orchestrator.server.control import agents as agents_
+    from orchestrator.server.control.services import Services
+    from orchestrator.server.control.tags import Tags, operations_of_tags
 
-    room = ControlServices.of(world)
-    rooms = (agents, associations, action_groups, versions)
+    tags = Tags(agents.store, agents.resources.bases.tags, sessions.tags)
+    services = Services(agents, cleanup, Prompts(agents.resources.models), tags)
     handlers = {
-        name: partial(handling, room) for one in rooms for name, handling in one.HANDLERS.items()
+        name: partial(handler, services)
+        for module in (agents_, associations, action_groups, versions)
+        for name, handler in module.HANDLERS.items()
     }
-    tags = operations_of_tags(room.tags)
-    return {"bedrock-agent": {**handlers, **tags}, "bedrock-agent-runtime": tags}
+    of_tags = operations_of_tags(tags)
+    return {"bedrock-agent": {**handlers, **of_tags}, "bedrock-agent-runtime": of_tags}

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.definition import build_action_groups, definition_of
-from orchestrator.server.agents.store import GROUP, now
+from orchestrator.server.agents.build import DefinitionReader
+from orchestrator.server.agents.kinds import GROUP
+from orchestrator.server.agents.store import now
 from orchestrator.server.control.services import (
-    ControlServices,
     Handling,
+    Services,
     add_sort_keys,
     build_page,
     check_quota,
@@ -31,14 +33,14 @@ _SCHEMAS = ("apiSchema", "functionSchema")
 Data = Mapping[str, Any]
 
 
-def _create(room: ControlServices, request: Request) -> Data:
+def _create(services: Services, request: Request) -> Data:
     caller, params = request.caller, request.params
-    room.store.get_editable(caller, params["agentId"])
-    given = _build_members(room, caller, params)
+    services.store.get_editable(caller, params["agentId"])
+    given = _build_members(services, caller, params)
 
     def make() -> Data:
-        record = room.store.get_editable(caller, params["agentId"])
-        others = room.store.parts(caller, GROUP, params["agentId"], DRAFT)
+        record = services.store.get_editable(caller, params["agentId"])
+        others = services.store.parts(caller, GROUP, params["agentId"], DRAFT)
         check_quota(len(others), _MOST_GROUPS, "action groups of the agent")
         at = now()
         group = {
@@ -51,33 +53,33 @@ def _create(room: ControlServices, request: Request) -> Data:
             **given,
         }
         _check_enabled_count([*others, group])
-        room.store.save_part(caller, GROUP, group)
-        room.store.touch(caller, record)
+        services.store.save_part(caller, GROUP, group)
+        services.store.touch(caller, record)
         return group
 
-    return {"agentActionGroup": room.run_once(request, make)}
+    return {"agentActionGroup": services.run_once(request, make)}
 
 
-def _update(room: ControlServices, request: Request) -> Data:
+def _update(services: Services, request: Request) -> Data:
     caller, params = request.caller, request.params
-    room.store.get_editable(caller, params["agentId"])
-    given = _build_members(room, caller, params)
+    services.store.get_editable(caller, params["agentId"])
+    given = _build_members(services, caller, params)
     agent_id, id = params["agentId"], params["actionGroupId"]
-    with room.store.documents.transaction():
-        record = room.store.get_editable(caller, agent_id)
-        before = room.store.part(caller, GROUP, agent_id, DRAFT, id)
+    with services.store.documents.transaction():
+        record = services.store.get_editable(caller, agent_id)
+        before = services.store.part(caller, GROUP, agent_id, DRAFT, id)
         kept = pick(before, ("agentId", "agentVersion", "actionGroupId", "createdAt"))
         kept |= pick(before, ("clientToken",))
         state = params.get("actionGroupState", before["actionGroupState"])
         group = {**kept, "updatedAt": now(), **given, "actionGroupState": state}
-        others = room.store.parts(caller, GROUP, agent_id, DRAFT)
+        others = services.store.parts(caller, GROUP, agent_id, DRAFT)
         _check_enabled_count([group, *(it for it in others if it["actionGroupId"] != id)])
-        room.store.save_part(caller, GROUP, group)
-        room.store.touch(caller, record)
+        services.store.save_part(caller, GROUP, group)
+        services.store.touch(caller, record)
     return {"agentActionGroup": group}
 
 
-def _build_members(room: ControlServices, caller: Caller, params: Data) -> dict[str, Any]:
+def _build_members(services: Services, caller: Caller, params: Data) -> dict[str, Any]:
     """What a group is to be, checked; blocks where its schema is in S3."""
     given = {"actionGroupState": "ENABLED", **pick(params, _GIVEN)}
     signature = params.get("parentActionGroupSignature")
@@ -86,7 +88,7 @@ def _build_members(room: ControlServices, caller: Caller, params: Data) -> dict[
         _check_built_in(signature, given)
     else:
         _check_custom(given)
-        _check_schema(room, caller, given)
+        _check_schema(services, caller, given)
     return given
 
 
@@ -120,15 +122,13 @@ def _check_custom(given: Data) -> None:
         )
 
 
-def _check_schema(room: ControlServices, caller: Caller, given: Data) -> None:
+def _check_schema(services: Services, caller: Caller, given: Data) -> None:
     """Refuses a schema that no agent could have; what executes it is left for PrepareAgent."""
-    from orchestrator.server.agents.definition import DefinitionReader
-
     members = {
         **pick(given, ("actionGroupName", *_SCHEMAS)),
         "actionGroupExecutor": {"customControl": "RETURN_CONTROL"},
     }
-    read = DefinitionReader(room.world, caller).read({"actionGroups": [members]})
+    read = DefinitionReader(services.agents.resources, caller).read({"actionGroups": [members]})
     (group,) = build_action_groups(definition_of({"agentName": "agent", **read}))
     if len(group.operations) > _MOST_OPERATIONS:
         raise Fault(
@@ -148,18 +148,18 @@ def _check_enabled_count(groups: list[Any]) -> None:
         )
 
 
-def _get(room: ControlServices, request: Request) -> Data:
+def _get(services: Services, request: Request) -> Data:
     params = request.params
     where = (params["agentId"], params["agentVersion"], params["actionGroupId"])
-    return {"agentActionGroup": room.store.part(request.caller, GROUP, *where)}
+    return {"agentActionGroup": services.store.part(request.caller, GROUP, *where)}
 
 
-def _delete(room: ControlServices, request: Request) -> Data:
+def _delete(services: Services, request: Request) -> Data:
     caller, params = request.caller, request.params
     agent_id, id = params["agentId"], params["actionGroupId"]
-    with room.store.documents.transaction():
-        record = room.store.get_editable(caller, agent_id)
-        group = room.store.part(caller, GROUP, agent_id, DRAFT, id)
+    with services.store.documents.transaction():
+        record = services.store.get_editable(caller, agent_id)
+        group = services.store.part(caller, GROUP, agent_id, DRAFT, id)
         in_use = group["actionGroupState"] == "ENABLED"
         if in_use and not params.get("skipResourceInUseCheck"):
             raise Fault(
@@ -167,14 +167,14 @@ def _delete(room: ControlServices, request: Request) -> Data:
                 f"the action group {id!r} is ENABLED; set its actionGroupState to DISABLED first, "
                 "or set skipResourceInUseCheck",
             )
-        room.store.remove_part(caller, GROUP, agent_id, id)
-        room.store.touch(caller, record)
+        services.store.remove_part(caller, GROUP, agent_id, id)
+        services.store.touch(caller, record)
     return {}
 
 
-def _list(room: ControlServices, request: Request) -> Data:
+def _list(services: Services, request: Request) -> Data:
     params = request.params
-    found = room.store.parts(request.caller, GROUP, params["agentId"], params["agentVersion"])
+    found = services.store.parts(request.caller, GROUP, params["agentId"], params["agentVersion"])
     summaries = add_sort_keys(found, _SUMMARY)
     return build_page(summaries, request, "actionGroupSummaries")
 

@@ -7,18 +7,12 @@ from typing import Any
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.server.agents.build import add_schemas
-from orchestrator.server.agents.store import (
-    AGENT,
-    ASSOCIATION,
-    COLLABORATOR,
-    Record,
-    build_head,
-    now,
-)
+from orchestrator.server.agents.kinds import ASSOCIATION, COLLABORATOR
+from orchestrator.server.agents.store import AGENT, Record, build_head, now
 from orchestrator.server.agents.to_api import IDLE_SECONDS
 from orchestrator.server.control.services import (
-    ControlServices,
     Handling,
+    Services,
     build_page,
     check_quota,
     pick,
@@ -39,17 +33,17 @@ _PASSING = ("agentStatus", "updatedAt", "preparedAt", "failureReasons", "clientT
 Data = Mapping[str, Any]
 
 
-def _create(room: ControlServices, request: Request) -> Data:
+def _create(services: Services, request: Request) -> Data:
     caller, params = request.caller, request.params
-    given = _build_members(room, caller, params)
+    given = _build_members(services, caller, params)
 
     def make() -> Data:
-        count = room.store.documents.count(caller.tenant, AGENT)
+        count = services.store.documents.count(caller.tenant, AGENT)
         check_quota(count, _MOST_AGENTS, "agents")
         id, at = new_id(), now()
         agent = {
             "agentId": id,
-            "agentArn": room.store.arns.agent(id),
+            "agentArn": services.store.arns.agent(id),
             "agentVersion": DRAFT,
             "agentStatus": "NOT_PREPARED",
             "createdAt": at,
@@ -57,24 +51,24 @@ def _create(room: ControlServices, request: Request) -> Data:
             **pick(params, ("clientToken",)),
             **given,
         }
-        room.store.save(caller, Record(agent))
-        room.tags.put(caller, agent["agentArn"], params.get("tags"))
+        services.store.save(caller, Record(agent))
+        services.tags.put(caller, agent["agentArn"], params.get("tags"))
         return agent
 
-    agent = room.run_once(request, make)
-    return {"agent": room.prompts.add_defaults(caller, {**agent, "agentStatus": "CREATING"})}
+    agent = services.run_once(request, make)
+    return {"agent": services.prompts.add_defaults(caller, {**agent, "agentStatus": "CREATING"})}
 
 
-def _build_members(room: ControlServices, caller: Caller, params: Data) -> dict[str, Any]:
+def _build_members(services: Services, caller: Caller, params: Data) -> dict[str, Any]:
     """What an agent is to be, with AWS's defaults."""
     given = {
         "idleSessionTTLInSeconds": IDLE_SECONDS,
-        "agentResourceRoleArn": room.store.arns.role(),
+        "agentResourceRoleArn": services.store.arns.role(),
         "orchestrationType": "DEFAULT",
         "agentCollaboration": "DISABLED",
         **pick(params, _GIVEN),
     }
-    prompts = room.prompts.read(caller, given)
+    prompts = services.prompts.read(caller, given)
     given.pop("promptOverrideConfiguration", None)
     if prompts is not None:
         given["promptOverrideConfiguration"] = prompts
@@ -106,42 +100,44 @@ def _check_guardrail(given: dict[str, Any]) -> None:
         )
 
 
-def _get(room: ControlServices, request: Request) -> Data:
-    record = room.store.agent(request.caller, request.params["agentId"])
+def _get(services: Services, request: Request) -> Data:
+    record = services.store.agent(request.caller, request.params["agentId"])
     if record.folder is not None:
         return {"agent": record.agent}
-    told = room.prompts.add_defaults(request.caller, record.agent)
-    return {"agent": {**told, **_pop_passing_status(room, request.caller, record)}}
+    told = services.prompts.add_defaults(request.caller, record.agent)
+    return {"agent": {**told, **_pop_passing_status(services, request.caller, record)}}
 
 
-def _pop_passing_status(room: ControlServices, caller: Caller, record: Record) -> Data:
+def _pop_passing_status(services: Services, caller: Caller, record: Record) -> Data:
     """The status that the agent passed through, told once: some clients wait until they see it."""
     if not record.passing:
         return {}
-    with room.store.documents.transaction():
-        kept = room.store.agent(caller, record.agent["agentId"])
+    with services.store.documents.transaction():
+        kept = services.store.agent(caller, record.agent["agentId"])
         kept.passing = ""
-        room.store.save(caller, kept)
+        services.store.save(caller, kept)
     return {"agentStatus": record.passing}
 
 
-def _update(room: ControlServices, request: Request) -> Data:
+def _update(services: Services, request: Request) -> Data:
     caller, params = request.caller, request.params
-    room.store.get_editable(caller, params["agentId"])
-    given = _build_members(room, caller, params)
-    with room.store.documents.transaction():
-        record = room.store.get_editable(caller, params["agentId"])
+    services.store.get_editable(caller, params["agentId"])
+    given = _build_members(services, caller, params)
+    with services.store.documents.transaction():
+        record = services.store.get_editable(caller, params["agentId"])
         kept = {name: it for name, it in record.agent.items() if name not in _GIVEN}
         record.agent = kept
-        room.store.touch(caller, record, **given)
-    return {"agent": room.prompts.add_defaults(caller, {**record.agent, "agentStatus": "UPDATING"})}
+        services.store.touch(caller, record, **given)
+    return {
+        "agent": services.prompts.add_defaults(caller, {**record.agent, "agentStatus": "UPDATING"})
+    }
 
 
-def _delete(room: ControlServices, request: Request) -> Data:
+def _delete(services: Services, request: Request) -> Data:
     caller, id = request.caller, request.params["agentId"]
-    with room.store.documents.transaction():
-        room.store.get_editable(caller, id)
-        aliases = room.store.aliases(caller, id)
+    with services.store.documents.transaction():
+        services.store.get_editable(caller, id)
+        aliases = services.store.aliases(caller, id)
         if aliases and not request.params.get("skipResourceInUseCheck"):
             raise Fault(
                 "ConflictException",
@@ -149,18 +145,18 @@ def _delete(room: ControlServices, request: Request) -> Data:
                 "first, or set skipResourceInUseCheck",
             )
         for alias in aliases:
-            room.tags.forget(caller, alias["agentAliasArn"])
+            services.tags.forget(caller, alias["agentAliasArn"])
         for alias_id in (TEST_ALIAS, *(it["agentAliasId"] for it in aliases)):
-            room.world.forgetting.note(caller, id, alias_id)
-        room.tags.forget(caller, room.store.arns.agent(id))
-        room.store.remove(caller, id)
-    room.world.agents.forget(caller, id)
-    room.world.forgetting.start()
+            services.cleanup.note(caller, id, alias_id)
+        services.tags.forget(caller, services.store.arns.agent(id))
+        services.store.remove(caller, id)
+    services.agents.forget(caller, id)
+    services.cleanup.start()
     return {"agentId": id, "agentStatus": "DELETING"}
 
 
-def _list(room: ControlServices, request: Request) -> Data:
-    summaries = [(key, _summarize(record)) for key, record in room.store.agents(request.caller)]
+def _list(services: Services, request: Request) -> Data:
+    summaries = [(key, _summarize(record)) for key, record in services.store.agents(request.caller)]
     return build_page(summaries, request, "agentSummaries")
 
 
@@ -172,42 +168,42 @@ def _summarize(record: Record) -> Data:
     }
 
 
-def _prepare(room: ControlServices, request: Request) -> Data:
+def _prepare(services: Services, request: Request) -> Data:
     caller, id = request.caller, request.params["agentId"]
-    if room.store.folders.find(id) is not None:
-        return _prepare_folder(room, caller, id)
-    snapshot = room.store.snapshot_of_draft(caller, id)
+    if services.store.folders.find(id) is not None:
+        return _prepare_folder(services, caller, id)
+    snapshot = services.store.snapshot_of_draft(caller, id)
     _check_ready(snapshot)
     for name in _PASSING:
         snapshot["agent"].pop(name, None)
     edited = build_head(snapshot).digest
-    failure = _find_failure(room, caller, snapshot)
+    failure = _find_failure(services, caller, snapshot)
     at = now()
-    with room.store.documents.transaction():
-        record = room.store.get_editable(caller, id)
+    with services.store.documents.transaction():
+        record = services.store.get_editable(caller, id)
         if not failure:
-            room.store.save_snapshot(caller, id, DRAFT, snapshot)
+            services.store.save_snapshot(caller, id, DRAFT, snapshot)
             record.agent["preparedAt"] = at
-        if _digest_draft(room, caller, id) == edited:  # else it is to be prepared again
+        if _digest_draft(services, caller, id) == edited:  # else it is to be prepared again
             record.agent["agentStatus"] = "FAILED" if failure else "PREPARED"
             record.agent.pop("failureReasons", None)
             if failure:
                 record.agent["failureReasons"] = [failure[:2048]]
         record.passing = "PREPARING"
-        room.store.save(caller, record)
+        services.store.save(caller, record)
     return {"agentId": id, "agentStatus": "PREPARING", "agentVersion": DRAFT, "preparedAt": at}
 
 
-def _prepare_folder(room: ControlServices, caller: Caller, id: str) -> Data:
+def _prepare_folder(services: Services, caller: Caller, id: str) -> Data:
     """Reads a folder's agent again; GetAgent tells what came of it."""
-    room.store.folders.refresh(anew=id)
-    agent = room.store.agent(caller, id).agent
+    services.store.folders.refresh(anew=id)
+    agent = services.store.agent(caller, id).agent
     at = agent.get("preparedAt") or agent["updatedAt"]
     return {"agentId": id, "agentStatus": "PREPARING", "agentVersion": DRAFT, "preparedAt": at}
 
 
-def _digest_draft(room: ControlServices, caller: Caller, id: str) -> str:
-    snapshot = room.store.snapshot_of_draft(caller, id)
+def _digest_draft(services: Services, caller: Caller, id: str) -> str:
+    snapshot = services.store.snapshot_of_draft(caller, id)
     for name in _PASSING:
         snapshot["agent"].pop(name, None)
     return build_head(snapshot).digest
@@ -231,18 +227,18 @@ def _check_ready(snapshot: Data) -> None:
         )
 
 
-def _find_failure(room: ControlServices, caller: Caller, snapshot: dict[str, Any]) -> str:
+def _find_failure(services: Services, caller: Caller, snapshot: dict[str, Any]) -> str:
     """Why a snapshot cannot run; empty when it can."""
     try:
-        add_schemas(room.world, caller, snapshot)
-        _check_bases(room, caller, snapshot)
-        room.world.agents.check(caller, snapshot)
+        add_schemas(services.agents.resources, caller, snapshot)
+        _check_bases(services, caller, snapshot)
+        services.agents.check(caller, snapshot)
     except (OrchestratorError, Fault) as error:
-        return room.world.places.redact(error.message)
+        return services.agents.resources.redactor.redact(error.message)
     return ""
 
 
-def _check_bases(room: ControlServices, caller: Caller, snapshot: Data) -> None:
+def _check_bases(services: Services, caller: Caller, snapshot: Data) -> None:
     """Sees to it that knowledge bases are still there: agents find them when they search.
 
     Raises:
@@ -250,7 +246,7 @@ def _check_bases(room: ControlServices, caller: Caller, snapshot: Data) -> None:
     """
     for one in snapshot["parts"][ASSOCIATION.name]:
         if one["knowledgeBaseState"] != "DISABLED":
-            room.world.bases.base(caller, one["knowledgeBaseId"])
+            services.agents.resources.bases.base(caller, one["knowledgeBaseId"])
 
 
 HANDLERS: dict[str, Handling] = {

@@ -6,16 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.server.access.permissions import check_access
-from orchestrator.server.agents.store import (
-    ASSOCIATION,
-    COLLABORATOR,
-    PartKind,
-    not_found_error,
-    now,
-)
+from orchestrator.server.agents.kinds import ASSOCIATION, COLLABORATOR, PartKind
+from orchestrator.server.agents.store import not_found_error, now
 from orchestrator.server.control.services import (
-    ControlServices,
     Handling,
+    Services,
     add_sort_keys,
     build_page,
     check_quota,
@@ -40,11 +35,11 @@ _COLLABORATOR_SUMMARY = (
 Data = Mapping[str, Any]
 
 
-def _associate_base(room: ControlServices, request: Request) -> Data:
+def _associate_base(services: Services, request: Request) -> Data:
     caller, params = request.caller, request.params
     agent_id, id = params["agentId"], params["knowledgeBaseId"]
-    room.store.get_editable(caller, agent_id)
-    room.world.bases.base(caller, id)  # says so when there is none
+    services.store.get_editable(caller, agent_id)
+    services.agents.resources.bases.base(caller, id)  # says so when there is none
     at = now()
     base = {
         "agentId": agent_id,
@@ -55,9 +50,9 @@ def _associate_base(room: ControlServices, request: Request) -> Data:
         "updatedAt": at,
         **pick(params, ("description", "knowledgeBaseState")),
     }
-    with room.store.documents.transaction():
-        record = room.store.get_editable(caller, agent_id)
-        others = room.store.parts(caller, ASSOCIATION, agent_id, DRAFT)
+    with services.store.documents.transaction():
+        record = services.store.get_editable(caller, agent_id)
+        others = services.store.parts(caller, ASSOCIATION, agent_id, DRAFT)
         if any(it["knowledgeBaseId"] == id for it in others):
             raise Fault(
                 "ConflictException",
@@ -65,59 +60,61 @@ def _associate_base(room: ControlServices, request: Request) -> Data:
                 "change that with UpdateAgentKnowledgeBase",
             )
         check_quota(len(others), _MOST_BASES, "knowledge bases of the agent")
-        room.store.save_part(caller, ASSOCIATION, base)
-        room.store.touch(caller, record)
+        services.store.save_part(caller, ASSOCIATION, base)
+        services.store.touch(caller, record)
     return {"agentKnowledgeBase": base}
 
 
-def _update_base(room: ControlServices, request: Request) -> Data:
+def _update_base(services: Services, request: Request) -> Data:
     caller, params = request.caller, request.params
     agent_id, id = params["agentId"], params["knowledgeBaseId"]
-    with room.store.documents.transaction():
-        record = room.store.get_editable(caller, agent_id)
-        base = room.store.part(caller, ASSOCIATION, agent_id, DRAFT, id)
+    with services.store.documents.transaction():
+        record = services.store.get_editable(caller, agent_id)
+        base = services.store.part(caller, ASSOCIATION, agent_id, DRAFT, id)
         base |= {**pick(params, ("description", "knowledgeBaseState")), "updatedAt": now()}
-        room.store.save_part(caller, ASSOCIATION, base)
-        room.store.touch(caller, record)
+        services.store.save_part(caller, ASSOCIATION, base)
+        services.store.touch(caller, record)
     return {"agentKnowledgeBase": base}
 
 
-def _get_base(room: ControlServices, request: Request) -> Data:
+def _get_base(services: Services, request: Request) -> Data:
     params = request.params
     where = (params["agentId"], params["agentVersion"], params["knowledgeBaseId"])
-    return {"agentKnowledgeBase": room.store.part(request.caller, ASSOCIATION, *where)}
+    return {"agentKnowledgeBase": services.store.part(request.caller, ASSOCIATION, *where)}
 
 
-def _disassociate_base(room: ControlServices, request: Request) -> Data:
-    _remove_part(room, request, ASSOCIATION)
+def _disassociate_base(services: Services, request: Request) -> Data:
+    _remove_part(services, request, ASSOCIATION)
     return {}
 
 
-def _list_bases(room: ControlServices, request: Request) -> Data:
+def _list_bases(services: Services, request: Request) -> Data:
     params = request.params
-    found = room.store.parts(request.caller, ASSOCIATION, params["agentId"], params["agentVersion"])
+    found = services.store.parts(
+        request.caller, ASSOCIATION, params["agentId"], params["agentVersion"]
+    )
     summaries = add_sort_keys(found, _BASE_SUMMARY)
     return build_page(summaries, request, "agentKnowledgeBaseSummaries")
 
 
-def _remove_part(room: ControlServices, request: Request, kind: PartKind) -> None:
+def _remove_part(services: Services, request: Request, kind: PartKind) -> None:
     caller, params = request.caller, request.params
     agent_id, id = params["agentId"], params[kind.id]
-    with room.store.documents.transaction():
-        record = room.store.get_editable(caller, agent_id)
-        room.store.part(caller, kind, agent_id, DRAFT, id)
-        room.store.remove_part(caller, kind, agent_id, id)
-        room.store.touch(caller, record)
+    with services.store.documents.transaction():
+        record = services.store.get_editable(caller, agent_id)
+        services.store.part(caller, kind, agent_id, DRAFT, id)
+        services.store.remove_part(caller, kind, agent_id, id)
+        services.store.touch(caller, record)
 
 
-def _associate_collaborator(room: ControlServices, request: Request) -> Data:
+def _associate_collaborator(services: Services, request: Request) -> Data:
     caller, params = request.caller, request.params
     agent_id = params["agentId"]
 
     def make() -> Data:
-        record = room.store.get_editable(caller, agent_id)
-        _check_alias(room, caller, agent_id, params["agentDescriptor"])
-        count = len(room.store.parts(caller, COLLABORATOR, agent_id, DRAFT))
+        record = services.store.get_editable(caller, agent_id)
+        _check_alias(services, caller, agent_id, params["agentDescriptor"])
+        count = len(services.store.parts(caller, COLLABORATOR, agent_id, DRAFT))
         check_quota(count, _MOST_COLLABORATORS, "collaborators of the agent")
         at = now()
         collaborator = {
@@ -129,14 +126,14 @@ def _associate_collaborator(room: ControlServices, request: Request) -> Data:
             "relayConversationHistory": "DISABLED",
             **pick(params, (*_GIVEN, "clientToken")),
         }
-        room.store.save_part(caller, COLLABORATOR, collaborator)
-        room.store.touch(caller, record)
+        services.store.save_part(caller, COLLABORATOR, collaborator)
+        services.store.touch(caller, record)
         return collaborator
 
-    return {"agentCollaborator": room.run_once(request, make)}
+    return {"agentCollaborator": services.run_once(request, make)}
 
 
-def _check_alias(room: ControlServices, caller: Caller, leader: str, descriptor: Data) -> None:
+def _check_alias(services: Services, caller: Caller, leader: str, descriptor: Data) -> None:
     """Refuses an agent that cannot be led."""
     arn = descriptor.get("aliasArn") or ""
     found = ALIAS_ARN.fullmatch(arn)
@@ -145,54 +142,54 @@ def _check_alias(room: ControlServices, caller: Caller, leader: str, descriptor:
             "ValidationException",
             f"{arn!r} is not the ARN of an agent's alias; give agentDescriptor: {{aliasArn: ...}}",
         )
-    if found.group("region", "account") != room.store.arns:
+    if found.group("region", "account") != services.store.arns:
         check_access(caller, arn)
         return
     agent_id, alias_id = found["agent"], found["alias"]
     if agent_id == leader:
         raise Fault("ValidationException", f"the agent {leader!r} cannot lead itself")
-    defined = room.store.folders.find(agent_id)
+    defined = services.store.folders.find(agent_id)
     if defined is not None:
         found_alias = defined.has_alias(alias_id)
     else:
-        room.store.agent(caller, agent_id)
-        made = room.store.alias(caller, agent_id, alias_id)
+        services.store.agent(caller, agent_id)
+        made = services.store.alias(caller, agent_id, alias_id)
         found_alias = alias_id == TEST_ALIAS or made is not None
     if not found_alias:
         raise not_found_error(f"alias of the agent {agent_id!r}", alias_id)
 
 
-def _update_collaborator(room: ControlServices, request: Request) -> Data:
+def _update_collaborator(services: Services, request: Request) -> Data:
     caller, params = request.caller, request.params
     agent_id, id = params["agentId"], params["collaboratorId"]
-    with room.store.documents.transaction():
-        record = room.store.get_editable(caller, agent_id)
-        collaborator = room.store.part(caller, COLLABORATOR, agent_id, DRAFT, id)
-        _check_alias(room, caller, agent_id, params["agentDescriptor"])
+    with services.store.documents.transaction():
+        record = services.store.get_editable(caller, agent_id)
+        collaborator = services.store.part(caller, COLLABORATOR, agent_id, DRAFT, id)
+        _check_alias(services, caller, agent_id, params["agentDescriptor"])
         collaborator |= {
             "relayConversationHistory": "DISABLED",
             **pick(params, _GIVEN),
             "lastUpdatedAt": now(),
         }
-        room.store.save_part(caller, COLLABORATOR, collaborator)
-        room.store.touch(caller, record)
+        services.store.save_part(caller, COLLABORATOR, collaborator)
+        services.store.touch(caller, record)
     return {"agentCollaborator": collaborator}
 
 
-def _get_collaborator(room: ControlServices, request: Request) -> Data:
+def _get_collaborator(services: Services, request: Request) -> Data:
     params = request.params
     where = (params["agentId"], params["agentVersion"], params["collaboratorId"])
-    return {"agentCollaborator": room.store.part(request.caller, COLLABORATOR, *where)}
+    return {"agentCollaborator": services.store.part(request.caller, COLLABORATOR, *where)}
 
 
-def _disassociate_collaborator(room: ControlServices, request: Request) -> Data:
-    _remove_part(room, request, COLLABORATOR)
+def _disassociate_collaborator(services: Services, request: Request) -> Data:
+    _remove_part(services, request, COLLABORATOR)
     return {}
 
 
-def _list_collaborators(room: ControlServices, request: Request) -> Data:
+def _list_collaborators(services: Services, request: Request) -> Data:
     params = request.params
-    found = room.store.parts(
+    found = services.store.parts(
         request.caller, COLLABORATOR, params["agentId"], params["agentVersion"]
     )
     summaries = add_sort_keys(found, _COLLABORATOR_SUMMARY)

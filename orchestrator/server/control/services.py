@@ -1,44 +1,42 @@
-"""What the handlers of this room share."""
+"""What the handlers of agents' operations share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from orchestrator.server.agents.cleanup import AgentCleanup
 from orchestrator.server.agents.prompts import Prompts
+from orchestrator.server.agents.registry import Agents
 from orchestrator.server.agents.store import AgentStore
 from orchestrator.server.control.tags import Tags
 from orchestrator.server.operations import Fault, Request
 from orchestrator.server.paging import Page, paginate
 
-if TYPE_CHECKING:
-    from orchestrator.server.state import ServerState
-
 Data = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class ControlServices:
+class Services:
     """What the handlers work with.
 
     Attributes:
-        world: What the server has open.
-        store: Where agents are.
+        agents: The agents.
+        cleanup: Deletes what deleted agents leave behind.
         prompts: Their prompts.
         tags: Their tags.
     """
 
-    world: ServerState
-    store: AgentStore
+    agents: Agents
+    cleanup: AgentCleanup
     prompts: Prompts
     tags: Tags
 
-    @classmethod
-    def of(cls, world: ServerState) -> ControlServices:
-        """The room of a world."""
-        store = world.agents.store
-        return cls(world, store, Prompts(world), Tags(world, store))
+    @property
+    def store(self) -> AgentStore:
+        """Where agents are stored."""
+        return self.agents.store
 
     def run_once(self, request: Request, make: Callable[[], Data]) -> dict[str, Any]:
         """Carries a request out once for its client token, in one transaction."""
@@ -51,7 +49,7 @@ class ControlServices:
         )
 
 
-Handling = Callable[[ControlServices, Request], Data]
+Handling = Callable[[Services, Request], Data]
 """Carries an operation out."""
 
 

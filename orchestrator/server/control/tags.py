@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from orchestrator.server.agents.store import AgentStore, not_found_error
 from orchestrator.server.ids import TEST_ALIAS
 from orchestrator.server.operations import Caller, Fault, Handler, Request
-
-if TYPE_CHECKING:
-    from orchestrator.server.state import ServerState
 
 _KIND = "tags"
 _MOST = 50
@@ -21,25 +18,20 @@ _ARN = re.compile(
 )
 
 Change = Callable[[dict[str, str]], dict[str, str]]
+TagsOf = Callable[[Caller, str, Change | None], dict[str, str]]
+"""The tags of the thing with an id, after a change of them if there is one."""
 
 
 class Tags:
     """The tags of all that has some."""
 
-    def __init__(self, world: ServerState, store: AgentStore) -> None:
-        """Begins.
-
-        Args:
-            world: What the server has open.
-            store: Where agents are.
-        """
-        self._world = world
+    def __init__(self, store: AgentStore, of_base: TagsOf, of_session: TagsOf) -> None:
         self._store = store
         self._kinds = {
             "agent": self._of_agent,
             "agent-alias": self._of_alias,
-            "knowledge-base": self._of_base,
-            "session": self._of_session,
+            "knowledge-base": of_base,
+            "session": of_session,
         }
 
     def of(self, caller: Caller, arn: str, change: Change | None = None) -> dict[str, str]:
@@ -98,14 +90,6 @@ class Tags:
         if alias_id == TEST_ALIAS or not self._store.alias(caller, agent_id, alias_id):
             raise not_found_error("alias", alias_id)
         return self._get_or_change(caller, self._store.arns.alias(agent_id, alias_id), change)
-
-    def _of_base(self, caller: Caller, id: str, change: Change | None) -> dict[str, str]:
-        return self._world.bases.tags(caller, id, change)
-
-    def _of_session(self, caller: Caller, id: str, change: Change | None) -> dict[str, str]:
-        from orchestrator.server.runtime import sessions_api
-
-        return sessions_api.tags(self._world, caller, id, change)
 
 
 def _check_count(tags: Mapping[str, str]) -> None:

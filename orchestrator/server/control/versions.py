@@ -8,8 +8,8 @@ from typing import Any
 
 from orchestrator.server.agents.store import Record, not_found_error, now
 from orchestrator.server.control.services import (
-    ControlServices,
     Handling,
+    Services,
     build_page,
     check_quota,
     pick,
@@ -36,20 +36,20 @@ _OF_A_VERSION = (
 Data = Mapping[str, Any]
 
 
-def _create_alias(room: ControlServices, request: Request) -> Data:
+def _create_alias(services: Services, request: Request) -> Data:
     caller, params = request.caller, request.params
     agent_id = params["agentId"]
 
     def make() -> Data:
-        record = room.store.get_editable(caller, agent_id)
-        count = len(room.store.aliases(caller, agent_id))
+        record = services.store.get_editable(caller, agent_id)
+        count = len(services.store.aliases(caller, agent_id))
         check_quota(count, _MOST_ALIASES, "aliases of the agent")
         id, at = new_id(), now()
-        routing = _resolve_routing(room, caller, record, params)
+        routing = _resolve_routing(services, caller, record, params)
         alias = {
             "agentId": agent_id,
             "agentAliasId": id,
-            "agentAliasArn": room.store.arns.alias(agent_id, id),
+            "agentAliasArn": services.store.arns.alias(agent_id, id),
             "agentAliasStatus": "PREPARED",
             "aliasInvocationState": "ACCEPT_INVOCATIONS",
             "routingConfiguration": routing,
@@ -58,21 +58,21 @@ def _create_alias(room: ControlServices, request: Request) -> Data:
             "updatedAt": at,
             **pick(params, (*_GIVEN, "clientToken")),
         }
-        room.store.save_alias(caller, alias)
-        room.tags.put(caller, alias["agentAliasArn"], params.get("tags"))
+        services.store.save_alias(caller, alias)
+        services.tags.put(caller, alias["agentAliasArn"], params.get("tags"))
         return alias
 
-    return {"agentAlias": {**room.run_once(request, make), "agentAliasStatus": "CREATING"}}
+    return {"agentAlias": {**services.run_once(request, make), "agentAliasStatus": "CREATING"}}
 
 
 def _resolve_routing(
-    room: ControlServices, caller: Caller, record: Record, params: Data
+    services: Services, caller: Caller, record: Record, params: Data
 ) -> list[dict[str, Any]]:
     """Where an alias is to point: to the version that was given, or to a new one."""
     given = params.get("routingConfiguration")
     if not given or not given[0].get("agentVersion"):
         extra = dict(given[0]) if given else {}
-        return [{**extra, "agentVersion": _create_version(room, caller, record)}]
+        return [{**extra, "agentVersion": _create_version(services, caller, record)}]
     version = given[0]["agentVersion"]
     if version == DRAFT:
         raise Fault(
@@ -80,13 +80,13 @@ def _resolve_routing(
             f"an alias points to a numbered version; {DRAFT} is invoked with the alias "
             f"{TEST_ALIAS}. Leave routingConfiguration out to make a version of what was prepared",
         )
-    room.store.version(caller, record.agent["agentId"], version)
+    services.store.version(caller, record.agent["agentId"], version)
     return [dict(given[0])]
 
 
-def _create_version(room: ControlServices, caller: Caller, record: Record) -> str:
+def _create_version(services: Services, caller: Caller, record: Record) -> str:
     agent_id = record.agent["agentId"]
-    snapshot = room.store.snapshot(caller, agent_id, DRAFT)
+    snapshot = services.store.snapshot(caller, agent_id, DRAFT)
     if snapshot is None:
         raise Fault(
             "ValidationException",
@@ -94,22 +94,22 @@ def _create_version(room: ControlServices, caller: Caller, record: Record) -> st
             "PrepareAgent first",
         )
     check_quota(record.latest, _MOST_VERSIONS, "versions of the agent")
-    return room.store.create_version(caller, record, snapshot)
+    return services.store.create_version(caller, record, snapshot)
 
 
-def _update_alias(room: ControlServices, request: Request) -> Data:
+def _update_alias(services: Services, request: Request) -> Data:
     caller, params = request.caller, request.params
     agent_id, id = params["agentId"], params["agentAliasId"]
-    with room.store.documents.transaction():
-        record = room.store.get_editable(caller, agent_id)
+    with services.store.documents.transaction():
+        record = services.store.get_editable(caller, agent_id)
         _refuse_test_alias(id)
-        alias = _find_alias(room, caller, agent_id, id)
-        routing, at = _resolve_routing(room, caller, record, params), now()
+        alias = _find_alias(services, caller, agent_id, id)
+        routing, at = _resolve_routing(services, caller, record, params), now()
         alias.pop("description", None)
         alias |= {**pick(params, _GIVEN), "routingConfiguration": routing, "updatedAt": at}
         events = alias["agentAliasHistoryEvents"]
         alias["agentAliasHistoryEvents"] = _extend_history(events, routing, at)
-        room.store.save_alias(caller, alias)
+        services.store.save_alias(caller, alias)
     return {"agentAlias": {**alias, "agentAliasStatus": "UPDATING"}}
 
 
@@ -129,15 +129,15 @@ def _refuse_test_alias(id: str) -> None:
         )
 
 
-def _find_alias(room: ControlServices, caller: Caller, agent_id: str, id: str) -> dict[str, Any]:
-    found = room.store.alias(caller, agent_id, id)
+def _find_alias(services: Services, caller: Caller, agent_id: str, id: str) -> dict[str, Any]:
+    found = services.store.alias(caller, agent_id, id)
     if found is None:
         raise not_found_error(f"alias of the agent {agent_id!r}", id)
     return found
 
 
 def _build_draft_alias(
-    room: ControlServices, record: Record, id: str = TEST_ALIAS, name: str = _TEST_NAME
+    services: Services, record: Record, id: str = TEST_ALIAS, name: str = _TEST_NAME
 ) -> dict[str, Any]:
     """An alias of `DRAFT`: the one that every agent has, and those that a folder names."""
     agent = record.agent
@@ -146,7 +146,7 @@ def _build_draft_alias(
         "agentId": agent["agentId"],
         "agentAliasId": id,
         "agentAliasName": name,
-        "agentAliasArn": room.store.arns.alias(agent["agentId"], id),
+        "agentAliasArn": services.store.arns.alias(agent["agentId"], id),
         "agentAliasStatus": "PREPARED",
         "aliasInvocationState": "ACCEPT_INVOCATIONS",
         "routingConfiguration": routing,
@@ -158,65 +158,67 @@ def _build_draft_alias(
     }
 
 
-def _get_alias(room: ControlServices, request: Request) -> Data:
+def _get_alias(services: Services, request: Request) -> Data:
     caller, params = request.caller, request.params
-    record = room.store.agent(caller, params["agentId"])
+    record = services.store.agent(caller, params["agentId"])
     id = params["agentAliasId"]
     if id == TEST_ALIAS:
-        return {"agentAlias": _build_draft_alias(room, record)}
+        return {"agentAlias": _build_draft_alias(services, record)}
     if record.folder is not None:
         if id in record.folder.aliases:
-            return {"agentAlias": _build_draft_alias(room, record, id, record.folder.aliases[id])}
+            return {
+                "agentAlias": _build_draft_alias(services, record, id, record.folder.aliases[id])
+            }
         raise not_found_error(f"alias of the agent {params['agentId']!r}", id)
-    return {"agentAlias": _find_alias(room, caller, params["agentId"], id)}
+    return {"agentAlias": _find_alias(services, caller, params["agentId"], id)}
 
 
-def _delete_alias(room: ControlServices, request: Request) -> Data:
+def _delete_alias(services: Services, request: Request) -> Data:
     caller, params = request.caller, request.params
     agent_id, id = params["agentId"], params["agentAliasId"]
-    with room.store.documents.transaction():
-        room.store.get_editable(caller, agent_id)
+    with services.store.documents.transaction():
+        services.store.get_editable(caller, agent_id)
         _refuse_test_alias(id)
-        alias = _find_alias(room, caller, agent_id, id)
-        room.tags.forget(caller, alias["agentAliasArn"])
-        room.store.remove_alias(caller, agent_id, id)
-        room.world.forgetting.note(caller, agent_id, id)
-    room.world.forgetting.start()
+        alias = _find_alias(services, caller, agent_id, id)
+        services.tags.forget(caller, alias["agentAliasArn"])
+        services.store.remove_alias(caller, agent_id, id)
+        services.cleanup.note(caller, agent_id, id)
+    services.cleanup.start()
     return {"agentId": agent_id, "agentAliasId": id, "agentAliasStatus": "DELETING"}
 
 
-def _list_aliases(room: ControlServices, request: Request) -> Data:
+def _list_aliases(services: Services, request: Request) -> Data:
     caller, agent_id = request.caller, request.params["agentId"]
-    record = room.store.agent(caller, agent_id)
+    record = services.store.agent(caller, agent_id)
     if record.folder is not None:
         named = record.folder.aliases.items()
-        made = [_build_draft_alias(room, record, id, name) for id, name in named]
+        made = [_build_draft_alias(services, record, id, name) for id, name in named]
     else:
-        made = room.store.aliases(caller, agent_id)
-    found = [((0, 0.0, ""), pick(_build_draft_alias(room, record), _SUMMARY))]
+        made = services.store.aliases(caller, agent_id)
+    found = [((0, 0.0, ""), pick(_build_draft_alias(services, record), _SUMMARY))]
     found += [
         ((1, it["createdAt"].timestamp(), it["agentAliasId"]), pick(it, _SUMMARY)) for it in made
     ]
     return build_page(found, request, "agentAliasSummaries")
 
 
-def _get_version(room: ControlServices, request: Request) -> Data:
+def _get_version(services: Services, request: Request) -> Data:
     caller, params = request.caller, request.params
-    found = room.store.version(caller, params["agentId"], params["agentVersion"])
-    told = pick(room.prompts.add_defaults(caller, found), _OF_A_VERSION)
+    found = services.store.version(caller, params["agentId"], params["agentVersion"])
+    told = pick(services.prompts.add_defaults(caller, found), _OF_A_VERSION)
     told |= {"version": found["agentVersion"], "agentStatus": "PREPARED"}
     return {"agentVersion": told}
 
 
-def _delete_version(room: ControlServices, request: Request) -> Data:
+def _delete_version(services: Services, request: Request) -> Data:
     caller, params = request.caller, request.params
     agent_id, version = params["agentId"], params["agentVersion"]
-    with room.store.documents.transaction():
-        room.store.get_editable(caller, agent_id)
-        room.store.version(caller, agent_id, version)
+    with services.store.documents.transaction():
+        services.store.get_editable(caller, agent_id)
+        services.store.version(caller, agent_id, version)
         used = [
             it["agentAliasId"]
-            for it in room.store.aliases(caller, agent_id)
+            for it in services.store.aliases(caller, agent_id)
             if it["routingConfiguration"][0].get("agentVersion") == version
         ]
         if used and not params.get("skipResourceInUseCheck"):
@@ -225,12 +227,12 @@ def _delete_version(room: ControlServices, request: Request) -> Data:
                 f"the version {version!r} of the agent {agent_id!r} is used by the aliases "
                 f"{', '.join(used)}; point them to another one, or set skipResourceInUseCheck",
             )
-        room.store.remove_version(caller, agent_id, version)
+        services.store.remove_version(caller, agent_id, version)
     return {"agentId": agent_id, "agentVersion": version, "agentStatus": "DELETING"}
 
 
-def _list_versions(room: ControlServices, request: Request) -> Data:
-    found = room.store.versions(request.caller, request.params["agentId"])
+def _list_versions(services: Services, request: Request) -> Data:
+    found = services.store.versions(request.caller, request.params["agentId"])
     names = ("agentName", "agentVersion", "createdAt", "updatedAt", "description")
     summaries = [
         (

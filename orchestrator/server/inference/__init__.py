@@ -6,26 +6,22 @@ becomes Converse's output or events, then whatever the operation answers with.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from orchestrator.server.inference.handlers import Inference
+from orchestrator.server.inference.models import Models
 from orchestrator.server.operations import Operations
-
-if TYPE_CHECKING:
-    from orchestrator.server.state import ServerState
 
 __all__ = ["operations_of"]
 
 
-def operations_of(world: ServerState) -> Operations:
+def operations_of(models: Models) -> Operations:
     """The handlers of `bedrock-runtime`."""
-    room = Inference(world.models)
+    inference = Inference(models)
     return {
         "bedrock-runtime": {
-            "Converse": room.converse,
-            "ConverseStream": room.converse_stream,
-            "CountTokens": room.count_tokens,
-            "InvokeModel": room.invoke_model,
-            "InvokeModelWithResponseStream": room.invoke_model_with_response_stream,
+            "Converse": inference.converse,
+            "ConverseStream": inference.converse_stream,
+            "CountTokens": inference.count_tokens,
+            "InvokeModel": inference.invoke_model,
+            "InvokeModelWithResponseStream": inference.invoke_model_with_response_stream,
         }
     }

@@ -2,13 +2,25 @@
 
 A knowledge base is an index of passages in one SQLite file beside the server's state, which
 `orchestrator.knowledge` searches by meaning and words. What a caller says of embedding models and
-vector stores is kept and told again, and has no effect: code that is written for Amazon Bedrock
+vector stores is stored and shown again, and has no effect: code that is written for Amazon Bedrock
 runs unchanged, and nothing leaves the machine.
 """
 
 from __future__ import annotations
 
-from orchestrator.server.knowledge_bases.operations import operations_of
-from orchestrator.server.knowledge_bases.service import KnowledgeBaseService
+from typing import TYPE_CHECKING
 
-__all__ = ["KnowledgeBaseService", "operations_of"]
+from orchestrator.server.operations import Operations
+
+if TYPE_CHECKING:
+    from orchestrator.server.knowledge_bases.service import KnowledgeBaseService
+
+
+def operations_of(bases: KnowledgeBaseService) -> Operations:
+    """The operations of knowledge bases, data sources and ingestion jobs."""
+    from functools import partial
+
+    from orchestrator.server.knowledge_bases import data_sources, jobs, knowledge_bases
+
+    handlers = {**knowledge_bases.HANDLERS, **data_sources.HANDLERS, **jobs.HANDLERS}
+    return {"bedrock-agent": {name: partial(it, bases) for name, it in handlers.items()}}

@@ -170,3 +170,12 @@ def list_all(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]
     names = ("knowledgeBaseId", "dataSourceId", "name", "status", "description", "updatedAt")
     told = [{name: it[name] for name in names if name in it} for it in found]
     return {"dataSourceSummaries": told, **({"nextToken": token} if token else {})}
+
+
+HANDLERS = {
+    "CreateDataSource": create,
+    "GetDataSource": get,
+    "UpdateDataSource": update,
+    "DeleteDataSource": delete,
+    "ListDataSources": list_all,
+}

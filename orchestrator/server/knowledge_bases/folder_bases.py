@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from orchestrator.definition.knowledge_base import build_knowledge_bases
 from orchestrator.knowledge import KnowledgeBase, LocalKnowledgeBase
@@ -15,10 +15,25 @@ from orchestrator.server.knowledge_bases.records import ID
 
 if TYPE_CHECKING:
     from orchestrator.definition import AgentDefinition
-    from orchestrator.server.agents.folders import FolderAgent
-    from orchestrator.server.state import ServerState
 
 _MODEL = "foundation-model/sentence-transformers.all-minilm-l6-v2"
+
+
+class AgentFolder(Protocol):
+    """An agent that is defined on disk.
+
+    Attributes:
+        folder: Its folder.
+        definition: What its file says, unless that is wrong.
+        changed: When a file of it was changed last.
+    """
+
+    folder: Path
+    definition: AgentDefinition | None
+    changed: datetime
+
+
+ListFolders = Callable[[], Sequence[AgentFolder]]
 
 
 class FolderBases:
@@ -27,13 +42,9 @@ class FolderBases:
     Everybody who sees the agents may search them.
     """
 
-    def __init__(self, world: ServerState) -> None:
-        """Names the world, whose agents may be opened later.
-
-        Args:
-            world: What the server has open.
-        """
-        self._world = world
+    def __init__(self, arns: Arns, list_folders: ListFolders) -> None:
+        self._arns = arns
+        self._list_folders = list_folders
         self._lock = Lock()
         self._open: dict[Path, tuple[AgentDefinition, dict[str, LocalKnowledgeBase]]] = {}
 
@@ -49,7 +60,7 @@ class FolderBases:
         return None
 
     def _bases(
-        self, agent: FolderAgent, definition: AgentDefinition
+        self, agent: AgentFolder, definition: AgentDefinition
     ) -> dict[str, LocalKnowledgeBase]:
         # Not the compiled agent's own: an agent may be compiled just now that asks.
         with self._lock:
@@ -74,8 +85,7 @@ class FolderBases:
                     yield self._describe(id, it.description, agent.changed)
 
     def _describe(self, id: str, description: str | None, changed: datetime) -> dict[str, Any]:
-        arns = Arns.of(self._world.settings)
-        model = f"arn:aws:bedrock:{arns.region}::{_MODEL}"
+        arns, model = self._arns, f"arn:aws:bedrock:{self._arns.region}::{_MODEL}"
         return {
             "knowledgeBaseId": id,
             "name": id,
@@ -98,15 +108,14 @@ class FolderBases:
                 _close_bases(bases)
             self._open.clear()
 
-    def _agents(self) -> Iterator[tuple[FolderAgent, AgentDefinition]]:
-        agents = getattr(self._world, "agents", None)
-        for agent in agents.folders.all() if agents is not None else ():
+    def _agents(self) -> Iterator[tuple[AgentFolder, AgentDefinition]]:
+        for agent in self._list_folders():
             if agent.definition is not None:
                 yield agent, agent.definition
 
 
 def _build_bases(
-    agent: FolderAgent, definition: AgentDefinition
+    agent: AgentFolder, definition: AgentDefinition
 ) -> Iterator[tuple[str, LocalKnowledgeBase]]:
     for base in build_knowledge_bases(definition, agent.folder):
         if isinstance(base, LocalKnowledgeBase):

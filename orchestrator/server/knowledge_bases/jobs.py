@@ -223,7 +223,7 @@ class _Job:
             index=index,
             source=self.source,
             cutting=build_chunker(ingestion),
-            bucket=open_bucket(bucket, self.bases.folders),
+            bucket=open_bucket(bucket, self.bases.buckets),
             name=bucket,
             prefix=prefix,
             caller=self.caller,
@@ -267,7 +267,7 @@ class _Job:
         if status == "STOPPED" and self.bases.closing.is_set():
             status, reasons = "FAILED", ["the server was stopped; start another job"]
         reasons += [*self.notes, *(self.sync.reasons if self.sync is not None else ())]
-        reasons = [self.bases.world.places.redact(it) for it in reasons]
+        reasons = [self.bases.redactor.redact(it) for it in reasons]
         members = {"failureReasons": shorten_reasons(reasons)} if reasons else {}
         self._save_changes(status=status, **members)
 
@@ -336,3 +336,11 @@ def check_idle(bases: KnowledgeBaseService, tenant: str, kept: Mapping[str, Any]
             f"the ingestion job {job['ingestionJobId']!r} of the data source "
             f"{job['dataSourceId']!r} is {job['status']}: wait for its end, or stop it",
         )
+
+
+HANDLERS = {
+    "StartIngestionJob": start,
+    "GetIngestionJob": get,
+    "ListIngestionJobs": list_all,
+    "StopIngestionJob": stop,
+}

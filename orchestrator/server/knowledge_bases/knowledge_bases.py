@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.errors import ValidationError
-from orchestrator.server.ids import Arns, new_id
+from orchestrator.server.ids import new_id
 from orchestrator.server.knowledge_bases.jobs import check_idle
 from orchestrator.server.knowledge_bases.records import (
     BASE,
@@ -55,7 +55,7 @@ def _build_base(bases: KnowledgeBaseService, params: Mapping[str, Any]) -> dict[
     id, time = new_id(), now()
     return {
         "knowledgeBaseId": id,
-        "knowledgeBaseArn": Arns.of(bases.world.settings).knowledge_base(id),
+        "knowledgeBaseArn": bases.arns.knowledge_base(id),
         **{name: params[name] for name in _GIVEN if name in params},
         "status": "ACTIVE",
         "createdAt": time,
@@ -143,3 +143,12 @@ def list_all(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]
     names = ("knowledgeBaseId", "name", "description", "status", "updatedAt")
     told = [{name: it[name] for name in names if name in it} for it in found]
     return {"knowledgeBaseSummaries": told, **({"nextToken": token} if token else {})}
+
+
+HANDLERS = {
+    "CreateKnowledgeBase": create,
+    "GetKnowledgeBase": get,
+    "UpdateKnowledgeBase": update,
+    "DeleteKnowledgeBase": delete,
+    "ListKnowledgeBases": list_all,
+}

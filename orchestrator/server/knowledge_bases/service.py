@@ -7,49 +7,69 @@ from concurrent.futures import Future, wait
 from hashlib import sha256
 from pathlib import Path
 from threading import Event, Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from orchestrator.errors import ResourceNotFound
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.models.embeddings import Embedder
+from orchestrator.server.document_store import DocumentStore
+from orchestrator.server.ids import Arns
 from orchestrator.server.knowledge_bases.caller_base import CallerKnowledgeBase, Find, open_aws_base
-from orchestrator.server.knowledge_bases.folder_bases import FolderBases
+from orchestrator.server.knowledge_bases.folder_bases import FolderBases, ListFolders
 from orchestrator.server.knowledge_bases.index import Index
 from orchestrator.server.knowledge_bases.records import BASE, ID, check_tags, get_base
 from orchestrator.server.operations import Caller
+from orchestrator.server.path_redaction import PathRedactor
+from orchestrator.server.settings import Settings
 from orchestrator.support.process_locks import ProcessLocks
 from orchestrator.support.threads import in_thread
-
-if TYPE_CHECKING:
-    from orchestrator.server.state import ServerState
 
 
 class KnowledgeBaseService:
     """Knowledge bases made through the API. Safe for many threads.
 
     Attributes:
-        world: What else the process has open.
+        documents: Where they are stored.
+        arns: Their ARNs.
+        buckets: Folders that stand for buckets, by their names.
+        redactor: Removes the server's folders from what callers read.
         living: Which processes of the state still live.
         closing: Set when work in the background is to end.
         in_folders: The knowledge bases of agents that are defined on disk.
     """
 
-    def __init__(self, world: ServerState) -> None:
+    def __init__(
+        self,
+        documents: DocumentStore,
+        settings: Settings,
+        embedder: Embedder | str,
+        redactor: PathRedactor,
+        list_folders: ListFolders,
+    ) -> None:
         """Opens what is needed; indexes are opened as they are used.
+
+        Args:
+            documents: Where they are stored.
+            settings: The settings of the server.
+            embedder: What understands meaning, or a name for `resolve_embedder`.
+            redactor: Removes the server's folders from what callers read.
+            list_folders: Lists the agents that are defined on disk.
 
         Raises:
             DependencyFailed: The folder of the indexes cannot be used.
         """
-        self.world = world
-        self.documents = world.documents
-        self._folder = world.get_path("knowledge")
+        self.documents = documents
+        self.arns = Arns.of(settings)
+        self.buckets = settings.buckets
+        self.redactor = redactor
+        self._folder = settings.get_path("knowledge")
         self.living = ProcessLocks(self._folder)
         _ = self.living.me  # takes the lock, and makes the folder, or fails at once
         self.closing = Event()
-        self.in_folders = FolderBases(world)
+        self.in_folders = FolderBases(self.arns, list_folders)
         self._lock = Lock()
         self._indexes: dict[tuple[str, str], Index] = {}
-        self._embedder: Embedder | None = None
+        self._embedder = embedder
         self._work: set[Future[None]] = set()
 
     def close(self) -> None:
@@ -68,11 +88,6 @@ class KnowledgeBaseService:
         started = in_thread(work)
         self._work.add(started)
         started.add_done_callback(self._work.discard)
-
-    @property
-    def folders(self) -> Mapping[str, Path]:
-        """Folders that stand for buckets, by their names."""
-        return self.world.settings.buckets
 
     # -- searching -------------------------------------------------------------------------------
 
@@ -140,12 +155,11 @@ class KnowledgeBaseService:
         name = sha256(f"{tenant}\0{id}".encode("utf-8", "backslashreplace")).hexdigest()
         return self._folder / f"{name}.sqlite"
 
-    def _get_embedder(self) -> Embedder | None:
-        if self._embedder is None:
-            from orchestrator.models import resolve_embedder
+    def _get_embedder(self) -> Embedder:
+        from orchestrator.models import resolve_embedder
 
-            self._embedder = resolve_embedder(self.world.embedder)
-        return self._embedder
+        self._embedder = embedder = resolve_embedder(self._embedder)
+        return embedder
 
     # -- tags ------------------------------------------------------------------------------------
 

@@ -5,25 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from orchestrator.server.operations import Operations
-from orchestrator.server.runtime.generate import operations_of_generation
-from orchestrator.server.runtime.inline import operations_of_inline_agents
-from orchestrator.server.runtime.invoke import operations_of_agents
-from orchestrator.server.runtime.retrieve import operations_of_knowledge, operations_of_reranking
 
 if TYPE_CHECKING:
-    from orchestrator.server.state import ServerState
+    from orchestrator.models.embeddings import Embedder
+    from orchestrator.server.agents.registry import Agents
 
-__all__ = ["operations_of"]
 
+def operations_of(agents: Agents, embedder: Embedder | str) -> Operations:
+    """The operations that start, show and end the turns of agents, or search."""
+    from orchestrator.server.runtime.generate import operations_of_generation
+    from orchestrator.server.runtime.inline import operations_of_inline_agents
+    from orchestrator.server.runtime.invoke import operations_of_agents
+    from orchestrator.server.runtime.retrieve import operations_of_knowledge
+    from orchestrator.server.runtime.turns import Turns
 
-def operations_of(world: ServerState) -> Operations:
-    """The operations of this room, which begin, tell and end the turns of agents."""
+    resources = agents.resources
+    turns = Turns(resources.settings.buckets, resources.redactor)
     return {
         "bedrock-agent-runtime": {
-            **operations_of_agents(world),
-            **operations_of_inline_agents(world),
-            **operations_of_knowledge(world),
-            **operations_of_generation(world),
-            **operations_of_reranking(world),
+            **operations_of_agents(agents, turns),
+            **operations_of_inline_agents(resources, turns),
+            **operations_of_knowledge(resources.bases, embedder),
+            **operations_of_generation(resources),
         }
     }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.knowledge.blocks import Unreadable
@@ -12,9 +12,6 @@ from orchestrator.knowledge.chunks import Chunking, passages_of
 from orchestrator.knowledge.documents import Raw, is_document, read_blocks
 from orchestrator.server.buckets import read_uri
 from orchestrator.server.operations import Caller
-
-if TYPE_CHECKING:
-    from orchestrator.server.state import ServerState
 
 _ID = "external"
 _MOST_BYTES = 10 * 1024 * 1024  # (Bedrock: ByteContentBlob)
@@ -28,7 +25,7 @@ _SUFFIXES = {
 
 
 def build_sources_base(
-    world: ServerState, caller: Caller, sources: Sequence[Mapping[str, Any]]
+    buckets: Mapping[str, Path], caller: Caller, sources: Sequence[Mapping[str, Any]]
 ) -> _SourcesBase:
     """The documents of a request as something that can be searched.
 
@@ -40,7 +37,7 @@ def build_sources_base(
     """
     found: list[dict[str, Any]] = []
     for source in sources:
-        found += _references(world, caller, source)
+        found += _references(buckets, caller, source)
     return _SourcesBase(found[:_MOST_PASSAGES])
 
 
@@ -61,12 +58,12 @@ class _SourcesBase:
 
 
 def _references(
-    world: ServerState, caller: Caller, source: Mapping[str, Any]
+    buckets: Mapping[str, Path], caller: Caller, source: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
     kind, place = source["sourceType"], source.get("s3Location")
     if kind == "S3" and place:
         uri = place["uri"]
-        content = read_uri(uri, caller, world.settings.buckets, _MOST_BYTES)
+        content = read_uri(uri, caller, buckets, _MOST_BYTES)
         location: dict[str, Any] = {"type": "S3", "s3Location": {"uri": uri}}
         return _passages(uri, PurePosixPath(uri).suffix.lower(), content, location)
     given = source.get("byteContent")

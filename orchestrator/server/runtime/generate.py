@@ -20,7 +20,6 @@ from orchestrator.agent.source import optimize_model
 from orchestrator.engine.plan import SINGLE_KNOWLEDGE_BASE, Features, Override
 from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TurnEnd
 from orchestrator.errors import ValidationError
-from orchestrator.limits import Limits
 from orchestrator.models import Model
 from orchestrator.prompts.placeholders import KNOWLEDGE_BASE_RESPONSE_GENERATION
 from orchestrator.server.access.permissions import check_retrieval
@@ -30,19 +29,24 @@ from orchestrator.server.operations import EventStream, Handler, Request
 from orchestrator.server.runtime.external_sources import build_sources_base
 from orchestrator.server.runtime.query_rewriting import DecomposingKnowledgeBase, Rewriter
 from orchestrator.server.runtime.retrieve import find_guardrail
-from orchestrator.server.runtime.turns import Told, convert_citations, run_blocking, start_stream
+from orchestrator.server.runtime.turns import (
+    StreamEvent,
+    convert_citations,
+    run_blocking,
+    start_stream,
+)
 from orchestrator.support.lru_cache import LruCache
 
 if TYPE_CHECKING:
     from orchestrator.knowledge import KnowledgeBase
-    from orchestrator.server.state import ServerState
+    from orchestrator.server.agents.build import AgentResources
 
 _INTERVENED = "INTERVENED"
 
 
-def operations_of_generation(world: ServerState) -> dict[str, Handler]:
+def operations_of_generation(resources: AgentResources) -> dict[str, Handler]:
     """RetrieveAndGenerate and RetrieveAndGenerateStream."""
-    answering = GenerationAgents(world)
+    answering = GenerationAgents(resources)
     return {
         "RetrieveAndGenerate": partial(_answer, answering),
         "RetrieveAndGenerateStream": partial(_stream, answering),
@@ -104,7 +108,7 @@ def _read_history(agent: Agent, session_id: str) -> list[tuple[str, str]]:
 
 async def _convert_events(
     agent: Agent, events: AsyncGenerator[Event, None]
-) -> AsyncGenerator[Told, None]:
+) -> AsyncGenerator[StreamEvent, None]:
     async with aclosing(events):
         yield "", {}  # for `started`
         async for event in events:
@@ -115,7 +119,7 @@ async def _convert_events(
                     yield told
 
 
-def _final_events(agent: Agent, reply: Reply) -> Iterator[Told]:
+def _final_events(agent: Agent, reply: Reply) -> Iterator[StreamEvent]:
     for citation in convert_citations(reply):
         yield "citation", {"citation": citation, **citation}
     if action := _guardrail_action(agent, reply):
@@ -153,13 +157,8 @@ _INFERENCE = {
 class GenerationAgents:
     """Agents by what a request says of them, the last ones of them; safe for many threads."""
 
-    def __init__(self, world: ServerState) -> None:
-        """Begins with none.
-
-        Args:
-            world: What the server has open.
-        """
-        self._world = world
+    def __init__(self, resources: AgentResources) -> None:
+        self._resources = resources
         self._kept: LruCache[Agent] = LruCache(_MOST)
 
     def agent(self, request: Request) -> Agent:
@@ -173,7 +172,9 @@ class GenerationAgents:
         kind, configuration = _read_configuration(request.params)
         caller = request.caller
         if kind == "EXTERNAL_SOURCES":
-            sources = build_sources_base(self._world, caller, configuration["sources"])
+            sources = build_sources_base(
+                self._resources.settings.buckets, caller, configuration["sources"]
+            )
             return self._build_agent(request, configuration, sources)
         base = self._base(request, configuration)
         template = _read_template(configuration.get("generationConfiguration") or {})
@@ -221,7 +222,7 @@ class GenerationAgents:
             configuration["knowledgeBaseId"],
             configuration.get("retrievalConfiguration"),
         )
-        find = partial(self._world.bases.base, request.caller, id)
+        find = partial(self._resources.bases.base, request.caller, id)
         find()  # so that one that is not there is told before anything is asked
         check_retrieval(request.caller, retrieval)
         base = AssociatedBase(id, "", find, retrieval)
@@ -231,7 +232,7 @@ class GenerationAgents:
         return DecomposingKnowledgeBase(base, self._build_rewriter(request, configuration))
 
     def _model(self, request: Request, model_id: str, given: Data) -> Model:
-        model = self._world.models.model(request.caller, model_id)
+        model = self._resources.models.model(request.caller, model_id)
         return optimize_model(model) if is_optimized(given) else model
 
     def _build_agent(self, request: Request, configuration: Data, base: KnowledgeBase) -> Agent:
@@ -249,8 +250,8 @@ class GenerationAgents:
             self._model(request, configuration["modelArn"], generation),
             knowledge_bases=[base],
             prompts={KNOWLEDGE_BASE_RESPONSE_GENERATION: override},
-            sessions=self._world.sessions,
-            limits=Limits(seconds=self._world.settings.turn_seconds),
+            sessions=self._resources.sessions,
+            limits=self._resources.limits,
             idle_session_ttl=_IDLE_SECONDS,
             agent_id=_ID,
             features=Features(guardrail=guardrail, aws_compat=(SINGLE_KNOWLEDGE_BASE,)),

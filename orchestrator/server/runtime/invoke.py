@@ -10,40 +10,44 @@ from orchestrator.agent.agent import Agent
 from orchestrator.server.agents.latency import OptimizedAgents, is_optimized
 from orchestrator.server.operations import EventStream, Handler, Request
 from orchestrator.server.paging import paginate
-from orchestrator.server.runtime.turns import run_blocking, stream_turn
+from orchestrator.server.runtime.turns import run_blocking
 from orchestrator.server.wire.shapes import get_converter
 
 if TYPE_CHECKING:
-    from orchestrator.server.state import ServerState
+    from orchestrator.server.agents.registry import Agents
+    from orchestrator.server.runtime.turns import Turns
 
 
-def operations_of_agents(world: ServerState) -> dict[str, Handler]:
+def operations_of_agents(agents: Agents, turns: Turns) -> dict[str, Handler]:
     """InvokeAgent, GetAgentMemory and DeleteAgentMemory."""
     return {
-        "InvokeAgent": partial(_invoke, world, OptimizedAgents()),
-        "GetAgentMemory": partial(_get_memories, world),
-        "DeleteAgentMemory": partial(_delete_memories, world),
+        "InvokeAgent": partial(_invoke, agents, turns, OptimizedAgents()),
+        "GetAgentMemory": partial(_get_memories, agents),
+        "DeleteAgentMemory": partial(_delete_memories, agents),
     }
 
 
-def _find_agent(world: ServerState, request: Request) -> Agent:
+def _find_agent(agents: Agents, request: Request) -> Agent:
     params = request.params
-    return world.agents.resolve_alias(request.caller, params["agentId"], params["agentAliasId"])
+    return agents.resolve_alias(request.caller, params["agentId"], params["agentAliasId"])
 
 
-async def _invoke(world: ServerState, quicker: OptimizedAgents, request: Request) -> EventStream:
+async def _invoke(
+    agents: Agents, turns: Turns, optimized: OptimizedAgents, request: Request
+) -> EventStream:
     params = request.params
-    agent = world.agents.get_cached(request.caller, params["agentId"], params["agentAliasId"])
+    agent = agents.get_cached(request.caller, params["agentId"], params["agentAliasId"])
     if agent is None:
-        agent = await run_blocking(_find_agent, world, request)
-    if is_optimized(params.get("bedrockModelConfigurations")):
-        agent = quicker.of(agent)
-    return await stream_turn(world, agent, request, state="sessionState", trace="TracePart")
+        agent = await run_blocking(_find_agent, agents, request)
+    configurations = params.get("bedrockModelConfigurations")
+    if configurations and is_optimized(configurations):
+        agent = optimized.of(agent)
+    return await turns.stream(agent, request, state="sessionState", trace="TracePart")
 
 
-def _get_memories(world: ServerState, request: Request) -> Mapping[str, Any]:
+def _get_memories(agents: Agents, request: Request) -> Mapping[str, Any]:
     params = request.params
-    found = _find_agent(world, request).memories(params["memoryId"])
+    found = _find_agent(agents, request).memories(params["memoryId"])
     told, token = paginate(
         (((place,), it) for place, it in enumerate(found)),
         params.get("maxItems"),
@@ -54,7 +58,7 @@ def _get_memories(world: ServerState, request: Request) -> Mapping[str, Any]:
     return {**answer, "nextToken": token} if token else answer
 
 
-def _delete_memories(world: ServerState, request: Request) -> Mapping[str, Any]:
+def _delete_memories(agents: Agents, request: Request) -> Mapping[str, Any]:
     params = request.params
-    _find_agent(world, request).forget(params.get("memoryId"), params.get("sessionId"))
+    _find_agent(agents, request).forget(params.get("memoryId"), params.get("sessionId"))
     return {}

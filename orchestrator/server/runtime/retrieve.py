@@ -1,4 +1,4 @@
-"""Retrieve: the knowledge bases of the server, searched (Bedrock: agents runtime)."""
+"""Retrieve and Rerank: what fits a query best, within what a guardrail lets through."""
 
 from __future__ import annotations
 
@@ -17,20 +17,29 @@ from orchestrator.server.wire.shapes import get_converter
 
 if TYPE_CHECKING:
     from orchestrator.models.embeddings import Embedder
-    from orchestrator.server.state import ServerState
+    from orchestrator.server.knowledge_bases.service import KnowledgeBaseService
 
 _RESULTS = "KnowledgeBaseRetrievalResults"
 _PAGE_CHARS = 1_000_000  # of the texts in one answer
 
 
-def operations_of_knowledge(world: ServerState) -> dict[str, Handler]:
-    """Retrieve."""
-    return {"Retrieve": partial(_retrieve, world)}
+def operations_of_knowledge(
+    bases: KnowledgeBaseService, embedder: Embedder | str
+) -> dict[str, Handler]:
+    """Retrieve, and Rerank by the server's embedder, whichever model a request names."""
+
+    @cache
+    def resolve() -> Embedder:
+        from orchestrator.models import resolve_embedder
+
+        return resolve_embedder(embedder)
+
+    return {"Retrieve": partial(_retrieve, bases), "Rerank": partial(_rerank, resolve)}
 
 
-def _retrieve(world: ServerState, request: Request) -> Mapping[str, Any]:
+def _retrieve(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     params, caller = request.params, request.caller
-    base = world.bases.base(caller, params["knowledgeBaseId"].rpartition("/")[2])
+    base = bases.base(caller, params["knowledgeBaseId"].rpartition("/")[2])
     query, configuration = (
         _read_text(params["retrievalQuery"]),
         params.get("retrievalConfiguration"),
@@ -73,21 +82,6 @@ def _find_page_end(found: Sequence[Mapping[str, Any]], start: int) -> int:
             break
         end += 1
     return end
-
-
-def operations_of_reranking(world: ServerState) -> dict[str, Handler]:
-    """Rerank, by what understands meaning in the server's knowledge bases.
-
-    That stands for whichever reranking model a request names.
-    """
-
-    @cache
-    def embedder() -> Embedder:
-        from orchestrator.models import resolve_embedder
-
-        return resolve_embedder(world.embedder)
-
-    return {"Rerank": partial(_rerank, embedder)}
 
 
 def _rerank(embedder: Any, request: Request) -> Mapping[str, Any]:

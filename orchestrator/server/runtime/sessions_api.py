@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from orchestrator.errors import ResourceNotFound, ValidationError
@@ -19,9 +19,6 @@ from orchestrator.server.ids import Arns
 from orchestrator.server.operations import Caller, Fault, Handler, Operations, Request
 from orchestrator.server.paging import Page
 from orchestrator.server.settings import Settings
-
-if TYPE_CHECKING:
-    from orchestrator.server.state import ServerState
 
 _SESSION = "session"
 _INVOCATION = "session-invocation"
@@ -38,26 +35,6 @@ _MOST_TAGS = 200  # Bedrock: TagsMap
 _UUID = re.compile(r"[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}")
 
 _Answer = Mapping[str, Any]
-
-
-def operations_of(world: ServerState) -> Operations:
-    """The operations of the Sessions API."""
-    return {"bedrock-agent-runtime": SessionsApi(world.documents, world.settings).handlers()}
-
-
-def tags(
-    world: ServerState,
-    caller: Caller,
-    session_id: str,
-    change: Callable[[dict[str, str]], dict[str, str]] | None = None,
-) -> dict[str, str]:
-    """A session's tags, after a change of them if there is one.
-
-    Raises:
-        ResourceNotFound: The caller has no such session.
-        Fault: ServiceQuotaExceededException, when it would have too many.
-    """
-    return SessionsApi(world.documents, world.settings).tags(caller, session_id, change)
 
 
 def _now() -> datetime:
@@ -81,9 +58,9 @@ class SessionsApi:
         self._arns = Arns.of(settings)
         self._clock = clock
 
-    def handlers(self) -> dict[str, Handler]:
-        """Who carries out which operation."""
-        return {
+    def operations(self) -> Operations:
+        """The operations of the Sessions API."""
+        handlers: dict[str, Handler] = {
             "CreateSession": self.create,
             "GetSession": self.get,
             "UpdateSession": self.update,
@@ -96,6 +73,7 @@ class SessionsApi:
             "GetInvocationStep": self.get_step,
             "ListInvocationSteps": self.list_steps,
         }
+        return {"bedrock-agent-runtime": handlers}
 
     # -- sessions --------------------------------------------------------------------------------
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from orchestrator.agent.agent import Agent
 from orchestrator.engine.input_files import MOST_BYTES
@@ -16,66 +16,115 @@ from orchestrator.engine.run.options import Options
 from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TracePart, TurnEnd
 from orchestrator.errors import ValidationError
 from orchestrator.server.access.permissions import check_retrieval
-from orchestrator.server.buckets import read_uri
 from orchestrator.server.operations import Caller, EventStream, Request
 from orchestrator.server.wire.shapes import get_converter
 from orchestrator.support.threads import in_thread
 
 if TYPE_CHECKING:
-    from orchestrator.server.state import ServerState
+    from orchestrator.server.path_redaction import PathRedactor
 
 T = TypeVar("T")
+StreamEvent = tuple[str, Mapping[str, Any]]
+"""An event's name and its members."""
 
 _CONTENT = "application/json"
+# Bedrock: PartBody and OutputFiles.
+_CHUNK_BYTES = 1_000_000
+_FILES = 5
 
 
 async def run_blocking(function: Callable[..., T], *arguments: Any) -> T:
-    """What a function that may wait gives, without the event loop waiting for it."""
+    """What a function that may block returns, while the event loop goes on."""
     return await asyncio.wrap_future(in_thread(partial(function, *arguments)))
 
 
-async def stream_turn(
-    world: ServerState, agent: Agent, request: Request, *, state: str, trace: str
-) -> EventStream:
-    """Has an agent answer, event by event.
+class _Listening(NamedTuple):
+    """What the caller wants to see: the shape of trace parts (if any), the text as it comes."""
 
-    What is wrong with the call is raised here; what goes wrong later ends the events.
-
-    Args:
-        world: What the server has open.
-        agent: The agent; its sessions are the tenant's.
-        request: The call.
-        state: What the operation calls the session's state.
-        trace: The shape of its trace parts.
-
-    Raises:
-        ValidationError: A parameter is wrong.
-        SessionConflict: Another invocation has the session.
-        Fault: The caller may not use what a parameter names.
-    """
-    params = request.params
-    session_id = params["sessionId"]
-    members = {"sessionId": session_id, "contentType": _CONTENT}
-    if "memoryId" in params:
-        members["memoryId"] = params["memoryId"]
-    given = params.get(state) or {}
-    results = bool(given.get("returnControlInvocationResults"))
-    question = "" if results else params.get("inputText", "")
-    if params.get("endSession") and not question.strip() and not results:
-        await run_blocking(agent.end_session, session_id)
-        return EventStream(await start_stream(_empty_stream()), members)
-    read = partial(read_state, world, request.caller, given)
-    options = _build_options(params, await run_blocking(read) if has_s3_files(given) else read())
-    asked = StreamOptions(trace if params.get("enableTrace") else "", _is_streaming(params))
-    listen = bool(asked.trace) or asked.streams
-    events = await agent.astart(question, session_id, listen=listen, **options)
-    return EventStream(
-        await start_stream(stream_completion(events, asked, world.places.redact_trace_part)),
-        members,
-    )
+    trace: str
+    text: bool
 
 
-async def _empty_stream() -> AsyncGenerator[Told, None]:
+class Turns:
+    """Has agents answer calls."""
+
+    def __init__(self, buckets: Mapping[str, Path], redactor: PathRedactor) -> None:
+        """Takes folders by the buckets that they stand for, and what hides the server's paths."""
+        self._buckets = buckets
+        self._redactor = redactor
+
+    async def stream(
+        self, agent: Agent, request: Request, *, state: str, trace: str
+    ) -> EventStream:
+        """Has an agent answer, event by event.
+
+        What is wrong with the call is raised here; what goes wrong later ends the events.
+
+        Args:
+            agent: The agent; its sessions are the tenant's.
+            request: The call.
+            state: The member that holds the session's state.
+            trace: The shape of its trace parts.
+
+        Raises:
+            ValidationError: A parameter is wrong.
+            SessionConflict: Another invocation has the session.
+            AccessDenied: The caller may not use what a parameter names.
+        """
+        params = request.params
+        session_id = params["sessionId"]
+        members = {"sessionId": session_id, "contentType": _CONTENT}
+        if "memoryId" in params:
+            members["memoryId"] = params["memoryId"]
+        given = params.get(state) or {}
+        results = bool(given.get("returnControlInvocationResults"))
+        question = "" if results else params.get("inputText", "")
+        if params.get("endSession") and not question.strip() and not results:
+            await run_blocking(agent.end_session, session_id)
+            return EventStream(await start_stream(_empty_stream()), members)
+        read = partial(read_state, self._buckets, request.caller, given)
+        session_state = await run_blocking(read) if _has_s3_files(given) else read()
+        listening = _Listening(trace if params.get("enableTrace") else "", _is_streaming(params))
+        events = await agent.astart(
+            question, session_id, listen=any(listening), **build_options(params, session_state)
+        )
+        return EventStream(await start_stream(self._convert(events, listening)), members)
+
+    async def _convert(
+        self, events: AsyncGenerator[Event, None], listening: _Listening
+    ) -> AsyncGenerator[StreamEvent, None]:
+        """The members of a `completion` stream, in the service's order.
+
+        The first item is empty, for `start_stream`; closing the generator stops the turn.
+        """
+        sent = False
+        async with aclosing(events):
+            yield "", {}
+            async for event in events:
+                if isinstance(event, TracePart):
+                    if listening.trace:
+                        part = self._redactor.redact_trace_part(event.part)
+                        yield "trace", get_converter(listening.trace)(part)
+                elif isinstance(event, TextDelta):
+                    if listening.text:
+                        for chunk in _chunks(event.text):
+                            sent = True
+                            yield chunk
+                elif isinstance(event, TurnEnd):
+                    for item in _final_events(event.reply, sent):
+                        yield item
+
+
+async def start_stream(
+    stream: AsyncGenerator[StreamEvent, None],
+) -> AsyncGenerator[StreamEvent, None]:
+    """The stream after its first item: from here on closing it runs its `finally` blocks."""
+    # Closing a generator that never started runs none of its code, and would leave the turn open.
+    await anext(stream)
+    return stream
+
+
+async def _empty_stream() -> AsyncGenerator[StreamEvent, None]:
     yield "", {}
 
 
@@ -83,7 +132,8 @@ def _is_streaming(params: Mapping[str, Any]) -> bool:
     return bool((params.get("streamingConfigurations") or {}).get("streamFinalResponse"))
 
 
-def _build_options(params: Mapping[str, Any], state: Mapping[str, Any]) -> Options:
+def build_options(params: Mapping[str, Any], state: Mapping[str, Any]) -> Options:
+    """InvokeAgent's members as options of a turn."""
     options: Options = {}
     if state:
         options["session_state"] = state
@@ -98,77 +148,14 @@ def _build_options(params: Mapping[str, Any], state: Mapping[str, Any]) -> Optio
     return options
 
 
-Told = tuple[str, Mapping[str, Any]]
-"""An event's name and its members."""
-
-_CHUNK_BYTES = 1_000_000  # (Bedrock: PartBody)
-_FILES = 5  # (Bedrock: OutputFiles)
-_BEGUN: Told = ("", {})
-
-
-@dataclass(frozen=True, slots=True)
-class StreamOptions:
-    """What the caller wants to be told.
-
-    Attributes:
-        trace: The name of the trace part's shape; empty without `enableTrace`.
-        streams: Whether the answer comes as it is written (`streamFinalResponse`).
-    """
-
-    trace: str = ""
-    streams: bool = False
-
-
-async def stream_completion(
-    events: AsyncGenerator[Event, None],
-    asked: StreamOptions,
-    part: Callable[[Mapping[str, Any]], Mapping[str, Any]],
-) -> AsyncGenerator[Told, None]:
-    """The members of a `completion` stream, in the service's order.
-
-    Its first item is nothing yet, for `started`; closing it stops the turn.
-
-    Args:
-        events: The turn.
-        asked: What the caller wants of it.
-        part: A part of the trace as callers are told it.
-
-    Raises:
-        OrchestratorError: The turn failed, after its trace was told.
-    """
-    said = False
-    async with aclosing(events):
-        yield _BEGUN
-        async for event in events:
-            if isinstance(event, TracePart):
-                if asked.trace:
-                    yield "trace", get_converter(asked.trace)(part(event.part))
-            elif isinstance(event, TextDelta):
-                if asked.streams:
-                    for chunk in _chunks(event.text):
-                        said = True
-                        yield chunk
-            elif isinstance(event, TurnEnd):
-                for told in _final_events(event.reply, said):
-                    yield told
-
-
-async def start_stream(stream: AsyncGenerator[Told, None]) -> AsyncGenerator[Told, None]:
-    """The stream after its first item: from here on closing it does what its `finally`s say.
-
-    A generator that was never begun is closed without a word to what it holds.
-    """
-    await anext(stream)
-    return stream
-
-
-def _chunks(text: str, citations: Sequence[Mapping[str, Any]] = ()) -> Iterator[Told]:
+def _chunks(text: str, citations: Sequence[Mapping[str, Any]] = ()) -> Iterator[StreamEvent]:
     """A text as `chunk`s of the size that the service allows; the last has the citations."""
     content = text.encode("utf-8", "replace")
     start = 0
     while len(content) - start > _CHUNK_BYTES:
         end = start + _CHUNK_BYTES
-        while content[end] & 0xC0 == 0x80:  # not within a character
+        # A chunk does not end within a character: each is decoded by itself.
+        while content[end] & 0xC0 == 0x80:
             end -= 1
         yield "chunk", {"bytes": content[start:end]}
         start = end
@@ -180,14 +167,14 @@ def _chunks(text: str, citations: Sequence[Mapping[str, Any]] = ()) -> Iterator[
 
 def convert_citations(reply: Reply) -> list[dict[str, Any]]:
     """Bedrock's citations of an answer."""
-    told: list[dict[str, Any]] = get_converter("Citations")(reply.citations)
-    return told
+    citations: list[dict[str, Any]] = get_converter("Citations")(reply.citations)
+    return citations
 
 
-def _final_events(reply: Reply, said: bool) -> Iterator[Told]:
+def _final_events(reply: Reply, sent: bool) -> Iterator[StreamEvent]:
     if reply.return_control is not None:
-        yield "returnControl", _render_return_control(reply.return_control)
-    elif said:
+        yield "returnControl", render_return_control(reply.return_control)
+    elif sent:
         if reply.citations:
             yield from _chunks("", convert_citations(reply))
     else:
@@ -197,31 +184,25 @@ def _final_events(reply: Reply, said: bool) -> Iterator[Told]:
         yield "files", {"files": files[start : start + _FILES]}
 
 
-def _render_return_control(control: ControlReturn) -> dict[str, Any]:
+def render_return_control(control: ControlReturn) -> dict[str, Any]:
+    """Bedrock's members of returned control."""
     return {
         "invocationId": control.invocation_id,
         "invocationInputs": control.invocation_inputs,
     }
 
 
-def has_s3_files(state: Mapping[str, Any]) -> bool:
-    """Whether a file of the state is in S3: to read it may take its time."""
+def _has_s3_files(state: Mapping[str, Any]) -> bool:
     return any((file.get("source") or {}).get("s3Location") for file in state.get("files") or ())
 
 
-def read_state(world: ServerState, caller: Caller, state: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A `sessionState` or `inlineSessionState` as the engine may have it.
-
-    Args:
-        world: What the server has open.
-        caller: Who tells it.
-        state: Bedrock's members, as boto3's caller gives them.
-
-    Returns:
-        The state; the bytes of files in S3 are in it.
+def read_state(
+    buckets: Mapping[str, Path], caller: Caller, state: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """A `sessionState` or `inlineSessionState` for the engine, with the bytes of files in S3.
 
     Raises:
-        Fault: The caller may not use what it names.
+        AccessDenied: The caller may not use what it names.
         ValidationError: A file has no source.
         ResourceNotFound: A file is not there.
         DependencyFailed: A file could not be read.
@@ -231,16 +212,19 @@ def read_state(world: ServerState, caller: Caller, state: Mapping[str, Any]) -> 
     files = state.get("files")
     if not files:
         return state
-    return {**state, "files": [_read_file(world, caller, file) for file in files]}
+    return {**state, "files": [_read_file(buckets, caller, file) for file in files]}
 
 
-def _read_file(world: ServerState, caller: Caller, file: Mapping[str, Any]) -> Mapping[str, Any]:
+def _read_file(
+    buckets: Mapping[str, Path], caller: Caller, file: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    from orchestrator.server.buckets import read_uri
+
     source = file.get("source")
-    if not source:  # the engine reads files of other forms, which only its own callers may give
+    # The engine reads files of other forms, which only its own callers may give.
+    if not source:
         raise ValidationError(f"the file {file.get('name')!r} has no source")
     if source.get("sourceType") != "S3" or "s3Location" not in source:
         return file
-    content = read_uri(
-        source["s3Location"].get("uri", ""), caller, world.settings.buckets, MOST_BYTES
-    )
+    content = read_uri(source["s3Location"].get("uri", ""), caller, buckets, MOST_BYTES)
     return {**file, "source": {"sourceType": "BYTE_CONTENT", "byteContent": {"data": content}}}

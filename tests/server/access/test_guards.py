@@ -19,7 +19,7 @@ from orchestrator.server.state import ServerState
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with ServerState.open(Settings(port=0)) as world, serve_in_thread(world) as url:
+    with ServerState(Settings(port=0)) as world, serve_in_thread(world) as url:
         yield url
 
 
@@ -43,7 +43,7 @@ def test_others_are_served_with_keys_or_when_it_is_said(host: str, tmp_path: Pat
 
 
 def test_the_application_itself_looks_at_it() -> None:
-    with ServerState.open(Settings(host="0.0.0.0")) as world, pytest.raises(ValidationError):
+    with ServerState(Settings(host="0.0.0.0")) as world, pytest.raises(ValidationError):
         application(world)
 
 
@@ -109,7 +109,7 @@ def test_a_browser_that_asks_beforehand_is_told_nothing(url: str) -> None:
 def test_pages_with_a_key_are_refused_as_well(tmp_path: Path) -> None:
     settings = Settings(port=0, keys=write_keys(tmp_path))
     good = {"Authorization": f"Bearer {API_KEY}", "Host": "bedrock.example.com"}
-    with ServerState.open(settings) as world, serve_in_thread(world) as url:
+    with ServerState(settings) as world, serve_in_thread(world) as url:
         assert send(url, headers=good).status == 200  # behind a proxy it has other names
         assert send(url, headers={**good, "Origin": "https://evil.example"}).status == 403
         own = {**good, "Origin": "https://bedrock.example.com"}

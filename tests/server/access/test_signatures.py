@@ -263,7 +263,7 @@ class TestARealServer:
 
     @pytest.fixture
     def url(self, tmp_path: Path):
-        world = ServerState.open(Settings(port=0, keys=write_keys(tmp_path)))
+        world = ServerState(Settings(port=0, keys=write_keys(tmp_path)))
         with world, serve_in_thread(world) as url:
             yield url
 

@@ -119,7 +119,7 @@ class Server:
 def served(model: Model, agents: Path | None, **settings: Any) -> Iterator[Server]:
     """A server of a folder's agents, all of whose models are `model`."""
     given = Settings(port=0, agents=agents, **settings)
-    with ServerState.open(given, models={"*": model}) as world, serve_in_thread(world) as url:
+    with ServerState(given, models={"*": model}) as world, serve_in_thread(world) as url:
         yield Server(url, model, world)
 
 

@@ -156,7 +156,7 @@ def test_a_stage_may_have_a_model_of_its_own() -> None:
     from orchestrator.testing import ScriptedModel
 
     own = ScriptedModel([says("by the other")], CLAUDE_3)
-    with ServerState.open(
+    with ServerState(
         Settings(port=0), models={CLAUDE: ScriptedModel([], CLAUDE), CLAUDE_3: own}
     ) as world:
         with serve_in_thread(world) as url:

@@ -80,7 +80,8 @@ def test_an_agent_in_a_folder_ends_when_its_files_have_changed(tmp_path: Path, s
         (folder / "documents" / "one.md").write_text("Pears are green.")
     with served(lambda request: says("Yes."), agents=tmp_path) as one:
         now = [0.0]
-        one.world.agents.folders = Folders(one.world, lambda: now[0])
+        agents = one.world.agents
+        agents.folders = Folders(agents.resources, agents.fingerprint_folder, lambda: now[0])
         found, others = held(one, "CHANGED001"), held(one, "STAYING001")
         one.world.bases.base(Caller(), "HANDBOOK01").retrieve("pears")
         file = tmp_path / "CHANGED001" / "agent.json"

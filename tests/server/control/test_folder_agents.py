@@ -63,8 +63,9 @@ class Clock:
 @contextmanager
 def watched(agents: Path, clock: Clock, script: Any = which) -> Iterator[Served]:
     with served(script, agents=agents) as server:
-        folders = Folders(server.world, clock)
-        server.world.agents.folders = server.world.agents.store.folders = folders
+        agents = server.world.agents
+        folders = Folders(agents.resources, agents.fingerprint_folder, clock)
+        agents.folders = agents.store.folders = folders
         yield server
 
 
@@ -349,10 +350,10 @@ def test_two_folders_of_one_id_do_not_start(tmp_path: Path) -> None:
     write_agent(tmp_path / "one", definition())
     write_agent(tmp_path / "two", definition(agentName="other"))
     with pytest.raises(DefinitionError, match=f"second agent with the id '{ID}'.*one"):
-        ServerState.open(Settings(agents=tmp_path))
+        ServerState(Settings(agents=tmp_path))
     write_agent(tmp_path / "two", definition(agentId="SECOND0001"))
     with pytest.raises(DefinitionError, match="second agent with the name 'vacations'"):
-        ServerState.open(Settings(agents=tmp_path))
+        ServerState(Settings(agents=tmp_path))
 
 
 def test_a_second_folder_of_an_id_that_comes_later_is_told(tmp_path: Path) -> None:
@@ -375,7 +376,7 @@ def test_a_second_folder_of_an_id_that_comes_later_is_told(tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["nowhere", "."])
 def test_a_folder_without_agents_does_not_start(tmp_path: Path, name: str) -> None:
     with pytest.raises(ResourceNotFound, match="agent"):
-        ServerState.open(Settings(agents=tmp_path / name))
+        ServerState(Settings(agents=tmp_path / name))
 
 
 def test_what_a_folder_names_of_aws_is_looked_for_here_first(tmp_path: Path) -> None:
@@ -410,7 +411,7 @@ def test_the_models_that_the_operator_set_answer(tmp_path: Path) -> None:
     given = definition(promptOverrideConfiguration={"promptConfigurations": [stage]})
     write_agent(tmp_path / "one", given)
     answers = Answering(lambda request: says("set"))
-    with ServerState.open(Settings(agents=tmp_path), models={"cohere.*": answers}) as world:
+    with ServerState(Settings(agents=tmp_path), models={"cohere.*": answers}) as world:
         agent = world.agents.resolve_alias(Caller(), ID, "TSTALIASID")
         assert agent.invoke("Hello?", "s-1").text == "set"
 

@@ -94,7 +94,7 @@ def test_one_model_of_the_settings_answers_for_all(tmp_path: Path) -> None:
     script = tmp_path / "script.jsonl"
     script.write_text(json.dumps(says("by the script")))
     settings = Settings(agents=tmp_path / "agents", model=f"scripted:{script}@{CLAUDE}")
-    with ServerState.open(settings) as world:
+    with ServerState(settings) as world:
         agent = world.agents.resolve_alias(Caller(), ID, "TSTALIASID")
         assert agent.invoke("Hello?", "s-1").text == "by the script"
 
@@ -105,7 +105,7 @@ def test_a_model_of_the_folder_is_its_own(tmp_path: Path) -> None:
     )
     (folder / "script.jsonl").write_text(json.dumps(says("by the folder's script")))
     models = {"cohere.*": Answering(lambda request: says("no"))}
-    with ServerState.open(Settings(agents=tmp_path), models=models) as world:
+    with ServerState(Settings(agents=tmp_path), models=models) as world:
         agent = world.agents.resolve_alias(Caller(), ID, "TSTALIASID")
         assert agent.invoke("Hello?", "s-1").text == "by the folder's script"
         shown = world.agents.store.agent(Caller(), ID).agent

@@ -138,15 +138,15 @@ def test_state_outlives_the_server(tmp_path: Path) -> None:
         handler = world.operations()["bedrock-agent"][operation]
         return handler(Request("bedrock-agent", operation, params, Caller()))
 
-    with ServerState.open(settings, models=models) as world:
+    with ServerState(settings, models=models) as world:
         id = call(world, "CreateAgent", **members())["agent"]["agentId"]
         group = {"agentId": id, "agentVersion": "DRAFT", **by_caller()}
         call(world, "CreateAgentActionGroup", **group)
         call(world, "PrepareAgent", agentId=id)
         alias = call(world, "CreateAgentAlias", agentId=id, agentAliasName="live")["agentAlias"]
     with (
-        ServerState.open(settings, models=models) as first,
-        ServerState.open(settings, models=models) as other,
+        ServerState(settings, models=models) as first,
+        ServerState(settings, models=models) as other,
     ):
         agent = first.agents.resolve_alias(Caller(), id, alias["agentAliasId"])
         assert agent.invoke("Hello?", "s-1").text == "Yes."
@@ -157,7 +157,7 @@ def test_state_outlives_the_server(tmp_path: Path) -> None:
 
 
 def test_a_model_that_is_not_there_fails_the_agent() -> None:
-    with ServerState.open(Settings()) as world:
+    with ServerState(Settings()) as world:
         handlers = world.operations()["bedrock-agent"]
 
         def call(operation: str, **params: Any) -> Any:
@@ -193,7 +193,7 @@ def test_what_botocore_would_refuse_is_refused_without_it_too(server: Served) ->
 
 
 def test_a_tenant_has_two_hundred_agents_at_most() -> None:
-    with ServerState.open(Settings()) as world:
+    with ServerState(Settings()) as world:
         create = world.operations()["bedrock-agent"]["CreateAgent"]
 
         def made(n: int, tenant: str = "one") -> Any:

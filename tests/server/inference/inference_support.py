@@ -53,7 +53,7 @@ def client_of(url: str, service: str = "bedrock-runtime") -> Any:
 def served(model: Model, **settings: Any) -> Iterator[Served]:
     """A server whose every model is `model`."""
     given = Settings(port=0, **settings)
-    with ServerState.open(given, models={"*": model}) as world, serve_in_thread(world) as url:
+    with ServerState(given, models={"*": model}) as world, serve_in_thread(world) as url:
         with closing(client_of(url)) as client:
             yield Served(url, client, model)
 

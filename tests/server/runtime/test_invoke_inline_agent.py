@@ -45,7 +45,7 @@ def test_an_answer_with_its_trace(start: Any) -> None:
 
 def test_a_conversation_compiles_its_agent_once(start: Any) -> None:
     server = start([says("One."), says("Two.")])
-    agents = InlineAgents(server.world)
+    agents = InlineAgents(server.world.resources)
     params = {"sessionId": "s-1", "foundationModel": CLAUDE, "instruction": INSTRUCTION}
 
     def agent(inputText: str, tenant: str = "", **more: Any) -> Any:
@@ -98,7 +98,7 @@ def test_an_action_by_a_handler_file(start: Any, tmp_path: Path) -> None:
         [calls("hr__get_days", {"employee": "e7"}), says("You have 7 days.")],
         lambdas=None,
     )
-    server.world._lambdas[LAMBDA] = f"{file}:handle"
+    server.world.resources.lambdas._code[LAMBDA] = f"{file}:handle"
     server.inline("How many?", actionGroups=[BY_LAMBDA])
     assert "7 days" in str(server.model.requests[1].messages)
 
@@ -339,7 +339,7 @@ def test_a_key_may_use_only_what_it_is_allowed(start: Any, member: dict[str, Any
     from orchestrator.server.operations import Fault
 
     with pytest.raises((Fault, AccessDenied)) as caught:
-        InlineAgents(server.world).agent(request)
+        InlineAgents(server.world.resources).agent(request)
     error = caught.value
     name = error.name if isinstance(error, Fault) else error.bedrock_name
     assert name == "AccessDeniedException"

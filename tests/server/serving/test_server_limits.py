@@ -29,7 +29,7 @@ def serve_with(tmp_path: Path) -> Iterator[Callable[..., str]]:
     with ExitStack() as stack:
 
         def serve_with(**settings: Any) -> str:
-            world = stack.enter_context(ServerState.open(Settings(port=0, **settings)))
+            world = stack.enter_context(ServerState(Settings(port=0, **settings)))
             return stack.enter_context(serve_in_thread(world))
 
         yield serve_with
@@ -127,7 +127,7 @@ def test_a_turn_that_takes_too_long(
 def test_a_line_for_each_request_without_what_is_in_it(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "orchestrator.server.access")
     secret = "the-users-own-words"
-    with ServerState.open(Settings(port=0)) as world, serve_in_thread(world) as url:
+    with ServerState(Settings(port=0)) as world, serve_in_thread(world) as url:
         answer: Raw = send(
             url,
             path=f"/agents/AAAAAAAAAA/agentAliases/BBBBBBBBBB/sessions/s-1/text?a={secret}",

@@ -114,7 +114,7 @@ def test_a_server_in_a_thread_waits_as_well(model: WaitingModel, tmp_path: Path)
     settings = Settings(
         port=0, agents=write_agent(tmp_path), model=model.spec, shutdown_seconds=0.2
     )
-    with ServerState.open(settings) as world:
+    with ServerState(settings) as world:
         with serve_in_thread(world) as url:
             events = invoke(url)
             assert model.asked.wait(60)
@@ -165,7 +165,7 @@ def test_a_client_that_goes_stops_what_was_asked_of_the_model() -> None:
     model = Endless()
     body = b'{"messages": [{"role": "user", "content": [{"text": "Hello"}]}]}'
     with (
-        ServerState.open(Settings(port=0), models={"*": model}) as world,
+        ServerState(Settings(port=0), models={"*": model}) as world,
         serve_in_thread(world) as url,
     ):
         with closing(http.client.HTTPConnection(urlsplit(url).netloc)) as connection:
@@ -240,6 +240,6 @@ def test_a_client_that_goes_before_the_first_byte_gives_the_session_back(
         agent = world.agents.resolve_alias(Caller(), AGENT_ID, "TSTALIASID")
         assert (await agent.ainvoke("Hello", "s-1")).text == "All is well."
 
-    with ServerState.open(Settings(agents=agents), models={"*": model}) as world:
+    with ServerState(Settings(agents=agents), models={"*": model}) as world:
         asyncio.run(client(world))
     assert not [it for it in caplog.records if it.levelname == "ERROR"]

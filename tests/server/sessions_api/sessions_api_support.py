@@ -31,7 +31,7 @@ def client_of(url: str, key: str = "AKIDEXAMPLE", secret: str = "secret") -> Any
 @contextmanager
 def served(**settings: Any) -> Iterator[str]:
     """A server's address."""
-    with ServerState.open(Settings(port=0, **settings)) as world, serve_in_thread(world) as url:
+    with ServerState(Settings(port=0, **settings)) as world, serve_in_thread(world) as url:
         yield url
 
 

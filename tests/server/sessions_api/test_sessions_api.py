@@ -223,7 +223,8 @@ class Desk:
     def __init__(self) -> None:
         self.now = NOW
         self.documents = DocumentStore()
-        self.handlers: Any = SessionsApi(self.documents, Settings(), lambda: self.now).handlers()
+        api = SessionsApi(self.documents, Settings(), lambda: self.now)
+        self.handlers: Any = api.operations()["bedrock-agent-runtime"]
 
     def __call__(self, operation: str, tenant: str = "", **params: Any) -> Any:
         request = Request("bedrock-agent-runtime", operation, params, Caller(tenant))
