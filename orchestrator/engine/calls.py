@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.actions import Catalog
@@ -20,6 +21,7 @@ _STATES = {
 }
 
 
+@dataclass(slots=True, eq=False)
 class Slot:
     """One call of a reply, and what the model will read as its result.
 
@@ -37,32 +39,17 @@ class Slot:
         checked: Whether no guardrail has to read the text any more: it did, or the text is ours.
     """
 
-    __slots__ = (
-        "branch",
-        "call",
-        "checked",
-        "error",
-        "id",
-        "name",
-        "payloads",
-        "search",
-        "text",
-        "unknown",
-        "waits",
-    )
-
-    def __init__(self, id: str, name: str) -> None:
-        self.id = id
-        self.name = name
-        self.call: Call | None = None
-        self.text: str | None = None
-        self.error = False
-        self.waits = ""
-        self.unknown: Parameter | None = None
-        self.search: tuple[str, str] | None = None
-        self.branch: Branch | None = None
-        self.payloads = ""
-        self.checked = False
+    id: str
+    name: str
+    call: Call | None = None
+    text: str | None = None
+    error: bool = False
+    waits: str = ""
+    unknown: Parameter | None = None
+    search: tuple[str, str] | None = None
+    branch: Branch | None = None
+    payloads: str = ""
+    checked: bool = False
 
     def reject(self, text: str) -> None:
         """Answers the call with a mistake that the model can mend, in words of our own."""
@@ -88,12 +75,8 @@ class Slot:
 def prepare(catalog: Catalog, item: Mapping[str, Any], dialect: Dialect, id: str, key: str) -> Slot:
     """Finds and validates one action call; mistakes become results that the model can mend.
 
-    Args:
-        catalog: The agent's operations.
-        item: A member of the parser's `actionGroupInvocations`.
-        dialect: For names in texts to the model, and for what stands for an unknown value.
-        id: Names the call in the turn; the model's own ids may come twice.
-        key: Its idempotency key.
+    `item` is a member of the parser's `actionGroupInvocations`. `id` names the call in the turn,
+    because the model's own ids may come twice; `key` is its idempotency key.
     """
     group = item.get("actionGroupName") or ""
     name = item.get("functionName") or item.get("apiName") or ""

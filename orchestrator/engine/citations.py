@@ -11,15 +11,11 @@ from typing import Any
 def source_ids(
     references: Sequence[Mapping[str, Any]], known: Mapping[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Gives each reference a short id for the model to cite, that no other one of the turn has.
+    """Gives each reference a short id for the model to cite, unlike those known in the turn.
 
     The service uses random tokens of four letters; these are made from the references. So a turn
     that is run again, or whose model's replies were recorded, has the same prompts; and what was
     cited in an earlier turn is not taken for something else in this one.
-
-    Args:
-        references: What was found.
-        known: References that were found earlier in the turn, by id.
     """
     found: dict[str, dict[str, Any]] = {}
     for reference in references:
@@ -35,15 +31,10 @@ def source_ids(
 def cite(
     parts: Sequence[Mapping[str, Any]], sources: Mapping[str, dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Bedrock's citations of an answer whose parts name their sources.
+    """Bedrock's citations of an answer whose parts (`generatedResponseParts`) name their sources.
 
-    Args:
-        parts: The parser's `generatedResponseParts`: texts with `references` by `sourceId`.
-        sources: Retrieved references by source id; unknown ids are left out.
-
-    Returns:
-        One citation a part that has a known source, with the part's span in the whole text
-        (`end` is the last character's index, as the service counts).
+    Each part that has a known source has one, with the part's span in the whole text; `end`
+    is the last character's index, as the service counts.
     """
     citations = []
     start = 0
@@ -62,12 +53,7 @@ def cite(
 def realign_citations(citations: Sequence[Mapping[str, Any]], text: str) -> list[dict[str, Any]]:
     """The citations that hold for another text of the answer: masked, or post-processed.
 
-    Args:
-        citations: Bedrock's citations of the answer as it was.
-        text: The answer as it is now.
-
-    Returns:
-        Those whose words still stand in the text in the same order, with their spans in it.
+    Those stay whose words still stand in the text in the same order, with their spans in it.
     """
     kept, position = [], 0
     for citation in citations:

@@ -32,10 +32,9 @@ _UNFINISHED = "This agent did not finish its work. What it had done before is no
 
 
 def route(turn: Turn) -> Generator[Effect, Any, Result | None]:
-    """Has the routing classifier choose a collaborator for the user's input.
+    """Has the routing classifier choose a collaborator, and that one answer the user's input.
 
-    Returns:
-        What that collaborator answered, or `None` when the supervisor has to see to it itself.
+    `None` when the supervisor has to answer it itself.
     """
     stage = turn.plan.routing
     if stage is None:
@@ -100,14 +99,7 @@ def _routing_values(turn: Turn, talk: Talk) -> dict[str, str]:
 
 
 def routing_values(dialect: Dialect, question: str, last_agent: str, talk: Talk) -> dict[str, str]:
-    """What the routing classifier is told of a turn.
-
-    Args:
-        dialect: Who renders it.
-        question: The user's input.
-        last_agent: The collaborator that answered last; empty for none.
-        talk: What was said before.
-    """
+    """Placeholder values of the routing classifier; `last_agent` answered last, empty for none."""
     values = {
         "conversation": talk.conversation(dialect, [("user", question)], talk.turns),
         "last_user_request": dialect.partial("last_user_request", question=question),

@@ -66,11 +66,8 @@ Decision = Act | Reprompt | Answer | Refusal
 def decide(record: Record, sources: Mapping[str, dict[str, Any]]) -> Decision:
     """What a `model` record of the ORCHESTRATION stage means.
 
-    Every stop reason of Converse is handled (botocore: `StopReason`).
-
-    Args:
-        record: The record.
-        sources: What the turn has retrieved, by source id, for the answer's citations.
+    Every stop reason of Converse is handled (botocore: `StopReason`). `sources` has what the turn
+    retrieved, by source id, for the answer's citations.
 
     Raises:
         ModelOutputError: The reply was cut off where it can't be used.

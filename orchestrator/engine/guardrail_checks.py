@@ -83,8 +83,7 @@ def guard_summary(
 ) -> Generator[Effect, Any, list[Mapping[str, Any]]]:
     """Has a session's summary checked, before it is kept for later sessions to read.
 
-    Returns:
-        Its topics, masked; none when anything in them is blocked.
+    Gives its topics, masked; none when anything in them is blocked.
     """
     kept: list[Mapping[str, Any]] = []
     for index, topic in enumerate(topics):

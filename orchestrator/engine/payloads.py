@@ -41,8 +41,7 @@ class Payloads:
     def take(self, text: str, author: str) -> str:
         """Keeps the payloads of a message; an agent may renew its own, and nobody else's.
 
-        Returns:
-            What was not kept and why, for whoever reads the message; empty when all was.
+        Says what was not kept and why, for whoever reads the message; empty when all was.
         """
         notes = []
         for id, content in collect(text).items():
@@ -137,12 +136,7 @@ class ReadableStream:
     __slots__ = ("_held", "_resolved")
 
     def __init__(self, payloads: Payloads, *, tags: bool) -> None:
-        """Begins a text.
-
-        Args:
-            payloads: What references stand for.
-            tags: Whether tags stay around the content, for an agent that reads it.
-        """
+        """Begins a text; tags stay around its content for an agent that reads it."""
         self._resolved = _PayloadResolver(payloads, tags=tags)
         self._held = ""
 

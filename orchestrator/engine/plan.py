@@ -192,12 +192,7 @@ class StagePlan:
         return origin_message("assistant", blocks, "conversation_history")
 
     def values(self, question: str, attributes: Mapping[str, str]) -> dict[str, str]:
-        """Placeholder values of one turn.
-
-        Args:
-            question: The user's input.
-            attributes: Prompt session attributes.
-        """
+        """Placeholder values of one turn."""
         values = {"question": question}
         if attributes:
             values["prompt_session_attributes"] = self.dialect.partial(

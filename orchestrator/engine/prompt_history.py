@@ -19,16 +19,10 @@ _THINKING, _END_THINKING = "<thinking>", "</thinking>"
 def select_history(
     past: Past, upto: int, turns: int | None, *, thinking: bool
 ) -> Sequence[Message]:
-    """The messages of earlier turns that a prompt tells.
+    """The messages of the last `turns` turns for a prompt, of the first `upto` messages.
 
-    Costs a walk over the messages that are told. A message is freed of its thinking once in a
-    session, and its encoding kept as any other's.
-
-    Args:
-        past: What happened before.
-        upto: How many messages the history has before the turn.
-        turns: How many of the last turns are told; `None` for all.
-        thinking: Whether what the model thought in them is told, too.
+    Costs a walk over those messages. A message is freed of its thinking once in a session,
+    and its encoding kept as any other's.
     """
     history = past.history
     since = 0 if turns is None else _start_of(history, upto, turns)
@@ -52,24 +46,14 @@ class Talk:
     __slots__ = ("_past", "_upto", "turns")
 
     def __init__(self, past: Past, upto: int, turns: int | None) -> None:
-        """Begins to tell it.
-
-        Args:
-            past: What happened before.
-            upto: How many sayings there were before the turn.
-            turns: How many of the last turns the invocation wants told.
-        """
         self._past = past
         self._upto = upto
         self.turns = turns
 
     def conversation(self, dialect: Dialect, last: Sequence[Said], turns: int | None = None) -> str:
-        """Renders `$conversation$`. A saying is rendered once in a session.
+        """Renders `$conversation$`: the last `turns` turns, and what was said in this one.
 
-        Args:
-            dialect: Who renders it.
-            last: What was said in the turn itself.
-            turns: How many of the last turns before it are told; `None` for all.
+        A saying is rendered once in a session.
         """
         said, upto = self._past.talk, self._upto
         since = 0 if turns is None else _start_of_talk(said, upto, turns)

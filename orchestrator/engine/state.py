@@ -83,6 +83,7 @@ class Iteration:
     error: OrchestratorError | None = None
 
 
+@dataclass(slots=True, eq=False)
 class Turn:
     """What a turn has come to know.
 
@@ -111,62 +112,44 @@ class Turn:
         decide: Whom the `Orchestrate` effect that was yielded last asks.
     """
 
-    __slots__ = (
-        "_actions",
-        "_calls",
-        "_payloads",
-        "_step",
-        "_tokens",
-        "attachments",
-        "begun",
-        "decide",
-        "dialect",
-        "done",
-        "excluded",
-        "guarded",
-        "iterations",
-        "last_reply",
-        "limits",
-        "number",
-        "plan",
-        "prompt_attributes",
-        "question",
-        "reprompts",
-        "responses",
-        "results",
-        "scratchpad",
-        "sources",
-        "start",
-        "topics",
-        "unremembered",
-    )
+    plan: Plan
+    start: Start
+    scratchpad: list[Message] = field(default_factory=list)
+    responses: list[dict[str, str]] = field(default_factory=list)
+    reprompts: list[tuple[int, str]] = field(default_factory=list)
+    sources: dict[str, dict[str, Any]] = field(default_factory=dict)
+    guarded: Mapping[str, str] = field(default_factory=dict)
+    topics: Sequence[Mapping[str, Any]] | None = None
+    unremembered: OrchestratorError | None = None
+    number: int = 0
+    results: Sequence[dict[str, Any]] = ()
+    last_reply: Record = field(default_factory=dict)
+    begun: Sequence[Slot] = ()
+    excluded: frozenset[str] = frozenset()
+    iterations: dict[str, Iteration] = field(default_factory=dict)
+    decide: Callable[[SessionView], dict[str, Any]] | None = None
+    prompt_attributes: Mapping[str, str] = field(init=False)
+    question: str = field(init=False)
+    attachments: Sequence[Mapping[str, str]] = field(init=False)
+    dialect: Dialect = field(init=False)
+    limits: Limits = field(init=False)
+    done: set[tuple[str, str]] | None = field(init=False)
+    _step: tuple[int, Record] = field(init=False)
+    _payloads: Payloads | None = None
+    _calls: int = 0
+    _tokens: int = 0
+    _actions: int = 0
 
-    def __init__(self, plan: Plan, start: Start) -> None:
-        self.plan = plan
-        self.start = start
+    def __post_init__(self) -> None:
+        """Takes what the turn begins with."""
+        plan, start = self.plan, self.start
         self.prompt_attributes = start.prompt_attributes
-        self.scratchpad: list[Message] = []
-        self.responses: list[dict[str, str]] = []
-        self.reprompts: list[tuple[int, str]] = []
-        self.sources: dict[str, dict[str, Any]] = {}
-        self._payloads: Payloads | None = None
-        self.guarded = NO_VALUES
-        self.topics: Sequence[Mapping[str, Any]] | None = None
-        self.unremembered: OrchestratorError | None = None
         self.question = start.question
         self.attachments = start.attachments
-        self.number = 0
-        self.results: Sequence[dict[str, Any]] = ()
-        self.dialect = plan.orchestration.dialect
         self.limits = start.limits or plan.limits
-        self._calls = self._tokens = self._actions = 0
-        self.last_reply: Record = {}
+        self.dialect = plan.orchestration.dialect
+        self.done = set() if self.dialect.no_repeat else None
         self._step = 0, self.last_reply
-        self.begun: Sequence[Slot] = ()
-        self.done: set[tuple[str, str]] | None = set() if self.dialect.no_repeat else None
-        self.excluded: frozenset[str] = frozenset()
-        self.iterations: dict[str, Iteration] = {}
-        self.decide: Callable[[SessionView], dict[str, Any]] | None = None
 
     def ask(
         self,
@@ -182,11 +165,11 @@ class Turn:
 
         Args:
             stage: The stage.
-            values: Placeholder values that are not the same in every turn.
+            values: Placeholder values that differ from turn to turn.
             number: The step that the call belongs to.
             live: Whether the answer may be shown while it streams.
-            again: Replies that could not be understood, and what was said to them.
-            of_past: Makes further values of what was said in the session before.
+            again: Replies that could not be understood, and the corrections they got.
+            of_past: Makes more values of the session's earlier turns.
 
         Raises:
             LimitExceeded: The turn may not call a model any more.
@@ -215,9 +198,7 @@ class Turn:
     ) -> Generator[Effect, Any, Record]:
         """Has a custom orchestration decide what to do; its `orchestrated` record.
 
-        Args:
-            state: Where the turn is, such as `MODEL_INVOKED`.
-            decide: Decides; the members of the record besides `kind`, `state` and times. May block.
+        `decide` makes the members of the record besides `kind`, `state` and times; it may block.
         """
         self.decide = decide
         outcome: Record = yield Orchestrate(state, self.number)

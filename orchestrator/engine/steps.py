@@ -41,13 +41,7 @@ _STOPPED = "The turn was stopped before the action answered; whether it took eff
 def act(turn: Turn, decided: Act, number: int) -> Generator[Effect, Any, Result | None]:
     """Carries out the calls of a reply, and takes their results into the scratchpad.
 
-    Args:
-        turn: The turn.
-        decided: The calls, and what the model asks the user.
-        number: The step.
-
-    Returns:
-        How the turn ends with this step, or `None` when it goes on.
+    Gives the result that ends the turn with this step, or `None` when the turn goes on.
 
     Raises:
         DependencyFailed: An action failed.

@@ -38,11 +38,7 @@ class Toolbox:
         self.recipients = (*collaborators, "User") if collaborators else ()
 
     def descriptions(self, protocol: str) -> list[dict[str, Any]]:
-        """What there is, for a prompt: `name`, `description` and `parameters` of each.
-
-        Args:
-            protocol: The protocol of the prompt's dialect; chooses the names' grammar.
-        """
+        """What may be called, for a prompt: `name`, `description` and `parameters` of each."""
         searches = [
             {
                 "name": search_name(base.id, protocol),

@@ -7,24 +7,85 @@ collaborator's turn is run again from its own records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from threading import RLock
 from typing import Any
 
 from orchestrator.actions.base import CallContext
 from orchestrator.engine.calls import merge_changes
-from orchestrator.engine.effects import LIVE, Branch, Effect, Live
-from orchestrator.engine.results import ControlReturn, Result
-from orchestrator.engine.run.budget import Budget
+from orchestrator.engine.effects import LIVE, Branch, CallModel, Effect, Live
+from orchestrator.engine.results import Answer, ControlReturn, Failure, Refusal, Result
 from orchestrator.engine.run.invocation import Run, end_record
 from orchestrator.engine.run.replay import Replay
 from orchestrator.engine.run.restore import add_routed_turns
+from orchestrator.errors import LimitExceeded
+from orchestrator.limits import Limits
 from orchestrator.sessions import Record
 
 _NOTHING = (0, 0, 0)
 
 Lock = AbstractContextManager[Any]
 """A lock that its holder may take again."""
+
+
+class Budget:
+    """The budgets of a turn, for all that works in one of its loops at the same time.
+
+    What a turn spends it counts itself. Turns that run side by side do not know of each other:
+    each effect is paid for here before it is carried out. One that was carried out before, by a
+    process that has stopped, is never refused.
+
+    Attributes:
+        lock: Held from what one of them has spent to what it is about to spend.
+    """
+
+    __slots__ = ("_asks", "_limits", "_spent", "lock")
+
+    def __init__(self, limits: Limits, spent: tuple[int, int, int], asks: int) -> None:
+        """Begins a loop of a turn that has `spent` tokens, model calls and actions so far.
+
+        `asks` counts the model calls of its script.
+        """
+        self.lock = RLock()
+        self._limits = limits
+        self._spent = spent
+        self._asks = asks
+
+    def add(self, usage: Sequence[int], asks: int) -> None:
+        """Takes what an iteration has spent that another process has run."""
+        with self.lock:
+            tokens, calls, actions = self._spent
+            self._spent = tokens + usage[0], calls + usage[1], actions + usage[2]
+            self._asks += asks
+
+    def spend(
+        self, new: Sequence[int], following: Live | Result, asks: int
+    ) -> LimitExceeded | None:
+        """Takes what is new: tokens, model calls and actions, and what the next effect will spend.
+
+        Gives the error of a budget that does not suffice: the effect must not be carried out.
+        """
+        limits = self._limits
+        tokens, calls, actions = (old + more for old, more in zip(self._spent, new, strict=True))
+        asks += self._asks
+        found = (
+            ("model_calls", "model calls", calls > limits.model_calls),
+            ("actions", "action calls", actions > limits.actions),
+            ("iterations", "model calls of its script", asks > limits.iterations),
+            ("tokens", "tokens", isinstance(following, CallModel) and tokens >= limits.tokens),
+        )
+        over = next(((name, what) for name, what, is_over in found if is_over), None)
+        if over is None:
+            self._spent, self._asks = (tokens, calls, actions), asks
+            return None
+        self._spent = tokens, self._spent[1], self._spent[2]
+        name, what = over
+        return LimitExceeded(
+            f"the turn reached its limit of {getattr(limits, name)} {what}; raise the limit "
+            f"{name!r}, or find out from the trace why it needs so many",
+            limit=name,
+        )
 
 
 class BranchRun(Run):
@@ -127,30 +188,12 @@ class BranchRun(Run):
         """Writes the collaborator's end, and takes its turn into the collaborator's history."""
         self.result = result
         self._pay()
-        ended = self.now()
         if isinstance(result, ControlReturn):
-            control = result.of_collaborator(self.branch.collaborator.name, self.branch.id)
-            self.flush()
-            self.outcome = {
-                "id": self.branch.id,
-                "control": control,
-                "began": self.began,
-                "ended": ended,
-            }
+            name = self.branch.collaborator.name
+            self.wait_for_caller(result.of_collaborator(name, self.branch.id))
             return
         history = self.replay.past.history
-        self.outcome = {
-            **end_record(result, ended),
-            "kind": "branch",
-            "branch": self.parent.replay.path,
-            "id": self.branch.id,
-            "name": self.branch.team,
-            "asked": self.branch.message,
-            "before": self.replay.before,
-            "usage": self.replay.turn.spending,
-            "began": self.began,
-            "ended": ended,
-        }
+        self.outcome = self.build_record(result, self.branch.team, self.replay.before)
         if given := self._collect_prompt_attributes():
             self.outcome["prompt_attributes"] = given[-1]
         self.flush(self.outcome)
@@ -160,6 +203,28 @@ class BranchRun(Run):
             history += self.replay.transcript(result)
             self.log.taken |= {self.branch.id}
             add_routed_turns(self.replay, self.log, result)
+
+    def wait_for_caller(self, control: ControlReturn) -> None:
+        """Takes calls for the caller as the outcome, which no journal has."""
+        self.flush()
+        times = {"began": self.began, "ended": self.now()}
+        self.outcome = {"id": self.branch.id, "control": control, **times}
+
+    def build_record(self, result: Answer | Refusal | Failure, name: str, before: int) -> Record:
+        """The `branch` record of how it ended."""
+        ended = self.now()
+        return {
+            **end_record(result, ended),
+            "kind": "branch",
+            "branch": self.parent.replay.path,
+            "id": self.branch.id,
+            "name": name,
+            "asked": self.branch.message,
+            "before": before,
+            "usage": self.replay.turn.spending,
+            "began": self.began,
+            "ended": ended,
+        }
 
     def _collect_prompt_attributes(self) -> list[Mapping[str, str]]:
         # Prompt session attributes that came with results of this branch, or of one below.

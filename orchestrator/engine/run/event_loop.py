@@ -50,9 +50,7 @@ def run_turn(run: Run) -> Coroutine[Any, Any, None]:
 async def watch_turn(run: Run, *, listen: bool) -> AsyncGenerator[Update, None]:
     """Runs an invocation to its result, and yields its updates; closing it stops the turn.
 
-    Args:
-        run: The invocation.
-        listen: Whether to yield more than that the first effect is to be carried out.
+    Unless it listens, it yields no more than that the first effect is to be carried out.
     """
     work = drive(run, _BACKEND, hand_to_caller, listen)
     resume: Callable[[Any], Any] = work.send

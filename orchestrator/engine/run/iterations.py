@@ -14,9 +14,8 @@ from typing import Any
 
 from orchestrator.engine.effects import LIVE, Branch, Branches, Converse, Live
 from orchestrator.engine.results import Answer, ControlReturn, Failure, Refusal, Result
-from orchestrator.engine.run.branches import BranchRun, Lock
-from orchestrator.engine.run.budget import Budget
-from orchestrator.engine.run.invocation import Run, end_record
+from orchestrator.engine.run.branches import BranchRun, Budget, Lock
+from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.replay import STOPPED
 from orchestrator.engine.state import Iteration
 from orchestrator.errors import DefinitionError, FlowError, OrchestratorError, rebuild_error
@@ -63,30 +62,11 @@ class IterationRun(BranchRun):
         """Writes the iteration's end; one that did not come to its end stops the others."""
         self.result = result
         self._pay()
-        ended = self.now()
         if isinstance(result, ControlReturn):
-            control = replace(result, branch=result.branch or self.branch.id)
-            self.flush()
-            self.outcome = {
-                "id": self.branch.id,
-                "control": control,
-                "began": self.began,
-                "ended": ended,
-            }
+            self.wait_for_caller(replace(result, branch=result.branch or self.branch.id))
             return
-        self.outcome = {
-            **end_record(result, ended),
-            **self._more(result),
-            "kind": "branch",
-            "branch": self.parent.replay.path,
-            "id": self.branch.id,
-            "name": f"{self.branch.team}/{self.branch.id}",
-            "asked": self.branch.message,
-            "before": 0,
-            "usage": self.replay.turn.spending,
-            "began": self.began,
-            "ended": ended,
-        }
+        name = f"{self.branch.team}/{self.branch.id}"
+        self.outcome = {**self.build_record(result, name, 0), **self._more(result)}
         if not _is_success(self.outcome):
             self._table.is_stopped = True
         self.flush(self.outcome)
@@ -125,12 +105,7 @@ def _fault(error: OrchestratorError) -> Record:
 
 
 def error_of(iteration: Iteration, record: Record) -> OrchestratorError | None:
-    """Why an iteration failed; `None` when it did not, or only stopped because another had failed.
-
-    Args:
-        iteration: The iteration, as this process knows it.
-        record: Its record.
-    """
+    """Why an iteration failed; `None` when it did not, or stopped because another had failed."""
     if record["result"] != "failure" or record["stop_reason"] == STOPPED:
         return None
     if iteration.error is not None:

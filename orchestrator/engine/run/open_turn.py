@@ -169,11 +169,8 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
     """Opens the turn that an invocation runs, in the session's journal.
 
     A new question opens a new turn, and gives up one that waits for the caller or was left by a
-    stopped process; the same question again, or none, goes on with such a turn.
-
-    Returns:
-        `None` when a turn is open now; or the log of a finished one, when the same results were
-        given before: their reply is given again.
+    stopped process; the same question again, or none, goes on with such a turn. The same results
+    again get the same reply: then the log of the turn that has ended is returned, else `None`.
 
     Raises:
         ValidationError: There is nothing to do, or the results fit no hand-over.

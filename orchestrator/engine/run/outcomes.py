@@ -150,11 +150,7 @@ def build_failed_action_record(run: Run, call: Call, error: BaseException, began
 def build_late_record(run: Run, call: Call, began: int, blocking: Future[Record] | None) -> Record:
     """The journal record of an action that did not answer in time; whoever waited gives it up.
 
-    Args:
-        run: The run.
-        call: The call.
-        began: When it began.
-        blocking: Its thread's work, if it has a thread.
+    `blocking` is the work of its thread, if it has one; what was not begun yet is cancelled.
     """
     name, seconds = call.operation.xml_name, run.plan.limits.action_seconds
     if blocking is not None and blocking.cancel():

@@ -81,12 +81,7 @@ class _Level:
 
 
 def build_stream_filter(run: Run, check: Check) -> StreamFilter | None:
-    """The way of an answer of a run; `None` when nothing is done to it.
-
-    Args:
-        run: The run whose model writes it.
-        check: Asks a guardrail about a text.
-    """
+    """The way of an answer that a run's model writes; `None` when nothing is done to it."""
     plan = run.plan
     if plan.guardrail is None and not plan.collaborators and not isinstance(run, BranchRun):
         return None

@@ -70,14 +70,14 @@ class TraceParts(PartWriter):
         chain: Sequence[str] = (),
         name: str = "",
     ) -> None:
-        """Begins to tell a turn.
+        """Begins a turn's trace.
 
         Args:
             plan: The agent.
             session_id: Its session.
             started: When the turn began, in nanoseconds since 1970.
             replay: The turn.
-            told: How many of the journal's records of the turn were told to the caller before.
+            told: How many of the turn's journal records the caller has seen in earlier replies.
             chain: ARNs of the aliases above the agent.
             name: The agent's name in the team of the one above.
         """
@@ -130,12 +130,9 @@ class TraceParts(PartWriter):
     def whole(
         self, end: Record | None, since: int = 0, upto: int | None = None
     ) -> list[dict[str, Any]]:
-        """The parts of all steps, or of those after step number `since` was answered.
+        """The parts of all steps from `since` up to `upto`; `end` is the record of the turn's end.
 
-        Args:
-            end: The turn's `end` record, when it has ended.
-            since: Steps before this one were told to the caller before.
-            upto: Steps from this one on are not told; all are when `None`.
+        Steps before `since` were sent to the caller before.
         """
         steps = self._replay.steps[:upto]
         parts: list[dict[str, Any]] = []
@@ -190,12 +187,9 @@ class TraceParts(PartWriter):
         return {"id": branch.id, "control": control, "began": waits["at"], "ended": waits["at"]}
 
     def before(self, effect: Effect, at: int, outcome: Any = None) -> list[dict[str, Any]]:
-        """The parts that tell that an effect is about to be carried out, at that time.
+        """The parts that say that an effect is about to be carried out.
 
-        Args:
-            effect: The effect.
-            at: Nanoseconds since 1970.
-            outcome: Its outcome, when it is known already; it names the model that answered.
+        `at` is in nanoseconds since 1970. A known outcome names the model that answered.
         """
         parts: list[dict[str, Any]] = []
         if self._replay.turn.reprompts:
@@ -247,13 +241,7 @@ class TraceParts(PartWriter):
     def build_branch_end_parts(
         self, effect: Branches, branch: Branch, record: Record
     ) -> list[dict[str, Any]]:
-        """The parts that tell how a collaborator's work ended.
-
-        Args:
-            effect: The work of several collaborators.
-            branch: This one's.
-            record: Its outcome.
-        """
+        """The parts that say how a collaborator's work ended."""
         if effect.iterates:
             return []  # its own parts tell it
         ended, control = record["ended"], record.get("control")

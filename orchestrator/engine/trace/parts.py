@@ -45,16 +45,7 @@ class PartWriter:
         chain: Sequence[str] = (),
         name: str = "",
     ) -> None:
-        """Begins to write the parts of a turn.
-
-        Args:
-            plan: The agent.
-            session_id: Its session.
-            started: When the turn began, in nanoseconds since 1970.
-            request_id: The turn's id.
-            chain: ARNs of the aliases above the agent.
-            name: The agent's name in the team of the one above.
-        """
+        """Begins; `started` is in nanoseconds since 1970, `chain` has the aliases' ARNs above."""
         self._plan = plan
         self._request = request_id
         self._head, self._tail = request_id[:24], request_id[32:]
@@ -136,12 +127,7 @@ class PartWriter:
 
 
 def action_input(call: Call, execution: str) -> dict[str, Any]:
-    """An action's call, as `actionGroupInvocationInput`.
-
-    Args:
-        call: The call.
-        execution: `LAMBDA`, or `RETURN_CONTROL`.
-    """
+    """An action's call, as `actionGroupInvocationInput`: `LAMBDA` or `RETURN_CONTROL`."""
     operation = call.operation
     parameters, body = call_parameters(call)
     told: dict[str, Any] = {"actionGroupName": operation.group, "executionType": execution}

@@ -94,10 +94,7 @@ class PastTurn:
 def load_past_turns(sessions: Sessions, label: str, plan: Plan | None = None) -> list[PastTurn]:
     """The turns of a session, oldest first, those before its last end too.
 
-    Args:
-        sessions: Where it is kept.
-        label: Names it: `agent/alias/session id`.
-        plan: The agent that it is of, for traces.
+    The session's label is `agent/alias/session id`; the plan is that of its agent, for traces.
 
     Raises:
         DependencyFailed: The store, or the session's journal in it, cannot be read.
