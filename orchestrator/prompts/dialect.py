@@ -84,11 +84,7 @@ class Dialect:
         return self
 
     def read(self, file: str) -> tuple[str, str]:
-        """The text of one of the dialect's files, or of the user's own templates, and its path.
-
-        Raises:
-            TemplateError: There is no such file; the message says where it was looked for.
-        """
+        """The text of one of the dialect's files, or of the user's own templates, and its path."""
         text, path = read_file(file, self.places)
         return text, str(path)
 
@@ -214,15 +210,12 @@ def dialect_for(model_id: str, overrides: Path | None = None) -> str:
     """
     bare = bare_model_id(model_id)
     best, name = 0, DEFAULT
-    for dialect, patterns in (*_read_custom_patterns(overrides), *_read_shipped_patterns()):
+    custom = map(_read_patterns, dialect_places(overrides) if overrides else ())
+    for dialect, patterns in (*custom, *_read_shipped_patterns()):
         match = _longest_match(bare, patterns)
         if match > best:
             best, name = match, dialect
     return name
-
-
-def _read_custom_patterns(overrides: Path | None) -> list[tuple[str, list[str]]]:
-    return [_read_patterns(place) for place in dialect_places(overrides)] if overrides else []
 
 
 @cache

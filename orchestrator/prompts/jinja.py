@@ -201,9 +201,6 @@ class Jinja(ImmutableSandboxedEnvironment):
         """Compiles a template or its tree.
 
         `calls` are globals that only say where something stands.
-
-        Raises:
-            Mistake: It is wrong.
         """
         tree = self.parse_template(source) if isinstance(source, str) else source
         with _mistakes():
@@ -248,11 +245,7 @@ class CompiledTemplate:
         return "".join([text for _, text in self.pieces(values)])
 
     def pieces(self, values: Mapping[str, Any]) -> list[Piece]:
-        """Renders it as pieces: who wrote each, and its text. The values are plain data by name.
-
-        Raises:
-            Mistake: It cannot be rendered, or does too much.
-        """
+        """Renders it as pieces: who wrote each, and its text. The values are plain data by name."""
         try:
             with count_work(Work()):
                 return merge_pieces(self._template.render(values).pieces)

@@ -66,12 +66,9 @@ def limit_filters(filters: Mapping[str, Called]) -> dict[str, Called]:
 def limit_tests(tests: Mapping[str, Called]) -> dict[str, Called]:
     """Jinja2's tests, counted."""
     return {
-        name: _count_calls(one) if name != "callable" else _never for name, one in tests.items()
+        name: _count_calls(one) if name != "callable" else lambda value: False
+        for name, one in tests.items()
     }
-
-
-def _never(value: Any) -> bool:
-    return False
 
 
 def _count_calls(function: Called) -> Called:

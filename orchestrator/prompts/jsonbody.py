@@ -24,7 +24,7 @@ _scan_string = json.decoder.scanstring  # type: ignore[attr-defined]
 
 
 class Node(NamedTuple):
-    """A JSON value and where it stands in the text; a string's place is inside of its quotes."""
+    """A JSON value and where it stands in the text; a string starts behind its opening quote."""
 
     # `object`, `array`, `string`, or `scalar` for a number or a word as it is written.
     kind: str
@@ -42,14 +42,10 @@ class Body(NamedTuple):
 
 
 def parse(text: str, *, strict: bool = False, source: str | None = None) -> Body:
-    """Parses a whole template; `strict` refuses raw control characters, as JSON does.
-
-    Raises:
-        TemplateError: The text is not JSON; the message says what was expected, and where.
-    """
+    """Parses a whole template; `strict` refuses raw control characters, as JSON does."""
     reader = _Reader(text, strict, source)
     root = reader.read_value(reader.skip_space(0), 0)
-    end = reader.skip_space(_end_offset(root))
+    end = reader.skip_space(root.end)
     if end < len(text):
         raise reader.error(end, "expected nothing after the closing brace", _QUOTES)
     return Body(root, tuple(reader.controls), tuple(reader.repeated))
@@ -105,7 +101,7 @@ class _Reader:
             value, end = _scan_string(self.text, offset + 1, self.strict)
         except json.JSONDecodeError as error:
             raise self._string_error(offset, error) from None
-        node = Node("string", value, offset + 1, end - 1)
+        node = Node("string", value, offset + 1, end)
         if not value.isprintable():
             found = _CONTROL.finditer(self.text, node.start, node.end)
             self.controls.extend(match.start() for match in found)
@@ -130,11 +126,11 @@ class _Reader:
             if self.text[position : position + 1] != '"':
                 raise self.error(position, "expected a member's name in double quotes")
             name = self._read_string(position)
-            position = self._expect(":", name.end + 1, f"expected ':' after {name.value!r}")
+            position = self._expect(":", name.end, f"expected ':' after {name.value!r}")
             if name.value in members:
                 self.repeated.append((name.start, name.value))
             value = members[name.value] = self.read_value(position, depth + 1)
-            after = self.skip_space(_end_offset(value))
+            after = self.skip_space(value.end)
             if self.text[after : after + 1] == "}":
                 return Node("object", members, offset, after + 1)
             missing = f"expected ',' or '}}' after the value of {name.value!r}"
@@ -147,7 +143,7 @@ class _Reader:
             return Node("array", items, offset, position + 1)
         while True:
             items.append(self.read_value(position, depth + 1))
-            after = self.skip_space(_end_offset(items[-1]))
+            after = self.skip_space(items[-1].end)
             if self.text[after : after + 1] == "]":
                 return Node("array", items, offset, after + 1)
             missing = "expected ',' or ']' after a list's item"
@@ -158,10 +154,6 @@ class _Reader:
         if self.text[position : position + 1] != mark:
             raise self.error(position, missing, hint)
         return self.skip_space(position + 1)
-
-
-def _end_offset(node: Node) -> int:
-    return node.end + 1 if node.kind == "string" else node.end
 
 
 def _hint(node: Node) -> str:

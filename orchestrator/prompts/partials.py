@@ -125,11 +125,7 @@ class Partial:
         self._file = file
 
     def __call__(self, context: Mapping[str, Any]) -> str:
-        """The partial's text.
-
-        Raises:
-            TemplateError: A value is missing or of the wrong kind, or the text gets too large.
-        """
+        """The partial's text."""
         pieces, budget = [], _MAX_OUTPUT
         try:
             for piece in self._render(self._template.new_context(dict(context))):
@@ -148,11 +144,7 @@ class Partial:
 
 @lru_cache(_MOST)
 def compile_partial(text: str, file: str) -> Partial:
-    """Compiles a partial; agents of one dialect share it.
-
-    Raises:
-        TemplateError: It is too long, is not Jinja2, or uses what a partial may not use.
-    """
+    """Compiles a partial; agents of one dialect share it."""
     if len(text) > _MAX_CHARS:
         raise TemplateError(f"the partial has more than {_MAX_CHARS:,} characters", file=file)
     environment = _environment()

@@ -192,11 +192,7 @@ class Settings:
 
 
 def texts(data: Mapping[str, Any], member: str, file: Path) -> list[str]:
-    """A member that is a list of texts; empty when it is missing.
-
-    Raises:
-        TemplateError: It is something else.
-    """
+    """A member that is a list of texts; empty when it is missing."""
     value = data.get(member, [])
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise TemplateError(f"{member!r} must be a list of texts", file=file)

@@ -34,11 +34,7 @@ class Source:
         self._starts = [0, *(found.end() for found in re.finditer("\n", text))]
 
     def refuse_tokens(self) -> Source:
-        """The same.
-
-        Raises:
-            TemplateError: It has a character that no template may have.
-        """
+        """The same."""
         if found := _TOKENS.search(self.text):
             message = f"the character {found[0]!a} may not be in a template"
             raise self.error(message, found.start())

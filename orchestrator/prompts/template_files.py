@@ -46,11 +46,7 @@ class Place(NamedTuple):
 
 
 def read_text(file: Path) -> str:
-    """The text of a template's file, or of a file that a template names.
-
-    Raises:
-        TemplateError: It is too large, or not UTF-8 text.
-    """
+    """The text of a template's file, or of a file that a template names."""
     try:
         if file.stat().st_size > MAX_FILE_BYTES:
             raise TemplateError(f"the file is larger than {MAX_FILE_BYTES:,} bytes", file=file)
@@ -112,9 +108,6 @@ def read_template_file(
 
     A file of the name's stem and one of these endings, in a folder that is not shipped, is the
     template, too.
-
-    Raises:
-        TemplateError: As for `read_file`; or a folder has more than one of these files.
     """
     path, where = _validate_path(name), _places_of(name, where)
     others = [path.with_name(path.stem + ending) for ending in endings]
@@ -146,11 +139,7 @@ def _missing_file_error(name: str, where: Sequence[Place]) -> TemplateError:
 
 
 def read_yaml(text: str, file: Path) -> dict[str, Any]:
-    """The mapping that a YAML file is.
-
-    Raises:
-        TemplateError: It is none; with the line and column.
-    """
+    """The mapping that a YAML file is."""
     data = parse(text, str(file), _RULES).data
     if not isinstance(data, dict):
         raise TemplateError("the file must be a mapping, such as 'protocol: xml'", file=file)

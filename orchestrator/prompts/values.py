@@ -78,11 +78,7 @@ class AgentFacts:
 def render_agent_values(
     names: Iterable[str], dialect: Dialect, facts: AgentFacts
 ) -> dict[str, str]:
-    """The values of these placeholders, except of those that only a turn knows.
-
-    Raises:
-        TemplateError: A partial is missing or wrong.
-    """
+    """The values of these placeholders, except of those that only a turn knows."""
     return {
         name: _render_value(SAME_TEXT.get(name, name), dialect, facts)
         for name in names
@@ -158,10 +154,6 @@ def _actions(facts: AgentFacts) -> list[Mapping[str, Any]]:
     return [tool for tool in facts.tools if not _BUILT_IN.match(tool["name"])]
 
 
-def _tools(facts: AgentFacts, dialect: Dialect) -> dict[str, Any]:
-    return {"tools": list(facts.tools)}
-
-
 def _team(facts: AgentFacts, dialect: Dialect) -> dict[str, Any]:
     mark = "__" if dialect.protocol == "tool_use" else "::"
     tool = f"AgentCommunication{mark}sendMessage"
@@ -170,8 +162,8 @@ def _team(facts: AgentFacts, dialect: Dialect) -> dict[str, Any]:
 
 # What a partial is rendered with, where it is not rendered as it stands.
 _CONTEXTS: dict[str, Callable[[AgentFacts, Dialect], dict[str, Any]]] = {
-    "tools": _tools,
-    "functions": _tools,
+    "tools": lambda facts, _: {"tools": list(facts.tools)},
+    "functions": lambda facts, _: {"tools": list(facts.tools)},
     "action_routing": lambda facts, _: {"tools": _actions(facts)},
     "knowledge_base_routing": lambda facts, _: {"knowledge_bases": list(facts.knowledge_bases)},
     "agent_collaborators": _team,

@@ -45,11 +45,7 @@ class Work:
         self._chars = 0
 
     def spend(self, count: int) -> None:
-        """Counts work.
-
-        Raises:
-            Refused: It is too much.
-        """
+        """Counts work."""
         self._left -= count
         if self._left < 0:
             raise Refused(
@@ -58,11 +54,7 @@ class Work:
             )
 
     def count_output(self, text: str) -> None:
-        """Counts a text of the output.
-
-        Raises:
-            Refused: The output, or the work, is too much.
-        """
+        """Counts a text of the output."""
         self.spend(len(text))
         self._chars += len(text)
         if self._chars > MOST_CHARS:

@@ -232,8 +232,12 @@ def _decode_base64(text: str, where: str) -> bytes:
 
 def as_dicts(rendered: Rendered) -> list[dict[str, Any]]:
     """The messages of a rendering; see `Rendered.as_dicts`."""
-    to_dict = _to_parts_dict if rendered.parts else _to_chat_dict
-    return [to_dict(one) for one in rendered.messages]
+    if not rendered.parts:
+        return [_to_chat_dict(one) for one in rendered.messages]
+    return [
+        {"role": one.role, "content": [*map(_part, one.content)], "metadata": dict(one.attributes)}
+        for one in rendered.messages
+    ]
 
 
 def to_url(medium: Media) -> str:
@@ -242,11 +246,6 @@ def to_url(medium: Media) -> str:
         return medium.url
     body = base64.b64encode(medium.data).decode("ascii")
     return f"data:{medium.media_type or 'application/octet-stream'};base64,{body}"
-
-
-def _to_parts_dict(message: RenderedMessage) -> dict[str, Any]:
-    parts = [_part(one) for one in message.content]
-    return {"role": message.role, "content": parts, "metadata": dict(message.attributes)}
 
 
 def _part(one: Content) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -41,11 +41,6 @@ if TYPE_CHECKING:
 # those of Bedrock's templates.
 class NotStraight(Exception):
     """A value stands outside of texts, or was changed."""
-
-
-def marks_of(names: Iterable[str]) -> dict[str, str]:
-    """A text for each value, which nobody can guess."""
-    return {name: secrets.token_hex(16) for name in names}
 
 
 def leaf_of(pieces: Sequence[Piece], marks: Mapping[str, str]) -> Leaf | None:
@@ -88,9 +83,6 @@ def compile_document(
     """Compiles a stage's template of another language.
 
     Files that it names must lie beside its own, and it reads no variables of the process.
-
-    Raises:
-        TemplateError: The template is broken, with its place.
     """
     file = Path(source) if source is not None and language_of(source) else None
     folder = file.parent if file is not None and file.is_file() else None
@@ -187,11 +179,7 @@ class DocumentTemplate(Template):
         )
 
     def bind(self, values: Mapping[str, str], history: Sequence[Message] = ()) -> BoundPrompt:
-        """Renders the template for one turn; see `Template.bind`.
-
-        Raises:
-            TemplateError: It cannot be rendered with these values.
-        """
+        """Renders the template for one turn; see `Template.bind`."""
         if self._document.straight and (made := self._get_straight(values)) is not None:
             return made.bind(values, history)
         rendered = self._render({**values, **self._given})
@@ -223,7 +211,8 @@ class DocumentTemplate(Template):
         return self._straight.get(key)
 
     def _compile_straight(self, filled: Sequence[bool]) -> Template | None:
-        marks = marks_of(name for name, full in zip(self._holes, filled, strict=True) if full)
+        used = [name for name, full in zip(self._holes, filled, strict=True) if full]
+        marks = {name: secrets.token_hex(16) for name in used}
         try:
             pieces, slots = self._build_slots(self._render({**marks, **self._given}))
             system = leaf_of(pieces, marks)

@@ -82,7 +82,7 @@ def read(
         folder=folder,
         references=references,
         settings=settings_of(data),
-        declared=_read_declared_inputs(data, dialect, source),
+        declared=dict(read_inputs(data, source, legacy=dialect == "legacy")),
         strict=template["strict"] if strict is None else strict,
         hoisted={it: value_text(value) for it, value in body.items()},
         old_schema="inputSchema" in data and dialect == "v2",
@@ -123,15 +123,6 @@ def _resolve_references(data: dict[str, Any], references: References) -> dict[st
         data = {**data, "model": {k: v for k, v in model.items() if k != "connection"}}
     resolved: dict[str, Any] = references.resolve(data)
     return resolved
-
-
-def _read_declared_inputs(
-    data: Mapping[str, Any], dialect: str, source: str | None
-) -> dict[str, dict[str, Any]]:
-    try:
-        return dict(read_inputs(data, legacy=dialect == "legacy"))
-    except TemplateError as error:
-        raise TemplateError(error.reason, file=source) from None
 
 
 @cache

@@ -39,9 +39,6 @@ def split_front(text: str, source: str | None = None) -> Front:
     """Splits a file.
 
     The front matter is between two lines of `---` or `+++`; without a first one all is the body.
-
-    Raises:
-        TemplateError: The front matter has no end.
     """
     # Prompty's own expression ends the front matter at any `---`, even inside of a line.
     lines = text.replace("\r\n", "\n").split("\n")
@@ -89,11 +86,7 @@ class References:
         return replace(self, diagnostics=[], _open=[])
 
     def resolve(self, value: Any) -> Any:
-        """A value with all references in it resolved. Only a whole text can be one.
-
-        Raises:
-            TemplateError: A variable, a file or a parameter is missing, or a file may not be read.
-        """
+        """A value with all references in it resolved. Only a whole text can be one."""
         if isinstance(value, dict):
             return {key: self.resolve(one) for key, one in value.items()}
         if isinstance(value, list):
@@ -198,7 +191,9 @@ def replace_references(pieces: Iterable[Piece], texts: Mapping[str, str]) -> Ite
         yield origin, text[last:]
 
 
-def read_inputs(data: Mapping[str, Any], *, legacy: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_inputs(
+    data: Mapping[str, Any], source: str | None, *, legacy: bool
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """The inputs that a front matter declares: their names and members."""
     given: Any = data.get("inputs")
     if given is None and legacy:
@@ -212,25 +207,21 @@ def read_inputs(data: Mapping[str, Any], *, legacy: bool) -> Iterator[tuple[str,
             yield str(name), _property(spec)
         return
     if not isinstance(given, list):
-        raise TemplateError("'inputs' must be a list or a map")
+        raise TemplateError("'inputs' must be a list or a map", file=source)
     for one in given:
         if isinstance(one, str):
             yield one, {}
         elif isinstance(one, Mapping) and isinstance(one.get("name"), str):
             yield one["name"], dict(one)
         else:
-            raise TemplateError(f"an input needs a name: {one!r}")
+            raise TemplateError(f"an input needs a name: {one!r}", file=source)
 
 
 def _property(spec: Any) -> dict[str, Any]:
     if isinstance(spec, Mapping):
         return dict(spec)
-    return {} if spec is None else {"default": spec, "kind": _kind(spec)}
-
-
-def _kind(value: Any) -> str:
     kinds = {bool: "boolean", int: "integer", float: "float", list: "array", dict: "object"}
-    return kinds.get(type(value), "string")
+    return {} if spec is None else {"default": spec, "kind": kinds.get(type(spec), "string")}
 
 
 def settings_of(data: Mapping[str, Any]) -> dict[str, Any]:

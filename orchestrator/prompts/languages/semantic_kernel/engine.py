@@ -76,9 +76,6 @@ class MessageCalls:
         """Whether this call begins a message; else it ends the one that is open.
 
         `arguments` says that the call has others than by name.
-
-        Raises:
-            TemplateError: Another message is still open, or the call has no role.
         """
         if self._open_role and role in ("", self._open_role):
             self._open_role = ""
@@ -111,11 +108,7 @@ class Caller:
         return name in self._functions
 
     def call(self, name: str, at: int, given: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """The result of a call that stands at this offset of the template.
-
-        Raises:
-            TemplateError: There is no such function, or it failed.
-        """
+        """The result of a call that stands at this offset of the template."""
         function = self._functions.get(name)
         if function is None:
             known = ", ".join(map(repr, self._functions)) or "none"

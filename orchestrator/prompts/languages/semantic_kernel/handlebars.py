@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
-from orchestrator.errors import TemplateError
 from orchestrator.message import AUTHOR
 from orchestrator.prompts.jinja_pieces import VALUE, Value, tag_origin
 from orchestrator.prompts.languages.base import RenderedMessage, Thread
@@ -99,9 +98,6 @@ class _Run:
             **dict.fromkeys(ROLES, self._role),
         }
 
-    def _error(self, message: str, at: int) -> TemplateError:
-        return self._source.error(message, at)
-
     def add(self, nodes: Sequence[Node]) -> None:
         for node in nodes:
             self.at = node.at
@@ -179,7 +175,7 @@ class _Run:
         elif not several:
             self._add_value(value, at)
         elif value not in (None, ""):
-            raise self._error(f"{name!r} is no list of messages", at)
+            raise self._source.error(f"{name!r} is no list of messages", at)
 
     def _is_message_mark(self, shown: Path | Call) -> bool:
         if _get_name(shown) != "message" or self._rendering.caller.has("message"):
@@ -213,7 +209,7 @@ class _Run:
 
     def _evaluate_single(self, block: Block) -> Any:
         if len(block.call.given) != 1:
-            raise self._error(f"{{{{#{block.call.path.text}}}}} takes one value", block.at)
+            raise self._source.error(f"{{{{#{block.call.path.text}}}}} takes one value", block.at)
         return self._values.evaluate(block.call.given[0])
 
     def _choose(self, block: Block, value: Any) -> None:
@@ -240,7 +236,7 @@ class _Run:
     def _each(self, block: Block) -> None:
         value = self._evaluate_single(block)
         if isinstance(value, Thread):
-            raise self._error(
+            raise self._source.error(
                 f"the messages of {value.name!r} are placed as a whole: {{{{messages "
                 f"{value.name}}}}}",
                 block.at,
@@ -250,7 +246,9 @@ class _Run:
         elif isinstance(value, Mapping | list | tuple):
             self._loop(block, value)
         else:
-            raise self._error(f"{{{{#each}}}} of a {type(value).__name__}, no list", block.at)
+            raise self._source.error(
+                f"{{{{#each}}}} of a {type(value).__name__}, no list", block.at
+            )
 
     def _loop(self, block: Block, value: Any) -> None:
         keys = list(value) if isinstance(value, Mapping) else list(range(len(value)))
@@ -268,7 +266,9 @@ class _Run:
             is_message = isinstance(this, Mapping | RenderedMessage)
             filling = fill_messages(this, "this") if is_message else None
             if filling is None:
-                raise self._error('{{#message}} has no role: {{#message role="user"}}', block.at)
+                raise self._source.error(
+                    '{{#message}} has no role: {{#message role="user"}}', block.at
+                )
             self._add(filling, block.at)
             return
         self._open_message(block.at, block.call.named)
@@ -288,7 +288,7 @@ class _Run:
 
     def _open_message(self, at: int, attributes: Mapping[str, Expression]) -> None:
         if self._inert:
-            raise self._error("a message in a message", at)
+            raise self._source.error("a message in a message", at)
         self._add_tag("<message", at)
         for name, expression in attributes.items():
             value = self._values.evaluate(expression)

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from orchestrator.errors import TemplateError
 from orchestrator.prompts.source import Source
 
-# Blocks inside of blocks, and expressions inside of expressions.
+# Blocks inside of blocks, and expressions inside of expressions: reading them is recursive.
 DEEPEST = 50
 
 _ID = r"""[^\s!"#%&'()*+,./;<=>@\[\\\]^`{|}~]+"""
@@ -47,10 +46,12 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """Where a value is."""
+    """Where a value is, as it is written in `text`; without parts it is the context itself."""
 
     parts: tuple[str, ...]
+    # So many contexts further out it begins: `../`.
     up: int
+    # It is of the loop: `@index`.
     data: bool
     at: int
     text: str
@@ -84,6 +85,10 @@ class Tag:
 
 class Scanner:
     """Cuts a template into texts and tags."""
+
+    # The libraries for Python give one text, in which a value looks as the author's words do, and
+    # do not say where a template is wrong. So the language is read here: all of
+    # handlebarsjs.com/guide but partials, decorators and raw blocks, which are files or code.
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -281,6 +286,7 @@ class Block:
     parameters: tuple[str, ...] = ()
     inside: list[Node] = field(default_factory=list)
     instead: list[Node] = field(default_factory=list)
+    # The space at the beginning and at the end of the inside goes: `{{#call~}}`, `{{~/call}}`.
     trimmed: tuple[bool, bool] = (False, False)
 
 
@@ -297,6 +303,7 @@ def parse(source: Source) -> list[Node]:
 
 def _drop_tag_lines(pieces: Sequence[Text | Tag]) -> None:
     """Leaves out the lines that have nothing but a block's tag or a comment."""
+    # As Handlebars does ("standalone" tags), so that a template may be laid out in lines.
     texts = [piece.text if isinstance(piece, Text) else "" for piece in pieces]
     for index in range(1, len(pieces), 2):  # texts and tags take turns
         tag, before, after = pieces[index], pieces[index - 1], pieces[index + 1]
@@ -333,11 +340,13 @@ def _cut(text: Text, count: int) -> None:
 
 @dataclass(slots=True)
 class _OpenBlock:
-    """A block that is being read."""
+    """A block that is being read, and where its nodes go now."""
 
     block: Block
     into: list[Node]
+    # So many blocks end with it, since it begins with `{{else if}}`.
     inner: int = 0
+    # Its `{{else}}` was read.
     turned: bool = False
 
 
@@ -364,19 +373,16 @@ class _TreeBuilder:
                 self._current_nodes.append(Show(piece.shown, piece.at))
         if self._opened:
             block = self._opened[-1].block
-            raise self._error(f"{{{{#{block.call.path.text}}}}} is not closed", block.at)
+            raise self._source.error(f"{{{{#{block.call.path.text}}}}} is not closed", block.at)
         return self._tree
 
     @property
     def _current_nodes(self) -> list[Node]:
         return self._opened[-1].into if self._opened else self._tree
 
-    def _error(self, message: str, at: int) -> TemplateError:
-        return self._source.error(message, at)
-
     def _open(self, tag: Tag, call: Call) -> None:
         if len(self._opened) >= DEEPEST:
-            raise self._error(f"blocks are nested more than {DEEPEST} deep", tag.at)
+            raise self._source.error(f"blocks are nested more than {DEEPEST} deep", tag.at)
         block = Block(call, tag.at, tag.parameters, trimmed=(tag.right, False))
         self._current_nodes.append(block)
         into = block.instead if tag.kind == "^" else block.inside
@@ -385,7 +391,7 @@ class _TreeBuilder:
     def _else(self, tag: Tag) -> None:
         opened = self._opened[-1] if self._opened else None
         if opened is None or opened.turned:
-            raise self._error("{{else}} belongs into a block, and only once", tag.at)
+            raise self._source.error("{{else}} belongs into a block, and only once", tag.at)
         block, opened.turned = opened.block, True
         opened.into = block.instead if opened.into is block.inside else block.inside
         if tag.call is not None:
@@ -395,11 +401,11 @@ class _TreeBuilder:
     def _close(self, tag: Tag) -> None:
         name = tag.call.path.text if tag.call else ""
         if not self._opened:
-            raise self._error(f"{{{{/{name}}}}} closes nothing", tag.at)
+            raise self._source.error(f"{{{{/{name}}}}} closes nothing", tag.at)
         last = self._opened[-1]
         outer = self._opened[-1 - last.inner].block
         if name != outer.call.path.text:
             message = f"{{{{/{name}}}}} where {{{{/{outer.call.path.text}}}}} is expected"
-            raise self._error(message, tag.at)
+            raise self._source.error(message, tag.at)
         outer.trimmed = (outer.trimmed[0], tag.left)
         del self._opened[-1 - last.inner :]

@@ -28,11 +28,12 @@ _PLACING = ("messages", "message_to_prompt", "messageToPrompt")
 _OWN = frozenset(
     {"set", "get", "log", "if", "unless", "each", "with", "message", "else", *_PLACING, *ROLES}
 )
-_LOOKING = ("each", "with")  # blocks whose inside is about something else
+# Inside of these a name is a member of something else, and an input only with `../`.
+_CHANGING_CONTEXT = ("each", "with")
 
 
 class Names:
-    """What a template names."""
+    """The inputs and functions that a template names, and where each is named first."""
 
     def __init__(self, nodes: Sequence[Node], functions: Collection[str]) -> None:
         self.names: dict[str, int] = {}
@@ -61,7 +62,7 @@ class Names:
         call, name = block.call, block.call.path.text
         if name in _OWN or name in HELPERS or call.given or call.named:
             self._visit_arguments(call, depth)
-            inner = depth + (name in _LOOKING)
+            inner = depth + (name in _CHANGING_CONTEXT)
             if name not in _OWN and name not in HELPERS:
                 self._add_call(call)
         else:
@@ -143,16 +144,18 @@ def _is_input(expression: Expression) -> bool:
     return len(expression.parts) == 1 and expression.text not in (*HELPERS, "set", "get", "log")
 
 
-# What is at a path where nothing is.
+# Nothing is at this path: not the same as a value `None`.
 MISSING = object()
 
 
 @dataclass(slots=True)
 class Context:
-    """What names mean."""
+    """The value `this` that names are looked up in, with what a block adds to it."""
 
     this: Any
+    # Of a loop: `@index`.
     data: Mapping[str, Any] = field(default_factory=dict)
+    # Of `as |item index|`.
     names: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -190,7 +193,7 @@ class Scope:
             self.inputs[name] = value
 
     def look_up(self, path: Path) -> Any:
-        """What is at a path, or `MISSING`."""
+        """The value at a path, or `MISSING`."""
         if path.up >= len(self._contexts):
             return MISSING
         context = self._contexts[-1 - path.up]
@@ -205,7 +208,8 @@ class Scope:
         found = _look_up_parts(context.this, (first,))
         if found is MISSING and not path.up:
             found = self._set.get(first, MISSING)
-        if found is MISSING and first.startswith("$"):  # Semantic Kernel's own way to write it
+        if found is MISSING and first.startswith("$"):
+            # Semantic Kernel's own language writes inputs so, and its Handlebars takes both.
             found = _look_up_parts(context.this, (first[1:],))
         return found if found is MISSING else _look_up_parts(found, others)
 
@@ -236,7 +240,7 @@ class Evaluator:
         }
 
     def evaluate(self, expression: Expression) -> Any:
-        """What an expression comes to; `None` where there is nothing of the name."""
+        """The value of an expression; `None` where there is nothing of the name."""
         found = self._find_value(expression)
         return None if found is MISSING else found
 
@@ -264,7 +268,7 @@ class Evaluator:
         return MISSING
 
     def call(self, call: Call) -> Any:
-        """What a call gives: of a helper, or of a function."""
+        """The result of a helper or a function."""
         self._work.spend(STEP)
         name = call.path.text
         if name in self._helpers:
@@ -283,7 +287,7 @@ class Evaluator:
         return self._scope.look_up(call.path)
 
     def _evaluate_argument(self, expression: Expression) -> Any:
-        """What a helper or a function is given, and so looks at."""
+        # A helper may look at all of it, so its size counts.
         value = self.evaluate(expression)
         self._work.measure(value, data=False)
         return value

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from jinja2 import Undefined, nodes
@@ -37,9 +37,7 @@ from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.source import Source
 from orchestrator.prompts.work import STEP
 
-if TYPE_CHECKING:
-    pass
-
+# Semantic Kernel: `JINJA2_SYSTEM_HELPERS`. The shared ones only look at their arguments.
 _SHARED = (
     *("array", "double_open", "double_close", "camel_case", "snake_case"),
     *("doubleOpen", "doubleClose", "camelCase", "snakeCase"),
@@ -51,17 +49,16 @@ _OWN = {
     "messageToPrompt": "_message_to_prompt",
     "get": "_get",
 }
-# Semantic Kernel's helpers (`JINJA2_SYSTEM_HELPERS`).
 _PLACE = "place_of_text"
-_STANDING = (_PLACE, "message", "messages")
-_KEEPING = {
+_PLACE_CALLS = (_PLACE, "message", "messages")
+_CAPTURES = {
     **dict.fromkeys(("macro", "call", "filter"), 1),
     **dict.fromkeys(("endmacro", "endcall", "endfilter", "endset"), -1),
 }
 
 
 class _Mark(str):
-    """The origin of something that is no value."""
+    """The origin of what is no value: an author's text with its place, a tag, or messages."""
 
     __slots__ = ("what",)
     what: int | str | Filling
@@ -73,9 +70,10 @@ _running: ContextVar[_Run] = ContextVar("running")
 def _make_mark(what: int | str | Filling) -> Value:
     mark = _Mark("mark")
     mark.what = what
-    made = Value(" ")  # a text, so that it is true; nobody misses it where the mark is lost
-    made.origin = mark
-    return made
+    # A text, so that it is true in a condition; as a space it does no harm where the mark is lost.
+    value = Value(" ")
+    value.origin = mark
+    return value
 
 
 class _Environment(Jinja):
@@ -85,7 +83,8 @@ class _Environment(Jinja):
         super().__init__(finalize=_format_value, extensions=[_PlaceExtension])
         self.source = source
         self.globals[_PLACE] = _make_mark
-        for name in ("e", "escape", "forceescape", "safe"):  # values need no encoding
+        # Values cannot be tags, so they need no encoding.
+        for name in ("e", "escape", "forceescape", "safe"):
             self.filters[name] = _return_unchanged
         self.filters["tojson"] = _to_json
 
@@ -113,25 +112,24 @@ def _format_value(value: Any) -> str:
 
 
 class _PlaceExtension(Extension):
-    """Has texts in which there may be tags told with their place.
+    """Puts a call with its place before each text that may have tags, for errors."""
 
-    Texts that a template keeps or changes are let alone: nothing may be in them but what is.
-    """
-
+    # A text that a template captures in a variable or changes with a filter has no such call: the
+    # captured text must be exactly what the author wrote.
     def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
         """The tokens of a template, with a call before each such text."""
         source: Source = self.environment.source  # type: ignore[attr-defined]
-        last = kept = 0
+        last = captures = 0
         tokens = list(stream)
         for index, token in enumerate(tokens):
             if token.type == "data":
                 line = source.offset(token.lineno)
                 found = source.text.find(token.value, max(line, last))
                 last = last if found < 0 else found + len(token.value)
-                if not kept and ("<" in token.value or "&" in token.value):
+                if not captures and ("<" in token.value or "&" in token.value):
                     yield from _emit_place(token.lineno, line if found < 0 else found)
             elif token.type == "block_begin":
-                kept += _get_capture_delta(tokens[index + 1 : index + 200])
+                captures += _get_capture_delta(tokens[index + 1 : index + 200])
             yield token
 
 
@@ -145,12 +143,12 @@ def _emit_place(line: int, at: int) -> Iterator[Token]:
 
 
 def _get_capture_delta(tokens: Sequence[Token]) -> int:
-    """Whether a tag begins (1) or ends (-1) a text that is kept."""
+    """Whether a tag begins (1) or ends (-1) a text that is captured."""
     name = tokens[0].value if tokens else ""
     if name == "set":
         within = takewhile(lambda token: token.type != "block_end", tokens)
         return int(all(token.type != "assign" for token in within))
-    return _KEEPING.get(name, 0)
+    return _CAPTURES.get(name, 0)
 
 
 class Jinja2Prompts(Engine):
@@ -167,7 +165,9 @@ class Jinja2Prompts(Engine):
                 environment.globals[name] = (
                     HELPERS[name] if name in _SHARED else _make_helper(name, at)
                 )
-            self._compiled: CompiledTemplate = environment.compile_template(tree, calls=_STANDING)
+            self._compiled: CompiledTemplate = environment.compile_template(
+                tree, calls=_PLACE_CALLS
+            )
         except Mistake as mistake:
             raise source.error(mistake.message, source.offset(mistake.line)) from None
         self.names = dict(self._inputs())
@@ -239,10 +239,10 @@ class _Run:
         self._message_calls = MessageCalls(source, '{{ message(role="user") }}')
         self._called_at = 0
         self._at = 0
-        self._exact = False  # whether the author's next text stands at `_at`
+        self._exact = False  # the author's next text stands at `_at`
 
     def values(self, names: Collection[str]) -> dict[str, Any]:
-        """What the template is rendered with."""
+        """The values of the rendering."""
         inputs = self._rendering.inputs
         return {name: self._input(name, inputs[name]) for name in names if name in inputs}
 
@@ -253,8 +253,8 @@ class _Run:
         return tag_origin(value, origin_of(name))
 
     def call(self, name: str, at: int, given: Sequence[Any], arguments: Mapping[str, Any]) -> Any:
-        """What a call gives: of a function that was given, or of a helper."""
-        get_work().spend(3 * STEP)  # of a message that is made of it
+        """The result of a function of the caller, or of a helper."""
+        get_work().spend(3 * STEP)  # for the message that may come of it
         function = next(
             (it for it in self._rendering.caller.names if _to_identifier(it) == name), name
         )
@@ -266,8 +266,6 @@ class _Run:
                 raise self._source.error(str(error), at) from None
         result = self._rendering.caller.call(function, at, given, arguments)
         return tag_origin(result, origin_of(function))
-
-    # Semantic Kernel's helpers.
 
     def _message(self, item: Any = None, **attributes: Any) -> Value:
         if item is not None:
@@ -301,8 +299,6 @@ class _Run:
 
     def _get(self, context: Any = None, name: Any = None, default: Any = "") -> Any:
         return context.get(name, default) if isinstance(context, Mapping) else default
-
-    # What is put together.
 
     def add(self, piece: Piece) -> None:
         """Adds a piece of the rendering."""

@@ -145,11 +145,7 @@ def _decode(text: str) -> str:
 
 
 def read_tags(parts: Sequence[Markup | Hole], source: Source, *, strict: bool = True) -> Tags:
-    """Reads the tags of a prompt; with `strict`, refuses tags of messages that are no XML.
-
-    Raises:
-        TemplateError: It is refused, with its place.
-    """
+    """Reads the tags of a prompt; with `strict`, refuses tags of messages that are no XML."""
     tags = Tags(parts, source)
     if tags.problem is not None and strict and tags.has_message_tags:
         raise tags.problem
