@@ -327,9 +327,15 @@ class _DataReader:
                 merged.append((value, inner))
             elif (name := self._read_name(name_node)) is not None:
                 self._put(data, name, value, inner, place, name_node)
+        if not merged:
+            return data
+        own = dict(data)
         for value, inner in merged:
             self._merge(value, inner, data, place, node)
-        return data
+        # Merged members come first, as PyYAML has them: what is written out of a file keeps its
+        # order.
+        first = [name for value, _ in merged if isinstance(value, dict) for name in value]
+        return {name: data[name] for name in (*first, *own, *data)}
 
     def _put(
         self, data: dict[str, Any], name: str, value: Any, inner: Place, place: Place, node: Node
