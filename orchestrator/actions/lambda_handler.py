@@ -50,8 +50,8 @@ class LambdaHandler:
     """Runs a Lambda handler file in this process, with Bedrock's event and response.
 
     The file is checked when the handler is made and run at the first call. It has its own module
-    namespace (see `orchestrator.actions.handlers`) and, with `environment`, its own environment
-    variables (see `orchestrator.actions.handlers`).
+    namespace and, with `environment`, its own environment variables (see
+    `orchestrator.actions.handlers`).
     """
 
     def __init__(
@@ -95,24 +95,11 @@ class LambdaHandler:
         Raises:
             DependencyFailed: The handler raised; the message has the exception's type and place.
         """
-        import uuid
-
-        operation = call.operation
-        event = lambda_event(call, context)
-        about = LambdaContext(
-            f"{operation.group}-{self.function}", call.key or str(uuid.uuid4()), context.seconds
-        )
         with self._variables.active() if self._variables else nullcontext():
-            try:
-                returned = self._function(operation)(event, about)
-                if inspect.isawaitable(returned):
-                    returned = wait_for(returned)
-            except DependencyFailed:
-                raise
-            except (Exception, SystemExit) as error:
-                place = place_in_folder(error, self._folder, self._root)
-                raise build_failure(operation, error, place) from error
-        return read_response(returned, operation)
+            return _run(self._function, self.function, self._place, call, context)
+
+    def _place(self, error: BaseException) -> str:
+        return place_in_folder(error, self._folder, self._root)
 
     def _function(self, operation: Operation) -> Any:
         found = getattr(self._module.load(), self.function, None)
@@ -152,20 +139,33 @@ class LambdaFunction:
         Raises:
             DependencyFailed: The function raised; the message has the exception's type and place.
         """
-        operation = call.operation
-        name = f"{operation.group}-{_name(self.function)}"
-        about = LambdaContext(name, call.key or str(uuid.uuid4()), context.seconds)
-        try:
-            returned = self.function(lambda_event(call, context), about)
-            if inspect.isawaitable(returned):
-                returned = wait_for(returned)
-        except DependencyFailed:
-            raise
-        except (Exception, SystemExit) as error:
-            raise build_failure(
-                operation, error, place_in_function(error, self.function)
-            ) from error
-        return read_response(returned, operation)
+        return _run(lambda _: self.function, _name(self.function), self._place, call, context)
+
+    def _place(self, error: BaseException) -> str:
+        return place_in_function(error, self.function)
+
+
+def _run(
+    find: Callable[[Operation], Callable[..., Any]],
+    name: str,
+    place: Callable[[BaseException], str],
+    call: Call,
+    context: CallContext,
+) -> ActionResult:
+    operation = call.operation
+    event = lambda_event(call, context)
+    request_id = call.key or str(uuid.uuid4())
+    about = LambdaContext(f"{operation.group}-{name}", request_id, context.seconds)
+    try:
+        returned = find(operation)(event, about)
+        if inspect.isawaitable(returned):
+            returned = wait_for(returned)
+    except DependencyFailed:
+        raise
+    # A handler that calls `sys.exit` ends its call, and not this process.
+    except (Exception, SystemExit) as error:
+        raise build_failure(operation, error, place(error)) from error
+    return read_response(returned, operation)
 
 
 def _name(function: Callable[..., Any]) -> str:

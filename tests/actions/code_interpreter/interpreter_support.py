@@ -17,7 +17,7 @@ from orchestrator.actions.code_interpreter import (
 from orchestrator.actions.code_interpreter.process import check_platform
 from orchestrator.errors import DefinitionError, DependencyFailed
 
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).resolve().parents[3]
 
 
 def context(**changes: Any) -> CallContext:
