@@ -40,7 +40,7 @@ class Step:
     what: str
 
     @property
-    def text_when_done(self) -> str:
+    def done_text(self) -> str:
         """As it is told afterwards."""
         return f"{_DONE[self.verb]} {self.what}"
 
