@@ -114,15 +114,15 @@ def _find_hidden_groups(groups: Sequence[ActionGroup], features: Features) -> li
 
 
 def _plan_digest(stages: Iterable[StagePlan], features: Features) -> str:
-    told: list[Any] = [[stage.enabled, stage.digest, stage.tools] for stage in stages]
+    compiled: list[Any] = [[stage.enabled, stage.digest, stage.tools] for stage in stages]
     team = [
         [it.name, it.alias_arn, it.agent.digest if it.agent else ""]
         for it in features.collaborators
     ]
     if features.orchestration is not None:
         own = getattr(features.orchestration, "digest", features.orchestration.name)
-        return _digest([told, team, own])
-    return _digest([told, team] if team else told)
+        return _digest([compiled, team, own])
+    return _digest([compiled, team] if team else compiled)
 
 
 def _has_memory_beside(templates: Path) -> bool:
@@ -160,11 +160,13 @@ def _use_example_classifier(stage: StagePlan, parts: _Parts) -> StagePlan:
 
     text, source = stage.dialect.read(EXAMPLES_FILE)
     tools = parts.toolbox.descriptions(stage.dialect.protocol)
-    told = [tool for tool in tools if not re.match("user(__|::)askuser|AgentComm", tool["name"])]
-    told += [
+    choices = [tool for tool in tools if not re.match("user(__|::)askuser|AgentComm", tool["name"])]
+    choices += [
         {"name": it.name, "description": it.instruction} for it in parts.features.collaborators
     ]
-    model = ExampleClassifier(told, CategoryExamples.read(text, source), resolve_embedder("local"))
+    model = ExampleClassifier(
+        choices, CategoryExamples.read(text, source), resolve_embedder("local")
+    )
     return replace(stage, model=model, digest=_digest([stage.digest, model.model_id, text]))
 
 
@@ -238,8 +240,8 @@ def _template_text(stage: str, override: Override, dialect: Dialect) -> tuple[st
     return default.template, str(default.source)
 
 
-def _digest(told: Any) -> str:
-    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:16]
+def _digest(data: Any) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def _compute_fixed_values(template: Template, dialect: Dialect, parts: _Parts) -> dict[str, str]:

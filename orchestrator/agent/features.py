@@ -62,10 +62,6 @@ class Collaborator:
 def build_features(source: AgentSource, build_plan: Callable[[AgentSource], Plan]) -> Features:
     """What a definition asks for besides.
 
-    Args:
-        source: The definition.
-        build_plan: Compiles an agent that it leads.
-
     Raises:
         DefinitionError: Something in it is wrong.
     """

@@ -254,11 +254,11 @@ class FlowRun:
 
     def _queue_event(self, seq: int, event: Event) -> None:
         place = event.place
-        told = FlowEvent(event.type, seq, place.line, place.statement, dict(event.members))
+        queued = FlowEvent(event.type, seq, place.line, place.statement, dict(event.members))
         if event.type in ("run_end", "breakpoint"):
-            self._last = told  # told with its result, once that is known
+            self._last = queued  # told with its result, once that is known
         else:
-            self._pending.append(told)
+            self._pending.append(queued)
 
     def _translate_event(self, event: Any) -> Generator[FlowEvent, None, None]:
         while self._pending:
@@ -280,8 +280,8 @@ class FlowRun:
         if last is None or (last.type == "run_end" and result.paused is not None):
             kind = "run_end" if result.paused is None else "breakpoint"
             last = FlowEvent(kind, seen, result.line, result.statement)
-        told = {**last.members, **members}
-        return FlowEvent(last.type, last.seq, last.line, last.statement, told, result)
+        merged = {**last.members, **members}
+        return FlowEvent(last.type, last.seq, last.line, last.statement, merged, result)
 
     def _translate_error(self, error: OrchestratorError) -> Generator[FlowEvent, None, None]:
         while self._pending:
@@ -396,16 +396,16 @@ class FlowResult:
 
     def as_dict(self) -> dict[str, Any]:
         """The result as JSON data."""
-        told = {"output": self.output, "variables": self.variables, "usage": self.usage._asdict()}
+        data = {"output": self.output, "variables": self.variables, "usage": self.usage._asdict()}
         if self.warnings:
-            told["warnings"] = self.warnings
+            data["warnings"] = self.warnings
         if self.messages:
-            told["messages"] = list(self.messages)
+            data["messages"] = list(self.messages)
         if self.paused is not None:
-            told |= {"waits_for": self.waits_for, "line": self.line, "statement": self.statement}
-            told |= {"question": self.question} if self.waits_for == "user" else {}
-            told["state"] = self.paused
-        return told
+            data |= {"waits_for": self.waits_for, "line": self.line, "statement": self.statement}
+            data |= {"question": self.question} if self.waits_for == "user" else {}
+            data["state"] = self.paused
+        return data
 
     def __repr__(self) -> str:
         return f"FlowResult(output={self.output!r}, waits_for={self.waits_for!r})"
@@ -434,5 +434,5 @@ class FlowEvent:
 
     def as_dict(self) -> dict[str, Any]:
         """The event as JSON data, without its result."""
-        told = {"type": self.type, "seq": self.seq, "line": self.line}
-        return {**told, "statement": self.statement, **self.members}
+        data = {"type": self.type, "seq": self.seq, "line": self.line}
+        return {**data, "statement": self.statement, **self.members}

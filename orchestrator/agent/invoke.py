@@ -27,11 +27,7 @@ T = TypeVar("T")
 def begin_run(plan: Plan, sessions: Sessions, session: Session, given: Input) -> Run | Reply:
     """A run to be driven, or the reply of a turn that had ended already.
 
-    Args:
-        plan: The agent.
-        sessions: Where the session lives.
-        session: The session, acquired. The run releases it; so does a failure.
-        given: What the caller gave, checked.
+    The run releases the session; so does a failure here.
 
     Raises:
         OrchestratorError: The turn cannot begin.
@@ -136,13 +132,7 @@ async def aevents(
 async def open_in_lane(
     sessions: Sessions, label: str, open_run: Callable[[], Run | Reply]
 ) -> Run | Reply:
-    """Opens a turn, in the session's lane if its store blocks.
-
-    Args:
-        sessions: Where the session lives.
-        label: Names it.
-        open_run: Opens the turn; may write to the journal.
-    """
+    """Opens a turn, in the session's lane if its store blocks."""
     lanes = sessions.lanes
     if lanes is None:
         return open_run()
@@ -223,11 +213,6 @@ def close_session(plan: Plan, sessions: Sessions, session_id: str) -> bool:
 def close_idle(plan: Plan, sessions: Sessions, memory_id: str | None = None) -> list[str]:
     """Ends the sessions that have been idle for longer than their time-out.
 
-    Args:
-        plan: The agent.
-        sessions: Where its sessions live.
-        memory_id: One memory; all of the agent's when `None`.
-
     Returns:
         The sessions that were summarised.
 
@@ -258,11 +243,6 @@ def close_before(plan: Plan, sessions: Sessions, given: Input) -> None:
     """Ends the sessions that should have ended before an invocation.
 
     One that cannot be summarised now does not keep the user from the next one.
-
-    Args:
-        plan: The agent.
-        sessions: Where its sessions live.
-        given: The invocation.
     """
     memory = plan.features.memory
     if memory is None:

@@ -24,11 +24,6 @@ def override_from_argument(
 ) -> Override:
     """The override that `Agent(prompts={stage: given})` means.
 
-    Args:
-        stage: The prompt type.
-        given: Members of its prompt configuration.
-        override_lambda: The parser that `parserMode: OVERRIDDEN` means.
-
     Raises:
         DefinitionError: A member is unknown or wrong.
     """

@@ -132,10 +132,6 @@ class AgentSource:
     def find_model(self, spec: str, *keys: str | int) -> Model:
         """The model that the definition names; its files are those of the folder.
 
-        Args:
-            spec: What it names the model.
-            *keys: Where in the definition it does so.
-
         Raises:
             DefinitionError: There is no such model, or its file is outside of the folder, with
                 file, line and column.

@@ -145,10 +145,6 @@ def check_parts(
 def check_features(name: str, features: Features) -> None:
     """Refuses what cannot be, or would have no effect.
 
-    Args:
-        name: The agent's name.
-        features: What it has besides.
-
     Raises:
         DefinitionError: Something in it is wrong.
     """

@@ -246,12 +246,7 @@ class Keyboard:
     """Reads questions and answers from a terminal, with a history of the questions."""
 
     def __init__(self, history: Path | None, *, colour: str | None) -> None:
-        """Makes the keyboard.
-
-        Args:
-            history: The file that keeps the questions, if any does.
-            colour: The terminal's colour system; `None` when it has none.
-        """
+        """Makes the keyboard."""
         self._file = history
         # The marks tell readline which characters take no room.
         self._prompt = "\001\033[1;32m\002›\001\033[0m\002 " if colour else "› "

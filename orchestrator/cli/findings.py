@@ -160,12 +160,7 @@ def error_document(error: BaseException) -> dict[str, Any]:
 
 
 def suggest_fix(error: BaseException, *, debug: bool = False) -> str:
-    """What to do about an error from the command line; empty when its message says it all.
-
-    Args:
-        error: The error.
-        debug: Whether --debug has shown it already.
-    """
+    """What to do about an error from the command line; empty when its message says it all."""
     if isinstance(error, LimitExceeded):
         return _suggest_limit(error.limit)
     if isinstance(error, ActionOutcomeUnknown):

@@ -76,8 +76,8 @@ class FlowView:
 
     def _variable_set(self, event: FlowEvent) -> None:
         name, value = event.members["name"], event.members["value"]
-        said = value[-1] if isinstance(value, list) and value else value
-        if self._streams and self._told and self._told.strip() == str(said).strip():
+        shown = value[-1] if isinstance(value, list) and value else value
+        if self._streams and self._told and self._told.strip() == str(shown).strip():
             return  # it was just read
         self._line(event, (f"{name} = ", "quiet"), (_format_value(value), ""))
 
@@ -90,8 +90,8 @@ class FlowView:
 
     def _role_switch(self, event: FlowEvent) -> None:
         if not self._streams or "iteration" in event.members:
-            said = str(event.members["text"])
-            self._line(event, (f"{event.members['role']}: ", "agent"), (said, ""))
+            role = str(event.members["text"])
+            self._line(event, (f"{event.members['role']}: ", "agent"), (role, ""))
 
     def _warning(self, event: FlowEvent) -> None:
         self._line(event, ("warning: ", "warning"), (str(event.members["text"]), ""))
@@ -139,7 +139,7 @@ class FlowRunner:
         terminal: Terminal,
         flow: Flow,
         options: Mapping[str, Any],
-        kept: Path,
+        state_file: Path,
         *,
         named: bool = False,
     ) -> None:
@@ -149,7 +149,7 @@ class FlowRunner:
             terminal: Where all is shown.
             flow: The script.
             options: The run's options: `model`, `tools`.
-            kept: The file for the state of a run that waits.
+            state_file: The file for the state of a run that waits.
             named: Whether the user named it: else it is another one where it has another run's.
         """
         from orchestrator.cli.agents import load_model
@@ -161,7 +161,7 @@ class FlowRunner:
         self._terminal = terminal
         self._flow = flow
         self._options = {**options, "model": model}
-        self._kept = kept
+        self._kept = state_file
         self._named = named
         self._view = FlowView(terminal)
 

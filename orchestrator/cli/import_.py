@@ -66,8 +66,8 @@ def import_(
     }
     notes = list(dict.fromkeys(it for agent in agents.values() for it in agent.all_notes()))
     if terminal.json:
-        told: dict[str, Any] = {"format": found.format, "agents": [*written.values()]}
-        terminal.document({**told, "notes": [it.as_dict() for it in notes]})
+        document: dict[str, Any] = {"format": found.format, "agents": [*written.values()]}
+        terminal.document({**document, "notes": [it.as_dict() for it in notes]})
     show_notes(terminal, notes)
 
 

@@ -119,12 +119,6 @@ def lint_agent(
     Python files that action groups name with `python:` are run, since their functions are the
     group; handlers and parsers are not.
 
-    Args:
-        folder: The agent's folder or file.
-        model: Used instead of the definition's model.
-        strict: Report what Bedrock's API may refuse as an error.
-        level: How many agents lead to this one, itself included.
-
     Returns:
         The findings in the order of their places.
 
@@ -200,15 +194,15 @@ def _check_calls(definition: AgentDefinition, found: Sequence[Diagnostic]) -> li
         known = _list_callable_names(definition)
     except DefinitionError:  # which is told by itself
         return list(found)
-    kept = []
+    findings = []
     for one in found:
         name = _extract_name(one)
         if one.code == "function" and name not in known:
             text = f"the agent has no action @{name}(...){did_you_mean(name, known)}"
-            kept.append(replace(one, severity="warning", message=text, suggestion=""))
+            findings.append(replace(one, severity="warning", message=text, suggestion=""))
         elif one.code != "function":
-            kept.append(one)
-    return kept
+            findings.append(one)
+    return findings
 
 
 def _list_callable_names(definition: AgentDefinition) -> set[str]:

@@ -113,11 +113,11 @@ class LiveTurn:
         self._terminal.raw(text)
 
     def _handle_part(self, part: dict[str, Any]) -> None:
-        for told in part["trace"].values():
-            if "modelInvocationInput" in told:
-                self.prompt = told["modelInvocationInput"].get("text", "")
+        for member in part["trace"].values():
+            if "modelInvocationInput" in member:
+                self.prompt = member["modelInvocationInput"].get("text", "")
                 self._running.clear()
-            invoked = told.get("invocationInput") or {}
+            invoked = member.get("invocationInput") or {}
             asks = "agentCollaboratorInvocationInput" in invoked  # which has no effect by itself
             if invoked and not asks and (running := describe_activity(part)):
                 self._running.append(running)

@@ -167,5 +167,5 @@ def _now() -> int:
 def _format_line(name: str, facts: list[str]) -> Text:
     from rich.text import Text
 
-    told = join_facts(map(clean, facts))
-    return Text.assemble((clean(name), "name"), (f"  {told}", "quiet"))
+    line = join_facts(map(clean, facts))
+    return Text.assemble((clean(name), "name"), (f"  {line}", "quiet"))

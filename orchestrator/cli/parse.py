@@ -75,12 +75,12 @@ def parse(
     new_parser = None
     if parser_lambda is not None:
         parser, new_parser = parser_lambda, _load_parser(parser_lambda, stage, reply)
-    told = explain(reply, stage, parser, new_parser=new_parser)
+    explained = explain(reply, stage, parser, new_parser=new_parser)
     if terminal.json:
-        terminal.document(told)
+        terminal.document(explained)
     else:
-        _show(terminal, told)
-    if told["code"]:
+        _show(terminal, explained)
+    if explained["code"]:
         raise typer.Exit(AGENT_FAILED)
 
 
@@ -107,22 +107,22 @@ def _parse_reply(text: str) -> str | list[dict[str, Any]]:
     return text
 
 
-def _show(terminal: Terminal, told: dict[str, Any]) -> None:
+def _show(terminal: Terminal, explained: dict[str, Any]) -> None:
     from rich.text import Text
 
-    for piece in told["pieces"]:
+    for piece in explained["pieces"]:
         if piece["text"].strip():
             _show_piece(terminal, piece)
-    terminal.print(_format_verdict(told))
-    shown = json_module.dumps(told["response"], ensure_ascii=False, indent=2)
+    terminal.print(_format_verdict(explained))
+    shown = json_module.dumps(explained["response"], ensure_ascii=False, indent=2)
     terminal.block(clean(shown), 2)
-    if told["raw"]:
+    if explained["raw"]:
         terminal.print(Text("what could not be understood", "heading"))
-        terminal.block(clean(told["raw"]), 2)
-    if told["reprompt"]:
+        terminal.block(clean(explained["raw"]), 2)
+    if explained["reprompt"]:
         terminal.print(Text("what the model is told", "heading"))
-        terminal.block(clean(told["reprompt"]), 2)
-    for note in told["notes"]:
+        terminal.block(clean(explained["reprompt"]), 2)
+    for note in explained["notes"]:
         terminal.block(Text.assemble(("note ", "info"), clean(note)))
 
 
@@ -140,10 +140,10 @@ def _show_piece(terminal: Terminal, piece: dict[str, Any]) -> None:
         terminal.block(head.append(text, look))
 
 
-def _format_verdict(told: dict[str, Any]) -> Text:
+def _format_verdict(explained: dict[str, Any]) -> Text:
     from rich.text import Text
 
-    if told["code"]:
-        return Text.assemble(("not understood ", "error"), told["code"])
-    grammar = f" (calls in the grammar of {told['grammar']})" if told["grammar"] else ""
+    if explained["code"]:
+        return Text.assemble(("not understood ", "error"), explained["code"])
+    grammar = f" (calls in the grammar of {explained['grammar']})" if explained["grammar"] else ""
     return Text.assemble(("understood as", "heading"), (grammar, "quiet"))

@@ -83,11 +83,11 @@ def render(
 
     if is_script(folder) or is_template(folder):
         if is_script(folder):
-            told, place = capture_first_prompt(folder, words or (), model, tool)
-            _show(terminal, told, place)
+            prompt, place = capture_first_prompt(folder, words or (), model, tool)
+            _show(terminal, prompt, place)
         else:
-            told, found = template_prompt(folder, words or ())
-            _show(terminal, told, format_path(str(folder)), found)
+            prompt, found = template_prompt(folder, words or ())
+            _show(terminal, prompt, format_path(str(folder)), found)
         return
     if not words:
         raise ValidationError("there is no question; give the user's input")
@@ -190,13 +190,7 @@ def prompt_document(prompt: Prompt) -> dict[str, Any]:
 
 
 def show_prompt(terminal: Terminal, prompt: Prompt, template: str) -> None:
-    """Writes a rendered prompt: system text, messages, tools, inference settings, legend.
-
-    Args:
-        terminal: Where to.
-        prompt: The prompt.
-        template: Where its template is from.
-    """
+    """Writes a rendered prompt: system text, messages, tools, inference settings, legend."""
     view = _View(terminal)
     view.show_heading(f"{prompt.stage}", f"for {prompt.model_id}")
     view.show_heading("template", template)

@@ -67,11 +67,6 @@ def ask_results(
 ) -> dict[str, Any]:
     """Asks the user for the result of each call, or whether it may be carried out.
 
-    Args:
-        control: The hand-over.
-        terminal: Where the calls are told.
-        ask: Asks for one line.
-
     Returns:
         The results, as `Agent.invoke(results=...)` takes them.
     """

@@ -112,9 +112,9 @@ def run(
     if text and resume is None:
         raise ValidationError("--text answers a run that waits for the user; give its --resume")
     options: dict[str, Any] = {"model": model, "tools": load_tools(tool), "parallel": parallel}
-    kept = state or resume or Path(f"{_get_script_name(flow, file)}.state.json")
-    _check_writable(kept)
-    session = FlowRunner(terminal, flow, options, kept, named=bool(state or resume))
+    state_file = state or resume or Path(f"{_get_script_name(flow, file)}.state.json")
+    _check_writable(state_file)
+    session = FlowRunner(terminal, flow, options, state_file, named=bool(state or resume))
     try:
         if resume is not None:
             mode = "step" if step else "continue"

@@ -226,8 +226,8 @@ def _parse_models(given: list[str] | None) -> tuple[str | None, dict[str, str]]:
 def _report_start(terminal: Terminal, url: str, world: ServerState) -> None:
     agents, wrong = _list_agents(world), _list_broken_agents(world)
     if terminal.json:
-        told: dict[str, Any] = {"url": url, "pid": os.getpid(), "agents": agents}
-        terminal.line({**told, "wrong": wrong} if wrong else told)
+        document: dict[str, Any] = {"url": url, "pid": os.getpid(), "agents": agents}
+        terminal.line({**document, "wrong": wrong} if wrong else document)
         return
     from rich.text import Text
 

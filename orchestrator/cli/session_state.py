@@ -83,15 +83,16 @@ def session_state(sessions: Sessions, info: SessionInfo) -> str:
 
 def find_unfinished_calls(log: TurnLog, agent: Agent | None) -> list[UnfinishedCall]:
     """The calls of a turn that were begun and have no outcome."""
-    begun: dict[str, dict[str, Any]] = {}
+    unfinished: dict[str, dict[str, Any]] = {}
     for record in log.records:
         if record["kind"] == "intent":
-            begun |= {call["id"]: call for call in record["calls"]}
+            unfinished |= {call["id"]: call for call in record["calls"]}
         elif record["kind"] == "action":
-            begun.pop(record["id"], None)
-    texts = dict(_describe_calls(log, agent)) if begun and agent is not None else {}
+            unfinished.pop(record["id"], None)
+    texts = dict(_describe_calls(log, agent)) if unfinished and agent is not None else {}
     return [
-        UnfinishedCall(id, call["key"], texts.get(id, call["name"])) for id, call in begun.items()
+        UnfinishedCall(id, call["key"], texts.get(id, call["name"]))
+        for id, call in unfinished.items()
     ]
 
 
@@ -114,8 +115,8 @@ def _describe_call(agent: Agent, call: Call) -> str:
     from orchestrator.engine.calls import invocation_input
     from orchestrator.engine.effects import WaitingCall
 
-    told = invocation_input(WaitingCall(call, ""), agent.plan.agent_id)
-    return format_call(next(iter(told.values())))
+    inputs = invocation_input(WaitingCall(call, ""), agent.plan.agent_id)
+    return format_call(next(iter(inputs.values())))
 
 
 _UNKNOWN = "whether it took effect is not known"
@@ -189,11 +190,11 @@ def _show_steps(terminal: Terminal, shown: TurnView) -> None:
         for part in shown.turn.trace:
             view.show(view.feed(part))
         view.flush()
-        view.show(Step("calls", text, told) for text, told in calls)
+        view.show(Step("calls", text, doing) for text, doing in calls)
         view.finish()
     else:
-        for text, told in calls:
-            terminal.block(f"{clean(text)} {told}", 2)
+        for text, doing in calls:
+            terminal.block(f"{clean(text)} {doing}", 2)
 
 
 def _suggest_next_steps(shown: TurnView, session: str, folder: str) -> list[str]:
@@ -312,18 +313,18 @@ def read_turns(sessions: Sessions, info: SessionInfo, agent: Agent | None) -> It
     from orchestrator.engine.trace import past_turns as kept
 
     for turn in kept.load_past_turns(sessions, info.label, agent.plan if agent else None):
-        told = StoredTurn(turn.question, turn.text, turn.stop_reason, turn.at, turn.new)
+        stored = StoredTurn(turn.question, turn.text, turn.stop_reason, turn.at, turn.new)
         try:
-            told.trace = turn.trace
+            stored.trace = turn.trace
             if turn.has_changed:
-                told.note = (
-                    "the agent was changed since: what was said and done is told as it was, the "
+                stored.note = (
+                    "the agent was changed since: what was said and done is stored as it was, the "
                     "prompts and settings as they are now"
                 )
         except SessionConflict:
-            told.records = turn.records
-            told.note = (
-                "the agent was changed since, so that its trace cannot be told any more; "
+            stored.records = turn.records
+            stored.note = (
+                "the agent was changed since, so that its trace cannot be stored any more; "
                 "--json has the journal's own records"
             )
-        yield told
+        yield stored

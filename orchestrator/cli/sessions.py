@@ -101,11 +101,11 @@ def show(
     for turn in read_turns(sessions, info, agent):
         log = logs[turn.at]
         inputs = (log.suspend_record or {}).get("inputs", [])
-        begun = find_unfinished_calls(log, agent)
-        turns.append(TurnView(turn, turn_state(sessions, log), begun, inputs))
+        unfinished = find_unfinished_calls(log, agent)
+        turns.append(TurnView(turn, turn_state(sessions, log), unfinished, inputs))
     if terminal.json:
-        told = [turn.as_dict(trace=trace) for turn in turns]
-        terminal.document({"label": info.label, "turns": told})
+        documents = [turn.as_dict(trace=trace) for turn in turns]
+        terminal.document({"label": info.label, "turns": documents})
         return
     for shown in turns:
         show_turn(terminal, shown, session, str(folder))
@@ -160,5 +160,5 @@ def _report_done(terminal: Terminal, what: str, label: str) -> None:
 def _show_line(terminal: Terminal, name: str, facts: Iterable[str]) -> None:
     from rich.text import Text
 
-    told = join_facts(map(clean, facts))
-    terminal.block(Text.assemble((clean(name), "name"), (f"  {told}", "quiet")))
+    line = join_facts(map(clean, facts))
+    terminal.block(Text.assemble((clean(name), "name"), (f"  {line}", "quiet")))

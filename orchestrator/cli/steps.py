@@ -78,14 +78,14 @@ class Steps:
                 yield step
 
     def _count_usage(self, who: str, trace: Json) -> None:
-        for told in trace.values():
-            if not isinstance(told, Mapping):
+        for member in trace.values():
+            if not isinstance(member, Mapping):
                 continue
-            if "modelInvocationOutput" in told:
+            if "modelInvocationOutput" in member:
                 self.model_calls += 1
-                used = _get_usage(told["modelInvocationOutput"]) or (0, 0)
+                used = _get_usage(member["modelInvocationOutput"]) or (0, 0)
                 self.tokens = [total + one for total, one in zip(self.tokens, used, strict=True)]
-            final = (told.get("observation") or {}).get("finalResponse") or {}
+            final = (member.get("observation") or {}).get("finalResponse") or {}
             spent = (final.get("metadata") or {}).get("operationTotalTimeMs")
             if spent is not None and not who:
                 self.milliseconds = spent
@@ -102,15 +102,15 @@ class _AgentSteps:
         self._waiting: list[tuple[Json, Step]] = []
 
     def feed(self, trace: Json) -> Iterator[Step]:
-        for kind, told in trace.items():
+        for kind, part in trace.items():
             if kind == "guardrailTrace":
                 yield from self._take_thought()
-                yield _make_guardrail_step(told)
+                yield _make_guardrail_step(part)
             elif kind == "failureTrace":
                 yield from self._take_thought()
-                yield Step("fails", text=told.get("failureReason", ""))
-            elif isinstance(told, Mapping):
-                for member, value in told.items():
+                yield Step("fails", text=part.get("failureReason", ""))
+            elif isinstance(part, Mapping):
+                for member, value in part.items():
                     yield from self._handle_member(kind, member, value)
 
     def flush(self) -> Iterator[Step]:
@@ -175,8 +175,8 @@ class _AgentSteps:
         if kind == "ASK_USER":
             return Step("asks the user", text=(value.get("finalResponse") or {}).get("text", ""))
         if kind == "REPROMPT":
-            told = value.get("repromptResponse") or {}
-            return Step("is told to try again", text=told.get("text", ""))
+            reprompt = value.get("repromptResponse") or {}
+            return Step("is reprompt to try again", text=reprompt.get("text", ""))
         return self._make_outcome_step(value)
 
     def _make_outcome_step(self, value: Json) -> Step:
@@ -208,11 +208,11 @@ def list_steps(parts: Iterable[Json]) -> list[Step]:
 def describe_activity(part: Json) -> str:
     """What the agent is doing now that it has sent this part; empty when it has just stopped."""
     doing = ""
-    for kind, told in (part.get("trace") or {}).items():
-        if "modelInvocationInput" in told:
+    for kind, trace in (part.get("trace") or {}).items():
+        if "modelInvocationInput" in trace:
             doing = _STAGES.get(kind, "thinking")
-        elif "invocationInput" in told:
-            call, step = _parse_invocation(told["invocationInput"])
+        elif "invocationInput" in trace:
+            call, step = _parse_invocation(trace["invocationInput"])
             handed = call.get("executionType") == "RETURN_CONTROL"
             asks = call["kind"] == _AGENT
             doing = "" if handed else f"asking {step.subject}" if asks else step.subject
@@ -275,12 +275,12 @@ def _format_collaborator_output(output: Json) -> str:
 
 
 def _format_code_output(output: Json) -> str:
-    told = [str(output.get("executionOutput") or "").strip()]
+    texts = [str(output.get("executionOutput") or "").strip()]
     if error := str(output.get("executionError") or "").strip():
-        told.append(f"fails: {error.splitlines()[-1]}")
+        texts.append(f"fails: {error.splitlines()[-1]}")
     if output.get("executionTimeout"):
-        told.append("its time was up")
-    return "; ".join(filter(None, told))
+        texts.append("its time was up")
+    return "; ".join(filter(None, texts))
 
 
 def _format_references(found: Iterable[Json]) -> str:
@@ -347,10 +347,10 @@ def _name_confirmation(step: Step) -> None:
         step.verb = "may call"
 
 
-def _make_guardrail_step(told: Json) -> Step:
-    if told.get("action") == "NONE":
+def _make_guardrail_step(trace: Json) -> Step:
+    if trace.get("action") == "NONE":
         return Step("passes the guardrail")
-    found, blocked = describe_policies(told)
+    found, blocked = describe_policies(trace)
     verb = "is stopped by the guardrail" if blocked else "is masked by the guardrail"
     return Step(verb, found)
 
@@ -364,13 +364,10 @@ def format_duration(milliseconds: Any) -> list[str]:
     return [f"{milliseconds / 1000:.1f} s"]
 
 
-def describe_policies(told: Json) -> tuple[str, bool]:
+def describe_policies(trace: Json) -> tuple[str, bool]:
     """What a guardrail found, and whether it blocked the text or only masked it.
 
     Values that it found, which may be secret, are not among it.
-
-    Args:
-        told: A `guardrailTrace` whose action is `INTERVENED`.
 
     Returns:
         Such as `in the input: EMAIL, topic 'wages'`, and whether the text was blocked.
@@ -379,7 +376,7 @@ def describe_policies(told: Json) -> tuple[str, bool]:
     for member, where in (("inputAssessments", "input"), ("outputAssessments", "output")):
         findings = [
             it
-            for assessment in told.get(member) or ()
+            for assessment in trace.get(member) or ()
             for it in _findings(assessment)
             if it[1].get("action", "BLOCKED") != "NONE"
         ]

@@ -132,10 +132,10 @@ class TraceView:
             if self._last in _ROUTES and step.verb == "asks the agent":
                 self._speaks = step.subject  # to the user itself
             self._last = step.verb
-            told = self.live and step.agent in ("", self._speaks)
-            if told and step.verb in ("answers", "fails"):
+            shown = self.live and step.agent in ("", self._speaks)
+            if shown and step.verb in ("answers", "fails"):
                 continue
-            if told and step.verb == "asks the user":
+            if shown and step.verb == "asks the user":
                 step.text = ""
             self._number += 1
             self._show(step)

@@ -142,10 +142,10 @@ def pull(
     remote = connect(endpoint_url, region, profile)
     document = read_agent(remote, agent_id, alias=alias, version=version)
     files = files_of(document)
-    told = write_agent(terminal, files, into or Path(document.name), force=force)
+    written = write_agent(terminal, files, into or Path(document.name), force=force)
     notes = document.all_notes()
     if terminal.json:
-        terminal.document({**told, "notes": [it.as_dict() for it in notes]})
+        terminal.document({**written, "notes": [it.as_dict() for it in notes]})
     show_notes(terminal, notes)
 
 
@@ -211,11 +211,11 @@ def push(
         lambdas=parse_pairs(lambdas, "--lambda"),
         model=model,
     )
-    told: list[dict[str, str]] = []
+    done: list[dict[str, str]] = []
 
     def report_step(step: Step) -> None:
         text = step.dry_run_text if dry_run else step.done_text
-        told.append({"agent": step.agent, "step": text})
+        done.append({"agent": step.agent, "step": text})
         if not terminal.json:
             terminal.block(f"{step.agent}: {text}")
 
@@ -224,16 +224,16 @@ def push(
     try:
         pushed = carry_push(document, remote, options, tell=report_step)
     except OrchestratorError as error:
-        if not told:
+        if not done:
             raise
-        _report_failure(terminal, error, told)
+        _report_failure(terminal, error, done)
         raise typer.Exit(AGENT_FAILED) from error
     if terminal.json:
         ids = {"agentId": pushed.agent_id or None, "agentAliasId": pushed.alias_id or None}
         notes = [it.as_dict() for it in pushed.notes]
-        terminal.document({**ids, "dry_run": dry_run, "steps": told, "notes": notes})
+        terminal.document({**ids, "dry_run": dry_run, "steps": done, "notes": notes})
     else:
-        _report_end(terminal, pushed.agent_id, pushed.alias_id, anything=bool(told))
+        _report_end(terminal, pushed.agent_id, pushed.alias_id, anything=bool(done))
     show_notes(terminal, pushed.notes)
 
 
@@ -245,12 +245,12 @@ def _report_end(terminal: Terminal, agent_id: str, alias_id: str, *, anything: b
         terminal.print(f"agent {agent_id}{alias}")
 
 
-def _report_failure(terminal: Terminal, error: Exception, told: list[dict[str, str]]) -> None:
+def _report_failure(terminal: Terminal, error: Exception, done: list[dict[str, str]]) -> None:
     if terminal.json:
-        terminal.document({**error_document(error), "steps": told})
+        terminal.document({**error_document(error), "steps": done})
     show_error(terminal, error)
-    if told:
-        terminal.note("what is told above is done; run the same command again to go on")
+    if done:
+        terminal.note("what is done above is done; run the same command again to go on")
 
 
 @verb

@@ -290,8 +290,8 @@ def _build_answer(
     session_id: str, events: list[dict[str, Any]], requests: list[ModelRequest]
 ) -> Answer:
     chunks = [event["chunk"] for event in events if "chunk" in event]
-    told = [event["returnControl"] for event in events if "returnControl" in event]
-    handed = [ControlReturn(it["invocationId"], it["invocationInputs"]) for it in told]
+    controls = [event["returnControl"] for event in events if "returnControl" in event]
+    handed = [ControlReturn(it["invocationId"], it["invocationInputs"]) for it in controls]
     return Answer(
         text=b"".join(it.get("bytes", b"") for it in chunks).decode(),
         session_id=session_id,

@@ -23,13 +23,7 @@ class Cassette:
     """
 
     def __init__(self, path: Path, *, recording: bool, test: str) -> None:
-        """Opens nothing yet.
-
-        Args:
-            path: The first model's file.
-            recording: Whether real models are asked, and recorded.
-            test: Names the test to pytest, for messages.
-        """
+        """Opens nothing yet."""
         self.path = path
         self.recording = recording
         self._test = test
@@ -37,11 +31,7 @@ class Cassette:
         self._replayed: list[_DriftTrackingReplay] = []
 
     def __call__(self, model: Model | str) -> Model:
-        """The model, recorded or replayed; several are told apart by the order of these calls.
-
-        Args:
-            model: The real model, or its spec; only asked when recording.
-        """
+        """The model, recorded or replayed; several are told apart by the order of these calls."""
         number = len(self._files) + 1
         file = self.path if number == 1 else self.path.with_stem(f"{self.path.stem}.{number}")
         self._files.append(file)

@@ -120,8 +120,8 @@ class FakeGuardrail:
         ]
         for entity in entities:
             text = text.replace(entity["match"], f"{{{entity['type']}}}")
-        told = [{"sensitiveInformationPolicy": {"piiEntities": entities}}] if entities else []
-        return Verdict("INTERVENED" if told else "NONE", text, False, told)
+        policies = [{"sensitiveInformationPolicy": {"piiEntities": entities}}] if entities else []
+        return Verdict("INTERVENED" if policies else "NONE", text, False, policies)
 
 
 class FakeKnowledgeBase:

@@ -41,11 +41,7 @@ class Lambdas(UserDict[str, Handler]):
     """
 
     def __init__(self, folder: Path) -> None:
-        """Makes it empty.
-
-        Args:
-            folder: What paths of files are relative to.
-        """
+        """Makes it empty."""
         self._folder = folder
         self.raised: list[Exception] = []
         super().__init__()
@@ -125,12 +121,7 @@ class TestWorld(ServerState):
     __test__ = False  # for pytest, which looks at names
 
     def __init__(self, settings: Settings, folder: Path) -> None:
-        """Opens it.
-
-        Args:
-            settings: How the server runs.
-            folder: What paths of handlers are relative to.
-        """
+        """Opens it."""
         from orchestrator.testing import FakeEmbedder
 
         super().__init__(settings, embedder=FakeEmbedder())

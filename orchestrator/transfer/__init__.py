@@ -1,12 +1,13 @@
-"""Agents carried from one place to another: out of AWS or a server, into a folder, and back.
+"""Agents between places: out of AWS or a server, into a folder, and back.
 
 Every source is read into one form, a `Document`, and every target is written from it:
 
-- `document.py`, `normal.py`: the form, and what of it says nothing.
+- `document.py`, `normalize.py`: the form, and the members in it that say nothing.
 - readers: `pull.py` (AWS, or any endpoint; its client is `remote.py`), `folder.py`, and for files
-  `get_agent.py`, `toolkit.py`, `cloudformation.py`, `terraform.py`, told apart by `sources.py`.
-- writers: `files.py` (a folder), `push.py` (AWS, or any endpoint).
-- `portable.py`, `bounds.py`: what of a folder the API does not take.
+  `agentcore_toolkit.py` (also GetAgent's answers), `cloudformation.py` and `terraform.py`, told
+  apart by `sources.py`.
+- writers: `folder.py`, and `push.py` (AWS, or any endpoint).
+- `portability.py`, `validation.py`: what of a folder the API does not take.
 """
 
 from orchestrator.transfer.difference import Difference, difference

@@ -127,6 +127,6 @@ def _note_placeholders(document: Document, intrinsics: Intrinsics) -> Iterator[A
     text = str({**document.data, "agentCollaborators": members})
     for expression, value in intrinsics.assumed.items():
         if value and value in text:
-            told = f"{document.name}: {expression} is known only when deployed; {value!r} stands "
+            known_late = f"{document.name}: {expression} is known only when deployed"
             way = "give it with --parameter, or change it in agent.yaml"
-            yield note("unknown", f"{told}for it", way)
+            yield note("unknown", f"{known_late}; {value!r} stands for it", way)

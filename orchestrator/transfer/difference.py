@@ -11,9 +11,9 @@ from orchestrator.definition import load_definition
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import ResourceNotFound
 from orchestrator.support.documents import decode
-from orchestrator.transfer.compare import KEPT_THERE, PARTS
 from orchestrator.transfer.document import Document, list_lambdas
 from orchestrator.transfer.folder import Change, files_of, find_leftover_files
+from orchestrator.transfer.normalize import KEPT_THERE, PARTS
 from orchestrator.transfer.portability import make_portable
 from orchestrator.transfer.pull import read_agent
 from orchestrator.transfer.push import find_agent
@@ -115,8 +115,8 @@ def _make_comparable(
     for group in found.data.get("actionGroups", ()):
         if group.get("actionGroupExecutor") == {"lambda": _HANDLER}:
             del group["actionGroupExecutor"]
-    told = (it for it in found.left if it.code == "not-portable")
-    notes += [replace(it, severity="info", suggestion="") for it in told]
+    unsupported = (it for it in found.left if it.code == "not-portable")
+    notes += [replace(it, severity="info", suggestion="") for it in unsupported]
     one, other = deepcopy(there.data), found.data
     for member in KEPT_THERE:
         if member not in other:

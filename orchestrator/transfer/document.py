@@ -59,8 +59,8 @@ class Document:
 
     def all_notes(self) -> list[Diagnostic]:
         """The notes of the agent and of all that come along."""
-        told = dict.fromkeys(it for one in self.iter_agents() for it in one.notes)
-        return list(told)
+        notes = dict.fromkeys(it for one in self.iter_agents() for it in one.notes)
+        return list(notes)
 
 
 def note(code: str, message: str, suggestion: str = "") -> Diagnostic:

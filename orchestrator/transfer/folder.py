@@ -33,9 +33,6 @@ from orchestrator.transfer.normalize import STAGES, normalize_agent
 def read_folder(path: str | Path) -> Document:
     """Reads an agent's folder, and the folders of the agents that it leads. No code is run.
 
-    Args:
-        path: The folder, or its `agent.yaml`.
-
     Raises:
         ResourceNotFound: There is nothing at `path`.
         DefinitionError: A definition is wrong, or names a file that is not there.
@@ -279,8 +276,8 @@ def write_files(files: Mapping[str, str], folder: Path, *, force: bool = False) 
 
 
 def _format_paths(paths: list[str]) -> str:
-    told = ", ".join(repr(it) for it in paths[:5])
-    return f"{told} and {len(paths) - 5} more" if len(paths) > 5 else told
+    listed = ", ".join(repr(it) for it in paths[:5])
+    return f"{listed} and {len(paths) - 5} more" if len(paths) > 5 else listed
 
 
 def _resolve_inside(folder: Path, path: str) -> Path:

@@ -235,9 +235,9 @@ class _PortableBuilder:
             "knowledgeBases": self.check_knowledge_base,
             "agentCollaborators": lambda *_: True,
         }[part]
-        kept = [(i, it) for i, it in enumerate(self.data.get(part) or ()) if check(i, it)]
-        self.data[part] = [it for _, it in kept]
-        return [index for index, _ in kept]
+        portable = [(i, it) for i, it in enumerate(self.data.get(part) or ()) if check(i, it)]
+        self.data[part] = [it for _, it in portable]
+        return [index for index, _ in portable]
 
     def check_knowledge_base(self, index: int, base: dict[str, Any]) -> bool:
         at = ("knowledgeBases", index)
@@ -296,9 +296,9 @@ class _PortableBuilder:
             )
             return
         what = {"http": "calls an API over HTTP", "python": "runs Python functions"}
-        told = what.get(own or "", f"runs {handler!r} in this process")
+        reason = what.get(own or "", f"runs {handler!r} in this process")
         self.refuse(
-            f"the action group {name!r} {told}, and Bedrock calls Lambda functions",
+            f"the action group {name!r} {reason}, and Bedrock calls Lambda functions",
             f"deploy a function that does it, and give --lambda {name}=ARN",
             *at,
         )

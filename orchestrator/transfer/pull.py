@@ -184,10 +184,10 @@ class _Reader:
                 what, "get_agent_version", agentId=agent_id, agentVersion=version
             )
             # What a version does not tell (custom orchestration) is that of the working draft.
-            told = ("orchestrationType", "customOrchestration", "agentArn")
-            agent = {**_pick_members(agent, told), **answer.get("agentVersion", {})}
+            members = ("orchestrationType", "customOrchestration", "agentArn")
+            agent = {**_pick_members(agent, members), **answer.get("agentVersion", {})}
         if agent.get("agentId") != agent_id:
-            raise DependencyFailed(f"the endpoint told another agent than {agent_id!r}")
+            raise DependencyFailed(f"the endpoint members another agent than {agent_id!r}")
         return agent, str(agent.get("agentArn", ""))
 
     def fetch_groups(self, agent_id: str, at: dict[str, str]) -> list[dict[str, Any]]:

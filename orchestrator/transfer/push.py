@@ -9,8 +9,8 @@ from typing import Any
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.support.documents import combine_findings
-from orchestrator.transfer.compare import pick_agent_members
 from orchestrator.transfer.document import Document, list_lambdas, select_lambdas
+from orchestrator.transfer.normalize import pick_agent_members
 from orchestrator.transfer.portability import (
     NOT_PORTABLE,
     Portable,
@@ -18,8 +18,7 @@ from orchestrator.transfer.portability import (
     to_agent_request,
 )
 from orchestrator.transfer.pull import read_single_agent
-from orchestrator.transfer.push_aliases import ensure_alias
-from orchestrator.transfer.push_parts import Parts
+from orchestrator.transfer.push_parts import Parts, ensure_alias
 from orchestrator.transfer.push_steps import Sender, Step, Waiter
 from orchestrator.transfer.remote import Remote, check_id, parse_alias_arn
 
@@ -90,13 +89,6 @@ def push(
     The agent there is the one with the folder's `agentId`, or else with its name. Nothing is sent
     before all of it was checked. It stops at the first failure, and can be run again: what is done
     is not done twice.
-
-    Args:
-        document: The agent, as `read_folder` gives it.
-        remote: Where it goes.
-        options: How.
-        tell: Is told every step, once it is done.
-        wait: How to wait for what takes time there.
 
     Raises:
         DefinitionError: The agent has what cannot be carried; all of it is told, with places.

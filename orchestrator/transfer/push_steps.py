@@ -72,11 +72,6 @@ class Waiter:
     ) -> None:
         """Waits until a status is one of `done`.
 
-        Args:
-            what: What has the status, for messages.
-            look: Gives the status, and what the service says of a failure.
-            done: The statuses to wait for.
-
         Raises:
             DependencyFailed: It failed, or took too long.
         """

@@ -32,11 +32,6 @@ def to_request_members(
 ) -> dict[str, Any]:
     """The members of a request.
 
-    Args:
-        operation: The request's operation: `AGENT`, `GROUP`, `BASE` or `MEMBER`.
-        data: The data, in any spelling. Members that are null are left out.
-        left: Is told the members that are none of the request's.
-
     Raises:
         DefinitionError: A value stands where a mapping has to be.
     """
@@ -89,8 +84,10 @@ def _convert_map(shape: Any, value: Any, left: list[str]) -> Any:
     if isinstance(value, list):
         named = [it for it in value if isinstance(it, Mapping) and _MAP_KEY in it]
         value = {it[_MAP_KEY]: {k: v for k, v in it.items() if k != _MAP_KEY} for it in named}
-    told = _require_mapping(shape, value).items()
-    return {str(name): _convert_value(shape.value, it, left) for name, it in told if it is not None}
+    items = _require_mapping(shape, value).items()
+    return {
+        str(name): _convert_value(shape.value, it, left) for name, it in items if it is not None
+    }
 
 
 def _convert_document(value: Any) -> Any:

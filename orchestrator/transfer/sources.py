@@ -10,11 +10,15 @@ from typing import Any
 
 from orchestrator.errors import DefinitionError, ResourceNotFound, ValidationError
 from orchestrator.support.documents import decode
-from orchestrator.transfer.agentcore_toolkit import is_toolkit, read_toolkit
+from orchestrator.transfer.agentcore_toolkit import (
+    is_get_agent,
+    is_toolkit,
+    read_get_agent,
+    read_toolkit,
+)
 from orchestrator.transfer.build_document import refuse_untrusted_document
 from orchestrator.transfer.cloudformation import is_cloudformation, load_yaml, read_cloudformation
 from orchestrator.transfer.document import Document
-from orchestrator.transfer.get_agent import is_get_agent, read_get_agent
 from orchestrator.transfer.terraform import is_terraform, read_terraform
 
 _MOST_BYTES = 50_000_000
@@ -61,11 +65,6 @@ def read_source(
     file: Path, others: Sequence[Path] = (), parameters: Mapping[str, str] | None = None
 ) -> ImportedAgents:
     """Reads the agents of a file, whose format is told by what it holds.
-
-    Args:
-        file: The file.
-        others: Further answers of the API that belong to GetAgent's.
-        parameters: Parameters of a CloudFormation template.
 
     Raises:
         ResourceNotFound: There is no such file.

@@ -17,12 +17,7 @@ _OPEN = ("PromptType",)
 
 
 def find_violations(operation: str, params: Mapping[str, Any]) -> Iterator[tuple[Keys, str]]:
-    """What the service would refuse of a request: the way to each value, and what is wrong.
-
-    Args:
-        operation: An operation of `bedrock-agent`, such as `CreateAgent`.
-        params: The request's members.
-    """
+    """What the service would refuse of a request: the way to each value, and what is wrong."""
     return _check_value(get_input_shape(operation), params, ())
 
 

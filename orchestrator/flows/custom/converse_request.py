@@ -163,11 +163,11 @@ def _block(value: Any, place: str) -> Block:
 def _result(value: dict[str, Any], place: str) -> dict[str, Any]:
     _check_type(value.get("toolUseId"), str, f"{place}.toolUseId")
     content = _check_type(value.get("content"), list, f"{place}.content")
-    told = [_check_type(one, dict, f"{place}.content[{at}]") for at, one in enumerate(content)]
+    blocks = [_check_type(one, dict, f"{place}.content[{at}]") for at, one in enumerate(content)]
     # Not every backend takes JSON; every one takes texts.
     return {
         **value,
-        "content": [{"text": to_json(one["json"])} if "json" in one else one for one in told],
+        "content": [{"text": to_json(one["json"])} if "json" in one else one for one in blocks],
     }
 
 
@@ -176,8 +176,8 @@ def _drop_unanswered_calls(message: Message, later: Sequence[Message]) -> Messag
     if message["role"] != "assistant" or not any("toolUse" in block for block in blocks):
         return message
     known = set(_results(later))
-    kept = [it for it in blocks if "toolUse" not in it or it["toolUse"]["toolUseId"] in known]
-    return message if len(kept) == len(blocks) else Message("assistant", kept)
+    answered = [it for it in blocks if "toolUse" not in it or it["toolUse"]["toolUseId"] in known]
+    return message if len(answered) == len(blocks) else Message("assistant", answered)
 
 
 def _results(messages: Sequence[Message]) -> Iterator[str]:

@@ -46,29 +46,29 @@ def read_reply(returned: Any) -> dict[str, Any]:
     notes: list[str] = []
     if isinstance(returned, str):
         returned = json_or(returned, returned)
-    reply = _check_type(returned, Mapping, "the reply")
-    event = _check_type(reply.get("actionEvent"), str, "actionEvent")
+    answer = _check_type(returned, Mapping, "the reply")
+    event = _check_type(answer.get("actionEvent"), str, "actionEvent")
     if event not in _EVENTS:
         raise WrongReply(
             f"'actionEvent' is {describe_word(event)}, not one of {', '.join(_EVENTS)}"
         )
-    output = _check_type(reply.get("output"), Mapping, "output")
-    told: dict[str, Any] = {"event": event, "text": _text(output.get("text"), event, notes)}
+    output = _check_type(answer.get("output"), Mapping, "output")
+    reply: dict[str, Any] = {"event": event, "text": _text(output.get("text"), event, notes)}
     if trace := _trace(output.get("trace")):
-        told["trace"] = clean(trace[:_LONGEST_TRACE])
-    context = _check_type(reply.get("context") or {}, Mapping, "context")
+        reply["trace"] = clean(trace[:_LONGEST_TRACE])
+    context = _check_type(answer.get("context") or {}, Mapping, "context")
     for name, member in (
         ("attributes", "sessionAttributes"),
         ("prompt_attributes", "promptSessionAttributes"),
     ):
         given = context.get(member)
         if given is not None:
-            told[name] = _attributes(
+            reply[name] = _attributes(
                 _check_type(given, Mapping, f"context.{member}"), member, notes
             )
     if notes:
-        told["notes"] = notes
-    return told
+        reply["notes"] = notes
+    return reply
 
 
 def _text(value: Any, event: str, notes: list[str]) -> str:
@@ -103,10 +103,10 @@ def _attributes(given: Mapping[Any, Any], member: str, notes: list[str]) -> dict
     if not all(isinstance(key, str) and isinstance(it, str) for key, it in given.items()):
         notes.append(f"'{member}' has values that are not texts; made into texts")
     try:
-        kept = {str(key): value_text(it) for key, it in given.items() if it is not None}
+        texts = {str(key): value_text(it) for key, it in given.items() if it is not None}
     except (TypeError, ValueError, RecursionError):
         raise WrongReply(f"'context.{member}' has a value that has no JSON text") from None
-    made: dict[str, str] = clean(kept)
+    made: dict[str, str] = clean(texts)
     return made
 
 
@@ -139,10 +139,6 @@ def read_tool_use(text: str) -> dict[str, Any]:
 
 def read_check(text: str, guardrail_id: str) -> tuple[str, str]:
     """Reads the `output.text` of APPLY_GUARDRAIL: the request of the operation ApplyGuardrail.
-
-    Args:
-        text: The request, as JSON text.
-        guardrail_id: The agent's guardrail.
 
     Returns:
         The texts to check, joined, and the `source`.
@@ -248,11 +244,11 @@ def turn_of(question: str, answer: str, steps: Iterable[dict[str, Any]]) -> dict
     return {"agentInput": question, "agentOutput": answer, "intermediarySteps": list(steps)}
 
 
-def step_of(state: str, text: str, event: str, said: str) -> dict[str, Any]:
+def step_of(state: str, text: str, event: str, answer: str) -> dict[str, Any]:
     """One of a turn's `intermediarySteps`."""
     return {
         "orchestrationInput": {"state": state, "text": text},
-        "orchestrationOutput": {"event": event, "text": said},
+        "orchestrationOutput": {"event": event, "text": answer},
     }
 
 

@@ -85,17 +85,17 @@ class LambdaOrchestration:
         work, steps = Work(turn, self.name), list[dict[str, Any]]()
         state, text = START, to_json({"text": turn.question})
         while True:
-            told = yield from self._ask(work, state, text, steps)
+            reply = yield from self._ask(work, state, text, steps)
             shown = turn.question if state == START else text
-            steps.append(step_of(state, shown, told["event"], told["text"]))
-            if told["event"] == FINISH:
+            steps.append(step_of(state, shown, reply["event"], reply["text"]))
+            if reply["event"] == FINISH:
                 self._store_steps(turn, steps)
-                return Answer(told["text"])
+                return Answer(reply["text"])
             try:
-                done = yield from self._carry_out(work, told, steps)
+                done = yield from self._carry_out(work, reply, steps)
             except (WrongReply, NotConverse, RecursionError) as error:
                 raise self._build_failure(
-                    state, f"{told['event']} with output.text: {error}"
+                    state, f"{reply['event']} with output.text: {error}"
                 ) from None
             if not isinstance(done, tuple):
                 return done
@@ -106,23 +106,23 @@ class LambdaOrchestration:
     ) -> Generator[Effect, Any, Record]:
         turn = work.turn
         ask = partial(self._call_function, work=work, state=state, text=text, steps=steps[:])
-        told = yield from turn.orchestrate(state, ask)
-        turn.prompt_attributes = told.get("prompt_attributes", turn.prompt_attributes)
-        return told
+        reply = yield from turn.orchestrate(state, ask)
+        turn.prompt_attributes = reply.get("prompt_attributes", turn.prompt_attributes)
+        return reply
 
     def _carry_out(
-        self, work: Work, told: Record, steps: list[dict[str, Any]]
+        self, work: Work, reply: Record, steps: list[dict[str, Any]]
     ) -> Generator[Effect, Any, tuple[str, str] | Ended]:
-        turn, event = work.turn, told["event"]
+        turn, event = work.turn, reply["event"]
         if event == INVOKE_MODEL:
-            record = yield from work.model(read_request(json_or(told["text"], None)))
+            record = yield from work.model(read_request(json_or(reply["text"], None)))
             return MODEL_INVOKED, model_text(record)
         if event == APPLY_GUARDRAIL:
             guardrail = turn.plan.guardrail
-            text, source = read_check(told["text"], guardrail.id if guardrail else "")
+            text, source = read_check(reply["text"], guardrail.id if guardrail else "")
             record = yield from work.check(text, source)
             return APPLY_GUARDRAIL_INVOKED, guardrail_text(record)
-        use = read_tool_use(told["text"])
+        use = read_tool_use(reply["text"])
         self._store_steps(turn, steps)
         done = yield from work.call([use])
         return (TOOL_INVOKED, to_json(done[0].block)) if isinstance(done, list) else done

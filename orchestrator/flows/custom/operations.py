@@ -173,8 +173,8 @@ class Work:
         stage = self._stage(request)
         effect = Converse(stage, turn.number, {}, [], 0, turn.prompt_attributes, live)
         effect.system, effect.messages, effect.past = request.system, request.messages, past
-        if request.tools and (told := self._render_tools(stage)):
-            effect.system = f"{request.system}\n\n{told}".lstrip()
+        if request.tools and (tools := self._render_tools(stage)):
+            effect.system = f"{request.system}\n\n{tools}".lstrip()
         return (yield from turn.converse(effect))
 
     def _stage(self, request: ConverseRequest) -> StagePlan:
@@ -220,8 +220,8 @@ class Work:
             return ""
         known = {it["name"]: it for it in _toolbox(self.turn).descriptions(dialect.protocol)}
         specs = [tool["toolSpec"] for tool in stage.tools if "toolSpec" in tool]
-        told = [known.get(spec["name"]) or _description(spec) for spec in specs]
-        text = dialect.partial("tools", tools=told)
+        described = [known.get(spec["name"]) or _description(spec) for spec in specs]
+        text = dialect.partial("tools", tools=described)
         return f"<tools>\n{text}\n</tools>\n\n{_HOW_TO_CALL}"
 
     def _model(self, model_id: str) -> Model:
@@ -340,8 +340,8 @@ def _description(spec: Mapping[str, Any]) -> dict[str, Any]:
         }
         for name, one in schema.get("properties", {}).items()
     ]
-    told = {"name": spec["name"], "description": spec.get("description", "")}
-    return {**told, "parameters": parameters}
+    described = {"name": spec["name"], "description": spec.get("description", "")}
+    return {**described, "parameters": parameters}
 
 
 def _read(use: Mapping[str, Any]) -> Calls:

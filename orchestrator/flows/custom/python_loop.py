@@ -254,8 +254,8 @@ class CustomTurn:
         """Puts a text into the trace (Bedrock: `customOrchestrationTrace`)."""
 
         def do(work: Work) -> Generator[Effect, Any, None]:
-            told = {"event": "TRACE", "text": "", "trace": clean(text)}
-            yield from work.turn.orchestrate("TRACE", lambda _: told)
+            record = {"event": "TRACE", "text": "", "trace": clean(text)}
+            yield from work.turn.orchestrate("TRACE", lambda _: record)
 
         return Request(do)
 
