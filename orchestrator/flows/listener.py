@@ -19,21 +19,15 @@ class Listener:
     """What a run that has no agent around it tells of itself while it goes.
 
     Iterations that run side by side each tell their own events in order.
-
-    Attributes:
-        tell: Takes each event once, with its number.
-        pause: Where the run waits, when it does.
-        outcome: How it ended, when it has.
-        seen: How many events were told, by the iteration that they are of; empty for the run.
-        told: How many that are together.
-        warnings: The warnings among those that were told here.
     """
 
-    tell: Callable[[int, Event], None] | None = None
-    pause: Pause | AskUser | None = None
-    outcome: Outcome | None = None
+    tell: Callable[[int, Event], None] | None = None  # takes each event once, with its number
+    pause: Pause | AskUser | None = None  # where the run waits, when it does
+    outcome: Outcome | None = None  # how it ended, when it has
+    # How many events were told, by the iteration that they are of; empty for the run
     seen: dict[str, int] = field(default_factory=dict)
-    told: int = 0
+    told: int = 0  # how many that are together
+    # The warnings among those that were told here
     warnings: list[Event] = field(default_factory=list)
     _counts: dict[str, int] = field(default_factory=dict, repr=False)
     _pieces: dict[str, StreamParser] = field(default_factory=dict, repr=False)

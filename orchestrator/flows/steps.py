@@ -41,38 +41,30 @@ class StreamParser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask the model. Its answer is a `ModelAnswer` (`orchestrator.flows.custom`).
+    """Ask the model. Its answer is a `ModelAnswer` (`orchestrator.flows.custom`)."""
 
-    Attributes:
-        place: The statement that asks.
-        messages: Messages in Converse's shape, without system messages; a last one of the assistant
-            is a prefill.
-        system: The system text.
-        inference: Inference settings in Bedrock's names.
-        tools: Specifications in Converse's shape of what the model may call; they are not carried
-            out, the script does that.
-        choices: The only replies that are right, for models that can be held to them.
-        picks: How many of the choices are one reply: the fewest, and the most.
-        separator: What stands between several.
-        bias: Texts that shall be likelier or rarer, and what is added to their tokens' logits;
-            `None` for never. Only for models that take it, see `Known.biases`.
-        live: Whether the reply is shown while it streams.
-        last: Whether the reply is the script's result, if nothing goes wrong: the answer of an
-            agent.
-        pieces: Makes what reads the reply while it streams, where that is not told as it is.
-    """
-
-    place: Place
+    place: Place  # the statement that asks
+    # Messages in Converse's shape, without system messages; a last one of the assistant is a
+    # prefill
     messages: Sequence[Mapping[str, Any]]
-    system: str = ""
+    system: str = ""  # the system text
+    # Inference settings in Bedrock's names
     inference: Mapping[str, Any] = field(default_factory=dict)
+    # Specifications in Converse's shape of what the model may call; they are not carried out, the
+    # script does that
     tools: Sequence[Mapping[str, Any]] = ()
+    # The only replies that are right, for models that can be held to them
     choices: Sequence[str] = ()
+    # How many of the choices are one reply: the fewest, and the most
     picks: tuple[int, int] = (1, 1)
-    separator: str = ","
+    separator: str = ","  # what stands between several
+    # Texts that shall be likelier or rarer, and what is added to their tokens' logits; `None` for
+    # never. Only for models that take it, see `Known.biases`.
     bias: Sequence[tuple[str, float | None]] = ()
-    live: bool = True
+    live: bool = True  # whether the reply is shown while it streams
+    # Whether the reply is the script's result, if nothing goes wrong: the answer of an agent
     last: bool = False
+    # Makes what reads the reply while it streams, where that is not told as it is
     pieces: Callable[[], StreamParser] | None = None
 
 
@@ -97,19 +89,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Run Python in the sandbox. Its answer is the value, as JSON data.
+    """Run Python in the sandbox. Its answer is the value, as JSON data."""
 
-    Attributes:
-        place: The statement.
-        text: The program.
-        variables: What it may read, by name, as JSON data.
-        names: The names of which the first that is bound when it ends is its value; then the last
-            one that it assigned.
-    """
-
-    place: Place
-    text: str
+    place: Place  # the statement
+    text: str  # the program
+    # What it may read, by name, as JSON data
     variables: Mapping[str, Any] = field(default_factory=dict)
+    # The names of which the first that is bound when it ends is its value; then the last one that
+    # it assigned
     names: Sequence[str] = ("python_res", "result")
 
 
@@ -120,34 +107,21 @@ class RandomNumber:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A breakpoint. Its answer is `continue` or `step`, when somebody goes on.
+    """A breakpoint. Its answer is `continue` or `step`, when somebody goes on."""
 
-    Attributes:
-        place: The breakpoint, or in `step` mode the next statement.
-        output: The value of the last statement that ran.
-        variables: All variables.
-    """
-
-    place: Place
-    output: Any
-    variables: Mapping[str, Any]
+    place: Place  # the breakpoint, or in `step` mode the next statement
+    output: Any  # the value of the last statement that ran
+    variables: Mapping[str, Any]  # all variables
 
 
 @dataclass(frozen=True, slots=True)
 class AskUser:
-    """Say something to the user and wait. Its answer is the user's text.
+    """Say something to the user and wait. Its answer is the user's text."""
 
-    Attributes:
-        place: The statement.
-        text: What is said.
-        output: The value of the last statement that ran.
-        variables: All variables.
-    """
-
-    place: Place
-    text: str
-    output: Any
-    variables: Mapping[str, Any]
+    place: Place  # the statement
+    text: str  # what is said
+    output: Any  # the value of the last statement that ran
+    variables: Mapping[str, Any]  # all variables
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,17 +129,12 @@ class Parallel:
     """Do independent works side by side. Its answer is the list of what they return, in order.
 
     The first in order that fails, fails the step; the others stop at their next step.
-
-    Attributes:
-        place: The statement.
-        works: Each begins one; it returns JSON data, and neither waits at a breakpoint nor asks
-            the user.
-        most: How many are done at the same time.
     """
 
-    place: Place
+    place: Place  # the statement
+    # Each begins one; it returns JSON data, and neither waits at a breakpoint nor asks the user
     works: Sequence[Callable[[], Generator[Step, Any, Any]]]
-    most: int
+    most: int  # how many are done at the same time
 
 
 EventType = Literal[
@@ -204,16 +173,11 @@ Step = Ask | Call | Code | RandomNumber | Pause | AskUser | Parallel | Event
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a script ended.
+    """How a script ended."""
 
-    Attributes:
-        output: Its result, as JSON data.
-        variables: Every name that it knows, and its value, as JSON data.
-        messages: The messages of its last dialogue, in Converse's shape, the system text first.
-    """
-
-    output: Any
-    variables: Mapping[str, Any]
+    output: Any  # its result, as JSON data
+    variables: Mapping[str, Any]  # every name that it knows, and its value, as JSON data
+    # The messages of its last dialogue, in Converse's shape, the system text first
     messages: Sequence[Mapping[str, Any]] = ()
 
 
@@ -225,43 +189,32 @@ class WorkTime:
     """How long a run has worked at what has a limit for all of it, such as regular expressions.
 
     The journal has it at each statement, so a run that goes on has worked no longer than before.
-
-    Attributes:
-        seconds: The time so far.
-        times: How often, also while it goes over what it has done.
-        counts: Whether time is added: not while the run goes over statements that it has run.
     """
 
-    seconds: float = 0.0
-    times: int = 0
+    seconds: float = 0.0  # the time so far
+    times: int = 0  # how often, also while it goes over what it has done
+    # Whether time is added: not while the run goes over statements that it has run
     counts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class CallCatalog:
-    """What a script may call, besides what it defines itself.
+    """What a script may call, besides what it defines itself."""
 
-    Attributes:
-        specs: Converse's tool specifications by name: of registered functions, under their names,
-            and of the agent's actions, searches and collaborators, under the names that models
-            call them by.
-        names: What scripts may call them besides, such as a function without its action group.
-        stepping: Whether the run waits before its first statement.
-        parallel: Whether loops run side by side what can: `None` where a loop says so, `True`
-            wherever it can be done, `False` nowhere.
-        most: How much runs at the same time.
-        seconds: Time for what must have a limit of its own, such as one regular expression.
-        biases: Whether the model takes a bias of tokens.
-        worked: How long the run has worked at what has a limit.
-    """
-
+    # Converse's tool specifications by name: of registered functions, under their names, and of the
+    # agent's actions, searches and collaborators, under the names that models call them by
     specs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # What scripts may call them besides, such as a function without its action group
     names: Mapping[str, str] = field(default_factory=dict)
-    stepping: bool = False
+    stepping: bool = False  # whether the run waits before its first statement
+    # Whether loops run side by side what can: `None` where a loop says so, `True` wherever it can
+    # be done, `False` nowhere
     parallel: bool | None = None
-    most: int = 8
+    most: int = 8  # how much runs at the same time
+    # Time for what must have a limit of its own, such as one regular expression
     seconds: float = 1.0
-    biases: bool = False
+    biases: bool = False  # whether the model takes a bias of tokens
+    # How long the run has worked at what has a limit
     worked: WorkTime = field(default_factory=WorkTime)
 
     def name_of(self, name: str) -> str:
@@ -270,21 +223,13 @@ class CallCatalog:
 
 
 class Program(Protocol):
-    """A script that was read whole, and can be run any number of times, at once too.
+    """A script that was read whole, and can be run any number of times, at once too."""
 
-    Attributes:
-        language: `ppe` or `pl`.
-        file: The file that it was read from, if any.
-        digest: Of its text, and of all that it loads: a paused run goes on with the same only.
-        uses_code: Whether it may run Python.
-        text_input: The argument that one text is: what an agent's user says.
-    """
-
-    language: str
-    file: str | None
-    digest: str
-    uses_code: bool
-    text_input: str
+    language: str  # `ppe` or `pl`
+    file: str | None  # the file that it was read from, if any
+    digest: str  # of its text, and of all that it loads: a paused run goes on with the same only
+    uses_code: bool  # whether it may run Python
+    text_input: str  # the argument that one text is: what an agent's user says
 
     def run(self, arguments: Mapping[str, Any] | str | None, known: CallCatalog) -> Running:
         """Runs it from its beginning.

@@ -51,15 +51,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An argument of a call.
+    """An argument of a call."""
 
-    Attributes:
-        name: Its name; empty for one by its place.
-        node: Its value.
-    """
-
-    name: str
-    node: Node
+    name: str  # its name; empty for one by its place
+    node: Node  # its value
 
 
 def parts_of(node: Node) -> Iterator[Node]:

@@ -42,31 +42,21 @@ class NotConverse(ValueError):
 
 @dataclass(slots=True)
 class ConverseRequest:
-    """One model call.
+    """One model call."""
 
-    Attributes:
-        messages: The conversation.
-        system: The system text.
-        tools: Converse's tool specifications.
-        inference: Bedrock's inference configuration.
-        additional: `additionalModelRequestFields`.
-        model_id: The model that is meant; empty for the agent's own.
-        tool_choice: Converse's `toolChoice`; `None` leaves the choice to the model.
-        choices: The only replies that are right, for models whose decoding can be held to them.
-        picks: How many of the choices are one reply: the fewest, and the most.
-        separator: What stands between several.
-    """
-
-    messages: Sequence[Message]
-    system: str = ""
-    tools: Sequence[Mapping[str, Any]] = ()
-    inference: Mapping[str, Any] = field(default_factory=dict)
-    additional: Mapping[str, Any] = field(default_factory=dict)
-    model_id: str = ""
+    messages: Sequence[Message]  # the conversation
+    system: str = ""  # the system text
+    tools: Sequence[Mapping[str, Any]] = ()  # Converse's tool specifications
+    inference: Mapping[str, Any] = field(default_factory=dict)  # Bedrock's inference configuration
+    additional: Mapping[str, Any] = field(default_factory=dict)  # `additionalModelRequestFields`
+    model_id: str = ""  # the model that is meant; empty for the agent's own
+    # Converse's `toolChoice`; `None` leaves the choice to the model
     tool_choice: Mapping[str, Any] | None = None
+    # The only replies that are right, for models whose decoding can be held to them
     choices: tuple[str, ...] = ()
+    # How many of the choices are one reply: the fewest, and the most
     picks: tuple[int, int] = (1, 1)
-    separator: str = ","
+    separator: str = ","  # what stands between several
 
 
 def read_request(value: Any) -> ConverseRequest:

@@ -236,19 +236,12 @@ def _use_tool(agent: Agent, run: Interpreter, place: Place, played: _ParsedReply
 
 @dataclass(slots=True)
 class _ParsedReply:
-    """A reply, read.
+    """A reply, read."""
 
-    Attributes:
-        text: The reply, up to the end of its first tool call.
-        parts: Who says what, in order.
-        tool: The tool that it calls, if any.
-        input: The tool's input; `None` when it could not be read.
-    """
-
-    text: str
-    parts: list[tuple[str, str]]
-    tool: str | None = None
-    input: dict[str, Any] | None = None
+    text: str  # the reply, up to the end of its first tool call
+    parts: list[tuple[str, str]]  # who says what, in order
+    tool: str | None = None  # the tool that it calls, if any
+    input: dict[str, Any] | None = None  # the tool's input; `None` when it could not be read
 
     def events(self, place: Place, agent: Agent) -> Sequence[Event]:
         """What listeners are told."""

@@ -38,17 +38,11 @@ _TALKS = "prompt-based"
 
 @dataclass(frozen=True, slots=True)
 class Dependence:
-    """Why a loop's iterations run one after the other.
+    """Why a loop's iterations run one after the other."""
 
-    Attributes:
-        place: The statement in the loop that is the reason.
-        message: The reason.
-        message_zh: The same in Chinese.
-    """
-
-    place: Place
-    message: str
-    message_zh: str
+    place: Place  # the statement in the loop that is the reason
+    message: str  # the reason
+    message_zh: str  # the same in Chinese
 
 
 def find_dependences(program: Block) -> dict[Place, Dependence]:

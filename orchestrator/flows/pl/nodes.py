@@ -53,21 +53,13 @@ class AgentCall:
 
 @dataclass(frozen=True, slots=True)
 class CodeBlock:
-    """`@code(...)`: JSON data, Python, or words that a model makes Python of.
+    """`@code(...)`: JSON data, Python, or words that a model makes Python of."""
 
-    Attributes:
-        place: The statement.
-        kind: Which of them.
-        text: What stands in the brackets, without its fence.
-        data: The data, of `json`.
-        target: Where its value goes.
-    """
-
-    place: Place
-    kind: Literal["json", "python", "words"]
-    text: str
-    data: object
-    target: Target
+    place: Place  # the statement
+    kind: Literal["json", "python", "words"]  # which of them
+    text: str  # what stands in the brackets, without its fence
+    data: object  # the data, of `json`
+    target: Target  # where its value goes
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,21 +89,14 @@ class Breakpoint:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """`FOR $name in items:` and what stands in it.
+    """`FOR $name in items:` and what stands in it."""
 
-    Attributes:
-        place: The statement.
-        name: Its variable.
-        items: What it goes through.
-        body: What stands in it.
-        parallel: How many items it says to run at the same time (`PARALLEL 4`): 0 for as many as
-            may, `None` where it says nothing.
-    """
-
-    place: Place
-    name: str
-    items: Node
-    body: Block
+    place: Place  # the statement
+    name: str  # its variable
+    items: Node  # what it goes through
+    body: Block  # what stands in it
+    # How many items it says to run at the same time (`PARALLEL 4`): 0 for as many as may, `None`
+    # where it says nothing
     parallel: int | None = None
 
 

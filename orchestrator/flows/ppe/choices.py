@@ -18,25 +18,16 @@ _BETWEEN = r"[\n,;，；、]|"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What may be chosen.
+    """What may be chosen."""
 
-    Attributes:
-        items: The items, in order; one that occurs twice is twice as likely to be drawn.
-        most: How many may be chosen.
-        fewest: How many must be.
-        random: Whether chance chooses, and not the model.
-        separator: What stands between several in the text.
-        prefix: What stands before each.
-        suffix: What stands behind each.
-    """
-
+    # The items, in order; one that occurs twice is twice as likely to be drawn
     items: tuple[str, ...]
-    most: int = 1
-    fewest: int = 1
-    random: bool = False
-    separator: str = ","
-    prefix: str = ""
-    suffix: str = ""
+    most: int = 1  # how many may be chosen
+    fewest: int = 1  # how many must be
+    random: bool = False  # whether chance chooses, and not the model
+    separator: str = ","  # what stands between several in the text
+    prefix: str = ""  # what stands before each
+    suffix: str = ""  # what stands behind each
 
     @property
     def picks(self) -> tuple[int, int]:

@@ -27,13 +27,9 @@ _RULES = Rules(max_depth=60)
 
 
 class Author(str):
-    """A text that the script's author wrote: its templates are rendered. Other texts are values.
+    """A text that the script's author wrote: its templates are rendered. Other texts are values."""
 
-    Attributes:
-        place: Where it is.
-    """
-
-    place: Place
+    place: Place  # where it is
 
 
 # A value that begins with a template, a substitution or an addressee and has no quotes would be
@@ -196,15 +192,10 @@ _PARTS = re.compile(r"(?:then|else|do|as)[ \t]*:")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of the body.
+    """One entry of the body."""
 
-    Attributes:
-        source: Its text.
-        separator: Whether it separates dialogues.
-    """
-
-    source: Source
-    separator: bool = False
+    source: Source  # its text
+    separator: bool = False  # whether it separates dialogues
 
 
 def split_front_matter(text: str, file: str | None) -> tuple[Source | None, Source]:

@@ -13,34 +13,21 @@ from orchestrator.message import Message
 
 @dataclass(slots=True, eq=False)
 class DialogueMessage:
-    """A message.
+    """A message."""
 
-    Attributes:
-        role: Who says it.
-        text: The author's text; `None` when a model said it.
-        done: As much of it as is rendered and substituted.
-        next: The part of the text that comes next.
-        scope: The variables of the loops that it is in.
-        values: What was substituted in it, by variable.
-        drawn: Whether something was substituted.
-        busy: Whether it is being rendered.
-        to: To whom it is said, in a group chat.
-        audience: Who may read it there; `None` for everybody.
-        implicit: Whether it is the answer of somebody to whom something was said.
-    """
-
-    role: str
-    text: Text | None
+    role: str  # who says it
+    text: Text | None  # the author's text; `None` when a model said it
     place: Place
-    done: str = ""
-    next: int = 0
+    done: str = ""  # as much of it as is rendered and substituted
+    next: int = 0  # the part of the text that comes next
+    # The variables of the loops that it is in
     scope: Mapping[str, Any] = field(default_factory=dict)
-    values: dict[str, Any] = field(default_factory=dict)
-    drawn: bool = False
-    busy: bool = False
-    to: tuple[str, ...] = ()
-    audience: frozenset[str] | None = None
-    implicit: bool = False
+    values: dict[str, Any] = field(default_factory=dict)  # what was substituted in it, by variable
+    drawn: bool = False  # whether something was substituted
+    busy: bool = False  # whether it is being rendered
+    to: tuple[str, ...] = ()  # to whom it is said, in a group chat
+    audience: frozenset[str] | None = None  # who may read it there; `None` for everybody
+    implicit: bool = False  # whether it is the answer of somebody to whom something was said
 
     @property
     def ready(self) -> bool:

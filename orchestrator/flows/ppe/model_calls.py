@@ -25,27 +25,17 @@ Told = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class ReplyRequest:
-    """What a model is asked.
+    """What a model is asked."""
 
-    Attributes:
-        place: The statement.
-        messages: Roles and texts.
-        options: Model parameters, as scripts call them.
-        given: What the call says besides, such as `stream`.
-        choice: What may be replied, if not anything.
-        bias: Texts that shall be likelier or rarer.
-        whole: Whether the reply is data, which is not put together of several.
-        last: Whether the reply is the script's result.
-    """
-
-    place: Place
-    messages: Told
-    options: Mapping[str, Any]
+    place: Place  # the statement
+    messages: Told  # roles and texts
+    options: Mapping[str, Any]  # model parameters, as scripts call them
+    # What the call says besides, such as `stream`
     given: Mapping[str, Any] = field(default_factory=dict)
-    choice: Choice | None = None
-    bias: Sequence[tuple[str, float | None]] = ()
-    whole: bool = False
-    last: bool = False
+    choice: Choice | None = None  # what may be replied, if not anything
+    bias: Sequence[tuple[str, float | None]] = ()  # texts that shall be likelier or rarer
+    whole: bool = False  # whether the reply is data, which is not put together of several
+    last: bool = False  # whether the reply is the script's result
 
 
 def call_model(run: Interpreter, wanted: ReplyRequest) -> Generator[Step, Any, str]:

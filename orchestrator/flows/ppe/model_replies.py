@@ -29,15 +29,10 @@ Steps = Generator[Step, Any, Any]
 
 
 class SubstitutionResult(NamedTuple):
-    """What a substitution came to.
+    """What a substitution came to."""
 
-    Attributes:
-        text: What stands in its place, and is its variable's value.
-        items: What was chosen, where several may be; `None` where not.
-    """
-
-    text: str
-    items: list[str] | None = None
+    text: str  # what stands in its place, and is its variable's value
+    items: list[str] | None = None  # what was chosen, where several may be; `None` where not
 
 
 def substitute(

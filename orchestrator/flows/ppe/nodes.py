@@ -15,21 +15,13 @@ from orchestrator.flows.tree import Argument, Node
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """A message.
+    """A message."""
 
-    Attributes:
-        place: Where it is.
-        role: Who says it.
-        text: What.
-        to: To whom, in a group chat.
-        private: Whether only they may read it.
-    """
-
-    place: Place
-    role: str
-    text: Text
-    to: tuple[str, ...] = ()
-    private: bool = False
+    place: Place  # where it is
+    role: str  # who says it
+    text: Text  # what
+    to: tuple[str, ...] = ()  # to whom, in a group chat
+    private: bool = False  # whether only they may read it
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +33,14 @@ class Separate:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """`$name: value`, or `$name(arguments)`.
+    """`$name: value`, or `$name(arguments)`."""
 
-    Attributes:
-        place: Where it is.
-        name: Its name, without the dollar sign.
-        value: What it is given, as the author wrote it; `None` for nothing.
-        arguments: Its arguments in brackets; `None` without brackets.
-        piped: Whether it takes the result of the statement before, too.
-    """
-
-    place: Place
-    name: str
-    value: Any = None
+    place: Place  # where it is
+    name: str  # its name, without the dollar sign
+    value: Any = None  # what it is given, as the author wrote it; `None` for nothing
+    # Its arguments in brackets; `None` without brackets
     arguments: Sequence[Argument] | None = None
-    piped: bool = False
+    piped: bool = False  # whether it takes the result of the statement before, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,57 +64,35 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """`$for` with `as` and `do`.
+    """`$for` with `as` and `do`."""
 
-    Attributes:
-        place: Where it is.
-        items: What it loops over: an expression, or the author's list.
-        values: The names of the item.
-        index: The name of its place, or its key.
-        body: What is done with each.
-    """
-
-    place: Place
+    place: Place  # where it is
+    # What it loops over: an expression, or the author's list
     items: Node | list[Any] | dict[str, Any]
-    values: tuple[str, ...]
-    index: str
-    body: Block
+    values: tuple[str, ...]  # the names of the item
+    index: str  # the name of its place, or its key
+    body: Block  # what is done with each
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """`$match(value)` with a block for each pattern.
+    """`$match(value)` with a block for each pattern."""
 
-    Attributes:
-        place: Where it is.
-        value: What is matched; `None` for the result of the statement before.
-        all: Whether all branches that fit run, and not the first alone.
-        branches: The patterns, and their blocks.
-    """
-
-    place: Place
-    value: Node | None
-    all: bool
-    branches: Sequence[tuple[Pattern, Block]]
+    place: Place  # where it is
+    value: Node | None  # what is matched; `None` for the result of the statement before
+    all: bool  # whether all branches that fit run, and not the first alone
+    branches: Sequence[tuple[Pattern, Block]]  # the patterns, and their blocks
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Something that is called by its name.
+    """Something that is called by its name."""
 
-    Attributes:
-        place: Where it is.
-        name: The name.
-        instruction: Whether it is an instruction or a function, and no script.
-        arguments: What it is given.
-        text: Whether a text calls it.
-    """
-
-    place: Place
-    name: str
-    instruction: bool
-    arguments: Sequence[Argument] = ()
-    text: bool = False
+    place: Place  # where it is
+    name: str  # the name
+    instruction: bool  # whether it is an instruction or a function, and no script
+    arguments: Sequence[Argument] = ()  # what it is given
+    text: bool = False  # whether a text calls it
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,22 +105,15 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """`#:text` replaces a message, `#+[place:role]text` inserts one.
+    """`#:text` replaces a message, `#+[place:role]text` inserts one."""
 
-    Attributes:
-        place: Where it is.
-        replaces: Whether a message is replaced.
-        at: The place among the messages: of the message that is replaced, or before which the
-            text is inserted.
-        role: The role of what is inserted; empty for that of the message that is replaced.
-        text: The text.
-    """
-
-    place: Place
-    replaces: bool
+    place: Place  # where it is
+    replaces: bool  # whether a message is replaced
+    # The place among the messages: of the message that is replaced, or before which the text is
+    # inserted
     at: int
-    role: str
-    text: Text
+    role: str  # the role of what is inserted; empty for that of the message that is replaced
+    text: Text  # the text
 
 
 Statement = Say | Separate | Instruction | If | While | For | Match | Chain | Edit
@@ -167,24 +123,13 @@ Block = tuple[Statement, ...]
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A script that was read.
+    """A script that was read."""
 
-    Attributes:
-        id: How others call it.
-        file: Its file, if any.
-        front: Its front matter: the author's data.
-        body: Its statements.
-        calls: The scripts and functions that it names, and where.
-        warnings: What is doubtful about it, and where.
-        settings: What of its front matter is no data.
-        biases: The texts whose tokens it biases, and where.
-    """
-
-    id: str
-    file: str | None
-    front: Mapping[str, Any]
-    body: Block
-    calls: Sequence[Link] = ()
-    warnings: Sequence[tuple[Place, str]] = ()
-    settings: Settings = field(default_factory=Settings)
-    biases: Sequence[tuple[Place, str]] = ()
+    id: str  # how others call it
+    file: str | None  # its file, if any
+    front: Mapping[str, Any]  # its front matter: the author's data
+    body: Block  # its statements
+    calls: Sequence[Link] = ()  # the scripts and functions that it names, and where
+    warnings: Sequence[tuple[Place, str]] = ()  # what is doubtful about it, and where
+    settings: Settings = field(default_factory=Settings)  # what of its front matter is no data
+    biases: Sequence[tuple[Place, str]] = ()  # the texts whose tokens it biases, and where

@@ -19,25 +19,15 @@ _FEW = 5
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One input of a script.
+    """One input of a script."""
 
-    Attributes:
-        name: Its name.
-        required: Whether it must be given.
-        index: Its place among arguments without names.
-        default: Its value when it is not given; `None` for none.
-        schema: What it must be, as a JSON Schema.
-        about: What it is, for a model that may call the script.
-        hidden: Whether such a model is not told of it.
-    """
-
-    name: str
-    required: bool = False
-    index: int | None = None
-    default: Any = None
-    schema: Mapping[str, Any] | None = None
-    about: str = ""
-    hidden: bool = False
+    name: str  # its name
+    required: bool = False  # whether it must be given
+    index: int | None = None  # its place among arguments without names
+    default: Any = None  # its value when it is not given; `None` for none
+    schema: Mapping[str, Any] | None = None  # what it must be, as a JSON Schema
+    about: str = ""  # what it is, for a model that may call the script
+    hidden: bool = False  # whether such a model is not told of it
 
 
 def inputs_of(declared: Any) -> list[Input]:

@@ -35,21 +35,15 @@ _DEEPEST = 20
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A pattern.
+    """A pattern."""
 
-    Attributes:
-        kind: `any`, `name`, `regex`, `range`, `order`, `list`, `map`, `either` or `equal`.
-        written: How it is written.
-        value: A name, a constant, an expression and its flags, a sign and a constant, or limits.
-        parts: The patterns in it: by place, by key as pairs, or one of which must fit.
-        rest: Whether a list, or a map, may have more.
-    """
-
-    kind: str
-    written: str
+    kind: str  # `any`, `name`, `regex`, `range`, `order`, `list`, `map`, `either` or `equal`
+    written: str  # how it is written
+    # A name, a constant, an expression and its flags, a sign and a constant, or limits
     value: Any = None
+    # The patterns in it: by place, by key as pairs, or one of which must fit
     parts: Sequence[Any] = ()
-    rest: bool = False
+    rest: bool = False  # whether a list, or a map, may have more
 
     def fits(self, value: Any, searches: Searches) -> dict[str, Any] | None:
         """What a value that fits gives names to; `None` when it does not fit.

@@ -24,15 +24,10 @@ class _Rule:
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """Rules, of which a prohibition (`!name`) is above all others.
+    """Rules, of which a prohibition (`!name`) is above all others."""
 
-    Attributes:
-        rules: The rules, in order.
-        default: What holds for what no rule names.
-    """
-
-    rules: Sequence[_Rule] = ()
-    default: str = "allow"
+    rules: Sequence[_Rule] = ()  # the rules, in order
+    default: str = "allow"  # what holds for what no rule names
 
     def action(self, name: str, given: Mapping[str, Any]) -> str:
         """Whether a call is allowed: `allow`, `deny`, or `confirm` to ask the user."""

@@ -24,15 +24,10 @@ _BEHIND = re.compile(r"[ ]*[,，:：]?[ ]*")
 
 
 class Address(NamedTuple):
-    """Whom a message is for.
+    """Whom a message is for."""
 
-    Attributes:
-        to: The names.
-        private: Whether nobody else may read it.
-    """
-
-    to: tuple[str, ...] = ()
-    private: bool = False
+    to: tuple[str, ...] = ()  # the names
+    private: bool = False  # whether nobody else may read it
 
 
 def key_address(key: str, known: Collection[str]) -> tuple[str, Address]:
@@ -86,17 +81,11 @@ _CLOSE = 0.8
 
 
 class UnknownRole(NamedTuple):
-    """A role that nobody knows.
+    """A role that nobody knows."""
 
-    Attributes:
-        place: Its message.
-        role: What is written.
-        meant: The role that is meant, as a question; empty when it is near none.
-    """
-
-    place: Place
-    role: str
-    meant: str
+    place: Place  # its message
+    role: str  # what is written
+    meant: str  # the role that is meant, as a question; empty when it is near none
 
 
 def find_unknown_roles(script: Script, statements: Iterable[Statement]) -> Iterator[UnknownRole]:

@@ -60,16 +60,11 @@ KEYS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Something that the model may call.
+    """Something that the model may call."""
 
-    Attributes:
-        name: The function, the action or the script.
-        title: What the model is told of it; empty for what is known of it.
-        defaults: Arguments that it always has, unless the model gives others.
-    """
-
-    name: str
-    title: str = ""
+    name: str  # the function, the action or the script
+    title: str = ""  # what the model is told of it; empty for what is known of it
+    # Arguments that it always has, unless the model gives others
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -12,46 +12,27 @@ from orchestrator.flows.tree import Argument
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """A call, or a regular expression, in a text.
+    """A call, or a regular expression, in a text."""
 
-    Attributes:
-        kind: `script`, `instruction` or `regex`.
-        place: Where it is.
-        name: What is called, or the variable that is searched.
-        written: How it is written.
-        arguments: The call's arguments.
-        pattern: The regular expression.
-        flags: Its flags.
-        group: Its group; empty for the first, or for the whole match.
-        bare: Whether it has no brackets: then it may have been no expression.
-    """
-
-    kind: str
-    place: Place
-    name: str
-    written: str
-    arguments: Sequence[Argument] = ()
-    pattern: str = ""
-    flags: str = ""
-    group: str = ""
-    bare: bool = False
+    kind: str  # `script`, `instruction` or `regex`
+    place: Place  # where it is
+    name: str  # what is called, or the variable that is searched
+    written: str  # how it is written
+    arguments: Sequence[Argument] = ()  # the call's arguments
+    pattern: str = ""  # the regular expression
+    flags: str = ""  # its flags
+    group: str = ""  # its group; empty for the first, or for the whole match
+    bare: bool = False  # whether it has no brackets: then it may have been no expression
 
 
 @dataclass(frozen=True, slots=True)
 class Substitution:
-    """`[[VAR:...]]`: what the model says here.
+    """`[[VAR:...]]`: what the model says here."""
 
-    Attributes:
-        place: Where it is.
-        name: The variable.
-        choice: What may be said, if not anything.
-        parameters: Model parameters.
-    """
-
-    place: Place
-    name: str
-    choice: Choice | None
-    parameters: Sequence[Argument]
+    place: Place  # where it is
+    name: str  # the variable
+    choice: Choice | None  # what may be said, if not anything
+    parameters: Sequence[Argument]  # model parameters
 
     @property
     def list_name(self) -> str:
@@ -67,31 +48,18 @@ class Substitution:
 
 @dataclass(frozen=True, slots=True)
 class Bias:
-    """`((text:20%))`: a text that the model shall say more often, less often, or never.
+    """`((text:20%))`: a text that the model shall say more often, less often, or never."""
 
-    Attributes:
-        place: Where it is.
-        text: The text.
-        value: What is added to the logits of its tokens; `None` for never.
-        shown: What of it stands in the message.
-    """
-
-    place: Place
-    text: str
-    value: float | None
-    shown: str
+    place: Place  # where it is
+    text: str  # the text
+    value: float | None  # what is added to the logits of its tokens; `None` for never
+    shown: str  # what of it stands in the message
 
 
 @dataclass(frozen=True, slots=True)
 class TextMatch:
-    """What was found.
+    """What was found."""
 
-    Attributes:
-        at: Where it begins.
-        end: Where it ends.
-        made: What it is; a text for what stands for itself.
-    """
-
-    at: int
-    end: int
-    made: Inline | Substitution | Bias | str
+    at: int  # where it begins
+    end: int  # where it ends
+    made: Inline | Substitution | Bias | str  # what it is; a text for what stands for itself

@@ -32,55 +32,35 @@ _TAGS = ("{{", "{%", "{#")
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How texts are written, as front matter says it.
+    """How texts are written, as front matter says it."""
 
-    Attributes:
-        templates: The templates' language: `hf`, `fstring` or `golang`.
-        strategy: When templates are rendered that do not say so: `Deferred`, `Immediate`, `Raw`.
-        dialect: The generation.
-        lenient: Whether a text with a mistake is raw, and the script goes on.
-    """
-
-    templates: str = "hf"
+    templates: str = "hf"  # the templates' language: `hf`, `fstring` or `golang`
+    # When templates are rendered that do not say so: `Deferred`, `Immediate`, `Raw`
     strategy: str = "Deferred"
-    dialect: Dialect = field(default_factory=Dialect)
-    lenient: bool = False
+    dialect: Dialect = field(default_factory=Dialect)  # the generation
+    lenient: bool = False  # whether a text with a mistake is raw, and the script goes on
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A text up to a substitution, or to the end.
+    """A text up to a substitution, or to the end."""
 
-    Attributes:
-        source: The author's text.
-        template: The template; `None` when the text is raw.
-        inlines: The calls and expressions in it, by the names that the template has for them.
-        substitution: What comes behind it.
-    """
-
-    source: str
-    template: CompiledTemplate | None
+    source: str  # the author's text
+    template: CompiledTemplate | None  # the template; `None` when the text is raw
+    # The calls and expressions in it, by the names that the template has for them
     inlines: dict[str, Inline]
-    substitution: Substitution | None
+    substitution: Substitution | None  # what comes behind it
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """An author's text.
+    """An author's text."""
 
-    Attributes:
-        place: Where it begins.
-        when: `now`, `late` (when it is sent) or `never`.
-        parts: Its parts.
-        warning: Why it is raw, though it should not be.
-        biases: The biases of tokens in it.
-    """
-
-    place: Place
-    when: str
-    parts: Sequence[Part] = ()
-    warning: str = ""
-    biases: Sequence[Bias] = ()
+    place: Place  # where it begins
+    when: str  # `now`, `late` (when it is sent) or `never`
+    parts: Sequence[Part] = ()  # its parts
+    warning: str = ""  # why it is raw, though it should not be
+    biases: Sequence[Bias] = ()  # the biases of tokens in it
 
     @property
     def substitutions(self) -> Iterator[Substitution]:

@@ -25,23 +25,14 @@ _THINK, _ANSWER = ("<Think>", "</Think>"), ("<Answer>", "</Answer>")
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """How a model thinks.
+    """How a model thinks."""
 
-    Attributes:
-        mode: `first`: thinks, then answers; `deep`: more of it; `last`: answers, then thinks.
-        visible: Whether thoughts are shown while they stream.
-        most: How many steps it may think; 0 for any.
-        think: What stands around thoughts.
-        answer: What stands around the answer.
-        told: Whether the model is told to.
-    """
-
-    mode: str
-    visible: bool = True
-    most: int = 0
-    think: tuple[str, str] = _THINK
-    answer: tuple[str, str] = _ANSWER
-    told: bool = True
+    mode: str  # `first`: thinks, then answers; `deep`: more of it; `last`: answers, then thinks
+    visible: bool = True  # whether thoughts are shown while they stream
+    most: int = 0  # how many steps it may think; 0 for any
+    think: tuple[str, str] = _THINK  # what stands around thoughts
+    answer: tuple[str, str] = _ANSWER  # what stands around the answer
+    told: bool = True  # whether the model is told to
 
     def instruction(self) -> str:
         """What the model is told."""

@@ -39,15 +39,10 @@ _SETS = ("set", "prompt", "AI")
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A name that is read.
+    """A name that is read."""
 
-    Attributes:
-        name: The name.
-        place: The text, or the statement, that reads it.
-    """
-
-    name: str
-    place: Place
+    name: str  # the name
+    place: Place  # the text, or the statement, that reads it
 
 
 class Uses:
