@@ -32,7 +32,7 @@ from orchestrator.server.rest import (
     to_sse,
     wait_for_reply,
 )
-from orchestrator.server.runtime.turns import (
+from orchestrator.server.runtime.invoke import (
     build_options,
     read_state,
     render_return_control,

@@ -98,6 +98,7 @@ class FolderAgent:
             str(folder / it.folder) for it in bases if it.folder
         ).union(*(it.skipped for it in self.inner))
         own = [it for it in seen if not any(map(it.is_in, self.skipped))]
+        self.files: list[_File] | None = own
         self.mark = digest([list(it) for it in own])
         self.changed = datetime.fromtimestamp(max([it.time for it in own], default=0) / 1e9, UTC)
 
@@ -151,7 +152,7 @@ class FolderAgent:
 
     def refuse(self, error: OrchestratorError) -> None:
         """Has it be wrong, under an id of its own, until the files are looked at again."""
-        self._wrong, self.mark = error, ""
+        self._wrong, self.files, self.mark = error, None, ""
         self.agent_id = derive_id(str(self.folder))
 
     def has_alias(self, alias_id: str) -> bool:
@@ -291,8 +292,7 @@ class Folders:
         for folder in _agent_folders(root.resolve()):
             before = self._found.get(folder)
             seen = list(_scan_files(folder, before.skipped if before else frozenset()))
-            same = before is not None and before.mark == digest([list(it) for it in seen])
-            if before is not None and same and before.agent_id != anew:
+            if before is not None and before.files == seen and before.agent_id != anew:
                 yield folder, before
             else:
                 found = FolderAgent(self._resources, self._fingerprint, folder, seen)

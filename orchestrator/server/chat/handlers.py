@@ -26,7 +26,7 @@ from orchestrator.server.rest import (
     read_json,
     wait_for_reply,
 )
-from orchestrator.server.runtime.turns import run_blocking
+from orchestrator.server.runtime.invoke import run_blocking
 
 if TYPE_CHECKING:
     from orchestrator.server.active_requests import ActiveRequests

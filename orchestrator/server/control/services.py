@@ -11,8 +11,8 @@ from orchestrator.server.agents.prompts import Prompts
 from orchestrator.server.agents.registry import Agents
 from orchestrator.server.agents.store import AgentStore
 from orchestrator.server.control.tags import Tags
+from orchestrator.server.document_store import Page, paginate
 from orchestrator.server.operations import Fault, Request
-from orchestrator.server.paging import Page, paginate
 
 Data = Mapping[str, Any]
 

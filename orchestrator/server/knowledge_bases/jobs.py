@@ -8,6 +8,7 @@ from typing import Any
 from orchestrator.errors import OrchestratorError, ResourceNotFound
 from orchestrator.server.access.permissions import check_access
 from orchestrator.server.buckets import open_bucket
+from orchestrator.server.document_store import paginate
 from orchestrator.server.ids import new_id
 from orchestrator.server.knowledge_bases.chunking import build_chunker, list_ignored_settings
 from orchestrator.server.knowledge_bases.index import DocumentName
@@ -25,7 +26,6 @@ from orchestrator.server.knowledge_bases.records import (
 from orchestrator.server.knowledge_bases.service import KnowledgeBaseService
 from orchestrator.server.knowledge_bases.sync import DocumentFingerprint, Sync, new_statistics
 from orchestrator.server.operations import Caller, Fault, Request
-from orchestrator.server.paging import paginate
 from orchestrator.server.wire.faults import log_failure
 
 _MOST_RUNNING = 5  # Bedrock: "Concurrent ingestion jobs per account"

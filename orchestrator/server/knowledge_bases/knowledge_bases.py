@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.errors import ValidationError
+from orchestrator.server.document_store import paginate
 from orchestrator.server.ids import new_id
 from orchestrator.server.knowledge_bases.jobs import check_idle
 from orchestrator.server.knowledge_bases.records import (
@@ -19,7 +20,6 @@ from orchestrator.server.knowledge_bases.records import (
 )
 from orchestrator.server.knowledge_bases.service import KnowledgeBaseService
 from orchestrator.server.operations import Fault, Request
-from orchestrator.server.paging import paginate
 
 _MOST = 100  # Bedrock: "Knowledge bases per account"
 _GIVEN = ("name", "description", "roleArn", "knowledgeBaseConfiguration", "storageConfiguration")

@@ -27,14 +27,14 @@ from orchestrator.server.agents.latency import is_optimized
 from orchestrator.server.knowledge_bases.caller_base import AssociatedBase
 from orchestrator.server.operations import EventStream, Handler, Request
 from orchestrator.server.runtime.external_sources import build_sources_base
-from orchestrator.server.runtime.query_rewriting import DecomposingKnowledgeBase, Rewriter
-from orchestrator.server.runtime.retrieve import find_guardrail
-from orchestrator.server.runtime.turns import (
+from orchestrator.server.runtime.invoke import (
     StreamEvent,
     convert_citations,
     run_blocking,
     start_stream,
 )
+from orchestrator.server.runtime.query_rewriting import DecomposingKnowledgeBase, Rewriter
+from orchestrator.server.runtime.retrieve import find_guardrail
 from orchestrator.support.lru_cache import LruCache
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.errors import ValidationError
 from orchestrator.guardrails import BedrockGuardrail, Guardrail
 from orchestrator.server.access.permissions import check_access, check_retrieval
+from orchestrator.server.document_store import decode_offset, encode_token
 from orchestrator.server.operations import Caller, Handler, Request
-from orchestrator.server.paging import decode_offset, encode_token
 from orchestrator.server.wire.shapes import get_converter
 
 if TYPE_CHECKING:

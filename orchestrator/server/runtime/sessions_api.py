@@ -14,10 +14,9 @@ from typing import Any
 from uuid import uuid4
 
 from orchestrator.errors import ResourceNotFound, ValidationError
-from orchestrator.server.document_store import DocumentStore, encode_document
+from orchestrator.server.document_store import DocumentStore, Page, encode_document
 from orchestrator.server.ids import Arns
 from orchestrator.server.operations import Caller, Fault, Handler, Operations, Request
-from orchestrator.server.paging import Page
 from orchestrator.server.settings import Settings
 
 _SESSION = "session"

@@ -19,9 +19,9 @@ from orchestrator.server.document_store import (
     decode_document,
     digest,
     encode_document,
+    paginate,
 )
 from orchestrator.server.operations import Fault
-from orchestrator.server.paging import paginate
 
 NOW = datetime(2026, 11, 22, 1, 2, 3, 456789, tzinfo=UTC)
 

@@ -22,7 +22,7 @@ from runtime_servers import (
 )
 
 from orchestrator.server.operations import Caller, Request
-from orchestrator.server.runtime.inline import InlineAgents
+from orchestrator.server.runtime.invoke import InlineAgents
 from orchestrator.testing import ScriptedModel
 
 

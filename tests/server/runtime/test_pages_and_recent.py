@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.server.document_store import decode_offset, encode_token, paginate
 from orchestrator.server.operations import Fault
-from orchestrator.server.paging import decode_offset, encode_token, paginate
 from orchestrator.support.lru_cache import LruCache
 
 
