@@ -32,12 +32,6 @@ class ActiveRequests:
     """
 
     def __init__(self, sessions: Sessions, seconds: float) -> None:
-        """Makes it.
-
-        Args:
-            sessions: The sessions of the turns.
-            seconds: How long the events of one answer may go on.
-        """
         self.left = sessions.leaving = False  # another server may have served them before
         self._sessions = sessions
         self._seconds = seconds
@@ -157,11 +151,6 @@ class EventResponse(StreamingResponse):
     media_type = "text/event-stream"
 
     def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
-        """Answers with events.
-
-        Args:
-            events: Each as bytes; begun, so that closing it does what its `finally`s say.
-        """
         super().__init__(events, headers={"cache-control": "no-cache"})
         self._events = events
 

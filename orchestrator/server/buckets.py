@@ -61,11 +61,7 @@ def open_bucket(name: str, folders: Mapping[str, Path]) -> Bucket:
 
 
 def _split_uri(uri: str) -> tuple[str, str]:
-    """The bucket and the key of an `s3://` address.
-
-    Raises:
-        ValidationError: It is none.
-    """
+    """The bucket and the key of an `s3://` address."""
     found = _URI.fullmatch(uri)
     if found is None:
         raise ValidationError(f"{uri!r:.200} is no address of an object: s3://<bucket>/<key>")

@@ -59,11 +59,9 @@ class DocumentStore:
     def __init__(
         self, path: str | Path | None = None, clock: Callable[[], float] = time.time
     ) -> None:
-        """Opens the file, and makes it when it is not there.
+        """Opens the file, and creates it when it is not there; `None` keeps all in memory.
 
-        Args:
-            path: The file; its folder must exist. `None` keeps everything in memory.
-            clock: The time in seconds, by which client tokens are forgotten.
+        `clock` gives the seconds by which client tokens are forgotten after a day.
 
         Raises:
             DependencyFailed: The file cannot be used.
@@ -180,9 +178,6 @@ class DocumentStore:
             max_results: How many; as many as a page may have when left out.
             next_token: Goes on after an earlier page of the same list.
             newest: Whether the order is the other way round.
-
-        Raises:
-            Fault: ValidationException, when the token is not one of this list's.
         """
         scope = f"{tenant}\0{kind}\0{parent}" + ("\0newest" if newest else "")
         after = decode_token(next_token, scope)
@@ -204,19 +199,7 @@ class DocumentStore:
         *,
         within: str = "",
     ) -> Page[dict[str, Any]]:
-        """Some documents of a list that have names, the last name first.
-
-        Args:
-            tenant: Whose.
-            kind: Of which kind.
-            parent: Of which list.
-            max_results: How many; as many as a page may have when left out.
-            next_token: Goes on after an earlier page of the same list.
-            within: What the ids of the documents begin with.
-
-        Raises:
-            Fault: ValidationException, when the token is not one of this list's.
-        """
+        """Some documents of a list that have names, the last name first."""
         scope = f"{tenant}\0{kind}\0{parent}\0{within}\0names"
         after, most = decode_token(next_token, scope) or [_END], clamp_page_size(max_results)
         if len(after) != 1 or not isinstance(after[0], str) or clean(after[0]) != after[0]:
@@ -363,9 +346,6 @@ def paginate(
         max_results: How many; as many as a page may have when left out.
         next_token: Goes on after an earlier page of the same list.
         scope: Tells the list from others, to which its tokens do not belong.
-
-    Raises:
-        Fault: ValidationException, when the token is not one of this list's.
     """
     after = decode_token(next_token, scope)
     most = clamp_page_size(max_results)
@@ -390,11 +370,7 @@ def encode_token(key: Sequence[Any], scope: str) -> str:
 
 
 def decode_token(token: str | None, scope: str) -> list[Any] | None:
-    """The key of a token, of which nothing more is known; `None` without one.
-
-    Raises:
-        Fault: ValidationException, when the token is not one of this list's.
-    """
+    """The key of a token, of which nothing more is known; `None` without one."""
     if token is None:
         return None
     try:
@@ -409,11 +385,7 @@ def decode_token(token: str | None, scope: str) -> list[Any] | None:
 
 
 def decode_offset(token: str | None, scope: str) -> int:
-    """The place in a list that is the one number of a token's key; 0 without one.
-
-    Raises:
-        Fault: ValidationException, when the token is not one of this list's.
-    """
+    """The place in a list that is the one number of a token's key; 0 without one."""
     match decode_token(token, scope):
         case None:
             return 0

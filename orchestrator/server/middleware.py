@@ -63,14 +63,6 @@ class ServerMiddleware:
     def __init__(
         self, app: ASGIApp, *, settings: Settings, callers: Authenticator, running: ActiveRequests
     ) -> None:
-        """Makes it.
-
-        Args:
-            app: What answers.
-            settings: The limits.
-            callers: Tells who is calling.
-            running: Learns of every request.
-        """
         self._app = app
         self._settings = settings
         self._callers = callers

@@ -21,11 +21,6 @@ class PathRedactor:
     """The folders that a server's settings name, and those that it has anyway."""
 
     def __init__(self, settings: Settings) -> None:
-        """Finds them.
-
-        Args:
-            settings: What the server was told.
-        """
         found = {
             str(form) for it in _list_folders(settings) for form in (it.absolute(), it.resolve())
         }

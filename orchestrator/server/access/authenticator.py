@@ -38,23 +38,12 @@ class Authenticator:
     """Tells who is calling; the tenant is that of the key, whatever else the request says."""
 
     def __init__(self, keys: Keys | None = None, clock: Clock = now) -> None:
-        """Makes it.
-
-        Args:
-            keys: The keys; without them nobody has to sign, and there is one tenant.
-            clock: Tells the time.
-        """
+        # Without keys nobody has to sign, and there is one tenant.
         self._keys = keys
         self._clock = clock
 
     def authenticate(self, request: RawRequest) -> Caller | Verdict:
-        """Refuses what is wrong before the body is read.
-
-        Args:
-            request: The request, without its body.
-
-        Returns:
-            Who is calling, or, if that takes the body, how to tell then.
+        """Who is calling or, if that takes the body, how to find out once it is there.
 
         Raises:
             Refusal: It carries no credentials, or none that can be right.
@@ -149,10 +138,6 @@ class Signature:
 def parse_signature(request: RawRequest, now: datetime) -> Signature:
     """The signature that a request carries, if it is of a form that can be verified now.
 
-    Args:
-        request: A request with an `Authorization` header of this algorithm.
-        now: The server's time.
-
     Raises:
         Refusal: It is incomplete, for another service, or of another time.
     """
@@ -176,10 +161,6 @@ def find_key(signed: Signature, find: Callable[[str], Key | None]) -> Key:
 
     A key that is not there takes as long as one whose token is wrong.
 
-    Args:
-        signed: What `signature_of` found.
-        find: The key pair of an access key's id.
-
     Raises:
         Refusal: There is no such key, or its session token is another one.
     """
@@ -199,12 +180,6 @@ def verify_signature(
     request: RawRequest, body: Sequence[bytes], signed: Signature, key: Key
 ) -> None:
     """Verifies that a key signed a request.
-
-    Args:
-        request: The request.
-        body: Its body, in pieces.
-        signed: What `signature_of` found.
-        key: What `key_of` found.
 
     Raises:
         Refusal: It did not.

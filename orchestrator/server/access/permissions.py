@@ -12,10 +12,6 @@ from orchestrator.server.operations import Caller
 def check_access(caller: Caller, resource: str) -> None:
     """Sees to it that a caller may have something used in the server's name.
 
-    Args:
-        caller: Who is calling.
-        resource: An ARN, an id or an `s3://` address.
-
     Raises:
         AccessDenied: They may not.
     """

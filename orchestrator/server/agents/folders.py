@@ -55,15 +55,7 @@ class FolderAgent:
         seen: list[_File],
         level: int = 1,
     ) -> None:
-        """Reads its definition; nothing of its code is run.
-
-        Args:
-            resources: What it is built with.
-            fingerprint: What changes with the agents that it leads.
-            folder: Its folder.
-            seen: Its files, looked at before they are read.
-            level: How many agents lead to this one, itself included.
-        """
+        """Reads its definition; nothing of its code is run."""
         self.resources = resources
         self._fingerprint = fingerprint
         self.folder = folder
@@ -187,11 +179,6 @@ class Folders:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Finds them.
-
-        Args:
-            resources: What agents are built with.
-            fingerprint: What changes with the agents that one leads.
-            clock: The time in seconds; the files are looked at once in each, and by `refresh`.
 
         Raises:
             ResourceNotFound: The folder is not there, or has no agent.

@@ -25,7 +25,6 @@ class OptimizedAgents:
     """Agents with latency-optimised models: of the agents that were asked so last."""
 
     def __init__(self) -> None:
-        """Begins with none."""
         self._plans: LruCache[tuple[Plan, Plan]] = LruCache(_MOST)
 
     def of(self, agent: Agent) -> Agent:

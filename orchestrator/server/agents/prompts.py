@@ -39,9 +39,6 @@ def default_configurations(
         model_id: The model that answers.
         stages: The stages that the agent has.
         templates: A folder of templates that win over the shipped ones.
-
-    Raises:
-        TemplateError: A file of `templates` is wrong.
     """
     dialect = _load_dialect(model_id, templates)
     return [
@@ -70,9 +67,6 @@ class Prompts:
 
         A configuration that is `DEFAULT` and repeats the default, as GetAgent tells it, changes
         nothing.
-
-        Raises:
-            Fault: ValidationException, which tells all that is wrong with its templates.
         """
         given: Data | None = agent.get("promptOverrideConfiguration")
         if given is None:

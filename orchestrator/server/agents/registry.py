@@ -57,11 +57,6 @@ class Agents:
 
         May wait while it is built, which happens once while neither it nor whom it leads changes.
 
-        Args:
-            caller: Who invokes it.
-            agent_id: The agent.
-            alias_id: Its alias; `TSTALIASID` is `DRAFT` as it was prepared last.
-
         Raises:
             ResourceNotFound: The caller has no such agent or alias.
             ValidationError: It was never prepared, or its alias takes no invocations.
@@ -129,12 +124,7 @@ class Agents:
         return found
 
     def forget(self, caller: Caller, agent_id: str) -> None:
-        """Lets go of an agent that was deleted; what it has begun ends with the turns that use it.
-
-        Args:
-            caller: Whose it was.
-            agent_id: The agent.
-        """
+        """Lets go of an agent that was deleted; what it has begun ends with the turns that use it."""
         with self._lock:
             self._drop((caller.tenant, agent_id))
 

@@ -111,11 +111,7 @@ class AgentStore:
         ]
 
     def save(self, caller: Caller, record: Record) -> None:
-        """Keeps an agent.
-
-        Raises:
-            Fault: ConflictException, when another one has its name.
-        """
+        """Keeps an agent."""
         agent = record.agent
         name = agent["agentName"]
         owner = self.documents.find_id(caller.tenant, AGENT, name)
@@ -149,11 +145,7 @@ class AgentStore:
     # Parts of a version.
 
     def check_version(self, caller: Caller, agent_id: str, version: str) -> Record:
-        """The agent, which has that version.
-
-        Raises:
-            Fault: ResourceNotFoundException, when there is no such agent or version.
-        """
+        """The agent, which has that version."""
         record = self.agent(caller, agent_id)
         if version != DRAFT and (
             record.folder or not self.documents.get(caller.tenant, VERSION, version, agent_id)
@@ -164,11 +156,7 @@ class AgentStore:
     def parts(
         self, caller: Caller, kind: PartKind, agent_id: str, version: str
     ) -> list[dict[str, Any]]:
-        """The parts of a version, in the order in which they were made.
-
-        Raises:
-            Fault: There is no such agent or version.
-        """
+        """The parts of a version, in the order in which they were made."""
         record = self.check_version(caller, agent_id, version)
         if record.folder is not None:
             return list(to_api(record.folder).parts[kind.name])
@@ -177,11 +165,7 @@ class AgentStore:
     def part(
         self, caller: Caller, kind: PartKind, agent_id: str, version: str, id: str
     ) -> dict[str, Any]:
-        """One part.
-
-        Raises:
-            Fault: There is no such agent, version or part.
-        """
+        """One part."""
         record = self.check_version(caller, agent_id, version)
         found: dict[str, Any] | None
         if record.folder is not None:
@@ -194,11 +178,7 @@ class AgentStore:
         return found
 
     def save_part(self, caller: Caller, kind: PartKind, part: Data) -> None:
-        """Keeps a part of `DRAFT`.
-
-        Raises:
-            Fault: ConflictException, when the agent has another part of its name.
-        """
+        """Keeps a part of `DRAFT`."""
         parent = _parent_key(part["agentId"], DRAFT)
         name = part[kind.named]
         owner = self.documents.find_id(caller.tenant, kind.name, name, parent)
@@ -262,11 +242,7 @@ class AgentStore:
         return version
 
     def version(self, caller: Caller, agent_id: str, version: str) -> dict[str, Any]:
-        """A numbered version, as GetAgent would tell it.
-
-        Raises:
-            Fault: There is no such agent or version.
-        """
+        """A numbered version, as GetAgent would tell it."""
         self.check_version(caller, agent_id, version)
         found = self.documents.get(caller.tenant, VERSION, version, agent_id)
         if found is None:
@@ -274,11 +250,7 @@ class AgentStore:
         return found
 
     def versions(self, caller: Caller, agent_id: str) -> list[dict[str, Any]]:
-        """All versions, `DRAFT` first.
-
-        Raises:
-            Fault: There is no such agent.
-        """
+        """All versions, `DRAFT` first."""
         record = self.agent(caller, agent_id)
         numbered = [] if record.folder else self.documents.all(caller.tenant, VERSION, agent_id)
         return [record.agent, *numbered]
@@ -301,11 +273,7 @@ class AgentStore:
         return self.documents.all(caller.tenant, ALIAS, agent_id)
 
     def save_alias(self, caller: Caller, alias: Data) -> None:
-        """Keeps an alias.
-
-        Raises:
-            Fault: ConflictException, when the agent has another one of its name.
-        """
+        """Keeps an alias."""
         agent_id, name = alias["agentId"], alias["agentAliasName"]
         owner = self.documents.find_id(caller.tenant, ALIAS, name, agent_id)
         if owner not in (None, alias["agentAliasId"]):

@@ -69,10 +69,6 @@ def parse_request(body: Mapping[str, Any], session_id: str) -> ChatRequest:
     Sampling parameters are the agent's own business and are passed over, as are the definitions of
     tools, which clients send that carry out what the agent hands to them.
 
-    Args:
-        body: The JSON object.
-        session_id: The session that a header named; empty when none did.
-
     Raises:
         ValidationError: Something in it is wrong, or cannot be done.
     """

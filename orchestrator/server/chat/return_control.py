@@ -42,16 +42,7 @@ def to_tool_calls(control: ControlReturn, session_id: str) -> list[dict[str, Any
 
 
 def find_session(results: ToolResults, session_id: str) -> str:
-    """The session that waits for results.
-
-    Args:
-        results: The results.
-        session_id: The session that the client named; empty when it named none.
-
-    Raises:
-        ValidationError: The results are of several sessions or hand-overs, or of another session
-            than the client's, or of calls that no agent made.
-    """
+    """The session that waits for results: the one that the ids of their tool calls name."""
     found = {(it["hand_over"], it["session"]) for it in map(_parse_id, results.texts)}
     if len(found) != 1:
         raise ValidationError("the results at the end of 'messages' belong to several replies")
@@ -62,12 +53,7 @@ def find_session(results: ToolResults, session_id: str) -> str:
 
 
 def build_results(agent: Agent, session_id: str, results: ToolResults) -> dict[str, Any]:
-    """The results as the agent takes them; reads the session, and so may block.
-
-    Raises:
-        ResourceNotFound: No call waits, or waited, under the ids.
-        ValidationError: A call has no result, or one that does not fit.
-    """
+    """The results as the agent takes them; reads the session, and so may block."""
     found = {int(it["place"]): it for it in map(_parse_id, results.texts)}
     hand_over = next(iter(found.values()))["hand_over"]
     inputs = _find_inputs(agent, session_id, hand_over)

@@ -239,11 +239,7 @@ def _find_failure(services: Services, caller: Caller, snapshot: dict[str, Any]) 
 
 
 def _check_bases(services: Services, caller: Caller, snapshot: Data) -> None:
-    """Sees to it that knowledge bases are still there: agents find them when they search.
-
-    Raises:
-        ResourceNotFound: One is not.
-    """
+    """Sees to it that knowledge bases are still there: agents find them when they search."""
     for one in snapshot["parts"][ASSOCIATION.name]:
         if one["knowledgeBaseState"] != "DISABLED":
             services.agents.resources.bases.base(caller, one["knowledgeBaseId"])

@@ -59,11 +59,7 @@ def pick(given: Data, names: Sequence[str]) -> dict[str, Any]:
 
 
 def check_quota(count: int, most: int, what: str) -> None:
-    """Refuses one more than there may be.
-
-    Raises:
-        Fault: ServiceQuotaExceededException.
-    """
+    """Refuses one more than there may be."""
     if count >= most:
         raise Fault(
             "ServiceQuotaExceededException",
@@ -84,13 +80,7 @@ def add_sort_keys(parts: Sequence[Data], names: Sequence[str]) -> list[tuple[Seq
 def build_page(
     found: Sequence[tuple[Sequence[Any], Data]], request: Request, member: str
 ) -> dict[str, Any]:
-    """One page of a list as an answer.
-
-    Args:
-        found: All items, each with what orders them.
-        request: The request, whose caller, operation and path tell the list from others.
-        member: The answer's member that has the items.
-    """
+    """One page of a list as an answer."""
     params = request.params
     path = (params.get("agentId", ""), params.get("agentVersion", ""))
     scope = "\0".join((request.caller.tenant, request.operation, *path))

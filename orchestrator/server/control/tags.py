@@ -35,11 +35,7 @@ class Tags:
         }
 
     def of(self, caller: Caller, arn: str, change: Change | None = None) -> dict[str, str]:
-        """The tags of a thing, after a change of them if there is one.
-
-        Raises:
-            Fault: The caller has no such thing, or it would have too many tags.
-        """
+        """The tags of a thing, after a change of them if there is one."""
         found = _ARN.fullmatch(arn)
         kind = self._kinds.get(found["kind"]) if found else None
         if found is None or kind is None or found.group("region", "account") != self._store.arns:
@@ -47,11 +43,7 @@ class Tags:
         return kind(caller, found["id"], change)
 
     def put(self, caller: Caller, arn: str, tags: Mapping[str, str] | None) -> None:
-        """Keeps the tags of a thing that is made.
-
-        Raises:
-            Fault: There are too many.
-        """
+        """Keeps the tags of a thing that is made."""
         if tags:
             self._get_or_change(caller, arn, lambda _: dict(tags))
 

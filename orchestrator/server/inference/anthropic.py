@@ -49,16 +49,6 @@ class AnthropicBody:
     raw_text = False
 
     def __init__(self, given: Mapping[str, Any], model_id: str, id: str) -> None:
-        """Reads the body.
-
-        Args:
-            given: Its members.
-            model_id: The model that was asked for, which answers tell.
-            id: The request's id, which answers tell.
-
-        Raises:
-            ValidationError: Something in it is wrong.
-        """
         self._head = {
             "id": f"msg_bdrk_{id.replace('-', '')}",
             "type": "message",

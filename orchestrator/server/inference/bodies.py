@@ -44,15 +44,7 @@ class Body(Protocol):
 
 
 def parse_body(params: Mapping[str, Any], id: str) -> Body:
-    """The body of a call of InvokeModel.
-
-    Args:
-        params: The operation's parameters.
-        id: The request's id.
-
-    Raises:
-        ValidationError: It is of no form that is understood here, or something in it is wrong.
-    """
+    """The body of a call of InvokeModel."""
     if params.get("guardrailIdentifier"):
         raise ValidationError(
             "'guardrailIdentifier' is not supported: guardrails are not applied here; give one to "
@@ -76,11 +68,7 @@ def parse_body(params: Mapping[str, Any], id: str) -> Body:
 
 
 def read_converse_params(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of Converse in JSON, as a boto3 caller would give them.
-
-    Raises:
-        ValidationError: One is wrong.
-    """
+    """The members of Converse in JSON, as a boto3 caller would give them."""
     return read_members("bedrock-runtime", "Converse", _MEMBERS, given)
 
 
@@ -123,11 +111,6 @@ class NovaBody:
     raw_text = False
 
     def __init__(self, given: Mapping[str, Any]) -> None:
-        """Reads the body.
-
-        Raises:
-            ValidationError: Something in it is wrong.
-        """
         inference = given.get("inferenceConfig") or {}
         if not isinstance(inference, dict):
             raise ValidationError("'inferenceConfig' must be an object")
@@ -157,11 +140,7 @@ class NovaBody:
 
 
 def check_whole_number(name: str, value: Any) -> int:
-    """A member that is a whole number, from 0.
-
-    Raises:
-        ValidationError: It is not.
-    """
+    """A member that is a whole number, from 0."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValidationError(f"{name!r} must be a whole number from 0")
     return value
@@ -224,11 +203,7 @@ _TITAN_FORM = _Form(
 
 
 def parse_completion(given: Mapping[str, Any]) -> CompletionBody | None:
-    """The body, when it is one of a text-completion model.
-
-    Raises:
-        ValidationError: It is, and something in it is wrong.
-    """
+    """The body, when it is one of a text-completion model."""
     if "prompt" in given and "max_tokens_to_sample" in given:
         return CompletionBody(given, given, _CLAUDE_FORM)
     config = given.get("textGenerationConfig")
@@ -243,11 +218,6 @@ class CompletionBody:
     raw_text = True
 
     def __init__(self, given: Mapping[str, Any], config: Mapping[str, Any], form: _Form) -> None:
-        """Reads the body.
-
-        Raises:
-            ValidationError: Something in it is wrong.
-        """
         prompt = given[form.prompt]
         if not isinstance(prompt, str) or not prompt.strip():
             raise ValidationError(f"{form.prompt!r} must be a text that is not empty")

@@ -53,11 +53,7 @@ class Inference:
         return EventStream(events, {"contentType": _CONTENT})
 
     async def count_tokens(self, request: Request) -> Mapping[str, Any]:
-        """The tokens of what Converse or InvokeModel would be sent (Bedrock: CountTokens).
-
-        Raises:
-            ValidationError: The model cannot count without answering.
-        """
+        """The tokens of what Converse or InvokeModel would be sent (Bedrock: CountTokens)."""
         model = await self._model(request)
         given = request.params["input"]
         if "invokeModel" in given:

@@ -30,10 +30,6 @@ class Models:
         Args:
             settings: `model` answers for every id, `models` for those that fit its patterns.
             given: Models of this process, by ids or patterns; they win over `settings.models`.
-
-        Raises:
-            ValidationError: A spec of the settings is none.
-            ResourceNotFound: It names a model or file that does not exist.
         """
         specs = {spec: resolve_model(spec) for spec in settings.models.values()}
         self._patterns = [
@@ -46,11 +42,6 @@ class Models:
 
     def model(self, caller: Caller, model_id: str) -> Model:
         """The model that answers for `model_id`.
-
-        Args:
-            caller: Who names it.
-            model_id: A model id, an inference profile, an ARN, or another id that the server's
-                operator maps to a model.
 
         Raises:
             AccessDenied: The caller may not use it in the server's name.

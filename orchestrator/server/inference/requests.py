@@ -52,16 +52,6 @@ def build_request(
 
     Cache points are left out: they change what a call costs, and not what it says. Text that is
     marked for a guardrail is text. `inferenceConfig` may have a `topK`.
-
-    Args:
-        params: The operation's parameters.
-        model: Who is asked.
-        caller: Who asks.
-        raw_text: Whether the one message holds the whole prompt.
-
-    Raises:
-        ValidationError: A parameter has a meaning that cannot be kept.
-        AccessDenied: A message names an object in S3 that the caller may not use.
     """
     for name, way_out in _REFUSED.items():
         if params.get(name):

@@ -19,11 +19,7 @@ Told = tuple[str, Mapping[str, Any]]
 
 
 async def answer(model: Model, request: ModelRequest) -> dict[str, Any]:
-    """Converse's output.
-
-    Raises:
-        OrchestratorError: The model failed.
-    """
+    """Converse's output."""
     begun = monotonic()
     reply = await model.acomplete(request)
     return {
@@ -38,10 +34,6 @@ async def stream_answer(model: Model, request: ModelRequest) -> AsyncGenerator[T
 
     Text is told as it comes. Models do not tell before the end what they thought, and thoughts
     come before text: for a request that has the model think, all blocks are told at the end.
-
-    Raises:
-        OrchestratorError: The model failed before it said anything. Later failures end the
-            events.
     """
     begun = monotonic()
     pieces = model.astream(request)

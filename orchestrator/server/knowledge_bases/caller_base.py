@@ -34,14 +34,6 @@ class CallerKnowledgeBase:
     """
 
     def __init__(self, find: Find, id: str, description: str, caller: Caller) -> None:
-        """Names the knowledge base.
-
-        Args:
-            find: Gives what is to be searched; raises `ResourceNotFound` when it is no more.
-            id: The knowledge base id.
-            description: For the model.
-            caller: Who searches.
-        """
         self.id = id
         self.description = description
         self._find = find
@@ -101,13 +93,6 @@ class AssociatedBase:
         retrieval_configuration: Mapping[str, Any] | None = None,
     ) -> None:
         """Names the knowledge base.
-
-        Args:
-            id: Its id.
-            description: For the model.
-            find: Gives it; raises `ResourceNotFound` when it is not there any more.
-            retrieval_configuration: Bedrock's `retrievalConfiguration` for all searches of the
-                agent; that of a call wins.
 
         Raises:
             ValidationError: The configuration is wrong.

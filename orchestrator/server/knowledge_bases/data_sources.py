@@ -32,13 +32,7 @@ _CHUNKING = "chunkingConfiguration"
 
 
 def create(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
-    """CreateDataSource.
-
-    Raises:
-        AccessDenied: The caller may not have the bucket read.
-        ValidationError: It is of a type, or asks for something, that is not run here.
-        Fault: ConflictException, when there is one of its name.
-    """
+    """CreateDataSource."""
     params, tenant = request.params, request.caller.tenant
     _check_configuration(params, request.caller)
     base = params["knowledgeBaseId"]
@@ -105,13 +99,7 @@ def get(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
 
 
 def update(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
-    """UpdateDataSource: all that is given replaces what was; how documents are cut must stay.
-
-    Raises:
-        AccessDenied: The caller may not have the bucket read.
-        ValidationError: It asks for something that is not run here, or changes the chunking.
-        Fault: ConflictException, when there is another of its name.
-    """
+    """UpdateDataSource: all that is given replaces what was; how documents are cut must stay."""
     params, tenant = request.params, request.caller.tenant
     base, id = params["knowledgeBaseId"], params["dataSourceId"]
     _check_configuration(params, request.caller)
@@ -138,11 +126,7 @@ def _check_same(before: Mapping[str, Any], params: Mapping[str, Any]) -> None:
 
 
 def delete(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
-    """DeleteDataSource: what it brought in goes with it, unless that is to be `RETAIN`ed.
-
-    Raises:
-        Fault: ConflictException, while a job brings documents in.
-    """
+    """DeleteDataSource: what it brought in goes with it, unless that is to be `RETAIN`ed."""
     params, tenant, documents = request.params, request.caller.tenant, bases.documents
     base, id = params["knowledgeBaseId"], params["dataSourceId"]
     with documents.transaction():

@@ -47,11 +47,6 @@ class Index:
     def __init__(self, path: Path | None, id: str, embedder: Embedder | None) -> None:
         """Opens the index, and makes it when it is not there.
 
-        Args:
-            path: Its file; `None` keeps it in memory.
-            id: The knowledge base's id.
-            embedder: What understands meaning; `None` searches by keywords only.
-
         Raises:
             DependencyFailed: The file cannot be used.
         """
@@ -110,12 +105,6 @@ class Index:
 
     def embed(self, tick: Callable[[], None]) -> str | None:
         """Embeds what has no vector yet.
-
-        Args:
-            tick: Called again and again; what it raises ends the work.
-
-        Returns:
-            Why what was put in is found by its words only, if so.
 
         Raises:
             DependencyFailed: The index or the embedder failed.

@@ -43,12 +43,7 @@ def _parent_key(params: Mapping[str, Any]) -> str:
 
 
 def start(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
-    """StartIngestionJob.
-
-    Raises:
-        AccessDenied: The caller may not have the bucket read.
-        Fault: ConflictException, while another job runs in the knowledge base.
-    """
+    """StartIngestionJob."""
     params, tenant = request.params, request.caller.tenant
     base, source = params["knowledgeBaseId"], params["dataSourceId"]
     bucket, prefix = get_s3_location(get_source(bases.documents, tenant, base, source))
@@ -125,11 +120,7 @@ def get(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
 
 
 def stop(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
-    """StopIngestionJob: it is `STOPPING` until it has stopped; what it did stays.
-
-    Raises:
-        Fault: ConflictException, when it is done already.
-    """
+    """StopIngestionJob: it is `STOPPING` until it has stopped; what it did stays."""
     with bases.documents.transaction():
         job = _get_job(bases, request)
         if job["status"] not in RUNNING:
@@ -238,11 +229,7 @@ class _Job:
         self.notes += [note] if note else []
 
     def _check_stop(self) -> None:
-        """Tells how far it is, and ends it when it is to stop.
-
-        Raises:
-            Stopped: It is.
-        """
+        """Tells how far it is, and ends it when it is to stop."""
         job = self.bases.documents.get(self.caller.tenant, JOB, self.id, self.parent)
         if job is None or job["status"] == "STOPPING" or self.bases.closing.is_set():
             raise WorkStopped
@@ -303,14 +290,7 @@ class WorkStopped(Exception):
 def settle_job(
     bases: KnowledgeBaseService, tenant: str, parent: str, id: str
 ) -> dict[str, Any] | None:
-    """A job as it is told: one whose process has ended will not go on, and has failed.
-
-    Args:
-        bases: The room.
-        tenant: Whose it is.
-        parent: The ids of its knowledge base and data source, with `/` between them.
-        id: Its id.
-    """
+    """A job as it is told: one whose process has ended will not go on, and has failed."""
     with bases.documents.transaction():
         kept = bases.documents.get(tenant, JOB, id, parent)
         if kept is None or kept["status"] not in RUNNING or bases.living.is_alive(kept["process"]):
@@ -323,11 +303,7 @@ def settle_job(
 
 
 def check_idle(bases: KnowledgeBaseService, tenant: str, kept: Mapping[str, Any]) -> None:
-    """Sees to it that no job brings documents into a knowledge base.
-
-    Raises:
-        Fault: ConflictException, when one does.
-    """
+    """Sees to it that no job brings documents into a knowledge base."""
     last = kept.get("job")
     job = settle_job(bases, tenant, *last) if last else None
     if job is not None and job["status"] in RUNNING:

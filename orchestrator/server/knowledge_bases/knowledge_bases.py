@@ -107,11 +107,7 @@ def update(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
 
 
 def delete(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
-    """DeleteKnowledgeBase: with its data sources; what one of them is to `RETAIN` stays on disk.
-
-    Raises:
-        Fault: ConflictException, while a job brings documents in.
-    """
+    """DeleteKnowledgeBase: with its data sources; what one of them is to `RETAIN` stays on disk."""
     id, tenant = request.params["knowledgeBaseId"], request.caller.tenant
     documents = bases.documents
     _refuse_folder(bases, tenant, id)

@@ -34,11 +34,7 @@ def make_document_key(uri: str) -> str:
 
 
 def get_base(documents: DocumentStore, tenant: str, id: str) -> dict[str, Any]:
-    """What is kept of a knowledge base: `knowledgeBase`, `tags`, and its last `job`.
-
-    Raises:
-        ResourceNotFound: There is no such knowledge base.
-    """
+    """What is kept of a knowledge base: `knowledgeBase`, `tags`, and its last `job`."""
     found = documents.get(tenant, BASE, id)
     if found is None:
         raise ResourceNotFound(f"there is no knowledge base {id!r}")
@@ -46,11 +42,7 @@ def get_base(documents: DocumentStore, tenant: str, id: str) -> dict[str, Any]:
 
 
 def get_source(documents: DocumentStore, tenant: str, base: str, id: str) -> dict[str, Any]:
-    """A data source.
-
-    Raises:
-        ResourceNotFound: There is no such knowledge base or data source.
-    """
+    """A data source."""
     get_base(documents, tenant, base)
     found = documents.get(tenant, SOURCE, id, base)
     if found is None:
@@ -66,11 +58,7 @@ def get_s3_location(source: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def check_tags(tags: Mapping[str, str]) -> None:
-    """Sees to it that a knowledge base has no more tags than it may.
-
-    Raises:
-        Fault: ServiceQuotaExceededException, when it has.
-    """
+    """Sees to it that a knowledge base has no more tags than it may."""
     if len(tags) > _MOST_TAGS:
         raise Fault(
             "ServiceQuotaExceededException",

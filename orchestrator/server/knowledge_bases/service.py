@@ -97,10 +97,6 @@ class KnowledgeBaseService:
         Knowledge bases made here come first, then those of agents' folders, then those of AWS that
         the caller may use.
 
-        Args:
-            caller: Who searches.
-            knowledge_base_id: The id.
-
         Raises:
             ResourceNotFound: There is no such knowledge base for the caller.
         """

@@ -27,14 +27,7 @@ _SUFFIXES = {
 def build_sources_base(
     buckets: Mapping[str, Path], caller: Caller, sources: Sequence[Mapping[str, Any]]
 ) -> _SourcesBase:
-    """The documents of a request as something that can be searched.
-
-    Raises:
-        ValidationError: One is of no type that can be read, too large or broken.
-        ResourceNotFound: One is not there.
-        Fault: The caller may not read it.
-        DependencyFailed: One could not be read.
-    """
+    """The documents of a request as something that can be searched."""
     found: list[dict[str, Any]] = []
     for source in sources:
         found += _references(buckets, caller, source)

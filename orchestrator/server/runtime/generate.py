@@ -69,13 +69,7 @@ async def _stream(answering: GenerationAgents, request: Request) -> EventStream:
 
 
 def _begin(answering: GenerationAgents, request: Request) -> tuple[Agent, str, str]:
-    """The agent that answers, what it is asked, and its session.
-
-    Raises:
-        ValidationError: The service has issued no such session, or a parameter is wrong.
-        OrchestratorError: What the request names is not there.
-        Fault: The caller may not use it.
-    """
+    """The agent that answers, what it is asked, and its session."""
     params = request.params
     agent = answering.agent(request)
     session_id = params.get("sessionId")
@@ -91,11 +85,7 @@ def _begin(answering: GenerationAgents, request: Request) -> tuple[Agent, str, s
 
 
 def _read_history(agent: Agent, session_id: str) -> list[tuple[str, str]]:
-    """The conversation of a session: questions and answers.
-
-    Raises:
-        ValidationError: The caller has no such session: they are issued, and not chosen.
-    """
+    """The conversation of a session: questions and answers."""
     turns = agent.turns(session_id)
     if not turns:
         raise ValidationError(
@@ -162,13 +152,7 @@ class GenerationAgents:
         self._kept: LruCache[Agent] = LruCache(_MOST)
 
     def agent(self, request: Request) -> Agent:
-        """The agent that answers a request, for its tenant.
-
-        Raises:
-            ValidationError: The configuration is wrong.
-            OrchestratorError: What it names is not there.
-            Fault: The caller may not use it.
-        """
+        """The agent that answers a request, for its tenant."""
         kind, configuration = _read_configuration(request.params)
         caller = request.caller
         if kind == "EXTERNAL_SOURCES":
@@ -187,14 +171,6 @@ class GenerationAgents:
 
         A model is asked for that where the session has earlier turns, or the request brings a
         prompt of its own for it (Bedrock: `orchestrationConfiguration`).
-
-        Args:
-            request: The request.
-            text: The user's input.
-            earlier: The conversation before: questions and answers.
-
-        Raises:
-            OrchestratorError: The model failed.
         """
         _, configuration = _read_configuration(request.params)
         rewriter = self._build_rewriter(request, configuration)

@@ -61,14 +61,6 @@ class Rewriter:
         inference: Mapping[str, Any],
         additional: Mapping[str, Any],
     ) -> None:
-        """Takes what a request says of it.
-
-        Args:
-            model: Writes.
-            template: The request's own prompt, with `$conversation_history$` and `$query$`.
-            inference: Bedrock's inference configuration.
-            additional: `additionalModelRequestFields`.
-        """
         self.has_prompt = template is not None
         self._model = model
         self._template = template or _STANDALONE
@@ -78,10 +70,6 @@ class Rewriter:
     def rewrite(self, text: str, earlier: Sequence[tuple[str, str]]) -> str:
         """A question that stands alone; the given one when the model writes none.
 
-        Args:
-            text: The user's input.
-            earlier: The conversation before: questions and answers.
-
         Raises:
             DependencyFailed: The model failed.
         """
@@ -89,11 +77,7 @@ class Rewriter:
         return self._ask(self._template, text, told)[:_LONGEST].strip() or text
 
     def decompose(self, text: str) -> list[str]:
-        """The searches that find what a question asks for; at least one.
-
-        Raises:
-            DependencyFailed: The model failed.
-        """
+        """The searches that find what a question asks for; at least one."""
         lines = [line.strip(" -*\t") for line in self._ask(_PARTS, text, "").splitlines()]
         parts = dict.fromkeys(line[:_LONGEST] for line in lines if line)
         return list(parts)[:_MOST_PARTS] or [text]
@@ -129,7 +113,6 @@ class DecomposingKnowledgeBase:
     """
 
     def __init__(self, base: KnowledgeBase, rewriter: Rewriter) -> None:
-        """Takes the knowledge base, and what finds the parts."""
         self.id = base.id
         self.description = base.description
         self._base = base

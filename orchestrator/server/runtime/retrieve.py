@@ -118,11 +118,7 @@ _INTERVENED, _NONE = "INTERVENED", "NONE"
 
 
 def find_guardrail(caller: Caller, configuration: Mapping[str, Any] | None) -> Guardrail | None:
-    """The guardrail of Amazon Bedrock that a `guardrailConfiguration` names, if there is one.
-
-    Raises:
-        AccessDenied: The caller may not use it.
-    """
+    """The guardrail of Amazon Bedrock that a `guardrailConfiguration` names, if there is one."""
     if not configuration:
         return None
     id = configuration["guardrailId"]
@@ -133,20 +129,7 @@ def find_guardrail(caller: Caller, configuration: Mapping[str, Any] | None) -> G
 def apply_guardrail(
     guardrail: Guardrail, query: str, references: Sequence[Mapping[str, Any]]
 ) -> tuple[list[Mapping[str, Any]], str]:
-    """What a guardrail lets through of what a query has found.
-
-    Args:
-        guardrail: The guardrail.
-        query: What was looked for; when it is blocked, nothing has been found.
-        references: Bedrock's retrieved references.
-
-    Returns:
-        The references, masked where it wants that and without those that it blocks; and Bedrock's
-        `guardrailAction`.
-
-    Raises:
-        DependencyFailed: The guardrail cannot be asked.
-    """
+    """What a guardrail lets through of what a query has found."""
     if guardrail.check(query, "INPUT").blocked:
         return [], _INTERVENED
     kept, action = [], _NONE

@@ -46,13 +46,6 @@ class SessionsApi:
     def __init__(
         self, documents: DocumentStore, settings: Settings, clock: Callable[[], datetime] = _now
     ) -> None:
-        """Names where they are kept.
-
-        Args:
-            documents: The store.
-            settings: Says the region and account of ARNs.
-            clock: The time, with a zone: a session expires 30 days after its last change.
-        """
         self._documents = documents
         self._arns = Arns.of(settings)
         self._clock = clock
@@ -103,11 +96,7 @@ class SessionsApi:
         return {**told, **(described or {})}
 
     def update(self, request: Request) -> _Answer:
-        """UpdateSession: metadata, when given, replaces what was.
-
-        Raises:
-            Fault: ConflictException, when the session has ended.
-        """
+        """UpdateSession: metadata, when given, replaces what was."""
         with self._documents.transaction():
             kept = self._get_active_session(request)
             self._save_metadata(request, kept["session"]["sessionId"])
@@ -121,11 +110,7 @@ class SessionsApi:
             self._documents.put(request.caller.tenant, _PAYLOAD, _METADATA, given, id)
 
     def end(self, request: Request) -> _Answer:
-        """EndSession: it can still be read.
-
-        Raises:
-            Fault: ConflictException, when it has ended already.
-        """
+        """EndSession: it can still be read."""
         with self._documents.transaction():
             kept = self._get_active_session(request)
             kept["session"]["sessionStatus"] = "ENDED"
@@ -133,11 +118,7 @@ class SessionsApi:
         return self._render_session(kept["session"])
 
     def delete(self, request: Request) -> _Answer:
-        """DeleteSession, with all that is in it.
-
-        Raises:
-            Fault: ConflictException, as long as it is active.
-        """
+        """DeleteSession, with all that is in it."""
         with self._documents.transaction():
             session = self._get_session(request)["session"]
             id, tenant = session["sessionId"], request.caller.tenant
@@ -163,12 +144,7 @@ class SessionsApi:
         session_id: str,
         change: Callable[[dict[str, str]], dict[str, str]] | None = None,
     ) -> dict[str, str]:
-        """A session's tags, after a change of them if there is one.
-
-        Raises:
-            ResourceNotFound: The caller has no such session.
-            Fault: ServiceQuotaExceededException, when it would have too many.
-        """
+        """A session's tags, after a change of them if there is one."""
         with self._documents.transaction():
             kept = self._load_session(caller.tenant, session_id)
             tags: dict[str, str] = kept["tags"]
@@ -182,11 +158,7 @@ class SessionsApi:
     # -- invocations -----------------------------------------------------------------------------
 
     def create_invocation(self, request: Request) -> _Answer:
-        """CreateInvocation, under the id that is given or a new one.
-
-        Raises:
-            Fault: ConflictException, when the session has ended, or has such an invocation.
-        """
+        """CreateInvocation, under the id that is given or a new one."""
         params, tenant = request.params, request.caller.tenant
         with self._documents.transaction():
             kept = self._get_active_session(request)
@@ -220,11 +192,7 @@ class SessionsApi:
     # -- steps -----------------------------------------------------------------------------------
 
     def put_step(self, request: Request) -> _Answer:
-        """PutInvocationStep, under the id that is given or a new one.
-
-        Raises:
-            Fault: ConflictException, when the session has ended, or has such a step already.
-        """
+        """PutInvocationStep, under the id that is given or a new one."""
         params, tenant = request.params, request.caller.tenant
         size = len(encode_document(params["payload"]))
         with self._documents.transaction():

@@ -73,10 +73,6 @@ class Api:
     ) -> None:
         """Takes the handlers.
 
-        Args:
-            operations: The handlers.
-            fault_of: An error, and the request's id, as an exception of the service.
-
         Raises:
             ValueError: There is no such service or operation.
         """
@@ -119,13 +115,7 @@ class Api:
         )
 
     def match(self, method: str, raw_path: str, query: str = "") -> OperationMatch | None:
-        """The operation that a request means; `None` when there is none.
-
-        Args:
-            method: The HTTP method, in capitals.
-            raw_path: The path as it was sent, percent-encoded, without the query.
-            query: The query string, without its `?`.
-        """
+        """The operation that a request means; `None` when there is none."""
         found = self._routes.match(method, raw_path, query)
         return None if found is None else OperationMatch(tuple(found[0]), found[1])
 
@@ -139,17 +129,7 @@ class Api:
         caller: Caller = _NOBODY,
         request_id: str = "",
     ) -> HttpResponse:
-        """Answers a request; nothing that goes wrong is raised.
-
-        Args:
-            method: The HTTP method, in capitals.
-            raw_path: The path as it was sent, percent-encoded, without the query.
-            query: The query string, without its `?`.
-            headers: By names in lower case.
-            body: The whole body.
-            caller: Who is calling.
-            request_id: The request's id; a new UUID when it is empty.
-        """
+        """Answers a request; nothing that goes wrong is raised."""
         request_id = request_id or str(uuid4())
         matched = self.match(method, raw_path, query)
         try:

@@ -55,12 +55,6 @@ class RequestReader:
     ) -> dict[str, Any]:
         """The parameters of a request.
 
-        Args:
-            labels: The labels of its path, as they were sent.
-            query: The query string, without its `?`.
-            headers: By names in lower case.
-            body: The whole body.
-
         Raises:
             Fault: `ValidationException` with all that is wrong, or `SerializationException` for a
                 request that is no request at all.
@@ -280,12 +274,6 @@ def read_members(
     service: str, operation: str, names: frozenset[str], given: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Members as a boto3 caller would give them, checked against botocore's service model.
-
-    Args:
-        service: The service, such as `bedrock-runtime`.
-        operation: The operation, such as `Converse`.
-        names: The members of its input that are read; others in `given` are passed over.
-        given: JSON.
 
     Raises:
         ValidationError: A member is wrong.

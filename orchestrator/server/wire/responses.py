@@ -81,11 +81,7 @@ class ResponseWriter:
         )
 
     def answer(self, output: Mapping[str, Any]) -> HttpResponse:
-        """The answer to a request.
-
-        Raises:
-            WrongOutput: It is not an output of the operation.
-        """
+        """The answer to a request."""
         problems = Problems()
         headers, rest = self._write_headers(output, problems)
         kind, body = self._write_body(rest, problems)
@@ -95,11 +91,7 @@ class ResponseWriter:
         return HttpResponse(self.status, headers, body)
 
     def stream_headers(self, members: Mapping[str, Any]) -> dict[str, str]:
-        """The headers of an event stream, which tell the answer's other members.
-
-        Raises:
-            WrongOutput: They are not members of the operation's output.
-        """
+        """The headers of an event stream, which tell the answer's other members."""
         problems = Problems()
         headers, rest = self._write_headers(members, problems)
         for name in rest:

@@ -211,9 +211,6 @@ def get_converter(shape: str) -> Converted:
 
     Members that the shape does not have are left out: those of agents that inline agents' traces
     do not have, and what knowledge bases and agents elsewhere say besides.
-
-    Args:
-        shape: The name of a shape of `bedrock-agent-runtime`.
     """
     return _build_converter(service_model(_SERVICE).shape_for(shape), ()) or _identity
 

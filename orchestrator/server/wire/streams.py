@@ -43,11 +43,7 @@ class EventWriter:
         self._walks: dict[str, Walk] = {name: walks.walk(shape.members[name]) for name in placed}
 
     def encode(self, members: Mapping[str, Any]) -> bytes:
-        """The message of an event.
-
-        Raises:
-            WrongOutput: It has no such members, or is too large for one message.
-        """
+        """The message of an event."""
         problems = Problems()
         rest = dict(members)
         headers: dict[str, HeaderValue] = dict(self._start)
@@ -113,11 +109,7 @@ class StreamWriter:
                 self._events[name] = EventWriter(name, shape, out.walks, operation)
 
     def encode_event(self, name: str, members: Mapping[str, Any]) -> bytes:
-        """The message of an event.
-
-        Raises:
-            WrongOutput: The stream has no such event, or it has no such members.
-        """
+        """The message of an event."""
         if name not in self._events:
             raise WrongOutput(f"{self._place} has no event {name!r}, but {sorted(self._events)}")
         return self._events[name].encode(members)
@@ -205,11 +197,7 @@ _LARGEST_NAME = 0xFF
 
 
 def encode_frame(headers: Mapping[str, HeaderValue], payload: bytes) -> bytes:
-    """One message.
-
-    Raises:
-        ValueError: Something in it is larger than a decoder takes.
-    """
+    """One message."""
     head = b"".join(_encode_header(name, value) for name, value in headers.items())
     if len(head) > _LARGEST_HEADERS or len(payload) > LARGEST_PAYLOAD:
         raise ValueError(
