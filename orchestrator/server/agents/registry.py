@@ -124,7 +124,7 @@ class Agents:
         return found
 
     def forget(self, caller: Caller, agent_id: str) -> None:
-        """Lets go of an agent that was deleted; what it has begun ends with the turns that use it."""
+        """Drops an agent that was deleted; turns that use it go on to their end."""
         with self._lock:
             self._drop((caller.tenant, agent_id))
 
