@@ -26,6 +26,7 @@ import pytest
 from typer.testing import CliRunner
 
 import orchestrator.agent.agent
+import orchestrator.agent.flow_run
 from orchestrator.cli import app
 from orchestrator.definition import parse_definition
 from orchestrator.models import resolve_model
@@ -105,11 +106,12 @@ def run_python(block: Block, namespace: dict[str, object]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if block.answers:
             model = ScriptedModel(json.loads(block.answers), "local")
-            patch.setattr(
-                orchestrator.agent.agent,
-                "resolve_model",
-                lambda spec: model if spec == "local" else resolve_model(spec),
-            )
+            for module in (orchestrator.agent.agent, orchestrator.agent.flow_run):
+                patch.setattr(
+                    module,
+                    "resolve_model",
+                    lambda spec: model if spec == "local" else resolve_model(spec),
+                )
         exec(compile(source, str(block.page), "exec"), namespace)
         if block.answers:
             assert len(model.requests) == len(json.loads(block.answers))
