@@ -107,6 +107,7 @@ class BedrockKnowledgeBase:
             return self._pages(client, request, _read_limit(settings))
 
     def _pages(self, client: Any, request: dict[str, Any], wanted: int) -> References:
+        # A token that repeats would ask for ever.
         found = References()
         for _ in range(_MOST_PAGES):
             answer = client.retrieve(**request)

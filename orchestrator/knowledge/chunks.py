@@ -56,6 +56,7 @@ class Passage:
 
 def passages_of(blocks: Sequence[Block], chunking: Chunking) -> list[Passage]:
     """Cuts a document into passages."""
+    # However long the headings are, half of a passage is left for its text.
     passages = []
     for (headings, page), section in groupby(blocks, lambda it: (it.headings, it.page)):
         heading = " > ".join(headings)
@@ -112,6 +113,7 @@ def _shorten_units(units: Sequence[str], size: int) -> Iterator[str]:
 def _join_units(
     units: Iterator[str] | list[str], size: int, overlap: int, mark: str
 ) -> Iterator[str]:
+    # The overlap is cut where it would push the next unit out of the passage.
     waiting: list[tuple[str, int]] = []
     length = 0
     for unit in units:

@@ -111,6 +111,7 @@ class _Indexer:
         (self.report.changed if name in self.before else self.report.added).append(name)
 
     def _digest(self, raw: Raw) -> str:
+        # Cut in another way, the same document has other passages.
         text = f"{READING}:{self.chunking}:{raw.digest}"
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -214,6 +214,7 @@ class LocalKnowledgeBase:
         return vectors
 
     def _filter_passages(self, filter: Filter) -> Allowed:
+        # Page and chunk id differ from passage to passage; other attributes are the document's.
         if filter.keys & {PAGE, CHUNK_ID}:
             return [it.passage for it in self.store.read() if filter.test(_metadata(it))]
         catalog = self._catalog

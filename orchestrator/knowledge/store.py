@@ -143,6 +143,7 @@ class Store:
         Vectors of passages whose text did not change stay. `digest` identifies the content; `more`
         counts as text of every passage, without being shown.
         """
+        # Vectors cost the most: a text that stayed keeps its vector.
         with self._write_transaction() as db:
             vectors = {
                 tuple(row[:-1]): row[-1]

@@ -93,6 +93,7 @@ def _titan_body(prompt: str, inference: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _titan_read(reply: Mapping[str, Any]) -> Piece:
+    # A whole answer has a list of results; a chunk of a stream has the members of one.
     result = (reply.get("results") or [reply])[0]
     reason = result.get("completionReason") or ""
     return Piece(result.get("outputText") or "", reason and _TITAN_STOPS.get(reason, "end_turn"))

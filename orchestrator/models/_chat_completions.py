@@ -199,6 +199,7 @@ def _result_text(item: Mapping[str, Any]) -> str:
 
 
 def _usage(usage: Mapping[str, Any] | None) -> Usage:
+    # OpenAI counts cached tokens among the prompt's; `Usage` counts them apart.
     if not usage:
         return Usage(calls=1)
     cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0

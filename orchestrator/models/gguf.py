@@ -175,6 +175,8 @@ class _Reader:
         return self.read_number(_FIXED[kind])
 
     def _read_array(self, kind: int, count: int, wanted: bool) -> list[Any] | None:
+        # The count comes from the file, so nothing is made of it before it is compared with the
+        # file's size.
         if kind in _FIXED:
             code = f"<{count}{_FIXED[kind]}"
             size = struct.calcsize(code) if count <= len(self._data) else len(self._data)

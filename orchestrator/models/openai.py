@@ -224,6 +224,8 @@ class OpenAIModel(Model):
     # Clients
 
     def _headers(self) -> dict[str, str]:
+        # Base urls come from definitions too, so the environment's key goes over https or to this
+        # machine only.
         key = self._api_key
         if key is None and self._trusted:
             key = os.environ.get("OPENAI_API_KEY")

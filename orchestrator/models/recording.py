@@ -55,6 +55,7 @@ def _number_call(block: Mapping[str, Any], ids: dict[str, str]) -> Mapping[str, 
 
 
 def _key(canonical: Mapping[str, Any]) -> str:
+    # Written and read again, so that bytes and tuples have one form.
     text = json.dumps(json.loads(encode(canonical)), sort_keys=True)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 

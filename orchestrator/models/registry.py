@@ -155,6 +155,7 @@ def _list_forms(table: Mapping[str, Provider]) -> str:
 
 
 def _suggest_model(spec: str) -> str:
+    # Names of OpenAI's models and of files are what people write without a scheme.
     if spec.lower().startswith(("gpt-", "o1", "o3", "o4")):
         return f": did you mean 'openai:{spec}'?"
     if spec.endswith((".gguf", ".jsonl")):

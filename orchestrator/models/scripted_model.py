@@ -103,6 +103,7 @@ def _read(line: str, path: str | Path, number: int) -> Scripted:
 
 
 def _reply(item: str | Sequence[Block] | ModelReply) -> ModelReply:
+    # Some four characters a token, so that budgets can be tried without a model.
     if isinstance(item, ModelReply):
         return item
     content: list[Any] = [{"text": item}] if isinstance(item, str) else list(item)

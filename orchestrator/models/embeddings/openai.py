@@ -106,6 +106,7 @@ class _Server(OpenAIModel):
 
     def vectors(self, texts: list[str], options: dict[str, Any]) -> list[Any]:
         """The vectors of one batch, in the order of the texts."""
+        # Each vector has the index of its text: the protocol does not promise their order.
         additional = {"input": texts, **options}
         response = self._open(ModelRequest("", "", (), additional=additional), stream=False)
         try:
