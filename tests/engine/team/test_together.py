@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from crew import asked
 from teams import agent, model_of
-from told import told, wrong
+from trace_lines import find_problems, trace_lines
 
 from orchestrator import ActionGroup, Agent, LimitExceeded, Limits, ReturnControl, SQLiteStore
 from orchestrator.actions import ActionResult, Call
@@ -74,7 +74,7 @@ def test_they_do_work_at_the_same_time(way: int) -> None:
     boss = pair(Meeting(2), [BOTH, "Both are done."])
     reply = ways(boss)[way]()  # the barrier would break if one waited for the other
     assert reply.text == "Both are done."
-    assert wrong(reply.trace) == []
+    assert find_problems(reply.trace) == []
 
 
 @pytest.mark.parametrize("way", range(3))
@@ -124,11 +124,11 @@ def test_one_that_fails_fails_the_turn_when_the_other_has_ended() -> None:
     assert "slow down" in failed.value.message
     assert len(meeting.seen) == 1
     reply = failed.value.reply
-    assert reply is not None and wrong(reply.trace) == []
-    lines = told(reply.trace)
+    assert reply is not None and find_problems(reply.trace) == []
+    lines = trace_lines(reply.trace)
     assert "2 broken failureTrace" in lines and lines[-1] == "1 boss failureTrace"
     assert "1 boss 0 observation AGENT_COLLABORATOR fine:TEXT:It is done." in lines
-    assert told(boss.turns("s-1")[0].trace) == lines
+    assert trace_lines(boss.turns("s-1")[0].trace) == lines
     # The supervisor knows what was done when it is asked next.
     boss.invoke("What was that?", "s-1")
     results = [
@@ -153,7 +153,7 @@ def test_a_collaborators_error_is_raised_again_for_the_same_results() -> None:
             boss.invoke(session_id="s-1", results=control.answer("done"))
         messages.append(failed.value.message)
         assert failed.value.reply is not None
-        assert told(failed.value.reply.trace)[-1] == "1 boss failureTrace"
+        assert trace_lines(failed.value.reply.trace)[-1] == "1 boss failureTrace"
     assert messages[0] == messages[1] and "slow" in messages[0]
 
 
@@ -164,13 +164,13 @@ def test_two_that_hand_calls_over_are_answered_one_after_the_other(tmp_path: Pat
     while reply.return_control is not None:
         (call,) = reply.return_control.invocation_inputs
         names.append(call["functionInvocationInput"]["collaboratorName"])
-        traces.append(told(reply.trace))
-        assert wrong(reply.trace) == []
-        assert told(boss.turns("s-1")[0].trace)
+        traces.append(trace_lines(reply.trace))
+        assert find_problems(reply.trace) == []
+        assert trace_lines(boss.turns("s-1")[0].trace)
         results = reply.return_control.answer(f"{names[-1]} done by hand")
         boss = pair(ReturnControl(), [BOTH, "Both are done."], sessions=boss.sessions.store)
         reply = boss.invoke(session_id="s-1", results=results)
-    traces.append(told(reply.trace))
+    traces.append(trace_lines(reply.trace))
     assert (names, reply.text) == (["left", "right"], "Both are done.")
     first, second, third = traces
     asks = "invocationInput ACTION_GROUP RETURN_CONTROL:do"

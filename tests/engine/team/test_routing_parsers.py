@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from told import wrong
+from trace_lines import find_problems
 from whole_agents import CLAUDE_3, CLAUDE_35
 
 from orchestrator import Agent, Collaborator, Limits
@@ -70,7 +70,7 @@ def texts(model: ScriptedModel, request: int = -1) -> str:
 def test_the_agent_reads_what_the_parser_says(way: str, model_id: str) -> None:
     boss, helper = team(ScriptedModel(["helper: Do it, in short."], model_id))
     reply = ask(boss, way)
-    assert (reply.text, wrong(reply.trace)) == ("Helped.", [])
+    assert (reply.text, find_problems(reply.trace)) == ("Helped.", [])
     assert texts(helper) == "[[{'text': 'Do it, in short.'}]]"
 
 
@@ -80,7 +80,7 @@ def test_the_model_may_choose_again(way: str, model_id: str) -> None:
     model = ScriptedModel(["Well, the helper?", "helper: Go"], model_id)
     boss, helper = team(model)
     reply = ask(boss, way)
-    assert (reply.text, wrong(reply.trace)) == ("Helped.", [])
+    assert (reply.text, find_problems(reply.trace)) == ("Helped.", [])
     first, second = texts(model, 0), texts(model, 1)
     assert AGAIN not in first
     assert second.index("Well, the helper?") < second.index(AGAIN)
@@ -94,10 +94,10 @@ def test_in_the_end_the_supervisor_sees_to_it(most: int, model_id: str) -> None:
     model = ScriptedModel([*["Hm."] * (most + 1), "<answer>I did it.</answer>"], model_id)
     boss, helper = team(model, limits=Limits(reprompts=most))
     reply = boss.invoke("q", "s-1")
-    assert (reply.text, wrong(reply.trace)) == ("I did it.", [])
+    assert (reply.text, find_problems(reply.trace)) == ("I did it.", [])
     assert helper.requests == []
     assert len([note for note in reply.notes if "choose again" in note]) == most + 1
-    assert wrong(boss.turns("s-1")[0].trace) == []
+    assert find_problems(boss.turns("s-1")[0].trace) == []
 
 
 def test_the_last_stage_reads_who_answered_and_what() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from crew import Desk
 from teams import agent, model_of
-from told import told, wrong
+from trace_lines import find_problems, trace_lines
 
 from orchestrator import ActionGroup, Agent, DefinitionError, Limits, ReturnControl, SQLiteStore
 
@@ -43,17 +43,17 @@ def tower(levels: int, executor: Any, **options: Any) -> Agent:
 def test_each_level_is_one_deeper_in_the_trace(levels: int, tmp_path: Path) -> None:
     boss = tower(levels, Desk(tmp_path))
     reply = boss.invoke("Do it.", "s-1")
-    assert (reply.text, wrong(reply.trace)) == ("Level 1 is done.", [])
-    lines = [line.replace(" boss ", " level1 ") for line in told(reply.trace)]
+    assert (reply.text, find_problems(reply.trace)) == ("Level 1 is done.", [])
+    lines = [line.replace(" boss ", " level1 ") for line in trace_lines(reply.trace)]
     assert {line.split()[0] for line in lines} == {str(level + 1) for level in range(levels)}
     assert all(f"level{line.split()[0]}" == line.split()[1] for line in lines)
     depths = [len(part["callerChain"]) for part in reply.trace]
     # Down, through the lowest one's whole sequence, and up again.
     down = [depth for index, depth in enumerate(depths) if not index or depths[index - 1] != depth]
     assert down == [*range(1, levels + 1), *range(levels - 1, 0, -1)]
-    assert told(boss.turns("s-1")[0].trace) == told(reply.trace)
+    assert trace_lines(boss.turns("s-1")[0].trace) == trace_lines(reply.trace)
     streamed = [it.part for it in boss.stream("Do it.", "s-2") if hasattr(it, "part")]
-    assert told(streamed) == told(reply.trace)
+    assert trace_lines(streamed) == trace_lines(reply.trace)
 
 
 @pytest.mark.parametrize("levels", [2, 3])
@@ -66,13 +66,13 @@ def test_a_hand_over_of_the_lowest_level_comes_up_and_goes_down(
     assert control is not None
     (call,) = control.invocation_inputs
     assert call["functionInvocationInput"]["collaboratorName"] == f"level{levels}"
-    assert told(boss.turns("s-1")[0].trace) == told(first.trace)
-    waits = [line for line in told(first.trace) if "RETURN_CONTROL:" in line]
+    assert trace_lines(boss.turns("s-1")[0].trace) == trace_lines(first.trace)
+    waits = [line for line in trace_lines(first.trace) if "RETURN_CONTROL:" in line]
     assert [line.split()[0] for line in waits] == [str(level) for level in range(levels, 0, -1)]
     again = tower(levels, ReturnControl(), sessions=SQLiteStore(tmp_path / "s.db"))
     second = again.invoke(session_id="s-1", results=control.answer("noted by hand"))
-    assert (second.text, wrong(second.trace)) == ("Level 1 is done.", [])
-    lines = told(second.trace)
+    assert (second.text, find_problems(second.trace)) == ("Level 1 is done.", [])
+    lines = trace_lines(second.trace)
     asks = [line for line in lines if line.endswith("RETURN_CONTROL:")]
     assert [line.split()[0] for line in asks] == [str(level) for level in range(1, levels)]
     assert f"{levels} level{levels} 0 observation ACTION_GROUP noted by hand" in lines
@@ -140,5 +140,5 @@ def test_two_levels_at_work_at_the_same_time_share_one_journal(tmp_path: Path) -
     reply = boss.invoke("Go!", "s-1")
     assert reply.text == "All done."
     assert len((tmp_path / "effects.txt").read_text().splitlines()) == 24
-    assert wrong(reply.trace) == []
-    assert told(boss.turns("s-1")[0].trace) == told(reply.trace)
+    assert find_problems(reply.trace) == []
+    assert trace_lines(boss.turns("s-1")[0].trace) == trace_lines(reply.trace)

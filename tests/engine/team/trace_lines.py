@@ -15,7 +15,7 @@ _TEXTS = {
 }
 
 
-def told(trace: Iterable[dict[str, Any]]) -> list[str]:
+def trace_lines(trace: Iterable[dict[str, Any]]) -> list[str]:
     """A line for each part: who tells it, at what depth, and what it is."""
     return [_line(part) for part in trace]
 
@@ -51,6 +51,6 @@ def _detail(said: dict[str, Any]) -> str:
     return ""
 
 
-def wrong(trace: Iterable[dict[str, Any]]) -> list[str]:
+def find_problems(trace: Iterable[dict[str, Any]]) -> list[str]:
     """What AWS's own model of a trace part does not allow in a trace."""
     return [found for part in trace for found in problems(part)]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from crew import ANSWER, BOOKED, ONE_AT_A_TIME, QUESTION, crew, label, play, waiting
 from forking import forked
-from told import told, wrong
+from trace_lines import find_problems, trace_lines
 
 from orchestrator import Agent
 from orchestrator.errors import ActionOutcomeUnknown, ValidationError
@@ -38,7 +38,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The trace of the turn that nothing happened to."""
     agent = crew(tmp_path_factory.mktemp("calm"), limits=ONE_AT_A_TIME)
     assert play(agent) == ANSWER
-    return told(agent.turns("s-1")[0].trace)
+    return trace_lines(agent.turns("s-1")[0].trace)
 
 
 # Where the process dies, and how many model calls are made in vain: those whose reply no journal
@@ -86,8 +86,8 @@ def test_another_process_goes_on_where_the_first_one_died(
     assert effects(tmp_path) == ["open_claim", "credit", "note"]
     assert lines(tmp_path / "asked.txt") == CALLS + POINTS[point]
     (turn,) = agent.turns("s-1")
-    assert told(turn.trace) == calm
-    assert wrong(turn.trace) == []
+    assert trace_lines(turn.trace) == calm
+    assert find_problems(turn.trace) == []
     assert waiting(agent) is None
 
 
@@ -98,7 +98,7 @@ def test_a_process_that_goes_on_may_be_killed_as_well(calm: list[str], tmp_path:
     agent = crew(tmp_path, limits=ONE_AT_A_TIME)
     assert play(agent) == ANSWER
     assert effects(tmp_path) == ["open_claim", "credit", "note"]
-    assert told(agent.turns("s-1")[0].trace) == calm
+    assert trace_lines(agent.turns("s-1")[0].trace) == calm
 
 
 @pytest.mark.parametrize(
@@ -124,11 +124,11 @@ def test_an_action_whose_outcome_nobody_knows_is_not_tried_again(
     assert effects(tmp_path) == took_effect
     # The agent that had begun it fails, and with it the one that had sent it to work.
     reply = unknown.value.reply
-    assert reply is not None and wrong(reply.trace) == []
-    failures = [line for line in told(reply.trace) if "failureTrace" in line]
+    assert reply is not None and find_problems(reply.trace) == []
+    failures = [line for line in trace_lines(reply.trace) if "failureTrace" in line]
     who = "billing" if action == "credit" else "claims"
     assert failures == [f"2 {who} failureTrace", "1 boss failureTrace"]
-    lived, whole = told(reply.trace), told(agent.turns("s-1")[0].trace)
+    lived, whole = trace_lines(reply.trace), trace_lines(agent.turns("s-1")[0].trace)
     assert whole[1 - len(lived) :] == lived[1:]
 
 
@@ -160,7 +160,7 @@ def test_an_ended_turn_is_not_run_again(calm: list[str], tmp_path: Path) -> None
     agent = crew(tmp_path)
     (turn,) = agent.turns("s-1")
     assert (turn.text, turn.stop_reason) == (ANSWER, "end_turn")
-    assert told(turn.trace) == calm
+    assert trace_lines(turn.trace) == calm
     with pytest.raises(ValidationError, match="the question is empty"):
         agent.invoke(session_id="s-1")
     assert lines(tmp_path / "asked.txt") == CALLS
@@ -173,7 +173,7 @@ def test_the_same_results_after_the_end_give_the_same_reply(tmp_path: Path) -> N
     first = agent.invoke(session_id="s-1", results=control.answer(BOOKED))
     again = crew(tmp_path).invoke(session_id="s-1", results=control.answer(BOOKED))
     assert again.text == first.text == ANSWER
-    assert told(again.trace) == told(first.trace)
+    assert trace_lines(again.trace) == trace_lines(first.trace)
     assert effects(tmp_path) == ["open_claim", "credit", "note"]
 
 
@@ -182,9 +182,12 @@ def test_a_turn_that_waits_is_told_by_another_process_as_it_was(tmp_path: Path) 
     other = crew(tmp_path)
     (turn,) = other.turns("s-1")
     assert turn.stop_reason == "return_control"
-    assert told(turn.trace) == told(reply.trace)
-    assert told(turn.trace)[-1] == "1 boss 1 observation AGENT_COLLABORATOR visits:RETURN_CONTROL:"
-    assert wrong(turn.trace) == []
+    assert trace_lines(turn.trace) == trace_lines(reply.trace)
+    assert (
+        trace_lines(turn.trace)[-1]
+        == "1 boss 1 observation AGENT_COLLABORATOR visits:RETURN_CONTROL:"
+    )
+    assert find_problems(turn.trace) == []
 
 
 def test_agents_at_work_at_the_same_time_lose_nothing_of_one_another(tmp_path: Path) -> None:
@@ -216,7 +219,7 @@ crew.play(crew.crew(Path({str(tmp_path)!r}), "after branch@0.0"))
     assert effects(tmp_path) == ["open_claim"]
     # What claims had done is told, and neither done nor asked again.
     assert unknown.value.reply is not None
-    lived = told(unknown.value.reply.trace)
+    lived = trace_lines(unknown.value.reply.trace)
     assert "1 boss 0 observation AGENT_COLLABORATOR claims:TEXT:Claim C-1 is open." in lived
     asked = (tmp_path / "asked.txt").read_text().splitlines()
     assert sorted(asked) == ["billing 0", "boss 0", "claims 0", "claims 1"]

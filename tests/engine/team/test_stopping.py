@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from teams import agent
-from told import told, wrong
+from trace_lines import find_problems, trace_lines
 
 from orchestrator import ActionGroup, Agent, LimitExceeded, Limits, Sessions, SQLiteStore, TracePart
 from orchestrator.actions import ActionResult, Call
@@ -51,7 +51,7 @@ def stopped_at(events: Any, line: str) -> list[str]:
     seen = []
     for event in events:
         if isinstance(event, TracePart):
-            seen += told([event.part])
+            seen += trace_lines([event.part])
             if seen[-1] == line:
                 break
     events.close()
@@ -77,9 +77,9 @@ def test_a_closed_stream_stops_the_collaborator(
     assert len(counting.calls) == done
     (turn,) = boss.turns("s-1")
     assert turn.stop_reason == "cancelled"
-    assert wrong(turn.trace) == []
+    assert find_problems(turn.trace) == []
     # What had ended is told; what was being done is not told as done.
-    told_later = told(turn.trace)
+    told_later = trace_lines(turn.trace)
     assert (ACTION in told_later) is (done == 1)
     assert not [it for it in told_later if "observation AGENT_COLLABORATOR" in it]
     # The session is free, and the turn is not gone on with.
@@ -153,7 +153,7 @@ def test_an_async_stream_that_is_closed_stops_the_collaborators() -> None:
     async def scenario() -> None:
         events = boss.astream("Go!", "s-1")
         async for event in events:
-            if isinstance(event, TracePart) and told([event.part]) == [ACTION]:
+            if isinstance(event, TracePart) and trace_lines([event.part]) == [ACTION]:
                 break
         await events.aclose()
 
@@ -187,9 +187,9 @@ def test_a_collaborator_has_no_more_time_than_there_is(limited: str) -> None:
     assert stopped.value.limit == "seconds"
     assert len(counting.calls) == 2
     assert stopped.value.reply is not None
-    lines = told(stopped.value.reply.trace)
+    lines = trace_lines(stopped.value.reply.trace)
     assert lines[-2:] == ["2 left failureTrace", "1 boss failureTrace"]
-    assert wrong(stopped.value.reply.trace) == []
+    assert find_problems(stopped.value.reply.trace) == []
 
 
 def said_to(one: Agent, name: str = "") -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore_shapes import parsed_by_botocore, problems
 from crew import ANSWER, BOOKED, ONE_AT_A_TIME, PLAN, QUESTION, crew
-from told import told, wrong
+from trace_lines import find_problems, trace_lines
 
 from orchestrator import Agent, Reply, TextDelta, TracePart, TurnEnd
 
@@ -112,26 +112,26 @@ SECOND = [
 def test_the_order_is_bedrocks_by_every_way_of_asking(way: Way, tmp_path: Path) -> None:
     agent = crew(tmp_path, limits=ONE_AT_A_TIME)
     trace, reply = way(agent, question=QUESTION, session_id="s-1")
-    assert (told(trace), wrong(trace)) == (FIRST, [])
+    assert (trace_lines(trace), find_problems(trace)) == (FIRST, [])
     control = reply.return_control
     assert control is not None and reply.stop_reason == "return_control"
     trace, reply = way(agent, session_id="s-1", results=control.answer(BOOKED))
-    assert (told(trace), wrong(trace)) == (SECOND, [])
+    assert (trace_lines(trace), find_problems(trace)) == (SECOND, [])
     assert (reply.text, reply.stop_reason) == (ANSWER, "end_turn")
     # Read later, the two halves are one, without the hand-over between them.
     (turn,) = agent.turns("s-1")
-    assert told(turn.trace) == [*FIRST[:-1], *SECOND[1:]]
+    assert trace_lines(turn.trace) == [*FIRST[:-1], *SECOND[1:]]
 
 
 @WAYS
 def test_at_the_same_time_nothing_is_told_twice_or_lost(way: Way, tmp_path: Path) -> None:
     agent = crew(tmp_path)
     trace, _ = way(agent, question=QUESTION, session_id="s-1")
-    assert sorted(told(trace)) == sorted(FIRST)
+    assert sorted(trace_lines(trace)) == sorted(FIRST)
     for who in ("claims", "billing", "visits"):
-        own = [line for line in told(trace) if line.startswith(f"2 {who}")]
+        own = [line for line in trace_lines(trace) if line.startswith(f"2 {who}")]
         assert own == [line for line in FIRST if line.startswith(f"2 {who}")]
-    assert told(agent.turns("s-1")[0].trace) == FIRST
+    assert trace_lines(agent.turns("s-1")[0].trace) == FIRST
 
 
 def test_a_part_says_whose_it_is(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_what_the_team_spent_is_counted_once(tmp_path: Path) -> None:
     assert (first.usage.calls, second.usage.calls) == (7, 5)
     assert first.usage.input_tokens + second.usage.input_tokens == 12 * 10
     # A reply that is read late says what it said.
-    assert (told(first.trace), told(second.trace)) == (FIRST, SECOND)
+    assert (trace_lines(first.trace), trace_lines(second.trace)) == (FIRST, SECOND)
 
 
 @pytest.mark.parametrize("way", [streamed, astreamed])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from crew import SPENT, Actor
 from teams import agent, model_of
-from told import told, wrong
+from trace_lines import find_problems, trace_lines
 
 from orchestrator import (
     ActionGroup,
@@ -115,7 +115,7 @@ def test_the_chosen_agent_answers_the_user_itself(way: int) -> None:
     boss = team("<a>bills</a>")
     reply = asking(boss, "What is my bill?")[way]()
     assert (reply.text, reply.stop_reason) == ("Your bill is 12.", "end_turn")
-    assert (told(reply.trace), wrong(reply.trace)) == (ROUTED, [])
+    assert (trace_lines(reply.trace), find_problems(reply.trace)) == (ROUTED, [])
     assert router(boss).requests == []  # the supervisor's own loop was not needed
     assert "What is my bill?" in router(boss).prompt()
 
@@ -123,9 +123,9 @@ def test_the_chosen_agent_answers_the_user_itself(way: int) -> None:
 def test_a_stream_tells_the_same_and_the_agents_words_as_they_come() -> None:
     boss = team("<a>bills</a>")
     events = list(boss.stream("What is my bill?", "s-1"))
-    assert told(it.part for it in events if hasattr(it, "part")) == ROUTED
+    assert trace_lines(it.part for it in events if hasattr(it, "part")) == ROUTED
     assert [it.text for it in events if isinstance(it, TextDelta)] == ["Your bill is 12."]
-    assert told(boss.turns("s-1")[0].trace) == ROUTED
+    assert trace_lines(boss.turns("s-1")[0].trace) == ROUTED
 
 
 @pytest.mark.parametrize(
@@ -145,17 +145,17 @@ def test_what_is_no_choice_leaves_it_to_the_supervisor(choice: str) -> None:
     boss = team(choice)
     reply = boss.invoke("Hello!", "s-1")
     assert reply.text == "Hello, I am the boss."
-    assert wrong(reply.trace) == []
-    lines = told(reply.trace)
+    assert find_problems(reply.trace) == []
+    lines = trace_lines(reply.trace)
     assert lines[:3] == [*ROUTED[:2], "1 boss 0 modelInvocationInput ORCHESTRATION"]
-    assert lines == told(boss.turns("s-1")[0].trace)
+    assert lines == trace_lines(boss.turns("s-1")[0].trace)
 
 
 def test_the_supervisor_may_still_ask_several() -> None:
     boss = team("<a>undecidable</a>")
     reply = boss.invoke("Tell me both.", "s-1")
     assert reply.text == "Both told."
-    assert {line.split()[1] for line in told(reply.trace)} == {"boss", "bills", "claims"}
+    assert {line.split()[1] for line in trace_lines(reply.trace)} == {"boss", "bills", "claims"}
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -164,7 +164,7 @@ def test_an_agent_that_asks_the_user_gets_the_answer(restart: bool, tmp_path: Pa
     boss = team("<a>bills</a>", "<a>keep_previous_agent</a>", sessions=store)
     asks = boss.invoke("And whose is this?", "s-1")
     assert (asks.text, asks.stop_reason) == ("Which year?", "ask_user")
-    assert wrong(asks.trace) == []
+    assert find_problems(asks.trace) == []
     if restart:
         boss = team("<a>keep_previous_agent</a>", sessions=store)
     reply = boss.invoke("2026, I think.", "s-1")
@@ -204,15 +204,15 @@ def test_a_routed_agent_hands_its_calls_over(restart: bool, tmp_path: Path) -> N
     assert control is not None
     (call,) = control.invocation_inputs
     assert call["functionInvocationInput"]["collaboratorName"] == "bills"
-    assert told(first.trace)[-1] == (
+    assert trace_lines(first.trace)[-1] == (
         "1 boss routing-0 routingClassifier.observation AGENT_COLLABORATOR bills:RETURN_CONTROL:"
     )
     if restart:
         boss = team(sessions=store)  # its classifier would have nothing to say
     second = boss.invoke(session_id="s-1", results=control.answer("paid"))
     assert second.text == "It is paid."
-    assert wrong(first.trace) == wrong(second.trace) == []
-    lines = told(second.trace)
+    assert find_problems(first.trace) == find_problems(second.trace) == []
+    lines = trace_lines(second.trace)
     assert lines[0].endswith("AGENT_COLLABORATOR bills:RETURN_CONTROL:")
     assert lines[-1] == "1 boss routing-0 routingClassifier.observation FINISH It is paid."
 
@@ -222,10 +222,10 @@ def test_a_routed_agents_failure_is_the_turns() -> None:
     with pytest.raises(ThrottlingError, match="slow") as failed:
         boss.invoke("This fails.", "s-1")
     reply = failed.value.reply
-    assert reply is not None and wrong(reply.trace) == []
-    lines = told(reply.trace)
+    assert reply is not None and find_problems(reply.trace) == []
+    lines = trace_lines(reply.trace)
     assert lines[-2:] == ["2 claims failureTrace", "1 boss failureTrace"]
-    assert told(boss.turns("s-1")[0].trace) == lines
+    assert trace_lines(boss.turns("s-1")[0].trace) == lines
 
 
 def test_the_classifier_spends_of_the_same_budget() -> None:

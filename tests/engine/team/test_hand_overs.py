@@ -10,7 +10,7 @@ import pytest
 from crew import function
 from teams import agent, model_of
 from test_traces import WAYS, Way
-from told import told, wrong
+from trace_lines import find_problems, trace_lines
 
 from orchestrator import (
     ActionGroup,
@@ -76,7 +76,7 @@ def test_another_question_gives_the_hand_over_up() -> None:
     with pytest.raises(ValidationError, match="no call waits for results"):
         boss.invoke(session_id="s-1", results=control.answer("Monday"))
     assert [turn.stop_reason for turn in boss.turns("s-1")] == ["cancelled", "end_turn"]
-    assert wrong(boss.turns("s-1")[0].trace) == []
+    assert find_problems(boss.turns("s-1")[0].trace) == []
 
 
 @pytest.mark.parametrize("confirmed", [True, False])
@@ -105,8 +105,8 @@ def test_the_user_confirms_what_a_collaborator_is_about_to_do(confirmed: bool) -
     reply = boss.invoke(session_id="s-1", results=control.answer(confirmed))
     assert reply.text == "Done."
     assert paid == (["ann"] if confirmed else [])
-    assert wrong(reply.trace) == []
-    assert any("LAMBDA:pay" in line for line in told(reply.trace)) is confirmed
+    assert find_problems(reply.trace) == []
+    assert any("LAMBDA:pay" in line for line in trace_lines(reply.trace)) is confirmed
 
 
 def test_a_failed_result_is_the_collaborators_to_mend() -> None:
@@ -135,8 +135,11 @@ def test_two_that_wait_are_told_once_while_they_go_on(way: Way) -> None:
     parts, reply = way(boss, question="Go!", session_id="s-1")
     shown = [len(parts)]
     while (control := reply.return_control) is not None:
-        assert sorted(told(parts)) == sorted(told(reply.trace))
+        assert sorted(trace_lines(parts)) == sorted(trace_lines(reply.trace))
         parts, reply = way(boss, session_id="s-1", results=control.answer("Yes."))
         shown.append(len(parts))
-    assert sorted(told(parts)) == sorted(told(reply.trace)) and wrong(parts) == []
+    assert (
+        sorted(trace_lines(parts)) == sorted(trace_lines(reply.trace))
+        and find_problems(parts) == []
+    )
     assert (reply.text, shown) == ("All done.", [14, 7, 7, 9])
