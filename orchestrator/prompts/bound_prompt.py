@@ -20,9 +20,7 @@ HISTORY, SCRATCHPAD = "conversation_history", "agent_scratchpad"
 class BoundPrompt:
     """One turn's prompt of one stage: filled once, then steps are only appended.
 
-    Attributes:
-        system: The system text, with spans.
-        raw_text: Whether the prompt is one raw text, for a text-completion model.
+    With `raw_text` it is one text, for a text-completion model.
     """
 
     __slots__ = ("_bind_steps", "_head", "_tail", "raw_text", "system")
@@ -104,7 +102,8 @@ class BoundTextPrompt(BoundPrompt):
         """
         after = self._after
         steps = self._steps.text(scratchpad) if scratchpad else ""
-        if steps and after:  # a mark could begin at the end of the steps
+        # A mark could begin at the end of the steps and end in the template's text.
+        if steps and after:
             steps, after = self._markers.break_marks_at_end(steps, after)
         pieces = [*self._before, (SCRATCHPAD, steps), *after]
         text = "".join([piece for _, piece in pieces])

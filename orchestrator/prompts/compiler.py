@@ -113,7 +113,8 @@ class _Compiler:
             and self.dialect.protocol != "text"
             and "query" not in leaf.names
         )
-        if query_apart:  # recorded: the template is the system text, the query the message
+        # Recorded: the template is then the system text, and the query is the message.
+        if query_apart:
             query = Leaf("$query$", self.stage, self.dialect.family)
             return self._template("text", leaf, [Slot("user", (query,))])
         if self.stage == ORCHESTRATION and HISTORY not in leaf.names:

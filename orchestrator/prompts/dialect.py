@@ -45,14 +45,12 @@ class Dialect:
     """What a family of models understands.
 
     Attributes:
-        name: The folder's name.
         family: The shipped dialect that it is or extends: what AWS documents is known of those.
         protocol: How calls are written: `xml` tags in the text, native `tool_use` blocks, or
             `text` for raw text prompts.
         parser: The parser that reads the replies.
         unknown_value: A text that may stand for a parameter's value that the user did not give.
         no_repeat: Whether an identical call is not carried out twice in a turn.
-        stages: Defaults by prompt type.
         places: Where its files are looked for, best first.
         markers: What opens a turn in its raw texts, and so may not stand in a value.
     """
@@ -97,10 +95,7 @@ class Dialect:
         return self._compile_partial(name)(context)
 
     def find_item_partial(self, name: str, list_name: str) -> Partial | None:
-        """The partial `name`, if it renders only a list and each item for itself.
-
-        The text of a list is then the texts of its parts, one after the other.
-        """
+        """The partial `name`, if it renders only a list and each item for itself."""
         compiled = self._compile_partial(name)
         return compiled if compiled.list_name == list_name else None
 
@@ -201,9 +196,8 @@ def dialect_for(model_id: str, overrides: Path | None = None) -> str:
     The longest pattern that matches wins, the user's own dialects first; a model that no pattern
     names gets `tool-use`.
 
-    Args:
-        model_id: A Bedrock model id, inference profile id or ARN, or any other model's name.
-        overrides: The user's own `templates/` folder.
+    The model's id is one of Bedrock, of an inference profile, an ARN, or any other name;
+    `overrides` is the user's own `templates/` folder.
 
     Raises:
         TemplateError: A `dialect.yaml` is wrong.
@@ -233,12 +227,9 @@ def _longest_match(bare: str, patterns: Sequence[str]) -> int:
 
 
 def load_dialect(name: str, overrides: Path | None = None, *, model_id: str = "") -> Dialect:
-    """Loads a dialect.
+    """Loads a dialect, with its settings for a model if it has any.
 
-    Args:
-        name: The folder's name.
-        overrides: The user's own `templates/` folder.
-        model_id: The model, when the dialect has settings for some models.
+    `overrides` is the user's own `templates/` folder.
 
     Raises:
         TemplateError: There is no such dialect, or one of its files is wrong.

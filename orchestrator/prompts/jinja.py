@@ -95,7 +95,8 @@ class Jinja(ImmutableSandboxedEnvironment):
         if isinstance(value, Iterator):
             raise Refused("a filter's items are printed one by one, or with |list or |join")
         get_work().measure(value)
-        text = str(self._text(value))  # an undefined one may raise here
+        # An undefined value may raise here, with the name that is missing.
+        text = str(self._text(value))
         return make_output(text, [(value.origin if isinstance(value, Value) else VALUE, text)])
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
@@ -135,7 +136,8 @@ class Jinja(ImmutableSandboxedEnvironment):
         work = get_work()
         if isinstance(__obj, Macro):
             return __context.call(__obj, *args, **kwargs)
-        for one in ("_loop_vars", "_block_vars"):  # Jinja2's own
+        # Jinja2's compiled code adds these to every call in a loop or a block.
+        for one in ("_loop_vars", "_block_vars"):
             kwargs.pop(one, None)
         owner, name = getattr(__obj, "__self__", None), getattr(__obj, "__name__", "")
         for one in (*args, *kwargs.values()):
@@ -228,11 +230,9 @@ def _bits(value: Any) -> int:
 
 
 class CompiledTemplate:
-    """A compiled template.
+    """A compiled template, and the names of values that it reads.
 
-    Attributes:
-        names: The names of values that it reads.
-        straight: Whether it shows values as they are, and asks of them only whether they are empty.
+    A straight one shows values as they are, and asks of them only whether they are empty.
     """
 
     def __init__(self, template: Any, names: frozenset[str], straight: bool) -> None:

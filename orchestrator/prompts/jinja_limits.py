@@ -182,7 +182,8 @@ _OWN: dict[str, Called] = {
 _AUTHORS, _COUNTED, _JOINED, _MEASURED, _SPENT = (
     f"{name}!" for name in ("authors", "counted", "joined", "measured", "spent")
 )
-_CALL = 100  # what a call of a macro counts, with nothing in it
+# A call of a macro that has nothing in it.
+_CALL = 100
 _OTHER = 2
 _STEPS: tuple[tuple[type[nodes.Node], int], ...] = (
     (nodes.Filter, STEP),

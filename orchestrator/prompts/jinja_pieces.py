@@ -35,9 +35,9 @@ def tag_origin(value: Any, origin: str) -> Any:
     if isinstance(value, AS_TEXT):
         value = str(value)
     if isinstance(value, str):
-        made = Value(value)
-        made.origin = origin
-        return made
+        tagged = Value(value)
+        tagged.origin = origin
+        return tagged
     if isinstance(value, Mapping):
         return {key: tag_origin(one, origin) for key, one in value.items()}
     return [tag_origin(one, origin) for one in value] if isinstance(value, list | tuple) else value
@@ -59,9 +59,9 @@ class OutputText(str):
 
 def make_output(text: str, pieces: list[Piece]) -> OutputText:
     """A text on its way to the output."""
-    made = OutputText(text)
-    made.pieces = pieces
-    return made
+    output = OutputText(text)
+    output.pieces = pieces
+    return output
 
 
 def join_output(parts: Iterable[Any]) -> OutputText:

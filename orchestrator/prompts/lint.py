@@ -51,7 +51,8 @@ _INSTEAD = {
     "last_user_request": ("conversation",),
 }
 _ANCHORS = ("agent_scratchpad", "conversation_history")
-_MAX_SUGGESTIONS = 100  # names of one template; comparing names takes time
+# Comparing names takes time: a hostile template could have thousands of unknown ones.
+_MAX_SUGGESTIONS = 100
 _LOOSE = re.compile(r"\$\{([A-Za-z][A-Za-z0-9_]*)\}|\$([A-Za-z][A-Za-z0-9_]*)(\$?)")
 
 
@@ -148,7 +149,7 @@ def _check_use(use: Use, stage: str, seen: set[str]) -> tuple[_Severity, str, st
 
 
 def _find_misspelt(source: Source, stage: str) -> Iterator[Diagnostic]:
-    """Names that were meant as placeholders but are not written as such."""
+    # `${question}`, `$question` and `$QUESTION$` are text to Bedrock; few authors mean that.
     for found in _LOOSE.finditer(source.text):
         name = found[1] or found[2]
         well_written = found[3] and name.islower()

@@ -35,7 +35,9 @@ _LINE_START = rf"(?:\A|(?<=[{_BREAKS}]))[{_SPACES}{_UNSEEN}]*"
 _HIDDEN = re.compile(f"[{_UNSEEN}]+")
 _SPACE = re.compile(f"[{_SPACES}]+")
 _BREAK_CHARS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
-_WINDOW = 64  # characters before a piece that could be the beginning of a mark
+# A mark may begin in so many characters before a piece. Only these are searched again, so that a
+# long prompt costs the same for each step.
+_WINDOW = 64
 
 
 def _build_mark_pattern(mark: str) -> str:
@@ -98,10 +100,10 @@ def _insert_spaces(pieces: Sequence[Piece], cuts: Sequence[tuple[int, int]]) -> 
     by_piece: dict[int, list[int]] = {}
     for index, offset in cuts:
         by_piece.setdefault(index, []).append(offset)
-    made = list(pieces)
+    mended = list(pieces)
     for index, offsets in by_piece.items():
-        origin, text = made[index]
+        origin, text = mended[index]
         edges = [0, *offsets, len(text)]
         parts = [text[a:b] for a, b in pairwise(edges)]
-        made[index] = (origin, " ".join(parts))
-    return made
+        mended[index] = (origin, " ".join(parts))
+    return mended

@@ -22,8 +22,10 @@ from orchestrator.errors import TemplateError, innermost
 
 _MAX_CHARS = 100_000
 _MAX_OUTPUT = 10_000_000
-_MOST = 128  # compiled ones that stay: all of the shipped dialects, and users' own
-_PIECE_COST = 10  # what a piece costs of that beside its characters: it takes time, too
+# Compiled ones that stay: all of the shipped dialects, and users' own.
+_MOST = 128
+# A piece costs this much of the output beside its characters: empty rounds of a loop take time.
+_PIECE_COST = 10
 _ALLOWED: tuple[type[nodes.Node], ...] = (
     nodes.Template,
     nodes.Output,
@@ -69,8 +71,8 @@ def _finalize(value: _Data) -> str:
 
 
 class _Environment(ImmutableSandboxedEnvironment):
-    """Gives templates the members of dicts and lists and nothing else of Python."""
-
+    # Templates get the members of dicts and lists. Attributes of Python objects lead to code
+    # (`''.__class__`), so there are none.
     def getattr(self, obj: Any, attribute: str) -> Any:
         if isinstance(obj, LoopContext) and attribute in ("first", "last", "index", "index0"):
             return getattr(obj, attribute)
@@ -113,9 +115,8 @@ def _environment() -> _Environment:
 class Partial:
     """A compiled partial.
 
-    Attributes:
-        list_name: The list that it renders item by item, if it renders nothing else; its text is
-            then that of each item alone, one after the other.
+    If it renders only a list, item by item, `list_name` is that list: its text is then that of each
+    item alone, one after the other.
     """
 
     def __init__(self, template: JinjaTemplate, file: str, list_name: str = "") -> None:

@@ -48,11 +48,9 @@ class Placeholder(NamedTuple):
     """One placeholder in one stage.
 
     Attributes:
-        name: The name between the dollar signs.
         stage: The prompt type; empty for a name that was only seen inside other texts.
         families: The families of models that AWS documents it for; empty when AWS does not.
         filled: Whether this engine has a value for it; otherwise it becomes the empty text.
-        meaning: What it is replaced by.
     """
 
     name: str

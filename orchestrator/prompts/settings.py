@@ -145,7 +145,8 @@ class File:
         stops = settings.get("stopSequences", [])
         if not isinstance(stops, list) or not all(isinstance(stop, str) for stop in stops):
             raise self.error(f"'stopSequences' of {stage} must be a list of texts")
-        if len(stops) > 4:  # AWS: InferenceConfiguration
+        # AWS: InferenceConfiguration of an agent's prompts has up to 4.
+        if len(stops) > 4:
             raise self.error(f"{stage} has {len(stops)} stop sequences; Bedrock allows 4")
         return dict(settings)
 

@@ -42,19 +42,15 @@ class Source:
 
     def with_newlines(self) -> Source:
         """The same with line feeds for all line breaks, as Jinja2 reads it."""
-        made = copy(self)
-        made.text = _BREAK.sub("\n", self.text)
-        made._starts = [0, *(found.end() for found in re.finditer("\n", made.text))]
-        return made
+        copied = copy(self)
+        copied.text = _BREAK.sub("\n", self.text)
+        copied._starts = [0, *(found.end() for found in re.finditer("\n", copied.text))]
+        return copied
 
     def place(self, at: int) -> tuple[int, int]:
         """Line and column in the file, both from 1."""
         index = bisect_right(self._starts, at) - 1
         return self._line + index, at - self._starts[index] + self._indent + 1
-
-    def line(self, at: int) -> int:
-        """The line in the file, from 1."""
-        return self.place(at)[0]
 
     def offset(self, line: int) -> int:
         """Where a line of the text begins; lines are counted from 1."""

@@ -30,7 +30,8 @@ def tidy(text: str) -> str:
     if _END_THINKING in text or _THINKING in text:
         text = _trim_around(_trim_around(text, _THINKING), _END_THINKING)
         end = text.find(_END_THINKING)
-        if end >= 0 and _THINKING not in text[:end]:  # a prefill wrote the opening tag
+        if end >= 0 and _THINKING not in text[:end]:
+            # The template's prefill wrote the opening tag, so the reply has only the closing one.
             text = _THINKING + text
     if "<f" in text:
         start, tag = max([(text.rfind(tag), tag) for tag in _CALLS])
@@ -115,7 +116,8 @@ def answer_blocks(content: Sequence[Block]) -> list[Block]:
 def is_step(message: Mapping[str, Any]) -> bool:
     """Whether a message of the history is a step of a loop, and not a question or an answer."""
     if any("toolUse" in block or "toolResult" in block for block in message["content"]):
-        return True  # native calls have no text whose origin could show it
+        # Native calls have no text whose origin could show it.
+        return True
     return any(span.origin == "agent_scratchpad" for span in getattr(message, "spans", ()))
 
 

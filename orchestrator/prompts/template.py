@@ -90,9 +90,6 @@ class Template:
     """A compiled template.
 
     Attributes:
-        stage: The prompt type.
-        text: The author's text.
-        source: The file it came from, if any.
         shape: `messages` for a JSON body, `text` for raw text.
         language: `bedrock`, or the other language that it is written in.
         inference: What it says itself of how the model generates, in Bedrock's names.
@@ -234,7 +231,8 @@ class Template:
         for name in leaf.names:
             filled.append(values.get(name, ""))
         last = self._last_system
-        if last is None or last[0] != filled:  # most turns fill it as the last one did
+        # Most turns fill it as the last one did; joining it is the largest part of a bind.
+        if last is None or last[0] != filled:
             parts = leaf.parts(values)
             text = Text.of("".join(parts), partial(_spans, [(leaf, parts)]))
             last = self._last_system = (filled, text)

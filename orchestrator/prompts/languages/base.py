@@ -159,8 +159,6 @@ class Document(Protocol):
 
     Attributes:
         language: `prompty`, `semantic-kernel`, `handlebars`, `jinja2` or `ppe`.
-        text: The author's text.
-        source: The file that it is from, if any.
         inputs: Its inputs, in the order of their first use, then those that it only declares.
         settings: What it says of the model and the call, in Bedrock's names where there are any:
             `model`, `inference`, `additional`, `name`, `description`, `tools`, `outputs`.

@@ -10,7 +10,8 @@ from orchestrator.diagnostics import Diagnostic
 from orchestrator.prompts.languages.base import Document, Input
 from orchestrator.prompts.source import Source, warn
 
-_MOST = 100  # findings of each kind; comparing names takes time
+# Findings of each kind: comparing names takes time, and callers may give any number of them.
+_MOST = 100
 
 
 def check_declared_inputs(document: Document) -> Iterator[Diagnostic]:
@@ -43,7 +44,9 @@ def check_given_inputs(document: Document, given: Collection[str]) -> Iterator[D
     for name in list(given)[:_MOST]:
         if name not in known:
             close = _find_close(name, [one.name for one in missing]) or _find_close(name, known)
-            instead = f"did you mean {close!r}?" if close else _list_inputs(document)
+            names = ", ".join(one.name for one in document.inputs[:20])
+            others = f"it reads {names}" if names else "it has no inputs"
+            instead = f"did you mean {close!r}?" if close else others
             yield _warn(document, "unknown-input", f"the template reads no {name!r}", instead)
     for one in missing[:_MOST]:
         message = f"nothing gives {one.name!r}, which is empty here"
@@ -52,11 +55,6 @@ def check_given_inputs(document: Document, given: Collection[str]) -> Iterator[D
 
 def _find_close(name: str, names: Collection[str]) -> str:
     return next(iter(get_close_matches(name, names, n=1, cutoff=0.7)), "")
-
-
-def _list_inputs(document: Document) -> str:
-    names = ", ".join(one.name for one in document.inputs[:20])
-    return f"it reads {names}" if names else "it has no inputs"
 
 
 def _warn(

@@ -52,12 +52,12 @@ def parse_messages(value: Sequence[Any], name: str) -> Iterator[RenderedMessage 
             )
 
 
-def _parse_message(given: Mapping[str, Any], where: str, name: str) -> RenderedMessage:
-    role = given.get("role", "user")
+def _parse_message(message: Mapping[str, Any], where: str, name: str) -> RenderedMessage:
+    role = message.get("role", "user")
     if not isinstance(role, str):
         raise ValidationError(f"the role of {where} must be a text")
-    content = given.get("content", given.get("parts"))
-    attributes = {k: v for k, v in given.items() if k not in ("role", "content", "parts")}
+    content = message.get("content", message.get("parts"))
+    attributes = {k: v for k, v in message.items() if k not in ("role", "content", "parts")}
     if content is None:
         return RenderedMessage(role, (), attributes)
     if isinstance(content, str):
@@ -77,7 +77,8 @@ def _parse_content(one: Any, where: str, name: str) -> Content:
     if not isinstance(one, Mapping):
         raise ValidationError(f"the content of {where} must be texts and dicts")
     kind = one.get("type")
-    if kind == "tool_use" or "toolUse" in one:  # Anthropic; Converse
+    # Anthropic's Messages have `type`, Converse has a member of the name.
+    if kind == "tool_use" or "toolUse" in one:
         use = _check_map(one if kind == "tool_use" else one["toolUse"], "call", where)
         given = use.get("input", {})
         return ToolUse(
@@ -105,8 +106,8 @@ def _check_map(value: Any, what: str, where: str) -> Mapping[str, Any]:
     return value
 
 
-def _get_text(given: Mapping[str, Any], names: Sequence[str], where: str) -> str:
-    found = next((given[name] for name in names if name in given), "")
+def _get_text(members: Mapping[str, Any], names: Sequence[str], where: str) -> str:
+    found = next((members[name] for name in names if name in members), "")
     if not isinstance(found, str | int):
         raise ValidationError(f"{names[0]!r} of {where} must be a text")
     return str(found)
@@ -173,7 +174,7 @@ def parse_media(
 
 
 def _get_source(value: Mapping[str, Any], what: str) -> tuple[str | bytes, Mapping[str, Any]]:
-    """The address or the bytes of a medium, and the dict that says what it is."""
+    # The second value is the dict that has the media type: Converse and Anthropic nest the source.
     name = next((it for it in _SOURCES if it in value), "")
     source, described = value.get(name), value
     if isinstance(source, Mapping):  # Converse's, or Anthropic's
@@ -264,7 +265,8 @@ def _to_chat_dict(message: RenderedMessage) -> dict[str, Any]:
     if any(isinstance(one, ToolUse) for one in message.content):
         attributes.pop("type", None)
     if any(isinstance(one, ToolResult) and one.id for one in message.content):
-        attributes.pop("name", None)  # the call's id says it
+        # Chat APIs know the tool by the call's id, and refuse a name beside it.
+        attributes.pop("name", None)
     return {"role": message.role, **attributes, "content": _content(message.content)}
 
 

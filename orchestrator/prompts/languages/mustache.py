@@ -36,10 +36,10 @@ class _Node:
 
 # The libraries for Python give one text, in which nobody can tell values from the author's words.
 class Mustache:
-    """A compiled template."""
+    """A compiled template; `text_of` gives the text of a printed value."""
 
-    def __init__(self, nodes: Sequence[_Node], text_of: Callable[[Any], str]) -> None:
-        self._nodes = nodes
+    def __init__(self, text: str, text_of: Callable[[Any], str]) -> None:
+        self._nodes = nodes = _Reader(text).read()
         self._text_of = text_of
         self.names = frozenset(_names(nodes))
         self.straight = _is_straight(nodes)
@@ -52,11 +52,6 @@ class Mustache:
         except Refused as refused:
             raise Mistake(str(refused), rendering.line) from None
         return rendering.pieces
-
-
-def compile_mustache(text: str, text_of: Callable[[Any], str]) -> Mustache:
-    """Compiles a template."""
-    return Mustache(_Reader(text).read(), text_of)
 
 
 def _names(nodes: Sequence[_Node]) -> Iterator[str]:

@@ -103,8 +103,8 @@ def read_template(
     for name in options:
         if name not in known:
             raise ValidationError(f"templates of the language {language!r} have no option {name!r}")
-    made: Document = read(text, source, folder=folder, environ=environ, **fixed, **options)
-    return made
+    document: Document = read(text, source, folder=folder, environ=environ, **fixed, **options)
+    return document
 
 
 def load_template(path: str | Path, *, language: str | None = None, **options: Any) -> Document:

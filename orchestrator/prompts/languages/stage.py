@@ -74,7 +74,9 @@ def _pieces(message: Message) -> Iterator[Iterator[Piece]]:
 _THREADS = (HISTORY, SCRATCHPAD)
 _HISTORY_STAGES = (ORCHESTRATION, PRE_PROCESSING)
 _NONE: Mapping[str, str] = MappingProxyType({})
-_MOST_COMPILED = 64  # ways in which values may be empty
+# Each set of empty values has its own messages; a template with more than six inputs that come and
+# go is rendered each time.
+_MOST_COMPILED = 64
 
 
 def compile_document(
@@ -122,7 +124,7 @@ def _find_uses(document: Document, stage: str, dialect: Dialect) -> Iterator[Use
 
 
 def _find_dollar_placeholders(document: Document, stage: str) -> Iterator[Diagnostic]:
-    """Placeholders as Bedrock writes them, which are text here."""
+    # Authors who come from Bedrock's templates write `$question$`, which is text here.
     source = Source(document.text, document.source)
     for start, _, name in scan(document.text, stage):
         if lookup(name, stage) is not None:
@@ -199,7 +201,8 @@ class DocumentTemplate(Template):
         size, filled = 0, []
         for name in self._holes:
             text = values.get(name, "")
-            if text.isspace():  # some places of some languages treat it as empty
+            # Some languages treat white space as empty in some places: only a rendering knows.
+            if text.isspace():
                 return None
             size += len(text)
             filled.append(bool(text))
@@ -217,7 +220,8 @@ class DocumentTemplate(Template):
             pieces, slots = self._build_slots(self._render({**marks, **self._given}))
             system = leaf_of(pieces, marks)
             slots = [slot_of(slot, marks) for slot in slots]
-        except (NotStraight, TemplateError):  # a rendering with values reports the latter
+        except (NotStraight, TemplateError):
+            # A rendering with the real values reports the error.
             return None
         return Template(
             self.stage,

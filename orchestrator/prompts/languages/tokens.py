@@ -41,7 +41,7 @@ class Tokens(Generic[T]):
         return token(len(self._values) - 1)
 
     def parts(self, text: str) -> Iterator[Piece | T]:
-        """What a part of the text is made of, in order."""
+        """The texts and other things in a part of the text, in order."""
         for at, part in enumerate(TOKEN.split(text)):
             if at % 2:
                 yield self._values[int(part)]
@@ -49,7 +49,7 @@ class Tokens(Generic[T]):
                 yield AUTHOR, part
 
     def pieces(self, text: str) -> list[Piece]:
-        """The texts that a part of the text is made of."""
+        """The texts in a part of the text."""
         return [part for part in self.parts(text) if isinstance(part, tuple)]
 
     def restore_references(self, text: str) -> str:
@@ -80,17 +80,17 @@ def strip_pieces(pieces: Sequence[Piece], chars: str | None = None) -> list[Piec
 
     `chars` are the characters to take away, as for `str.strip`.
     """
-    made = list(pieces)
-    while made and made[0][0] == AUTHOR:
-        text = made[0][1].lstrip(chars)
+    stripped = list(pieces)
+    while stripped and stripped[0][0] == AUTHOR:
+        text = stripped[0][1].lstrip(chars)
         if text:
-            made[0] = AUTHOR, text
+            stripped[0] = AUTHOR, text
             break
-        del made[0]
-    while made and made[-1][0] == AUTHOR:
-        text = made[-1][1].rstrip(chars)
+        del stripped[0]
+    while stripped and stripped[-1][0] == AUTHOR:
+        text = stripped[-1][1].rstrip(chars)
         if text:
-            made[-1] = AUTHOR, text
+            stripped[-1] = AUTHOR, text
             break
-        del made[-1]
-    return made
+        del stripped[-1]
+    return stripped

@@ -10,7 +10,7 @@ import json
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 from jinja2 import Undefined
 
@@ -21,10 +21,7 @@ from orchestrator.prompts.languages.base import Media, RenderedMessage, Thread
 from orchestrator.prompts.languages.message_dicts import parse_media, parse_messages
 from orchestrator.prompts.markers import Piece
 
-Kind = Literal["thread", "image", "file", "audio", "video"]
 MEDIA_KINDS = ("image", "file", "audio", "video")
-# Kinds of inputs that are no text.
-RICH_KINDS = ("thread", *MEDIA_KINDS)
 
 
 class _PlaceMark(str):
@@ -46,8 +43,9 @@ class _Messages(list[Any]):
 def value_text(value: Any) -> str:
     """What `{{ value }}` prints: truth values and nothing as JSON has them, whole numbers whole.
 
-    Lists and maps are JSON. (Prompty's Jinja subset says what the others are.)
+    Lists and maps are JSON.
     """
+    # Prompty's specification of its Jinja subset; JSON for what it leaves open.
     if isinstance(value, str):
         return str(value)
     if isinstance(value, _Messages):
@@ -102,10 +100,10 @@ class Values:
                 f"the input {name!r} is a thread: give it a list of messages, "
                 f"not a {type(value).__name__}"
             )
-        told = _Messages(tag_origin([it for it in value if isinstance(it, Mapping)], name))
-        told.mark = secrets.token_hex(16)
-        self.puts[told.mark] = Placement(name, tuple(parse_messages(value, name)))
-        self.given[name] = told
+        messages = _Messages(tag_origin([it for it in value if isinstance(it, Mapping)], name))
+        messages.mark = secrets.token_hex(16)
+        self.puts[messages.mark] = Placement(name, tuple(parse_messages(value, name)))
+        self.given[name] = messages
 
     def insert_placements(self, pieces: Iterable[Piece]) -> list[Piece | Placement]:
         """A rendering's pieces, with what is no text in its places."""

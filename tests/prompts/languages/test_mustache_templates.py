@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from orchestrator.prompts.jinja import Mistake
 from orchestrator.prompts.jinja_pieces import tag_origin
-from orchestrator.prompts.languages.mustache import compile_mustache
+from orchestrator.prompts.languages.mustache import Mustache
 from orchestrator.prompts.languages.values import value_text
 
 
 def rendered(text: str, **values: Any) -> str:
-    pieces = compile_mustache(text, value_text).pieces(values)
+    pieces = Mustache(text, value_text).pieces(values)
     return "".join([piece for _, piece in pieces])
 
 
@@ -65,7 +65,7 @@ def test_a_mistake_has_its_line() -> None:
 
 
 def test_it_knows_its_names_and_who_wrote_what() -> None:
-    template = compile_mustache("A {{x.y}} {{#l}}{{z}}{{.}}{{/l}}", value_text)
+    template = Mustache("A {{x.y}} {{#l}}{{z}}{{.}}{{/l}}", value_text)
     assert template.names == {"x", "l", "z"}
     pieces = template.pieces(
         {name: tag_origin(it, name) for name, it in {"x": {"y": "v"}, "l": ["w"]}.items()}
@@ -82,7 +82,7 @@ def test_the_work_is_bounded() -> None:
 @given(st.text(alphabet="{}#^/!>&= xy\n.", max_size=60), st.text(max_size=10))
 def test_any_text_is_rendered_or_refused(text: str, value: str) -> None:
     try:
-        template = compile_mustache(text, value_text)
+        template = Mustache(text, value_text)
     except Mistake:
         return
     template.pieces({"x": tag_origin(value, "x"), "y": [tag_origin(value, "y")]})

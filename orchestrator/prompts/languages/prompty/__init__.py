@@ -20,7 +20,7 @@ from jinja2 import ChainableUndefined
 
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.prompts.jinja import CompiledTemplate, Jinja, Mistake
-from orchestrator.prompts.languages.mustache import Mustache, compile_mustache
+from orchestrator.prompts.languages.mustache import Mustache
 from orchestrator.prompts.languages.prompty.document import PromptyDocument, Setup
 from orchestrator.prompts.languages.prompty.front_matter import (
     References,
@@ -135,7 +135,7 @@ def _compile_body(kind: str, setup: Setup) -> CompiledTemplate | Mustache:
         if kind in ("jinja2", "*"):
             return _jinja().compile_template(setup.body)
         if kind == "mustache":
-            return compile_mustache(setup.body, value_text)
+            return Mustache(setup.body, value_text)
     except Mistake as mistake:
         raise setup.error(mistake.message, mistake.line) from None
     raise TemplateError(

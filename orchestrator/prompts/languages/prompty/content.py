@@ -63,7 +63,8 @@ class MediaReader:
         media_kind = cast(MediaKind, kind)
         if inline := parse_data_url(url):
             return Media(media_kind, data=inline[1], media_type=inline[0], attributes=attributes)
-        data = self._bytes(url) if OPEN not in found[2] else b""  # a value may name no file
+        # A value may not choose a file: only an address that the author wrote is read.
+        data = self._bytes(url) if OPEN not in found[2] else b""
         return Media(media_kind, url, data, guessed if data else "", attributes)
 
     def _bytes(self, name: str) -> bytes:

@@ -211,8 +211,7 @@ class PromptyDocument:
 
 @dataclass(slots=True)
 class _Rendering:
-    """The messages of one rendering, as they come."""
-
+    # The messages of one rendering, in the order of its sections.
     setup: Setup
     tokens: Tokens[Placement]
     values: Values
@@ -285,8 +284,8 @@ class _Rendering:
         first = len(self.items)
         parted = False
         for at, part in enumerate(TOKEN.split(section.content)):
-            put = self._find_placement(part) if at % 2 else None
-            if put is None:
+            put = next(self.tokens.parts(token(part))) if at % 2 else None
+            if not isinstance(put, Placement):
                 rest.append(token(part) if at % 2 else part)
                 continue
             parted = True
@@ -298,10 +297,6 @@ class _Rendering:
                 self._placed.add(put.name)
                 self.items += put.items
         self._add_text(section, "".join(rest), parted=parted)
-
-    def _find_placement(self, number: str) -> Placement | None:
-        (part,) = self.tokens.parts(token(number))
-        return part if isinstance(part, Placement) else None
 
     def _add_text(self, section: Section, text: str, *, parted: bool) -> None:
         """The text of a section, or the part of it beside a thread or a medium."""

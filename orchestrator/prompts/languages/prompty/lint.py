@@ -17,8 +17,8 @@ _COMMENTS = {"{#": "#}", "{%": "%}"}
 _PRINTED = {"{{": "}}"}
 _MEANT = re.compile(r"[^\S\n]*+(?:#[^\S\n]*+)?([A-Za-z]\w*+)[^\S\n]*+(\[[^\n]*+|:[^\S\n]*+)")
 _CLOSE = 0.7
-_WORDS = frozenset(("read", "steam", "stem", "toll", "use", "used", "uses"))
 # Words that are near to roles, and begin lists in prompts.
+_WORDS = frozenset(("read", "steam", "stem", "toll", "use", "used", "uses"))
 
 
 def find_misspelt_marks(
@@ -178,9 +178,8 @@ def check_thread_roles(
     Raises:
         ValidationError: A role is unknown, or is one that a strict thread may not have.
     """
-    given = value if isinstance(value, list | tuple) else ()
     instructing = []
-    for at, one in enumerate(given):
+    for at, one in enumerate(value if isinstance(value, list | tuple) else ()):
         role = one.get("role", "user") if isinstance(one, Mapping) else "user"
         if role in _INSTRUCTING:
             instructing.append((f"{name}[{at}]", role))

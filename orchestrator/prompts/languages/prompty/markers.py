@@ -122,19 +122,20 @@ class Marks:
         text = found[3].strip() if found[2] is None else found[2]
         plain = tokens.plain(text)
         if OPEN in text and tokens.origin(text) != VALUE:
-            return plain  # a value that is a text stays one
+            # A value that is a text stays one, even if it looks like a number.
+            return plain
         if found[1] in _TEXTS or (self._quoted and found[2] is not None):
             return plain
         return _parse_scalar(plain)
 
 
 def _is_data(role: str, attributes: Mapping[str, Any]) -> bool:
-    """Whether a section of the dialect `legacy` is YAML."""
+    # Prompt Section: tools and calls are YAML, all other sections are text.
     return role == "tools" or (role == "assistant" and attributes.get("type") == "tool_call")
 
 
 def _is_key(role: str, lines: Sequence[str], at: int) -> bool:
-    """Whether a line of YAML is a key and no mark: it is indented, or `function:` of a call."""
+    # In YAML `function:` is a member of a call, and an indented line is never a mark.
     if lines[at][:1] in (" ", "\t"):
         return True
     after = next((it for it in islice(lines, at + 1, None) if it.strip()), "")
@@ -142,7 +143,8 @@ def _is_key(role: str, lines: Sequence[str], at: int) -> bool:
 
 
 def _shape(line: str) -> str:
-    """What a mark has in common with its line in the template, where values are tags."""
+    # A mark's line in the template has tags where the rendered one has values, so only what stands
+    # before the attributes can be compared.
     return line.partition("[")[0].strip().lower().rstrip(": ")
 
 

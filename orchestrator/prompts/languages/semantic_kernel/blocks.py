@@ -28,7 +28,7 @@ _EVENT = re.compile(r"\{(?=\{)|\}\}|['\"]")
 _VALUE = re.compile(_QUOTED, re.DOTALL)
 _TOKEN = re.compile(
     rf"(?:\$(?P<variable>{_WORD})|(?P<value>{_QUOTED})"
-    rf"|(?P<name>{_WORD})=(?:\$(?P<named>{_WORD})|(?P<given>{_QUOTED}))"
+    rf"|(?P<name>{_WORD})=(?:\$(?P<named>{_WORD})|(?P<named_value>{_QUOTED}))"
     rf"|(?P<function>(?:{_WORD}\.)?{_WORD}))(?:\s+|\Z)",
     re.DOTALL,
 )
@@ -45,7 +45,7 @@ class _Variable:
 class _Call:
     name: str
     at: int
-    given: Sequence[str | _Variable]
+    arguments: Sequence[str | _Variable]
     named: dict[str, str | _Variable]
 
 
@@ -83,7 +83,7 @@ class Blocks(Engine):
         arguments: list[str | _Variable] = []
         if isinstance(node, _Call):
             self.calls.setdefault(node.name, node.at)
-            arguments = [*node.given, *node.named.values()]
+            arguments = [*node.arguments, *node.named.values()]
         else:
             arguments = [node]
         for one in arguments:
@@ -119,36 +119,36 @@ class Blocks(Engine):
             )
 
     def _parse_call(self, name: str, others: Sequence[re.Match[str]], at: int) -> _Call:
-        given: list[str | _Variable] = []
+        arguments: list[str | _Variable] = []
         named: dict[str, str | _Variable] = {}
         for index, one in enumerate(others):
             if one["name"]:
                 named[one["name"]] = _parse_argument(one, at)
             elif index == 0 and not one["function"]:
-                given.append(_parse_argument(one, at))
+                arguments.append(_parse_argument(one, at))
             else:
                 raise self._source.error(
                     f"{one[0].strip()!r}: arguments after the first are written name=$variable or "
                     "name='value', without spaces around '='",
                     at + one.start(),
                 )
-        return _Call(name, at, given, named)
+        return _Call(name, at, arguments, named)
 
     def _build_message_tag(self, node: _Call) -> list[Markup | Hole]:
         """The tag that `{{message role="..."}}` stands for: the beginning, then the end."""
         written = node.named.get("role", "")
         role = written if isinstance(written, str) else f"${written.name}"
-        if not self._message_calls.begins_message(role, node.at, arguments=bool(node.given)):
+        if not self._message_calls.begins_message(role, node.at, arguments=bool(node.arguments)):
             return [Markup("</message>", node.at, made=True)]
-        made: list[Markup | Hole] = [Markup("<message", node.at, made=True)]
+        tag: list[Markup | Hole] = [Markup("<message", node.at, made=True)]
         for name, value in node.named.items():
-            made.append(Markup(f' {name}="', node.at, made=True))
+            tag.append(Markup(f' {name}="', node.at, made=True))
             if isinstance(value, str):
-                made.append(Markup(escape(value, {'"': "&quot;"}), node.at, made=True))
+                tag.append(Markup(escape(value, {'"': "&quot;"}), node.at, made=True))
             else:
-                made.append(self._add_hole(value, node.at))
-            made.append(Markup('"', node.at, made=True))
-        return [*made, Markup(">", node.at, made=True)]
+                tag.append(self._add_hole(value, node.at))
+            tag.append(Markup('"', node.at, made=True))
+        return [*tag, Markup(">", node.at, made=True)]
 
     def render(self, rendering: Rendering) -> tuple[Sequence[Markup | Hole], list[Filling]]:
         """See `Engine.render`."""
@@ -171,8 +171,8 @@ class Blocks(Engine):
         if isinstance(node, _Variable):
             return fill_value(node.name, rendering.inputs.get(node.name))
         named = {name: _get_value(one, rendering) for name, one in node.named.items()}
-        given = [_get_value(one, rendering) for one in node.given]
-        return fill_value(node.name, rendering.caller.call(node.name, node.at, given, named))
+        arguments = [_get_value(one, rendering) for one in node.arguments]
+        return fill_value(node.name, rendering.caller.call(node.name, node.at, arguments, named))
 
 
 def _get_value(argument: str | _Variable, rendering: Rendering) -> Any:
@@ -183,7 +183,7 @@ def _parse_argument(token: re.Match[str], at: int) -> str | _Variable:
     name = token["variable"] or token["named"]
     if name:
         return _Variable(name, at + token.start("variable" if token["variable"] else "named") - 1)
-    return _ESCAPED.sub(r"\1", (token["value"] or token["given"])[1:-1])
+    return _ESCAPED.sub(r"\1", (token["value"] or token["named_value"])[1:-1])
 
 
 def _describe_error(content: str, position: int) -> str:
@@ -209,7 +209,8 @@ def _split(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _find_blocks(text: str) -> Iterator[tuple[int, int]]:
-    """Where blocks begin and end. The last `{{` before a block's end begins it."""
+    # Semantic Kernel's tokenizer: the last `{{` before a block's end begins it, and a quote that is
+    # never closed ends the search.
     position, start = 0, -1
     while found := _EVENT.search(text, position):
         position = found.end()
@@ -223,6 +224,6 @@ def _find_blocks(text: str) -> Iterator[tuple[int, int]]:
                 start = -1
         else:
             value = _VALUE.match(text, found.start())
-            if value is None:  # it is never closed, so nothing after it is a block
+            if value is None:
                 return
             position = value.end()

@@ -183,7 +183,7 @@ class Filler:
             ]
             content = [TextContent(tuple(pieces))]
         return RenderedMessage(
-            self._read_role(element), tuple(content), attributes, self._source.line(element.at)
+            self._read_role(element), tuple(content), attributes, self._source.place(element.at)[0]
         )
 
     def _read_role(self, element: Element) -> str:

@@ -180,7 +180,7 @@ def _read_config(text: str, source: str | None) -> _Config:
 
 
 def _is_config(text: str) -> bool:
-    """Whether a text without a file is a YAML file and no prompt that has `template:` in it."""
+    # A text without a file may be a prompt that only has `template:` at the beginning of a line.
     try:
         data = read_yaml(text, Path("<text>"))
     except TemplateError:

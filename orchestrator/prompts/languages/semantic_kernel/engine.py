@@ -107,7 +107,7 @@ class Caller:
         """Whether there is a function of this name."""
         return name in self._functions
 
-    def call(self, name: str, at: int, given: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    def call(self, name: str, at: int, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """The result of a call that stands at this offset of the template."""
         function = self._functions.get(name)
         if function is None:
@@ -117,7 +117,7 @@ class Caller:
             )
         try:
             result = function(
-                *given, **self._find_missing_arguments(function, given, named), **named
+                *arguments, **self._find_missing_arguments(function, arguments, named), **named
             )
             if inspect.isawaitable(result):
                 getattr(result, "close", bool)()
@@ -129,10 +129,10 @@ class Caller:
             raise self._source.error(f"the function {name!r} failed: {error}", at) from error
 
     def _find_missing_arguments(
-        self, function: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any]
+        self, function: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]
     ) -> dict[str, Any]:
         try:
-            parameters = list(inspect.signature(function).parameters.values())[len(given) :]
+            parameters = list(inspect.signature(function).parameters.values())[len(arguments) :]
         except (TypeError, ValueError):
             return {}
         by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

@@ -87,7 +87,8 @@ class _Run:
         self._scope = Scope(root)
         self._work = Work()
         self._values = Evaluator(source, rendering.caller, self._scope, self._work)
-        self._inert = False  # inside of {{#message}}, where tags are text
+        # Inside of `{{#message}}` tags are text.
+        self._inert = False
         self._message_calls = MessageCalls(source)
         self._blocks: Mapping[str, Callable[[Block], None]] = {
             "if": lambda block: self._choose(block, self._evaluate_single(block)),
@@ -157,12 +158,12 @@ class _Run:
 
     def _add_messages(self, shown: Path | Call, at: int) -> None:
         """`{{messages history}}`, and `{{message_to_prompt}}` of the message that a loop is at."""
-        given = shown.given if isinstance(shown, Call) else ()
+        arguments = shown.arguments if isinstance(shown, Call) else ()
         several = _get_name(shown) == "messages"
-        if given:
+        if arguments:
             value, name = (
-                self._values.evaluate(given[0]),
-                _get_name(given[0]).removeprefix("$") or "messages",
+                self._values.evaluate(arguments[0]),
+                _get_name(arguments[0]).removeprefix("$") or "messages",
             )
         elif several:
             value, name = self._scope.inputs.get("chat_history"), "chat_history"
@@ -191,7 +192,7 @@ class _Run:
             if isinstance(written, Literal)
             else f"${_get_name(written)}"
         )
-        arguments = isinstance(shown, Call) and bool(shown.given)
+        arguments = isinstance(shown, Call) and bool(shown.arguments)
         if self._message_calls.begins_message(role, at, arguments=arguments):
             self._open_message(at, attributes)
         else:
@@ -202,15 +203,15 @@ class _Run:
         add_block = self._blocks.get(name)
         if add_block is not None and self._scope.look_up(block.call.path) is MISSING:
             add_block(block)
-        elif block.call.given or block.call.named or name in HELPERS:
+        elif block.call.arguments or block.call.named or name in HELPERS:
             self._choose(block, self._values.call(block.call))
         else:
             self._section(block, self._values.evaluate(block.call.path))
 
     def _evaluate_single(self, block: Block) -> Any:
-        if len(block.call.given) != 1:
+        if len(block.call.arguments) != 1:
             raise self._source.error(f"{{{{#{block.call.path.text}}}}} takes one value", block.at)
-        return self._values.evaluate(block.call.given[0])
+        return self._values.evaluate(block.call.arguments[0])
 
     def _choose(self, block: Block, value: Any) -> None:
         self.add(block.inside if value else block.instead)

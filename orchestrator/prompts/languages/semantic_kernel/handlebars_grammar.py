@@ -62,7 +62,7 @@ class Call:
     """A path with arguments, or an expression in brackets."""
 
     path: Path
-    given: Sequence[Expression]
+    arguments: Sequence[Expression]
     named: Mapping[str, Expression]
     at: int
 
@@ -132,7 +132,7 @@ class Scanner:
             return Tag("else", None, None, start, left, self._read_end(start))
         if not isinstance(expression, Call) or expression.path.text != "else":
             return Tag("", None, expression, start, left, self._read_end(start))
-        first, *others = expression.given or [expression.path]
+        first, *others = expression.arguments or [expression.path]
         if not isinstance(first, Path) or first is expression.path:
             self._fail("{{else}} is followed by a block's name: {{else if name}}", start)
         call = Call(first, others, expression.named, first.at)
@@ -157,12 +157,12 @@ class Scanner:
         if value is not None:
             return value
         call = self._read_call()
-        return call if call.given or call.named else call.path
+        return call if call.arguments or call.named else call.path
 
     def _read_call(self) -> Call:
         at = self._at
         path = self._read_path()
-        given: list[Expression] = []
+        arguments: list[Expression] = []
         named: dict[str, Expression] = {}
         while self._skip_space() and self._text[self._at : self._at + 1] not in ("", "}", ")", "~"):
             if _PARAMETERS.match(self._text, self._at):
@@ -173,8 +173,8 @@ class Scanner:
             elif named:
                 self._fail("arguments by name come last", self._at)
             else:
-                given.append(self._read_argument())
-        return Call(path, given, named, at)
+                arguments.append(self._read_argument())
+        return Call(path, arguments, named, at)
 
     def _read_argument(self) -> Expression:
         if self._text.startswith("(", self._at):

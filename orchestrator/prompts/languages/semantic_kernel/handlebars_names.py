@@ -60,7 +60,7 @@ class Names:
 
     def _visit_block(self, block: Block, depth: int) -> None:
         call, name = block.call, block.call.path.text
-        if name in _OWN or name in HELPERS or call.given or call.named:
+        if name in _OWN or name in HELPERS or call.arguments or call.named:
             self._visit_arguments(call, depth)
             inner = depth + (name in _CHANGING_CONTEXT)
             if name not in _OWN and name not in HELPERS:
@@ -84,13 +84,13 @@ class Names:
 
     def _visit_arguments(self, call: Call, depth: int) -> None:
         name = call.path.text
-        if name == "set" and call.given and isinstance(call.given[0], Literal):
-            self._own.add(str(call.given[0].value))
+        if name == "set" and call.arguments and isinstance(call.arguments[0], Literal):
+            self._own.add(str(call.arguments[0].value))
         elif name == "set" and isinstance(call.named.get("name"), Literal):
             self._own.add(str(getattr(call.named["name"], "value", "")))
-        elif name == "get" and call.given and isinstance(call.given[0], Literal):
-            self._add_input(str(call.given[0].value), call.at)
-        for one in (*call.given, *call.named.values()):
+        elif name == "get" and call.arguments and isinstance(call.arguments[0], Literal):
+            self._add_input(str(call.arguments[0].value), call.at)
+        for one in (*call.arguments, *call.named.values()):
             self._visit_expression(one, depth)
 
     def _add_call(self, call: Call) -> None:
@@ -123,7 +123,7 @@ def _is_straight(node: Node) -> bool:
         return True
     call, name = node.call, node.call.path.text
     if name in ("if", "unless"):
-        plain = not call.named and all(_is_input(one) for one in call.given)
+        plain = not call.named and all(_is_input(one) for one in call.arguments)
     else:
         plain = name in ("message", *ROLES) and _is_plain_output(call)
     return plain and not node.parameters and is_straight((*node.inside, *node.instead))
@@ -134,8 +134,8 @@ def _is_plain_output(expression: Expression) -> bool:
         return isinstance(expression, Literal) or _is_input(expression)
     if expression.path.text not in ("message", *_PLACING, *ROLES):
         return False
-    given = (*expression.given, *expression.named.values())
-    return all(isinstance(one, Literal) or _is_input(one) for one in given)
+    arguments = (*expression.arguments, *expression.named.values())
+    return all(isinstance(one, Literal) or _is_input(one) for one in arguments)
 
 
 def _is_input(expression: Expression) -> bool:
@@ -273,16 +273,16 @@ class Evaluator:
         name = call.path.text
         if name in self._helpers:
             return self._helpers[name](call)
-        given = [self._evaluate_argument(one) for one in call.given]
+        arguments = [self._evaluate_argument(one) for one in call.arguments]
         if name in HELPERS:
-            return self._call_helper(call, given)
+            return self._call_helper(call, arguments)
         function = self._find_function(name)
         if function is not None or self._scope.look_up(call.path) is MISSING:
-            arguments = {key: self._evaluate_argument(one) for key, one in call.named.items()}
+            named = {key: self._evaluate_argument(one) for key, one in call.named.items()}
             shown = function or name
-            result = self._caller.call(shown, call.at, given, arguments)
+            result = self._caller.call(shown, call.at, arguments, named)
             return tag_origin(result, origin_of(shown))
-        if given or call.named:
+        if arguments or call.named:
             raise self._source.error(f"{name!r} is a value and takes no arguments", call.at)
         return self._scope.look_up(call.path)
 
@@ -292,12 +292,12 @@ class Evaluator:
         self._work.measure(value, data=False)
         return value
 
-    def _call_helper(self, call: Call, given: Sequence[Any]) -> Any:
+    def _call_helper(self, call: Call, arguments: Sequence[Any]) -> Any:
         name = call.path.text
         if call.named:
             raise self._source.error(f"{name!r} takes no arguments by name", call.at)
         try:
-            made = HELPERS[name](*given)
+            made = HELPERS[name](*arguments)
         except (TypeError, ValueError, ArithmeticError) as error:
             raise self._source.error(f"{name!r} failed: {error}", call.at) from None
         except ValidationError as error:
@@ -306,19 +306,19 @@ class Evaluator:
         return made
 
     def _find_function(self, name: str) -> str | None:
-        """The function that a name means: `plugin-function`, or as it was given."""
+        """The function that a name means: `plugin-function`, or its whole name."""
         dotted = name.replace("-", ".", 1)
         return next((it for it in (name, dotted) if self._caller.has(it)), None)
 
     def _set(self, call: Call) -> None:
-        given = [self.evaluate(one) for one in call.given]
+        arguments = [self.evaluate(one) for one in call.arguments]
         if {"name", "value"} <= set(call.named):
-            given = [self.evaluate(call.named["name"]), self.evaluate(call.named["value"])]
-        if len(given) != 2 or not isinstance(given[0], str):
+            arguments = [self.evaluate(call.named["name"]), self.evaluate(call.named["value"])]
+        if len(arguments) != 2 or not isinstance(arguments[0], str):
             raise self._source.error("set takes a name and a value: {{set 'name' value}}", call.at)
-        self._scope.set(str(given[0]), given[1])
+        self._scope.set(str(arguments[0]), arguments[1])
 
     def _get(self, call: Call) -> Any:
-        name = str(self.evaluate(call.given[0])) if call.given else ""
+        name = str(self.evaluate(call.arguments[0])) if call.arguments else ""
         found = self._scope.look_up(Path((name,), 0, False, call.at, name))
         return "" if found is MISSING else found

@@ -85,7 +85,7 @@ class _Environment(Jinja):
         self.globals[_PLACE] = _make_mark
         # Values cannot be tags, so they need no encoding.
         for name in ("e", "escape", "forceescape", "safe"):
-            self.filters[name] = _return_unchanged
+            self.filters[name] = lambda value: value
         self.filters["tojson"] = _to_json
 
     def _finalize_value(self, value: Any) -> Any:
@@ -94,10 +94,6 @@ class _Environment(Jinja):
             if found is not None:
                 value = _make_mark(Filling([(VALUE, text_of(value))], value, found))
         return super()._finalize_value(value)
-
-
-def _return_unchanged(value: Any) -> Any:
-    return value
 
 
 def _to_json(value: Any, indent: int | None = None) -> str:
@@ -221,9 +217,9 @@ def _find_calls(
 def _make_helper(name: str, at: int) -> Callable[..., Any]:
     """What a name calls, in the rendering that goes on."""
 
-    def call_helper(*given: Any, **arguments: Any) -> Any:
+    def call_helper(*arguments: Any, **named: Any) -> Any:
         run = _running.get()
-        return run.call(name, at, given, arguments)
+        return run.call(name, at, arguments, named)
 
     return call_helper
 
@@ -252,7 +248,7 @@ class _Run:
             return _make_mark(Filling(None, value, to_messages(value, name)))
         return tag_origin(value, origin_of(name))
 
-    def call(self, name: str, at: int, given: Sequence[Any], arguments: Mapping[str, Any]) -> Any:
+    def call(self, name: str, at: int, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """The result of a function of the caller, or of a helper."""
         get_work().spend(3 * STEP)  # for the message that may come of it
         function = next(
@@ -261,10 +257,10 @@ class _Run:
         if name in _OWN and not self._rendering.caller.has(function):
             self._called_at = at
             try:
-                return getattr(self, _OWN[name])(*given, **arguments)
+                return getattr(self, _OWN[name])(*arguments, **named)
             except ValueError as error:
                 raise self._source.error(str(error), at) from None
-        result = self._rendering.caller.call(function, at, given, arguments)
+        result = self._rendering.caller.call(function, at, arguments, named)
         return tag_origin(result, origin_of(function))
 
     def _message(self, item: Any = None, **attributes: Any) -> Value:

@@ -137,11 +137,11 @@ class Tags:
 
 
 def _decode(text: str) -> str:
-    made, last = [], 0
+    texts, last = [], 0
     for found in _RAW.finditer(text):
-        made += [html.unescape(text[last : found.start()]), found[1] or ""]
+        texts += [html.unescape(text[last : found.start()]), found[1] or ""]
         last = found.end()
-    return "".join([*made, html.unescape(text[last:])])
+    return "".join([*texts, html.unescape(text[last:])])
 
 
 def read_tags(parts: Sequence[Markup | Hole], source: Source, *, strict: bool = True) -> Tags:
@@ -184,7 +184,7 @@ class _TagParser:
         return self._root
 
     def _at(self, index: int) -> int:
-        """The character that begins at a byte; later bytes are asked for later."""
+        # Expat counts bytes. They only grow, so each byte is decoded once: the time stays linear.
         between = self._bytes[self._seen_bytes : index]
         self._seen += len(between.decode("utf-8", "replace"))
         self._seen_bytes = max(index, self._seen_bytes)

@@ -27,7 +27,8 @@ def text_of(value: Any) -> str:
     if isinstance(value, enum.Enum):
         return text_of(value.value)
     if isinstance(value, str):
-        return value + ""  # no more than the text
+        # A plain text: subclasses know an origin that others may not rely on.
+        return value + ""
     if value is None:
         return ""
     if isinstance(value, bool | int | float):
@@ -69,8 +70,8 @@ def to_messages(value: Any, name: str) -> list[RenderedMessage | Thread] | None:
 def _is_message(value: Any) -> bool:
     if isinstance(value, RenderedMessage | Thread):
         return True
-    told = isinstance(value, Mapping) and isinstance(value.get("role"), str)
-    return told and ("content" in value or "tool_calls" in value)
+    has_role = isinstance(value, Mapping) and isinstance(value.get("role"), str)
+    return has_role and ("content" in value or "tool_calls" in value)
 
 
 def fill_messages(value: Any, name: str) -> Filling | None:
@@ -108,15 +109,15 @@ def _to_number(value: Any) -> int | float:
     return int(text) if re.fullmatch(r"[-+]?\d{1,300}", text) else float(text)
 
 
-def _concat(*given: Any) -> str:
-    texts = [format_value(one) for one in given]
+def _concat(*values: Any) -> str:
+    texts = [format_value(one) for one in values]
     if sum(map(len, texts)) > MOST_CHARS:
         raise ValueError(f"the text has more than {MOST_CHARS} characters")
     return "".join(texts)
 
 
-def _range(*given: Any) -> list[int]:
-    found = range(*[int(_to_number(one)) for one in given])
+def _range(*values: Any) -> list[int]:
+    found = range(*[int(_to_number(one)) for one in values])
     if len(found) > MOST_ITEMS:
         raise ValueError(f"the list has more than {MOST_ITEMS} items")
     return list(found)
@@ -165,14 +166,14 @@ def _other_name(name: str) -> str:
 
 # Helpers that only look at their arguments (Semantic Kernel: `HANDLEBAR_SYSTEM_HELPERS`).
 HELPERS: Mapping[str, Callable[..., Any]] = {
-    "array": lambda *given: list(given),
+    "array": lambda *values: list(values),
     "range": _range,
     "concat": _concat,
-    "or": lambda *given: any(given),
-    "add": lambda *given: sum([_to_number(one) for one in given]),
+    "or": lambda *values: any(values),
+    "add": lambda *values: sum([_to_number(one) for one in values]),
     "subtract": lambda one, *others: _to_number(one) - sum(map(_to_number, others)),
     "equals": lambda one, other: one == other,
-    "json": lambda *given: json.dumps(given[0], ensure_ascii=False) if given else "",
+    "json": lambda *values: json.dumps(values[0], ensure_ascii=False) if values else "",
     "lookup": _lookup,
     **_ADDED,
     **{_other_name(name): helper for name, helper in _ADDED.items()},
