@@ -15,8 +15,8 @@ from orchestrator.actions.base import Call, Operation, Parameter
 from orchestrator.actions.lambda_event import value_text
 
 _SEPARATOR = re.compile(r"[/\\;]")
+# How often a path is decoded at most on its way, by proxies and by the server.
 _DECODINGS = 3
-"""How often a path is decoded at most on its way, by proxies and by the server."""
 
 
 class SerialisationError(Exception):

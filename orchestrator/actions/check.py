@@ -10,8 +10,8 @@ from orchestrator.actions.base import Operation, Parameter
 from orchestrator.actions.coerce import Coerce, CoercionError, compile_schema
 from orchestrator.actions.names import did_you_mean
 
+# Takes the arguments and the protocol; returns what fits, and the problems as texts.
 Check = Callable[[Any, str], tuple[dict[str, Any], list[str]]]
-"""Takes the arguments and the protocol; returns what fits, and the problems as texts."""
 
 
 class _Field(NamedTuple):

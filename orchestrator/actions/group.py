@@ -11,11 +11,11 @@ from orchestrator.actions.names import check_name, check_text, did_you_mean
 from orchestrator.actions.python import Action, python_group
 from orchestrator.errors import DefinitionError
 
+# Signature of the built-in group that lets the model ask the user (Bedrock: `UserInput`).
 USER_INPUT = "AMAZON.UserInput"
-"""Signature of the built-in group that lets the model ask the user (Bedrock: `UserInput`)."""
 
+# Signature of the built-in group that lets the model run Python (Bedrock: code interpretation).
 CODE_INTERPRETER = "AMAZON.CodeInterpreter"
-"""Signature of the built-in group that lets the model run Python (Bedrock: code interpretation)."""
 
 
 class ReturnControl:

@@ -28,8 +28,8 @@ from orchestrator.errors import ActionOutcomeUnknown, DefinitionError, Dependenc
 
 _DIFFERENT_LINES = 40
 
+# Definitions of tools, in MCP's members, by name.
 Tools = dict[str, dict[str, Any]]
-"""Definitions of tools, in MCP's members, by name."""
 
 
 class MCPServer:

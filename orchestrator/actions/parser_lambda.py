@@ -38,8 +38,8 @@ from orchestrator.parsers.parser_response import WrongShape, read_response
 from orchestrator.parsers.scanner import Piece
 from orchestrator.support.user_code import describe_exception, place_in_folder, place_in_function
 
+# A parser: Bedrock's event to Bedrock's object.
 ParserFunction = Callable[[dict[str, Any]], Any]
-"""A parser: Bedrock's event to Bedrock's object."""
 
 
 def lambda_parser(

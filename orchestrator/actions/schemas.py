@@ -12,8 +12,8 @@ from typing import Any
 from orchestrator.actions.names import check_text, did_you_mean
 from orchestrator.errors import DefinitionError
 
+# A place in a document: the keys that lead to it.
 Where = tuple[str | int, ...]
-"""A place in a document: the keys that lead to it."""
 
 TYPES = ("string", "number", "integer", "boolean", "array", "object")
 

@@ -26,11 +26,11 @@ from orchestrator.definition.prompt_override import (
 from orchestrator.limits import Limits
 from orchestrator.support.documents import Source
 
+# The alias of the working draft, which every agent has (Bedrock).
 TEST_ALIAS = "TSTALIASID"
-"""The alias of the working draft, which every agent has (Bedrock)."""
 
+# Whom a supervisor's model sends its answers to; no collaborator may be called so.
 USER = "User"
-"""Whom a supervisor's model sends its answers to; no collaborator may be called so."""
 
 AtLeastOne = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0)]

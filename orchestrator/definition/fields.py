@@ -28,8 +28,8 @@ State = Literal["ENABLED", "DISABLED"]
 
 T = TypeVar("T")
 
+# A list of `T` in a document; a tuple in Python, because a definition is a value.
 Many = Annotated[tuple[T, ...], Field(strict=False)]
-"""A list of `T` in a document; a tuple in Python, because a definition is a value."""
 
 
 class Part(BaseModel):
@@ -87,8 +87,8 @@ def _check_readable(text: str) -> str:
         raise mistake(error.message) from None
 
 
+# Bedrock's pattern of names; tool names are made of them, so it holds for local agents too.
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
-"""Bedrock's pattern of names; tool names are made of them, so it holds for local agents too."""
 
+# A text that a model will read; whoever reviews it must see all of it.
 Text = Annotated[str, AfterValidator(_check_readable)]
-"""A text that a model will read; whoever reviews it must see all of it."""

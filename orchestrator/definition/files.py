@@ -25,11 +25,11 @@ from orchestrator.support.documents import (
 
 _RULES = Rules(aliases=True, any_names=False)
 
+# What a definition's file may be called.
 FILE_NAMES = ("agent.yaml", "agent.yml", "agent.json")
-"""What a definition's file may be called."""
 
+# Characters of a template (Bedrock: BasePromptTemplate).
 MAX_TEMPLATE = 100_000
-"""Characters of a template (Bedrock: BasePromptTemplate)."""
 
 
 def read_file(file: Path) -> str:

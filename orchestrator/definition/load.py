@@ -18,8 +18,8 @@ from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, ResourceNotFound
 from orchestrator.support.documents import Place, Source, combine_findings
 
+# Mistakes that are looked into: a file of nonsense must not cost minutes.
 MOST_MISTAKES = 500
-"""Mistakes that are looked into: a file of nonsense must not cost minutes."""
 
 
 def load_definition(path: str | Path) -> AgentDefinition:

@@ -10,6 +10,7 @@ from orchestrator.definition.fields import Many, Part, State, find_duplicate, mi
 
 CreationMode = Literal["DEFAULT", "OVERRIDDEN"]
 
+# The prompt types of both of Bedrock's services together: real dumps mix them.
 PromptType = Literal[
     "PRE_PROCESSING",
     "ORCHESTRATION",
@@ -18,11 +19,10 @@ PromptType = Literal[
     "MEMORY_SUMMARIZATION",
     "ROUTING_CLASSIFIER",
 ]
-"""The prompt types of both of Bedrock's services together: real dumps mix them."""
 
 
+# Languages of templates: Bedrock's own, and those of `orchestrator.prompts.languages`.
 TemplateFormat = Literal["bedrock", "prompty", "semantic-kernel", "handlebars", "jinja2", "ppe"]
-"""Languages of templates: Bedrock's own, and those of `orchestrator.prompts.languages`."""
 
 
 class InferenceConfiguration(Part):

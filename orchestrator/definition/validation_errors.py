@@ -22,6 +22,7 @@ from orchestrator.definition.fields import (
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.support.documents import Keys, Source
 
+# What people write for Bedrock's members, in lower case without underscores.
 _ELSEWHERE = {
     "model": "foundationModel",
     "modelid": "foundationModel",
@@ -39,7 +40,6 @@ _ELSEWHERE = {
     "parser": "overrideLambda",
     "embeddings": "embedder",
 }
-"""What people write for Bedrock's members, in lower case without underscores."""
 
 _WANTED = {
     "string_type": "a text",
@@ -60,8 +60,8 @@ _PATTERNS = {
     VERSION_PATTERN: "a number of up to 8 digits, or DRAFT",
 }
 
+# Members whose values are never repeated in a message.
 _SECRET = ("environment", "headers", "tags")
-"""Members whose values are never repeated in a message."""
 
 
 def path_of(keys: Keys) -> str:

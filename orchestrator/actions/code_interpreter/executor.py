@@ -238,8 +238,8 @@ def _ensure_newline(text: str) -> str:
     return f"{text}\n" if text and not text.endswith("\n") else text
 
 
+# The group's name in the operation's tool name (Bedrock: recorded); users cannot take it.
 CODE_INTERPRETER_GROUP = "codeinterpreteraction"
-"""The group's name in the operation's tool name (Bedrock: recorded); users cannot take it."""
 
 _DESCRIPTION = (
     "Run a Python program, for calculations, data and charts, and get what it prints, the value of "

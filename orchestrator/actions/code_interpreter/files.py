@@ -21,8 +21,8 @@ from typing import Any
 from orchestrator.actions.names import check_text
 from orchestrator.errors import DefinitionError, ValidationError
 
+# For each path in the scratch folder, what changes with the file.
 Marks = dict[str, tuple[int, ...]]
-"""For each path in the scratch folder, what changes with the file."""
 
 _CHUNK = 1 << 20
 _DEEPEST = 16  # folders in one another; each is one open descriptor

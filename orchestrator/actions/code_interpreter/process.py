@@ -23,8 +23,8 @@ from orchestrator.actions.code_interpreter.files import check_size
 from orchestrator.actions.code_interpreter.settings import CodeInterpreterSettings
 from orchestrator.actions.code_interpreter.storage import Storage, bounds, check_hidden_usage
 
+# What confines files; each is tried, and at least one must hold.
 LAYERS = ("namespaces", "landlock")
-"""What confines files; each is tried, and at least one must hold."""
 
 _TICK = 0.05  # seconds between two looks at the limits
 _CHUNK = 1 << 16

@@ -49,9 +49,12 @@ __all__ = [
     "scalar_kind",
 ]
 
+# Size of a definition's file; long templates and schemas can have files of their own.
 MAX_BYTES = 2_000_000
-"""Size of a definition's file; long templates and schemas can have files of their own."""
 
+# What unquoted scalars are no texts (YAML 1.2, core schema), with their first characters.
+#
+# `No`, `on`, `12:30` and `2026-01-31` are texts, as editors read them.
 PLAIN_SCALARS: dict[str, tuple[re.Pattern[str], str]] = {
     "null": (re.compile(r"^(?:~|null|Null|NULL|)$"), "~nN"),
     "bool": (re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), "tTfF"),
@@ -61,10 +64,6 @@ PLAIN_SCALARS: dict[str, tuple[re.Pattern[str], str]] = {
         "-+.0123456789",
     ),
 }
-"""What unquoted scalars are no texts (YAML 1.2, core schema), with their first characters.
-
-`No`, `on`, `12:30` and `2026-01-31` are texts, as editors read them.
-"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from orchestrator.errors import DefinitionError
 
 Severity = Literal["error", "warning", "info"]
 
+# The way to a value: member names and list indexes, from the top.
 Keys = tuple[str | int, ...]
-"""The way to a value: member names and list indexes, from the top."""
 
+# Mistakes in one message; a reader who gets more reads none.
 MOST_FINDINGS = 20
-"""Mistakes in one message; a reader who gets more reads none."""
 
 
 @dataclass(slots=True)

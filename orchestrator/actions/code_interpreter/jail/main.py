@@ -23,11 +23,11 @@ _CAPABILITY_VERSION = 0x20080522
 _SIGKILL = 9
 _STATUS = 3
 
+# What may be read besides Python's library: shared libraries, fonts, time zones.
 _SYSTEM = (
     *("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache"),
     *("/usr/share/fonts", "/usr/share/zoneinfo"),
 )
-"""What may be read besides Python's library: shared libraries, fonts, time zones."""
 
 _DEVICES = ("/dev/null", "/dev/random", "/dev/urandom", "/dev/zero")
 

@@ -16,8 +16,8 @@ import struct
 from . import syscalls
 from .kernel import Refused, prctl
 
+# Architectures whose system calls are known here.
 MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # AUDIT_ARCH_*
-"""Architectures whose system calls are known here."""
 
 _LOAD, _EQUAL, _AND, _RETURN = 0x20, 0x15, 0x54, 0x06
 _KILL, _ERRNO, _ALLOW = 0x80000000, 0x00050000, 0x7FFF0000

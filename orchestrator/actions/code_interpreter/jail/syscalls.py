@@ -7,6 +7,7 @@ a filter cannot see its arguments.
 
 from __future__ import annotations
 
+# What Python, NumPy and Matplotlib need; none reaches another process or a network.
 ALLOWED = """
 read=0:63 write=1:64 open=2:- openat=257:56 close=3:57 lseek=8:62 pread64=17:67 pwrite64=18:68
 readv=19:65 writev=20:66 preadv=295:69 pwritev=296:70 stat=4:- fstat=5:80 lstat=6:-
@@ -36,29 +37,29 @@ sysinfo=99:179 set_tid_address=218:96 exit=60:93 exit_group=231:94 wait4=61:260 
 recvfrom=45:207 shutdown=48:210 getsockopt=55:209 setsockopt=54:208 getsockname=51:204
 getpeername=52:205
 """
-"""What Python, NumPy and Matplotlib need; none reaches another process or a network."""
 
+# Allowed for some arguments (see `seccomp`).
 CHECKED = """
 clone=56:220 kill=62:129 tgkill=234:131 prlimit64=302:261 socketpair=53:199 sendto=44:206
 ioctl=16:29 prctl=157:167 fcntl=72:25
 """
-"""Allowed for some arguments (see `seccomp`)."""
 
+# Answered with success, and nothing happens: modes, owners and times stay as they are.
 SILENT = """
 chmod=90:- fchmod=91:52 fchmodat=268:53 fchmodat2=452:452 chown=92:- fchown=93:55 lchown=94:-
 fchownat=260:54 utime=132:- utimes=235:- futimesat=261:- utimensat=280:88
 """
-"""Answered with success, and nothing happens: modes, owners and times stay as they are."""
 
+# Answered as by a file system without extended attributes, which `shutil` understands, and without
+# space set aside, which the C library writes instead: nobody must take a disk in one moment.
 UNSUPPORTED = """
 fallocate=285:47
 getxattr=191:8 lgetxattr=192:9 fgetxattr=193:10 setxattr=188:5 lsetxattr=189:6 fsetxattr=190:7
 listxattr=194:11 llistxattr=195:12 flistxattr=196:13 removexattr=197:14 lremovexattr=198:15
 fremovexattr=199:16
 """
-"""Answered as by a file system without extended attributes, which `shutil` understands, and without
-space set aside, which the C library writes instead: nobody must take a disk in one moment."""
 
+# Answered with `EPERM`, so that Python raises `PermissionError`.
 DENIED = """
 socket=41:198 connect=42:203 bind=49:200 listen=50:201 accept=43:202 accept4=288:242
 sendmsg=46:211 recvmsg=47:212 sendmmsg=307:269 recvmmsg=299:243 fork=57:- vfork=58:-
@@ -73,7 +74,6 @@ pidfd_send_signal=424:424 pidfd_getfd=438:438 mknod=133:- mknodat=259:33 seccomp
 capset=126:91 personality=135:92 reboot=169:142 init_module=175:105 finit_module=313:273
 kexec_load=246:104 swapon=167:224 sethostname=170:161 settimeofday=164:170 clock_settime=227:112
 """
-"""Answered with `EPERM`, so that Python raises `PermissionError`."""
 
 
 def numbers(table: str, machine: str) -> dict[str, int]:
