@@ -57,6 +57,7 @@ def operation_of(group: str, name: str, tool: Mapping[str, Any], *, confirm: boo
         ),
         parameters=parameters,
         require_confirmation=confirm,
+        # MCP: hints are untrusted, but only decide whether a lost call may be repeated.
         idempotent=hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True,
         schema=object_schema(parameters),
     )
@@ -94,6 +95,7 @@ def result_of(result: Mapping[str, Any]) -> ActionResult:
     for block in result.get("content") or ():
         texts.append(_block(block, files))
     structured = result.get("structuredContent")
+    # MCP: a server should repeat structured content as text; only then is it read from there.
     if structured is not None and not texts:
         texts.append(json.dumps(structured, ensure_ascii=False))
     state = "REPROMPT" if result.get("isError") else ""

@@ -89,6 +89,7 @@ class Operation:
 
     def __post_init__(self) -> None:
         verb, group, name = self.verb, self.group, self.name
+        # Bedrock: `GET__group__operation` for models with native tools, `GET::group::/path` in XML.
         native = f"{verb}__{group}__{name}" if verb else f"{group}__{name}"
         short = native if len(native) <= _LONGEST_NAME else _shorten_name(native)
         written = f"{verb}::{group}::{self.path}" if verb else f"{group}::{name}"

@@ -24,6 +24,7 @@ _ASK_USER_PARAMETER = {
     "description": "The question, as the user will read it.",
     "required": True,
 }
+# Bedrock names its own tools so (recorded): a group of that name would shadow one.
 _RESERVED_GROUPS = ("x_amz_knowledgebase_", "AgentCommunication", "codeinterpreteraction")
 
 
@@ -56,6 +57,7 @@ class Catalog:
         self._exact, self._loose = _index(known)
         self._parts = {(one.verb, one.group, one.name): one for one in known}
         self._parts |= {(one.verb, one.group, one.path): one for one in known if one.path}
+        # Both forms are made once: a request refers to them, and copies nothing.
         self._specs = {ask: self._tool_specs(ask) for ask in (False, True)}
 
     def _add(self, group: ActionGroup) -> None:

@@ -80,6 +80,7 @@ def _to_string(value: Any) -> str:
     return value_text(value)
 
 
+# Bounded: converting a text to an integer costs the square of its digits.
 _INTEGER = re.compile(r"\s*([+-]?\d{1,300})(?:\.0*)?\s*", re.ASCII)
 _NUMBER = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
 
@@ -105,6 +106,7 @@ def _to_number(value: Any) -> int | float:
     raise CoercionError(f"must be a number, not {_render_value(value)}")
 
 
+# Models of XML dialects write "yes" and "1" as often as "true".
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -280,6 +282,7 @@ def _bound(bound: float, holds: Callable[[Any, float], bool], text: str) -> Coer
     return check
 
 
+# Python's expressions backtrack: on a long text a careless pattern takes minutes.
 _PATTERN_INPUT = 2_000
 
 

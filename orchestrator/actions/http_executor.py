@@ -185,12 +185,15 @@ class HttpExecutor:
         body = body_of(call)
         sent = {
             "Accept": "application/json, text/*;q=0.9, */*;q=0.1",
+            # A small compressed answer may be of any size: none is asked for, and none is unpacked.
             "Accept-Encoding": "identity",
             "User-Agent": "bedrock-orchestrator",
             **headers_of(call),
         }
         if body is not None:
             sent["Content-Type"] = operation.content_type
+        # The key stays the same when a call is carried out again after a crash: the API can see
+        # that.
         if call.key and not operation.idempotent:
             sent["Idempotency-Key"] = call.key
         own = {name: value for name, value in sent.items() if name.lower() not in self._fixed}
@@ -205,6 +208,7 @@ class HttpExecutor:
             response = self._try_send(request, operation, deadline, most, last)
             if response is None:
                 continue
+            # A redirect of a request that changes something would change it twice, or elsewhere.
             if response.status in _MOVED and operation.idempotent:
                 moves, attempt = moves + 1, attempt - 1
                 request = _follow_redirect(request, response, operation, moves)
@@ -319,6 +323,7 @@ def _result(
     if not (200 <= status < 300 or 400 <= status < 500):
         raise DependencyFailed(f"the API failed at {name!r} ({said})", resource=name)
     text = _text(response, most)
+    # An API that repeats a credential would hand it to the model, and to the trace.
     for secret in secrets:
         text = text.replace(secret, "[a credential]")
     if status >= 400:

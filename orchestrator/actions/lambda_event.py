@@ -12,6 +12,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 def value_text(value: Any) -> str:
     """A value as Bedrock writes it: always a text; JSON for lists and objects, `true`, `false`."""
+    # AWS: every parameter's value is a text in the event, also numbers and lists.
     if isinstance(value, str):
         return value
     return _encode(value)
@@ -57,6 +58,7 @@ def lambda_event(call: Call, context: CallContext) -> dict[str, Any]:
         "sessionAttributes": dict(context.session_attributes),
         "promptSessionAttributes": dict(context.prompt_session_attributes),
     }
+    # AWS: a function's event has `function`, an API operation's `apiPath` and `httpMethod`.
     if not operation.verb:
         event["function"] = operation.name
         return event

@@ -194,6 +194,7 @@ def _configurations(
         return None
     try:
         text = json.dumps(given)
+        # A round trip through JSON: what a handler returns may be any Python object.
         listed = json.loads(text) if len(text) <= _LONGEST_CONFIGURATIONS else None
     except (TypeError, ValueError, RecursionError):
         listed = None

@@ -83,6 +83,7 @@ class MCPServer:
         """
         if (command is None) == (url is None):
             raise DefinitionError("an MCP server has either a command or a url")
+        # A text would have to be split, and quoting differs between systems.
         if isinstance(command, str) or (command is not None and not command):
             raise DefinitionError(
                 f"the command of an MCP server is a list, such as ['python', 'server.py'], not "
@@ -239,6 +240,7 @@ class MCPServer:
     def _check(self, name: str, operation: Operation, seconds: float) -> None:
         frozen = self._tools()[name]
         live = self._list_tools(seconds).get(name)
+        # A server may change a tool after it was reviewed ("rug pull"): such a call is refused.
         if live == frozen:
             return
         said = "is gone" if live is None else "is not what it was when the agent was made"

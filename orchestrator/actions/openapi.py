@@ -199,6 +199,7 @@ class _Reader:
         for index, node in enumerate(nodes or ()):
             place = (*where, "parameters", index)
             node = self._require_mapping(self._schemas.follow(node, place), "a parameter", place)
+            # OpenAPI 3: parameters with these names shall be ignored.
             if node.get("in") == "header" and str(node.get("name")).lower() in _OWN_HEADERS:
                 continue
             parameter = self._parameter(node, place)
@@ -229,6 +230,7 @@ class _Reader:
                 f"{', '.join(_STYLES[location])}",
                 where,
             )
+        # OpenAPI 3: a path parameter is always required.
         required = location == "path" or node.get("required") is True
         made = self._build_parameter(
             name, schema, required, str(location), node.get("description"), (*where, "schema")
@@ -268,6 +270,7 @@ class _Reader:
         place = (*where, "content", content_type, "schema")
         media = self._require_mapping(content[content_type], "a media type", place[:-1])
         schema = self._schemas.schema(media.get("schema", {}), place)
+        # AWS: Bedrock gives a body as a list of properties, so that it must be one object.
         if schema.get("type", "object") != "object" or "anyOf" in schema:
             raise self._fail(
                 "the request body must be one object: its properties become parameters", place
@@ -289,6 +292,7 @@ class _Reader:
     def _check_parameters(self, path: str, parameters: tuple[Parameter, ...], where: Where) -> None:
         places: dict[str, str] = {}
         for parameter in parameters:
+            # Bedrock's event has one list of names, whatever the location.
             if parameter.name in places:
                 raise self._fail(
                     f"the name {parameter.name!r} is used in the {places[parameter.name]} and in "

@@ -58,6 +58,7 @@ def lambda_parser(
     """
     if stage not in STAGES:
         raise ValidationError(f"there is no stage {stage!r}; there are {', '.join(STAGES)}")
+    # AWS: the parser's event has exactly these members of `agent`.
     identity = {name: agent.get(name, "") for name in ("name", "id", "alias", "version")}
     return lambda: LambdaParser(function, stage, identity, tool_use)
 
@@ -145,6 +146,7 @@ def _text_of(block: Any) -> str:
 
 def _raw(blocks: Sequence[Any]) -> str:
     shown = [block for block in blocks if isinstance(block, dict)]
+    # Bedrock gives native replies as the text of a JSON message, with its `stop_reason` (recorded).
     stop = "tool_use" if any(block.get("toolUse") for block in shown) else "end_turn"
     reply = {
         "output": {"message": {"role": "assistant", "content": shown}},

@@ -102,6 +102,7 @@ def limit_size(result: ActionResult, max_bytes: int) -> ActionResult:
         f"The result has {size} bytes and is not shown: at most {max_bytes} bytes can be. "
         "Ask for less, for example with a narrower filter, a smaller page or a single item."
     )
+    # The model can ask for less; a failure stays one.
     if result.state != "FAILURE":
         result.state = "REPROMPT"
     result.notes = (*result.notes, f"the result of {size} bytes was over the limit")

@@ -17,6 +17,7 @@ Where = tuple[str | int, ...]
 
 TYPES = ("string", "number", "integer", "boolean", "array", "object")
 
+# References can multiply: a small document may stand for millions of parts.
 _MAX_DEPTH = 24
 _MAX_NODES = 5_000
 

@@ -248,6 +248,7 @@ class ActionGroupDefinition(Part):
         executor = self.action_group_executor
         if self.parent_action_group_signature:
             extra = [*schemas, *(["actionGroupExecutor"] if executor else [])]
+            # AWS: a group with a parentActionGroupSignature has no description, schema or executor.
             if extra:
                 name = self.parent_action_group_signature
                 raise mistake(f"{name} is built in; leave {extra[0]} out", extra[0])
@@ -258,6 +259,8 @@ class ActionGroupDefinition(Part):
                 f"{executor.brings_functions} brings its own functions; leave {schemas[0]} out",
                 schemas[0],
             )
+        # A function has neither a path nor a verb; only an OpenAPI document says how to call an
+        # API.
         elif executor and executor.http is not None and self.function_schema:
             raise mistake("an API over HTTP needs an apiSchema, not functions", "functionSchema")
         return self

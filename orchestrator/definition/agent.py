@@ -100,6 +100,7 @@ class MemoryConfiguration(Part):
 
     @model_validator(mode="after")
     def _check_memory_types(self) -> MemoryConfiguration:
+        # AWS: exactly one memory type, and there is only SESSION_SUMMARY.
         if not self.enabled_memory_types:
             raise mistake("there is no type; write SESSION_SUMMARY", "enabledMemoryTypes")
         return self
@@ -133,11 +134,14 @@ class AgentCollaborator(Part):
 
     collaborator_name: Name
     agent_descriptor: AgentDescriptor | None = None
+    # AWS: AssociateAgentCollaborator takes 1 to 4000 characters.
     collaboration_instruction: Annotated[Text, Field(min_length=1, max_length=4000)] | None = None
     relay_conversation_history: Literal["TO_COLLABORATOR", "DISABLED"] | None = None
 
     @model_validator(mode="after")
     def _check_reachable(self) -> AgentCollaborator:
+        # Bedrock sends a supervisor's `AgentCommunication__sendMessage` to "User" to the caller
+        # (recorded).
         if self.collaborator_name == USER:
             raise mistake(f"messages to {USER!r} are answers; rename it", "collaboratorName")
         if self.agent_descriptor is None:
@@ -169,6 +173,7 @@ class AgentAlias(Part):
 
     @model_validator(mode="after")
     def _check_not_test_alias(self) -> AgentAlias:
+        # The working draft always answers under this id; a second one would hide it.
         if self.agent_alias_id == TEST_ALIAS:
             raise mistake("every agent has it; leave it out", "agentAliasId")
         return self
@@ -260,6 +265,7 @@ class AgentDefinition(Part):
     description: str | None = None
     instruction: str = ""
     foundation_model: Annotated[str, Field(min_length=1, max_length=2048)] | None = None
+    # AWS: CreateAgent takes 60 to 5400 seconds, and an inline agent 60 to 3600.
     idle_session_ttl_in_seconds: Annotated[int, Field(ge=60, le=5400)] = Field(
         default=1800, alias="idleSessionTTLInSeconds"
     )
@@ -272,6 +278,7 @@ class AgentDefinition(Part):
     guardrail_configuration: GuardrailConfiguration | None = None
     memory_configuration: MemoryConfiguration | None = None
     agent_collaboration: Literal["SUPERVISOR", "SUPERVISOR_ROUTER", "DISABLED"] | None = None
+    # AWS: a supervisor has at most ten collaborators (quotas of Bedrock Agents).
     agent_collaborators: Annotated[Many[AgentCollaborator], Field(max_length=10)] = ()
     orchestration_type: Literal["DEFAULT", "CUSTOM_ORCHESTRATION"] | None = None
     custom_orchestration: CustomOrchestration | None = None

@@ -19,6 +19,7 @@ from pydantic_core import PydanticCustomError
 from orchestrator.actions.names import check_text
 from orchestrator.errors import DefinitionError
 
+# AWS: patterns of the API reference; what they refuse would be refused by CreateAgent.
 AGENT_ID_PATTERN = r"^[0-9a-zA-Z]{10}$"
 NAME_PATTERN = r"^([0-9a-zA-Z][_-]?){1,100}$"
 VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
@@ -45,10 +46,13 @@ class Part(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
+        # YAML reads `3` as a number; taken for a text it would hide a mistake until Bedrock sees
+        # it.
         strict=True,
         alias_generator=to_camel,
         validate_by_name=True,
         validate_by_alias=True,
+        # A definition may hold credentials, which no message repeats.
         hide_input_in_errors=True,
     )
 

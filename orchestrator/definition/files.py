@@ -167,6 +167,7 @@ def _find_path_problem(name: str) -> str:
     if not name.strip() or "\0" in name:
         return "is no file's name"
     windows = PureWindowsPath(name)
+    # Both systems' absolute paths: a folder may be carried from one to the other.
     if PurePosixPath(name).is_absolute() or windows.drive or windows.root:
         return "is an absolute path"
     if "\\" in name:

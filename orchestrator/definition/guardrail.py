@@ -27,6 +27,7 @@ PiiType = Literal[
     "US_BANK_ROUTING_NUMBER", "US_INDIVIDUAL_TAX_IDENTIFICATION_NUMBER", "US_PASSPORT_NUMBER",
     "US_SOCIAL_SECURITY_NUMBER", "VEHICLE_IDENTIFICATION_NUMBER",
 ]  # fmt: skip
+# AWS: blockedInputMessaging and blockedOutputsMessaging have 1 to 500 characters.
 Message = Annotated[str, Field(min_length=1, max_length=500)]
 
 

@@ -52,6 +52,7 @@ def build_guardrail(
         return None
     at: Keys = ("guardrailConfiguration",)
     file, id = part.file, part.guardrail_identifier
+    # Bedrock knows an identifier and a version; a file is ours, and the two would contradict.
     if (file is None) == (not id):
         raise definition.source.error(
             "give guardrailConfiguration either a guardrailIdentifier or a file", *at

@@ -77,6 +77,7 @@ def _check_instruction(definition: AgentDefinition) -> Iterator[Warning_]:
         check_text(definition.instruction, "the instruction")
     except DefinitionError as error:
         yield "invisible-character", error.message, "", at
+    # AWS: 40 to 4000 characters; here any length works, so that a first try is short.
     if length < 40:
         text = f"the instruction has {length} characters, and Bedrock wants at least 40"
         yield "bedrock-limit", text, "say what the agent is and does", at
@@ -90,12 +91,14 @@ def _check_bedrock_limits(definition: AgentDefinition) -> Iterator[Warning_]:
         if description and len(description) > most:
             text = f"this has {len(description)} characters, and Bedrock takes at most {most}"
             yield "bedrock-limit", text, "shorten it before it goes to Bedrock", text_at
+    # AWS: 20 action groups an agent (quotas of Bedrock Agents).
     if (count := len(definition.action_groups)) > 20:
         text = f"there are {count} action groups, and Bedrock takes at most 20"
         yield "bedrock-limit", text, "join some", ("actionGroups",)
 
 
 def _iter_descriptions(definition: AgentDefinition) -> Iterator[tuple[Keys, str | None, int]]:
+    # AWS: 200 characters for descriptions, 1200 for a function's, 500 for a parameter's.
     yield ("description",), definition.description, 200
     for index, base in enumerate(definition.knowledge_bases):
         yield ("knowledgeBases", index, "description"), base.description, 200
@@ -139,6 +142,7 @@ def _check_parser(definition: AgentDefinition) -> Iterator[Warning_]:
     overrides = definition.prompt_override_configuration
     if overrides is None or overrides.override_lambda is None:
         return
+    # AWS: `overrideLambda` counts for stages with `parserMode: OVERRIDDEN` only.
     if not any(it.parser_mode == "OVERRIDDEN" for it in overrides.prompt_configurations):
         text = "the parser is not used: no stage has parserMode: OVERRIDDEN"
         way = "set it where the parser is meant for, or leave overrideLambda out"
@@ -172,6 +176,7 @@ def _check_team(definition: AgentDefinition) -> Iterator[Warning_]:
 
 
 def _check_collaborator(definition: AgentDefinition) -> Iterator[Warning_]:
+    # A collaborator answers in its supervisor's session: memory and time-out are the supervisor's.
     if definition.memory_configuration is not None:
         text = "the memory is not used in a team: only that of the agent that leads it is"
         yield "unused-memory", text, "", ("memoryConfiguration",)

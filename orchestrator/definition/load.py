@@ -58,6 +58,7 @@ def _file_of(path: Path) -> Path:
         raise DefinitionError(
             f"the folder has no {FILE_NAMES[0]}; `orchestrator init` makes one", file=path
         )
+    # Which one counts would depend on an order that nobody sees.
     if len(found) > 1:
         names = " and ".join(file.name for file in found)
         raise DefinitionError(f"the folder has both {names}; keep one", file=path)
@@ -105,6 +106,7 @@ def _validate(data: dict[str, Any], source: Source) -> AgentDefinition:
             raise combine_findings(
                 to_diagnostic(AgentDefinition, it, source) for it in mistakes
             ) from None
+        # What only Bedrock sets is dropped, so that a dump of GetAgent can be used as it is.
         # Others may follow after these: only whole parts are checked for agreement.
         notes = (*source.notes, *(_drop_read_only(data, it, source) for it in details))
         return _validate(data, replace(source, notes=notes))

@@ -107,6 +107,8 @@ class PromptConfiguration(Part):
     @property
     def overridden(self) -> bool:
         """Whether the template that is given here is the one to use."""
+        # GetAgent gives every stage's template back with DEFAULT: such a dump must not freeze the
+        # template.
         return self.has_template and self.prompt_creation_mode != "DEFAULT"
 
 
@@ -119,6 +121,7 @@ class PromptOverrideConfiguration(Part):
             function, or a file in the agent's folder, `parser.py` or `parser.py:function`.
     """
 
+    # AWS: at most ten prompt configurations.
     prompt_configurations: Annotated[Many[PromptConfiguration], Field(max_length=10)] = ()
     override_lambda: str | None = None
 

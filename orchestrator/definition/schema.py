@@ -58,6 +58,7 @@ def _require_a_value(member: dict[str, Any], default: Any) -> None:
             member.update(choice)
 
 
+# Editors show these texts: they have one source, the docstrings.
 def _parse_docstring(model: type[Part]) -> tuple[str, dict[str, str]]:
     text, _, section = (model.__doc__ or "").partition("\n    Attributes:\n")
     members: dict[str, str] = {}

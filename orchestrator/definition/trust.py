@@ -52,17 +52,20 @@ def _of_group(group: ActionGroupDefinition) -> _Findings:
     name, executor = group.action_group_name, group.action_group_executor
     if executor is None:
         return
+    # A command runs with the rights of this process.
     if executor.mcp is not None and executor.mcp.command is not None:
         program = executor.mcp.command[0]
         yield f"the action group {name!r} would start {program!r}", ("mcp", "command")
     for member, server in (("http", executor.http), ("mcp", executor.mcp)):
         for header, value in ((server and server.headers) or {}).items():
+            # `${env:NAME}` would send this process's secrets to a server that the sender chose.
             if "${" in value:
                 yield (
                     f"the action group {name!r} would send a value of this process or of the "
                     f"session in the header {header!r}",
                     (member, "headers", header),
                 )
+        # `allowPrivate` opens the private network: only whoever runs the process may do that.
         if hosts := getattr(server, "allow_private", ()):
             text = f"the action group {name!r} would call {hosts[0]!r} in a private network"
             yield text, (member, "allowPrivate")
@@ -70,6 +73,7 @@ def _of_group(group: ActionGroupDefinition) -> _Findings:
 
 def _of_knowledge(definition: AgentDefinition) -> _Findings:
     for index, base in enumerate(definition.knowledge_bases):
+        # Documents and questions would be sent to the address.
         if _is_remote(base.embedder):
             yield (
                 f"the embedder {base.embedder!r} is at an address",

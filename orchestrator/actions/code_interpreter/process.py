@@ -322,6 +322,7 @@ class Output:
 
     def __init__(self, most: int) -> None:
         """Makes an empty one that keeps about `most` bytes."""
+        # The beginning says what the program did, and the end how it ended.
         self._half = max(most // 2, 1)
         self._first = bytearray()
         self._last = bytearray()

@@ -322,6 +322,7 @@ class _DataReader:
         for name_node, value_node in node.value:
             value, inner = self._read(value_node, depth + 1)
             inner.key = (name_node.line, name_node.column)
+            # YAML 1.1: a quoted "<<" is an ordinary name.
             if _is_merge_key(name_node) and self.rules.merge_keys:
                 merged.append((value, inner))
             elif (name := self._read_name(name_node)) is not None:

@@ -155,6 +155,7 @@ class _YamlComposer:
         line, column = self._place(event.start_mark)
         if isinstance(event, self.yaml.AliasEvent):
             return self._follow_alias(event.anchor, line, column)
+        # A name is no value of its own; a collection as a name is, and could nest without end.
         if not (is_name and isinstance(event, self.yaml.ScalarEvent)):
             self.bounds.count(depth, line, column)
         if event.anchor:
@@ -188,6 +189,7 @@ class _YamlComposer:
             self.bounds.fail("aliases are not understood here; repeat the value", line, column)
         if name not in self.anchors:
             self.bounds.fail(f"there is no anchor &{name} before this alias", line, column)
+        # Such a value would contain itself, and reading it would never end.
         if (node := self.anchors[name]) is None:
             self.bounds.fail(f"the alias *{name} is inside of its own value", line, column)
         return node

@@ -62,6 +62,7 @@ class Job(TypedDict):
 
 def main(status: int) -> None:
     """Runs the job on standard input; `status` is a socket for the outcome of locking up."""
+    # Not as arguments: other users see those of a process.
     job: Job = json.loads(sys.stdin.buffer.read())
     os.dup2(status, _STATUS)
     try:
