@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,7 @@ from orchestrator.models.weights import Progress, Weights, is_verified, verify
 CONNECT_SECONDS = 5.0
 
 _SPARE = 64 << 20
+_LONGEST_WAIT = 86_400.0  # seconds for another process that downloads
 _CHUNK = 1 << 20
 _PIECE = re.compile(r"\.(bin|gguf|part\d+)$")
 
@@ -307,18 +309,7 @@ def _notice(weights: Weights, home: Path, origin: str) -> None:
 
 @contextmanager
 def _lock(file: Path) -> Iterator[None]:
-    with file.open("a+b") as held:
-        if sys.platform == "win32":
-            import msvcrt
-
-            while True:  # LK_LOCK gives up after ten seconds
-                try:
-                    msvcrt.locking(held.fileno(), msvcrt.LK_LOCK, 1)
-                    break
-                except OSError:
-                    continue
-        else:
-            import fcntl
-
-            fcntl.flock(held, fcntl.LOCK_EX)
+    # SQLite's lock works on every system, and is free when its process has ended.
+    with closing(sqlite3.connect(file, isolation_level=None, timeout=_LONGEST_WAIT)) as lock:
+        lock.execute("BEGIN EXCLUSIVE")
         yield

@@ -26,11 +26,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from threading import Lock
 from typing import Any
 
 from orchestrator.models.base import CallFormat, OperationFormat
 from orchestrator.models.tool_calls import CALL_CLOSE, CALL_OPEN, short
+from orchestrator.support.lru_cache import LruCache
 
 # The tool by which a model asks the user (Bedrock: AMAZON.UserInput).
 ASK_USER = "user__askuser"
@@ -65,13 +65,11 @@ _EXAMPLE = re.compile(
 _ISO_DATE = re.compile(r"YYYY-MM-DD|\d{4}-\d{2}-\d{2}", re.I)
 _MOST_WORDS = 200
 _MONTH = '"-" ( "0" [1-9] | "1" [0-2] ) "-"'
-_MOST = 256
 # Rules of a grammar of several choices.
 _MOST_PICKS = 2000
 
-_Key = tuple[int, str, frozenset[str], bool]
-_cache: dict[_Key, tuple[tuple[OperationFormat, ...], str]] = {}
-_lock = Lock()
+# The operations are part of the value, so that their identity is given to no other object.
+_cache: LruCache[tuple[tuple[OperationFormat, ...], str]] = LruCache(256)
 
 
 def grammar_of(
@@ -85,15 +83,10 @@ def grammar_of(
     if form.choices:
         return _choices(form)
     key = (id(form.operations), form.unknown_value, form.excluded, must_call)
-    cached = _cache.get(key)
-    if cached is None:
-        # The operations stay referenced: their identity must not be given to another object.
-        cached = (form.operations, "\n".join(_lines(form, must_call)) + _COMMON)
-        with _lock:
-            if len(_cache) >= _MOST:
-                _cache.clear()
-            _cache[key] = cached
-    return cached[1] + (_grounds(conversation) if form.unknown_value else "")
+    _, rules = _cache.get(
+        key, lambda: (form.operations, "\n".join(_lines(form, must_call)) + _COMMON)
+    )
+    return rules + (_grounds(conversation) if form.unknown_value else "")
 
 
 def _choices(form: CallFormat) -> str:
