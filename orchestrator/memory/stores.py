@@ -48,10 +48,10 @@ class MemoryInfo(NamedTuple):
 
 
 class InMemoryMemory:
-    """A `MemoryStore` that forgets everything when the process ends."""
+    """A `MemoryStore` whose summaries end with the process."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, str, str], SessionSummary] = {}
+        self._summaries: dict[tuple[str, str, str], SessionSummary] = {}
         self._touched: dict[tuple[str, str], tuple[str, int]] = {}
         self._lock = Lock()
 
@@ -75,9 +75,9 @@ class InMemoryMemory:
             self._touched.pop((owner, session_id), None)
 
     def add(self, owner: str, summary: SessionSummary) -> None:
-        """Keeps a summary; one of the same memory and session is replaced."""
+        """Adds a summary; one of the same memory and session is replaced."""
         with self._lock:
-            self._kept[owner, summary.memory_id, summary.session_id] = summary
+            self._summaries[owner, summary.memory_id, summary.session_id] = summary
             self._touched.pop((owner, summary.session_id), None)
 
     def recent(self, owner: str, memory_id: str, now: int, limit: int) -> list[SessionSummary]:
@@ -85,7 +85,7 @@ class InMemoryMemory:
         with self._lock:
             found = [
                 summary
-                for (whose, memory, _), summary in self._kept.items()
+                for (whose, memory, _), summary in self._summaries.items()
                 if (whose, memory) == (owner, memory_id) and not _is_expired(summary, now)
             ]
         return sorted(found, key=lambda it: (it.started, it.session_id), reverse=True)[
@@ -95,18 +95,18 @@ class InMemoryMemory:
     def delete(
         self, owner: str, memory_id: str | None = None, session_id: str | None = None
     ) -> None:
-        """Forgets what an owner remembers: all of it, a memory, or one session of it."""
+        """Deletes summaries of an owner: all, those of a memory, or that of one session."""
         with self._lock:
-            for key in list(self._kept):
+            for key in list(self._summaries):
                 whose, memory, session = key
                 if whose == owner and memory_id in (None, memory) and session_id in (None, session):
-                    del self._kept[key]
+                    del self._summaries[key]
 
     def memories(self, now: int) -> list[MemoryInfo]:
         """The memories that have summaries at `now`, the latest first."""
         grouped: dict[tuple[str, str], list[int]] = {}
         with self._lock:
-            for (owner, memory, _), summary in self._kept.items():
+            for (owner, memory, _), summary in self._summaries.items():
                 if not _is_expired(summary, now):
                     grouped.setdefault((owner, memory), []).append(summary.started)
         infos = [MemoryInfo(*key, len(times), max(times)) for key, times in grouped.items()]
@@ -124,18 +124,17 @@ def _settle(db: sqlite3.Connection, owner: str, session_id: str) -> None:
 _FRESH = "(expires IS NULL OR expires > :now)"
 
 
+# Ids come from callers: they are values of columns, never part of a statement or of a file's name.
 class SqliteMemory:
     """A `MemoryStore` in a SQLite file, shared by the processes of one machine.
 
-    Ids are values of columns and nothing else. What has expired is not shown, and is deleted when
-    its owner next keeps something in the same memory.
+    Summaries that have expired are not returned, and are deleted when the next one is added to the
+    same memory. Every method raises `DependencyFailed` when the file fails; nothing was written
+    then.
     """
 
     def __init__(self, path: str | Path) -> None:
-        """Opens the file, and makes it when it is not there.
-
-        Args:
-            path: The file; its folder must exist.
+        """Opens the file, and makes it when it is not there; its folder must exist.
 
         Raises:
             DependencyFailed: The file cannot be opened, is another program's, or was written by a
@@ -149,21 +148,13 @@ class SqliteMemory:
         self._file.close()
 
     def touch(self, owner: str, memory_id: str, session_id: str, at: int) -> None:
-        """Notes that a turn of a session began.
-
-        Raises:
-            DependencyFailed: The file failed.
-        """
+        """Notes that a turn of a session began."""
         row = (owner, session_id, memory_id, at)
         with self._file.transaction() as db:
             db.execute("INSERT OR REPLACE INTO touched VALUES (?, ?, ?, ?)", row)
 
     def find_unsummarised(self, owner: str, before: int, memory_id: str | None = None) -> list[str]:
-        """Sessions that were touched last before that time and not summarised since.
-
-        Raises:
-            DependencyFailed: The file failed.
-        """
+        """Sessions that were touched last before that time and not summarised since."""
         rows = self._file.rows(
             "SELECT session_id FROM touched WHERE owner = :owner AND at < :before "
             "AND (:memory IS NULL OR memory_id = :memory) ORDER BY at",
@@ -172,20 +163,12 @@ class SqliteMemory:
         return [str(session) for (session,) in rows]
 
     def settle(self, owner: str, session_id: str) -> None:
-        """Notes that there is nothing (more) to summarise of a session.
-
-        Raises:
-            DependencyFailed: The file failed.
-        """
+        """Notes that there is nothing (more) to summarise of a session."""
         with self._file.transaction() as db:
             _settle(db, owner, session_id)
 
     def add(self, owner: str, summary: SessionSummary) -> None:
-        """Keeps a summary; one of the same memory and session is replaced.
-
-        Raises:
-            DependencyFailed: The file failed; nothing was written.
-        """
+        """Adds a summary; one of the same memory and session is replaced."""
         topics = json.dumps([dict(topic) for topic in summary.topics])
         with self._file.transaction() as db:
             db.execute(
@@ -202,11 +185,7 @@ class SqliteMemory:
             _settle(db, owner, summary.session_id)
 
     def recent(self, owner: str, memory_id: str, now: int, limit: int) -> list[SessionSummary]:
-        """The last `limit` summaries that have not expired at `now`, newest first.
-
-        Raises:
-            DependencyFailed: The file failed, or a row of it is not what this program writes.
-        """
+        """The last `limit` summaries that have not expired at `now`, newest first."""
         rows = self._file.rows(
             "SELECT memory_id, session_id, started, expires, topics, text FROM summary "
             f"WHERE owner = :owner AND memory_id = :memory AND {_FRESH} "
@@ -218,11 +197,7 @@ class SqliteMemory:
     def delete(
         self, owner: str, memory_id: str | None = None, session_id: str | None = None
     ) -> None:
-        """Forgets what an owner remembers: all of it, a memory, or one session of it.
-
-        Raises:
-            DependencyFailed: The file failed; nothing was forgotten.
-        """
+        """Deletes summaries of an owner: all, those of a memory, or that of one session."""
         with self._file.transaction() as db:
             db.execute(
                 "DELETE FROM summary WHERE owner = :owner "
@@ -232,11 +207,7 @@ class SqliteMemory:
             )
 
     def memories(self, now: int) -> list[MemoryInfo]:
-        """The memories that have summaries at `now`, the latest first.
-
-        Raises:
-            DependencyFailed: The file failed.
-        """
+        """The memories that have summaries at `now`, the latest first."""
         rows = self._file.rows(
             "SELECT owner, memory_id, count(*), max(CAST(started AS INTEGER)) AS latest "
             f"FROM summary WHERE {_FRESH} GROUP BY owner, memory_id "
@@ -258,7 +229,6 @@ class SqliteMemory:
 
 
 def _topics(written: Any) -> list[dict[str, str]] | None:
-    """The topics in a row; `None` when it holds anything else."""
     value = json_or(written, None) if isinstance(written, str) else None
     topics = isinstance(value, list) and all(
         isinstance(topic, dict)

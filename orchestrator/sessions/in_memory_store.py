@@ -32,11 +32,7 @@ class InMemoryStore:
     def append(
         self, key: str, expected: int, records: Sequence[Record], *, label: str = "", at: int = 0
     ) -> None:
-        """Appends, if the journal has exactly `expected` records.
-
-        Raises:
-            SessionConflict: It has another number of records.
-        """
+        """Appends, if the journal has exactly `expected` records; else a `SessionConflict`."""
         with self._lock:
             journal = self._journals.get(key)
             if journal is None:
@@ -53,12 +49,12 @@ class InMemoryStore:
         return journal.updated if journal is not None else 0
 
     def delete(self, key: str) -> None:
-        """Forgets a session."""
+        """Deletes a session."""
         with self._lock:
             self._journals.pop(key, None)
 
     def labels(self, prefix: str, after: str, most: int) -> Sequence[str]:
-        """The next labels that begin with a text, in their order."""
+        """The next labels, sorted, that begin with `prefix` after a known one."""
         with self._lock:
             labels = [it.label for it in self._journals.values()]
         return sorted(it for it in labels if it.startswith(prefix) and it > after)[:most]

@@ -1,6 +1,6 @@
-"""What a session's journal says: a projection of its records, kept between turns.
+"""A session as its journal has it: a projection of the records.
 
-It is kept so that a turn reads only what other processes have added since.
+It stays decoded between turns, so that a turn reads only what other processes have added since.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from orchestrator.message import Message, text_of
 from orchestrator.sessions.journal import Record, Said
 
 HISTORY_GUARD = "guardrail-history-"
-"""How the ids of the checks of what a caller told as history begin; its place ends them."""
+"""Begins the ids of the checks of a caller's `conversation_history`; the index comes next."""
 
 _NONE: frozenset[str] = frozenset()
 
@@ -24,9 +24,9 @@ class TurnLog:
         records: The records, with that.
         ends_session: Whether one of the turn's invocations asked for the session's end.
         transcript: Makes the turn's messages for the history, when the turn ran in this process.
-        before: How many messages the history has before the turn; `None` while all of them are.
-        spoken: How many sayings the talk has before the turn.
-        taken: The branches whose turns are in their agents' histories.
+        before: How many messages the history has before the turn; `None` while it has no others.
+        spoken: How many entries the talk has before the turn.
+        taken: The branches whose turns are in their agents' histories already.
     """
 
     __slots__ = ("before", "ends_session", "records", "spoken", "start", "taken", "transcript")
@@ -59,11 +59,11 @@ class TurnLog:
 
 
 class _HistoryCache:
-    """What happened before a turn in other words, as far as somebody asked for it.
+    """Other forms of a session's past, as far as they were needed.
 
     Attributes:
         without_thinking: The history without what models thought.
-        rendered: Texts of the talk's sayings, by what made them.
+        rendered: The talk's entries as texts, by what rendered them.
         relayed: The talk as messages.
     """
 
@@ -78,15 +78,14 @@ class _HistoryCache:
 class Past:
     """What happened in a session before a turn.
 
-    What few sessions have is made when it is first asked for: each container that a session keeps
-    costs memory, and time of every garbage collection.
-
     Attributes:
         history: Messages of the finished turns; only ever appended to.
         talk: Who said what, without thoughts and calls; only ever appended to.
     """
 
-    __slots__ = ("_retold", "_team", "history", "talk")
+    # What few sessions have is made when it is first used: each container that a session keeps
+    # costs memory, and time in every garbage collection.
+    __slots__ = ("_cache", "_team", "history", "talk")
 
     def __init__(
         self, history: list[Message], talk: list[Said], team: dict[str, list[Message]] | None = None
@@ -94,7 +93,7 @@ class Past:
         self.history = history
         self.talk = talk
         self._team = team
-        self._retold: _HistoryCache | None = None
+        self._cache: _HistoryCache | None = None
 
     @property
     def team(self) -> dict[str, list[Message]]:
@@ -105,32 +104,29 @@ class Past:
 
     @property
     def cache(self) -> _HistoryCache:
-        """What happened, in other words."""
-        if self._retold is None:
-            self._retold = _HistoryCache()
-        return self._retold
+        """Other forms of the past."""
+        if self._cache is None:
+            self._cache = _HistoryCache()
+        return self._cache
 
     def take(self, messages: list[Message]) -> None:
         """Adds the messages of a turn that has ended."""
         self.history += messages
 
     def build_relay_messages(self, upto: int) -> list[Message]:
-        """The talk up to a saying as messages, for collaborators that read it.
-
-        A saying is made a message once in a session.
-        """
-        told = self.cache.relayed
-        known = len(told)
+        """The first entries of the talk as messages, for collaborators that read it."""
+        messages = self.cache.relayed
+        known = len(messages)
         if known < upto:
             # One assignment, so that two collaborators that begin at the same time do no harm.
-            told[known:upto] = [
+            messages[known:upto] = [
                 Message(role, [{"text": text}]) for role, text in self.talk[known:upto]
             ]
-        return told[:upto]
+        return messages[:upto]
 
 
 class Session(Past):
-    """What a session's journal says.
+    """A session, as far as its journal has been read.
 
     Attributes:
         key: The store's key.
@@ -141,8 +137,8 @@ class Session(Past):
         unread: Finished turns that are not in `history` yet (they were read from the store).
         active: When the last record was written.
         unwritten: The record of the open turn while it is not in the store yet.
-        answered: The hand-overs of this session that were answered: invocation id to the digest of
-            the results, and the log of the turn.
+        answered: By invocation id of each hand-over that has its results: the results' digest, and
+            the log of the turn.
         started: When the session began, in nanoseconds since 1970.
         size: About how many bytes of memory it takes; kept for durable stores alone.
         memory_id: Whose memory the session belongs to; empty when it is not remembered.
@@ -185,7 +181,7 @@ class Session(Past):
         self.history: list[Message] = []
         self.talk: list[Said] = []
         self._team = None
-        self._retold = None
+        self._cache = None
         self.started = 0
         self.memory_id = ""
         self.last_agent = ""
@@ -194,7 +190,7 @@ class Session(Past):
         self.answered = _NOT_ANSWERED
 
     def apply(self, records: Sequence[Record]) -> None:
-        """Takes the journal's next records."""
+        """Applies the journal's next records."""
         log = self.open
         for record in records:
             if log is not None:
@@ -219,10 +215,7 @@ class Session(Past):
         self.attributes = record["attributes"]
 
     def apply_guarded_history(self, record: Record) -> None:
-        """Takes what the guardrail made of a message that the caller told as history.
-
-        May be told the same again.
-        """
+        """Puts what a guardrail made of a message into the caller's history, also twice."""
         log = self.open
         if log is None or "branch" in record or not record["id"].startswith(HISTORY_GUARD):
             return
@@ -237,7 +230,7 @@ class Session(Past):
             self.talk[log.spoken - len(self.history) + index] = (role, record["text"])
 
     def _drop_caller_history(self, log: TurnLog) -> None:
-        # Until its turn has ended, what the caller told is all of the history.
+        # Until its first turn has ended, a session has no other history than the caller's.
         first = log.spoken - len(self.history)
         del self.talk[first : log.spoken]
         log.spoken = first
@@ -248,9 +241,8 @@ class Session(Past):
         if log is None:
             return
         if "guards_history" in log.start and not _is_history_guarded(log):
-            self._drop_caller_history(
-                log
-            )  # the turn was stopped before the guardrail had read all of it
+            # The turn was stopped before the guardrail had read all of it.
+            self._drop_caller_history(log)
         self.open = None
         self.unread.append(log)
         if record["result"] == "answer":
@@ -293,8 +285,8 @@ _NOT_ANSWERED: dict[str, tuple[str, TurnLog]] = {}
 
 def _is_history_guarded(log: TurnLog) -> bool:
     ids = {one["id"] for one in log.records if one["kind"] == "guarded" and "branch" not in one}
-    given = range(len(log.start.get("history", ())))
-    return all(f"{HISTORY_GUARD}{index}" in ids for index in given)
+    count = len(log.start.get("history", ()))
+    return all(f"{HISTORY_GUARD}{index}" in ids for index in range(count))
 
 
 _TAKES: dict[str, Callable[[Session, Record], None]] = {

@@ -1,4 +1,4 @@
-"""Who may go on with a session: each is handed to a single invocation at a time."""
+"""Sessions of a store: each is handed to one invocation at a time, and freed when it is idle."""
 
 from __future__ import annotations
 
@@ -35,10 +35,8 @@ NEVER = 1 << 62
 """An idle time-out that no session reaches, in nanoseconds."""
 
 _BATCH = 16  # after how many turns in memory idle sessions are looked for
-
-_THREADS = 16  # for event loops, of a store that does not say how many are of use
-
-_GRACE = 60_000_000_000  # after a turn's own time limit, before another host may take it over
+_THREADS = 16  # for event loops, when a store does not say how many are of use
+_GRACE = 60_000_000_000  # after a turn's own time limit, before any process may take it over
 
 
 class Sessions:
@@ -48,9 +46,8 @@ class Sessions:
         store: Keeps the journals.
         durable: Whether they outlive the process.
         clock: Tells the time.
-        leaving: Whether a turn that is stopped before its end is left open in its journal, for
-            another process to go on with, instead of cancelled. Set it in a process that is
-            about to end.
+        leaving: Whether a turn that is stopped stays open in its journal, for another process to
+            go on with, instead of being cancelled. Set it in a process that is about to end.
     """
 
     def __init__(
@@ -84,11 +81,7 @@ class Sessions:
 
     @classmethod
     def of(cls, value: Any) -> Sessions:
-        """The sessions that `Agent(sessions=value)` means.
-
-        Args:
-            value: `None` (in memory), a path of a SQLite file, a `SessionStore` or `Sessions`.
-        """
+        """What `Agent(sessions=value)` means: `None` is in memory, a path is a SQLite file."""
         if isinstance(value, cls):
             return value
         if isinstance(value, (str, Path)):
@@ -141,14 +134,14 @@ class Sessions:
                 session.size += _size(news)
 
     def _load_new_records(self, session: Session) -> Sequence[Record]:
-        # What was added to the journal, if it is still the one whose last record is known. It is
-        # not when another process has deleted the session, and perhaps begun it again.
+        # The last known record is read too: it is another one, or missing, when another process
+        # has deleted the session, and perhaps begun it again.
         last = session.last
         if last is None:
             return self.store.load(session.key)
-        found = self.store.load(session.key, session.count - 1)
-        if found and (found[0] is last or _is_same(found[0], last)):
-            return found[1:]
+        records = self.store.load(session.key, session.count - 1)
+        if records and (records[0] is last or _is_same(records[0], last)):
+            return records[1:]
         session.forget()
         return self.store.load(session.key)
 
@@ -161,7 +154,7 @@ class Sessions:
         return any(label.startswith(prefix) and it.key in used for label, it in known)
 
     def forget(self, session: Session) -> None:
-        """Keeps nothing of a session but its journal, which the next turn reads again."""
+        """Drops the decoded session; the next turn reads its journal again."""
         self._sessions.pop(session.label, None)
 
     def release(self, session: Session) -> None:
@@ -213,7 +206,7 @@ class Sessions:
 
     @property
     def lanes(self) -> Lanes | None:
-        """What does the store's work for event loops; `None` for a store that does not block."""
+        """The threads that use the store for event loops; `None` for one that does not block."""
         if self._lanes is None and self.durable:
             from orchestrator.support.lanes import Lanes
 
@@ -222,7 +215,7 @@ class Sessions:
         return self._lanes
 
     def peek(self, label: str) -> Session:
-        """Reads a session from the store, for display; takes nothing.
+        """Reads a session, for display, without acquiring it.
 
         Raises:
             DependencyFailed: The store, or the session's journal in it, cannot be read.
@@ -232,11 +225,7 @@ class Sessions:
         return session
 
     def records(self, label: str) -> Iterator[Record]:
-        """The whole journal of a session, for display; takes nothing.
-
-        Raises:
-            DependencyFailed: The store, or the session's journal in it, cannot be read.
-        """
+        """The whole journal of a session, for display; raises as `peek` does."""
         return _upgrade_records(self.store.load(self.key(label)), label, 0)
 
     def end(self, label: str) -> None:
@@ -255,11 +244,7 @@ class Sessions:
             self.release(session)
 
     def refuse_running(self, session: Session) -> None:
-        """Refuses a session whose turn another process runs.
-
-        Raises:
-            SessionConflict: It does.
-        """
+        """Raises a `SessionConflict` if another process runs a turn of the session."""
         if session.open is not None and self.is_running(session.open):
             raise SessionConflict(
                 f"session {session.label.rsplit('/', 1)[-1]!r} is busy in another process; wait "
@@ -272,18 +257,12 @@ class Sessions:
         return _hash_label(label) if self.durable else label
 
     def begin(self, session: Session, record: Record) -> None:
-        """Opens a turn: durably, before anything is spent.
-
-        In memory nobody else can see the session while it is in use, so that its `turn` record
-        goes to the store with the next ones.
-
-        Raises:
-            SessionConflict: Another process wrote to the session; nothing was written.
-            DependencyFailed: The store failed; nothing was written.
-        """
+        """Opens a turn, durably, before anything is spent; raises as `write` does."""
         if self.durable:
             self.write(session, [record])
             return
+        # In memory nobody else sees a session that is in use, so its `turn` record goes to the
+        # store with the next ones.
         session.unwritten = record
         session.apply([record])
 
@@ -308,10 +287,7 @@ class Sessions:
             session.size += _size(records)
 
     def lease(self, seconds: float | None) -> dict[str, Any]:
-        """The members of a record that say which process goes on with a turn, and until when.
-
-        None for a store that ends with the process.
-        """
+        """The members of a record that say which process goes on with a turn; none in memory."""
         if not self.durable:
             return {}
         span = 3_600_000_000_000 if seconds is None else int(seconds * 1e9)
@@ -357,11 +333,10 @@ class _StoreUse:
 
     Attributes:
         keys: The sessions that are in use.
-        ttls: Of a store in memory: the idle time-outs of its sessions.
-        queue: Of a store in memory: its sessions, the one to look at next first.
-        remembered: Of a store in memory: sessions that are to be summarised before they are freed,
-            which closes them.
-        released: Of a store in memory: how often a session was released.
+        ttls: Of a store in memory, as all that follow: the idle time-outs of its sessions.
+        queue: Its sessions, the one to look at next first.
+        remembered: Sessions that are to be summarised, which closes them, before they are freed.
+        released: How often a session was released.
     """
 
     __slots__ = ("__weakref__", "keys", "lock", "queue", "released", "remembered", "ttls")

@@ -33,17 +33,15 @@ class SQLiteStore:
     appends, never the file.
 
     Calls block: mostly for less than a millisecond, but for up to 30 seconds while another process
-    has the file locked. `Agent.ainvoke` and `Agent.astream` have them made in a thread.
+    has the file locked. `Agent.ainvoke` and `Agent.astream` make them in a thread. Every method
+    raises `DependencyFailed` when the file fails; nothing was written then.
     """
 
     durable = True
     threads = 1  # one connection, one writer
 
     def __init__(self, path: str | Path) -> None:
-        """Opens the file, and makes it when it is not there.
-
-        Args:
-            path: The file; its folder must exist.
+        """Opens the file, and makes it when it is not there; its folder must exist.
 
         Raises:
             DependencyFailed: The file cannot be opened, is another program's, or was written by a
@@ -64,11 +62,7 @@ class SQLiteStore:
         self._file.close()
 
     def load(self, key: str, after: int = 0) -> list[Record]:
-        """The records of a session after the first `after` ones.
-
-        Raises:
-            DependencyFailed: The file failed, or something in it is not JSON.
-        """
+        """The records of a session after the first `after` ones, if all of them are JSON."""
         # One row of all: a thread has to wait for the interpreter's lock after every row.
         ((records,),) = self._file.rows(
             "SELECT '[' || coalesce(group_concat(record), '') || ']' FROM (SELECT record "
@@ -91,7 +85,6 @@ class SQLiteStore:
 
         Raises:
             SessionConflict: It has another number of records; nothing was written.
-            DependencyFailed: The file failed; nothing was written.
         """
         rows = [
             (key, expected + offset, json.dumps(record)) for offset, record in enumerate(records)
@@ -110,26 +103,13 @@ class SQLiteStore:
             )
 
     def delete(self, key: str) -> None:
-        """Forgets a session.
-
-        Raises:
-            DependencyFailed: The file failed.
-        """
+        """Forgets a session."""
         with self._file.transaction() as db:
             db.execute("DELETE FROM journal WHERE key = ?", (key,))
             db.execute("DELETE FROM session WHERE key = ?", (key,))
 
     def labels(self, prefix: str, after: str, most: int) -> Sequence[str]:
-        """The next labels that begin with a text, in their order.
-
-        Args:
-            prefix: The text; it ends in `/`.
-            after: The last one that is known; empty for the first ones.
-            most: How many.
-
-        Raises:
-            DependencyFailed: The file failed.
-        """
+        """The next labels, sorted, that begin with `prefix`, after one of them; it ends in `/`."""
         end = prefix[:-1] + "0"  # the character after "/"
         rows = self._file.rows(
             "SELECT label FROM session WHERE label > ? AND label < ? ORDER BY label LIMIT ?",
@@ -138,11 +118,7 @@ class SQLiteStore:
         return [label for (label,) in rows]
 
     def list(self) -> Iterator[SessionInfo]:
-        """All sessions, the last changed first.
-
-        Raises:
-            DependencyFailed: The file failed.
-        """
+        """All sessions, the last changed first."""
         rows = self._file.rows(
             "SELECT key, label, (SELECT count(*) FROM journal WHERE journal.key = session.key),"
             " updated FROM session ORDER BY updated DESC"
