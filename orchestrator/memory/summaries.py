@@ -1,8 +1,7 @@
-"""Summaries of sessions: how they are made, told to a model, and told to callers.
+"""Summaries of sessions: built from a model's reply, and rendered for prompts and for callers."""
 
-What a model wrote about a conversation is data, and so is what a user once said: it is bounded in
-size, and comes into a prompt through partials only, which encode it.
-"""
+# What a model wrote about a conversation is data, and so is what a user once wrote: it is bounded
+# in size here, and gets into a prompt only through partials, which encode it.
 
 from __future__ import annotations
 
@@ -17,10 +16,10 @@ DAY = 86_400_000_000_000
 """A day in nanoseconds."""
 
 MAX_SUMMARY = 20_000
-"""Most characters that are kept of one session: a prompt holds many of them."""
+"""Most characters of one session's summary: a prompt holds many of them."""
 
-MAX_TOLD = 60_000
-"""Most characters of all summaries together that one prompt is told."""
+MAX_PROMPTED = 60_000
+"""Most characters of all summaries together in one prompt."""
 
 _TAGS = re.compile(r"</?(?:thinking|answer|answer_part|text|final_response)>")
 _THINKING = re.compile(r"<thinking>.*?(?:</thinking>|\Z)", re.DOTALL)
@@ -53,20 +52,20 @@ def build_summary(
     Returns:
         The summary; of more than `MAX_SUMMARY` characters the later ones are left out.
     """
-    left, kept = MAX_SUMMARY, []
+    left, kept_topics = MAX_SUMMARY, []
     for topic in topics:
         name = str(topic.get("topic") or "")[:left]
-        said = str(topic.get("summary") or "")[: left - len(name)]
-        left -= len(name) + len(said)
-        if said:
-            kept.append({"topic": name, "summary": said})
+        summary = str(topic.get("summary") or "")[: left - len(name)]
+        left -= len(name) + len(summary)
+        if summary:
+            kept_topics.append({"topic": name, "summary": summary})
     return SessionSummary(
         memory_id=memory_id,
         session_id=session_id,
         started=started,
         expires=now + storage_days * DAY,
-        topics=kept,
-        text=(summary_text(kept) or strip_markup(text))[:MAX_SUMMARY],
+        topics=kept_topics,
+        text=(summary_text(kept_topics) or strip_markup(text))[:MAX_SUMMARY],
     )
 
 
@@ -85,21 +84,21 @@ def to_prompt_summaries(summaries: Sequence[SessionSummary]) -> list[dict[str, A
         summaries: Newest first, as `MemoryStore.recent` gives them.
 
     Returns:
-        `topics` and `text` of each; when there are more than `MAX_TOLD` characters, the oldest
+        `topics` and `text` of each; when there are more than `MAX_PROMPTED` characters, the oldest
         are left out.
     """
-    told: list[dict[str, Any]] = []
-    left = MAX_TOLD
+    rendered: list[dict[str, Any]] = []
+    left = MAX_PROMPTED
     for summary in summaries:
         left -= len(summary.text)
-        if left < 0 and told:
+        if left < 0 and rendered:
             break
-        told.append({"topics": [dict(it) for it in summary.topics], "text": summary.text})
-    return told
+        rendered.append({"topics": [dict(it) for it in summary.topics], "text": summary.text})
+    return rendered
 
 
 def strip_markup(text: str) -> str:
-    """What a model said to its user: without thinking, calls, results and their tags."""
+    """What a user reads of a reply: no thinking, calls and results, and no tags."""
     if "<" not in text:
         return text.strip()
     return _TAGS.sub("", _NOISE.sub("", _THINKING.sub("", text))).strip()
@@ -111,15 +110,15 @@ def memory_contents(summaries: Iterable[SessionSummary]) -> list[dict[str, Any]]
 
 
 def _to_bedrock(summary: SessionSummary) -> dict[str, Any]:
-    told = {
+    summarised = {
         "memoryId": summary.memory_id,
         "sessionId": summary.session_id,
         "sessionStartTime": _time(summary.started),
         "summaryText": summary.text,
     }
     if summary.expires is not None:
-        told["sessionExpiryTime"] = _time(summary.expires)
-    return told
+        summarised["sessionExpiryTime"] = _time(summary.expires)
+    return summarised
 
 
 def _time(nanoseconds: int) -> str:

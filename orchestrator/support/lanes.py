@@ -13,37 +13,28 @@ T = TypeVar("T")
 
 
 class Lanes:
-    """Threads, each with work of its own in the order in which it was given.
+    """Threads that each do their work in order; the calls for one key share a thread."""
 
-    All work of one session is in one lane, so that its records are written in order and by nobody
-    else at the same time.
-    """
+    # All calls for a session are in one lane: its records are written in order, and never by two
+    # threads at the same time.
 
     def __init__(self, count: int) -> None:
-        """Makes the lanes; each thread begins with its first work.
-
-        Args:
-            count: How many there are.
-        """
+        """Makes so many lanes; the thread of each starts with its first call."""
         self._lanes: list[SimpleQueue[_Work | None] | None] = [None] * count
         self._lock = Lock()
 
     async def do(self, key: str, work: Callable[[], T]) -> T:
-        """Has work done, after what was given before for the same session.
+        """Runs a call that may block, after the earlier ones for the same key.
 
-        What was given is done: a task that is cancelled meanwhile waits for it, too.
-
-        Args:
-            key: The session's.
-            work: May block.
+        A task that is cancelled meanwhile waits for the call all the same, and is cancelled then.
         """
         place = hash(key) % len(self._lanes)
-        given = _Work(work)
-        (self._lanes[place] or self._start_lane(place)).put(given)
-        await given.wait()
-        if given.error is not None:
-            raise given.error
-        result: T = given.result
+        item = _Work(work)
+        (self._lanes[place] or self._start_lane(place)).put(item)
+        await item.wait()
+        if item.error is not None:
+            raise item.error
+        result: T = item.result
         return result
 
     def _start_lane(self, place: int) -> SimpleQueue[_Work | None]:
@@ -63,7 +54,7 @@ def _run(lane: SimpleQueue[_Work | None]) -> None:
 
 
 class _Work:
-    """Work of a lane, and how it ended."""
+    """A call in a lane, and how it ended."""
 
     __slots__ = ("_done", "_loop", "_waiter", "_work", "error", "result")
 
@@ -76,7 +67,7 @@ class _Work:
         self._waiter = self._loop.create_future()
 
     def carry_out(self) -> None:
-        """Does the work, in the lane's thread."""
+        """Makes the call, in the lane's thread."""
         try:
             self.result = self._work()
         except BaseException as error:  # handed to whoever waits
@@ -92,7 +83,7 @@ class _Work:
             self._waiter.set_result(None)
 
     async def wait(self) -> None:
-        """Waits for the work's end, in the loop.
+        """Waits in the loop until the call has ended.
 
         Raises:
             CancelledError: The task was cancelled meanwhile.

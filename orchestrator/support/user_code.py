@@ -27,18 +27,18 @@ def place_in_function(
     Args:
         error: What it raised.
         function: The function.
-        folder: What the file is told relative to, if it is in there; else it is told by its name.
+        folder: A file in it is named relative to it; another one by its own name alone.
     """
     code = getattr(inspect.unwrap(function), "__code__", None)
-    found = innermost(error, code.co_filename.__eq__) if code is not None else None
-    if found is None:
+    frame = innermost(error, code.co_filename.__eq__) if code is not None else None
+    if frame is None:
         return ""
-    file = Path(found[0])
+    file = Path(frame[0])
     inside = folder is not None and file.is_relative_to(folder)
-    return f"{file.relative_to(folder) if folder and inside else file.name}:{found[1]}"
+    return f"{file.relative_to(folder) if folder and inside else file.name}:{frame[1]}"
 
 
 def place_in_folder(error: BaseException, folder: Path, root: Path | None = None) -> str:
     """`file:line` of the innermost frame in a folder's files, as seen from `root`; may be empty."""
-    found = innermost(error, lambda file: Path(file).is_relative_to(folder))
-    return f"{Path(found[0]).relative_to(root or folder)}:{found[1]}" if found else ""
+    frame = innermost(error, lambda file: Path(file).is_relative_to(folder))
+    return f"{Path(frame[0]).relative_to(root or folder)}:{frame[1]}" if frame else ""

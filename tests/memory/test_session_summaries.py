@@ -15,7 +15,7 @@ from orchestrator.memory import (
     summary_text,
     to_prompt_summaries,
 )
-from orchestrator.memory.summaries import DAY, MAX_SUMMARY, MAX_TOLD
+from orchestrator.memory.summaries import DAY, MAX_PROMPTED, MAX_SUMMARY
 
 NOW = 1_755_127_258_141_453_390
 TOPICS = [
@@ -55,9 +55,9 @@ def test_a_summary_is_bounded():
 def test_what_a_prompt_is_told_is_bounded_and_the_newest_counts():
     many = [kept(f"s-{number}", "x" * 9_999 + str(number)) for number in range(9)]
     told = to_prompt_summaries(many)
-    assert sum(len(it["text"]) for it in told) <= MAX_TOLD
+    assert sum(len(it["text"]) for it in told) <= MAX_PROMPTED
     assert [it["text"][-1] for it in told] == ["0", "1", "2", "3", "4", "5"]
-    assert len(to_prompt_summaries([kept(text="x" * (MAX_TOLD + 1))])) == 1
+    assert len(to_prompt_summaries([kept(text="x" * (MAX_PROMPTED + 1))])) == 1
     assert to_prompt_summaries([]) == []
 
 
