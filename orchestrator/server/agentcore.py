@@ -122,8 +122,8 @@ class _Runtime:
                 yield b""  # begun: from here on closing it stops the turn
                 try:
                     async for event in self._watched(events):
-                        for told in self._render_event(event, traced):
-                            yield to_sse(told)
+                        for part in self._render_event(event, traced):
+                            yield to_sse(part)
                 except Exception as error:
                     name, _, message = describe_error(self._redactor.as_fault(error, id))
                     yield to_sse({"error": message, "errorType": name})
@@ -146,29 +146,29 @@ class _Runtime:
 
 
 def _read_session_id(header: str | None, body: Mapping[str, Any]) -> str:
-    given = header if header is not None else body.get("sessionId")
-    if given is None:
+    value = header if header is not None else body.get("sessionId")
+    if value is None:
         return str(uuid.uuid4())
-    if not isinstance(given, str) or not 0 < len(given) <= _LONGEST:
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST:
         raise ValidationError(f"a session id has 1 to {_LONGEST} characters")
-    if _SESSION_ID.fullmatch(given):
-        return given
+    if _SESSION_ID.fullmatch(value):
+        return value
     # AgentCore's may be longer than Bedrock's, and have other characters.
-    return f"agentcore-{hashlib.sha256(given.encode('utf-8', 'replace')).hexdigest()}"
+    return f"agentcore-{hashlib.sha256(value.encode('utf-8', 'replace')).hexdigest()}"
 
 
 def _read_question(body: Mapping[str, Any]) -> str:
     inside = body.get("input")
     for members in (body, inside if isinstance(inside, dict) else {}):
         for name in _QUESTIONS:
-            if isinstance(given := members.get(name), str):
-                return given
+            if isinstance(value := members.get(name), str):
+                return value
     raise ValidationError(f"the body has no question; give it as {_QUESTIONS[0]!r}")
 
 
 def _render_reply(reply: Reply) -> dict[str, Any]:
     usage = reply.usage
-    made: dict[str, Any] = {
+    result: dict[str, Any] = {
         "response": reply.text,
         "status": "success",
         "stopReason": reply.stop_reason,
@@ -176,11 +176,11 @@ def _render_reply(reply: Reply) -> dict[str, Any]:
         "usage": {"inputTokens": usage.input_tokens, "outputTokens": usage.output_tokens},
     }
     if reply.citations:
-        made["citations"] = reply.citations
+        result["citations"] = reply.citations
     if reply.return_control is not None:
-        made["returnControl"] = render_return_control(reply.return_control)
+        result["returnControl"] = render_return_control(reply.return_control)
     if reply.files:
-        made["files"] = [
+        result["files"] = [
             {**file, "bytes": base64.b64encode(file["bytes"]).decode()} for file in reply.files
         ]
-    return made
+    return result

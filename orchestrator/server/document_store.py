@@ -374,14 +374,14 @@ def decode_token(token: str | None, scope: str) -> list[Any] | None:
     if token is None:
         return None
     try:
-        told = json.loads(base64.urlsafe_b64decode(token.encode() + b"=="))
+        key = json.loads(base64.urlsafe_b64decode(token.encode() + b"=="))
     except (binascii.Error, ValueError, RecursionError) as error:
         raise invalid_token_error() from error
-    if not isinstance(told, list) or len(told) != 2 or told[0] != _hash_scope(scope):
+    if not isinstance(key, list) or len(key) != 2 or key[0] != _hash_scope(scope):
         raise invalid_token_error()
-    if not isinstance(told[1], list):
+    if not isinstance(key[1], list):
         raise invalid_token_error()
-    return told[1]
+    return key[1]
 
 
 def decode_offset(token: str | None, scope: str) -> int:

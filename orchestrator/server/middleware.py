@@ -235,8 +235,8 @@ def _body_too_large_error(most: int) -> Refusal:
 
 
 def _content_length(request: RawRequest) -> int:
-    told = request.one("content-length")
-    return int(told) if told.isdecimal() and len(told) < 20 else 0
+    length = request.one("content-length")
+    return int(length) if length.isdecimal() and len(length) < 20 else 0
 
 
 def _wrap_send(visit: _RequestContext, send: Send) -> Send:
@@ -253,13 +253,13 @@ def _wrap_send(visit: _RequestContext, send: Send) -> Send:
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
     """Gives the body that was read, in one piece, and after it what else comes."""
-    given = False
+    replayed = False
 
     async def receive_again() -> Message:
-        nonlocal given
-        if given:
+        nonlocal replayed
+        if replayed:
             return await receive()
-        given = True
+        replayed = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return receive_again

@@ -49,7 +49,7 @@ _SPARE_SECONDS = 5.0  # after turns were left, for their clients to be told
 _MOMENT = 0.002  # seconds between looks at whether all is answered
 
 
-def serve(settings: Settings, told: Callable[[str, ServerState], None]) -> None:
+def serve(settings: Settings, report: Callable[[str, ServerState], None]) -> None:
     """Serves until the process is told to stop (SIGTERM, SIGINT), and ends in order.
 
     Running turns go on for `settings.shutdown_seconds`, and are then left open in their journals;
@@ -57,7 +57,7 @@ def serve(settings: Settings, told: Callable[[str, ServerState], None]) -> None:
 
     Args:
         settings: How.
-        told: Called with the server's URL and what it serves, once it takes connections.
+        report: Called with the server's URL and what it serves, once it takes connections.
 
     Raises:
         ValidationError: The settings do not fit together, or the address cannot be used.
@@ -75,17 +75,17 @@ def serve(settings: Settings, told: Callable[[str, ServerState], None]) -> None:
         url = _build_url(settings.host, listening)
         with ServerState(settings) as state:
             if settings.workers == 1:
-                _run_single(state, listening, lambda: told(url, state))
+                _run_single(state, listening, lambda: report(url, state))
                 return
             application(state)  # what is wrong is told here, and not once by every worker
             supervisor = _build_supervisor(settings, listening)
-            told(url, state)
+            report(url, state)
         supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
         raise DependencyFailed("a worker process could not start; what it logged says why")
 
 
-def _run_single(state: ServerState, listening: socket.socket, told: Callable[[], None]) -> None:
+def _run_single(state: ServerState, listening: socket.socket, report: Callable[[], None]) -> None:
     settings = state.settings
     app = application(state, during=lambda running: _stop_on_signals(running, settings))
     server = uvicorn.Server(_build_config(app, settings))
@@ -96,7 +96,7 @@ def _run_single(state: ServerState, listening: socket.socket, told: Callable[[],
 
     before = {number: signal.signal(number, handle_signal) for number in _SIGNALS}
     try:
-        told()
+        report()
         _freeze_gc()
         server.run(sockets=[listening])
     finally:

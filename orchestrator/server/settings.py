@@ -66,8 +66,8 @@ class Settings:
     @classmethod
     def from_text(cls, text: str) -> Settings:
         """The settings that `as_text` wrote."""
-        given: dict[str, Any] = json.loads(text)
+        members: dict[str, Any] = json.loads(text)
         for name in ("agents", "state", "keys"):
-            given[name] = None if given[name] is None else Path(given[name])
-        given["buckets"] = {name: Path(folder) for name, folder in given["buckets"].items()}
-        return cls(**given)
+            members[name] = None if members[name] is None else Path(members[name])
+        members["buckets"] = {name: Path(folder) for name, folder in members["buckets"].items()}
+        return cls(**members)

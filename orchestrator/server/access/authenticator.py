@@ -51,10 +51,10 @@ class Authenticator:
         if self._keys is None:
             return _ANYBODY
         keys = self._keys
-        given = request.all("authorization")
-        if not given:
+        headers = request.all("authorization")
+        if not headers:
             raise _missing_credentials_error(request)
-        if len(given) > 1:
+        if len(headers) > 1:
             raise Refusal(
                 "IncompleteSignatureException", 400, "There is more than one Authorization header."
             )
@@ -145,15 +145,15 @@ def parse_signature(request: RawRequest, now: datetime) -> Signature:
     access_key_id, date, region = _parse_scope(parts["Credential"])
     names = tuple(parts["SignedHeaders"].split(";"))
     _check_headers(request, names)
-    stamp, made = _read_time(request, names)
-    if made.strftime("%Y%m%d") != date:
+    stamp, signed_at = _read_time(request, names)
+    if signed_at.strftime("%Y%m%d") != date:
         raise _invalid_signature_error(
             f"Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from "
-            f"HTTP: {date!r} != {made:%Y%m%d}"
+            f"HTTP: {date!r} != {signed_at:%Y%m%d}"
         )
-    _check_time(stamp, made, now)
+    _check_time(stamp, signed_at, now)
     token = request.one("x-amz-security-token")
-    return Signature(access_key_id, region, stamp, made, names, parts["Signature"], token)
+    return Signature(access_key_id, region, stamp, signed_at, names, parts["Signature"], token)
 
 
 def find_key(signed: Signature, find: Callable[[str], Key | None]) -> Key:
@@ -262,22 +262,22 @@ def _read_time(request: RawRequest, names: tuple[str, ...]) -> tuple[str, dateti
     try:
         if amz:
             return amz, datetime.strptime(amz, _STAMP).replace(tzinfo=UTC)
-        made = parsedate_to_datetime(request.one("date")).astimezone(UTC)
+        signed_at = parsedate_to_datetime(request.one("date")).astimezone(UTC)
     except (ValueError, OverflowError):
         raise _incomplete_signature_error(
             "Date must be in ISO-8601 'basic format', such as '20260102T030405Z'."
         ) from None
-    return made.strftime(_STAMP), made
+    return signed_at.strftime(_STAMP), signed_at
 
 
-def _check_time(stamp: str, made: datetime, now: datetime) -> None:
+def _check_time(stamp: str, signed_at: datetime, now: datetime) -> None:
     minutes = int(SKEW.total_seconds() // 60)
-    if made < now - SKEW:
+    if signed_at < now - SKEW:
         raise _invalid_signature_error(
             f"Signature expired: {stamp} is now earlier than {now - SKEW:{_STAMP}} "
             f"({now:{_STAMP}} - {minutes} min.)"
         )
-    if made > now + SKEW:
+    if signed_at > now + SKEW:
         raise _invalid_signature_error(
             f"Signature not yet current: {stamp} is still later than {now + SKEW:{_STAMP}} "
             f"({now:{_STAMP}} + {minutes} min.)"
@@ -289,8 +289,8 @@ def _hash_payload(request: RawRequest, body: Sequence[bytes]) -> str:
     for piece in body:
         digest.update(piece)
     payload = digest.hexdigest()
-    told = request.one("x-amz-content-sha256")
-    if told and not hmac.compare_digest(told.encode("latin-1"), payload.encode()):
+    declared = request.one("x-amz-content-sha256")
+    if declared and not hmac.compare_digest(declared.encode("latin-1"), payload.encode()):
         raise _invalid_signature_error(
             "The provided 'x-amz-content-sha256' header does not match what was computed; it has "
             "to be the SHA-256 of the body."
@@ -332,14 +332,14 @@ def _build_canonical_request(request: RawRequest, names: Sequence[str], payload:
 
 def _canonicalize_path(path: bytes) -> bytes:
     """The path as it is signed: without dot segments and empty ones, and encoded once more."""
-    kept: list[bytes] = []
+    pieces: list[bytes] = []
     for piece in path.split(b"/"):
         if piece == b"..":
-            kept = kept[:-1]
+            pieces = pieces[:-1]
         elif piece not in (b"", b"."):
-            kept.append(piece)
-    last = b"/" if kept and path.endswith(b"/") else b""
-    return quote(b"/" + b"/".join(kept) + last, safe="/~").encode()
+            pieces.append(piece)
+    last = b"/" if pieces and path.endswith(b"/") else b""
+    return quote(b"/" + b"/".join(pieces) + last, safe="/~").encode()
 
 
 def _canonicalize_query(query: bytes) -> bytes:

@@ -138,8 +138,8 @@ def _read_keys(file: Path) -> list[Key]:
         for place, entry in enumerate(entries, 1)
     ]
     for what in ("access_key_id", "bearer"):
-        given = [getattr(key, what) for key in keys if getattr(key, what)]
-        if len(set(given)) < len(given):
+        values = [getattr(key, what) for key in keys if getattr(key, what)]
+        if len(set(values)) < len(values):
             name = "accessKeyId" if what == "access_key_id" else "apiKey"
             raise DefinitionError(f"two keys have the same {name}", file=file)
     return keys
@@ -208,9 +208,9 @@ def _find_problem(texts: Mapping[str, str]) -> str:
     return ""
 
 
-def _parse_allow(given: Any, wrong: Any) -> tuple[str, ...]:
-    if given is None:
+def _parse_allow(values: Any, wrong: Any) -> tuple[str, ...]:
+    if values is None:
         return ()
-    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+    if not isinstance(values, list) or not all(isinstance(one, str) for one in values):
         raise wrong("has an allow that is no list of texts, such as ['s3://claims/*']")
-    return tuple(given)
+    return tuple(values)

@@ -152,15 +152,15 @@ class DefinitionReader:
             ResourceNotFound: A schema, or an agent that it leads, is not there.
             DependencyFailed: A schema could not be read.
         """
-        made = dict(definition)
-        if "actionGroups" in made:
-            made["actionGroups"] = [self.read_group(one) for one in made["actionGroups"]]
-        if "collaborators" in made:
-            made["collaborators"] = [self.read(one) for one in made["collaborators"]]
-        for one in made.get("collaboratorConfigurations", ()):
+        members = dict(definition)
+        if "actionGroups" in members:
+            members["actionGroups"] = [self.read_group(one) for one in members["actionGroups"]]
+        if "collaborators" in members:
+            members["collaborators"] = [self.read(one) for one in members["collaborators"]]
+        for one in members.get("collaboratorConfigurations", ()):
             if arn := one.get("agentAliasArn"):
                 self._add_collaborator(arn)
-        return made
+        return members
 
     def to_source(self, definition: Data) -> AgentSource:
         """The source of the agent that a definition, which was read, describes."""
@@ -336,21 +336,21 @@ def _is_enabled(part: Data, name: str) -> bool:
 
 
 def _convert_group(group: Data, schemas: Data) -> dict[str, Any]:
-    made = {name: group[name] for name in _GROUP_MEMBERS if name in group}
+    members = {name: group[name] for name in _GROUP_MEMBERS if name in group}
     if "parentActionSignature" in group:
-        made["parentActionGroupSignature"] = group["parentActionSignature"]
-        made.pop("actionGroupExecutor", None)
+        members["parentActionGroupSignature"] = group["parentActionSignature"]
+        members.pop("actionGroupExecutor", None)
     if group["actionGroupId"] in schemas:
-        made["apiSchema"] = {"payload": schemas[group["actionGroupId"]]}
-    return made
+        members["apiSchema"] = {"payload": schemas[group["actionGroupId"]]}
+    return members
 
 
 def _convert_collaborator(collaborator: Data) -> dict[str, Any]:
-    made = {
+    members = {
         "collaboratorName": collaborator["collaboratorName"],
         "collaboratorInstruction": collaborator["collaborationInstruction"],
         "agentAliasArn": collaborator["agentDescriptor"].get("aliasArn"),
     }
     if "relayConversationHistory" in collaborator:
-        made["relayConversationHistory"] = collaborator["relayConversationHistory"]
-    return made
+        members["relayConversationHistory"] = collaborator["relayConversationHistory"]
+    return members

@@ -122,10 +122,10 @@ class FolderAgent:
         if self._wrong is not None:
             raise self._wrong.with_traceback(None)
         # Before the lock: agents that lead each other in a circle would wait for each other.
-        told = self._fingerprint(self) if self.team else []
+        team = self._fingerprint(self) if self.team else []
         with self._lock:
-            if self._agent is None or self._told != told:
-                self._agent, self._told = self._load(), told
+            if self._agent is None or self._told != team:
+                self._agent, self._told = self._load(), team
             return self._agent
 
     def get_cached(self) -> Agent | None:

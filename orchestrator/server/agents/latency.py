@@ -39,9 +39,9 @@ class OptimizedAgents:
 
 def _optimize_plan(plan: Plan) -> Plan:
     features = plan.features
-    led = [_optimize_member(one) for one in features.collaborators]
+    team = [_optimize_member(one) for one in features.collaborators]
     stages = {name: _optimize_stage(one) for name, one in plan.stages.items()}
-    return replace(plan, stages=stages, features=replace(features, collaborators=led))
+    return replace(plan, stages=stages, features=replace(features, collaborators=team))
 
 
 def _optimize_stage(stage: StagePlan) -> StagePlan:

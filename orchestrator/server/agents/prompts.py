@@ -68,41 +68,41 @@ class Prompts:
         A configuration that is `DEFAULT` and repeats the default, as GetAgent tells it, changes
         nothing.
         """
-        given: Data | None = agent.get("promptOverrideConfiguration")
-        if given is None:
+        config: Data | None = agent.get("promptOverrideConfiguration")
+        if config is None:
             return None
         defaults = {it["promptType"]: it for it in self._defaults(caller, agent, STAGES)}
-        kept: list[dict[str, Any]] = []
+        changes: list[dict[str, Any]] = []
         types: set[str] = set()
-        for one in given.get("promptConfigurations") or ():
+        for one in config.get("promptConfigurations") or ():
             stage = one.get("promptType")
             _check_type(stage, types)
-            kept += _find_changes(one, defaults.get(stage, {}))
-        made: dict[str, Any] = {"promptConfigurations": kept}
-        if given.get("overrideLambda"):
-            made["overrideLambda"] = given["overrideLambda"]
-        _check_parsers(made)
-        self._check_templates(caller, agent, kept)
-        return made if kept or "overrideLambda" in made else None
+            changes += _find_changes(one, defaults.get(stage, {}))
+        result: dict[str, Any] = {"promptConfigurations": changes}
+        if config.get("overrideLambda"):
+            result["overrideLambda"] = config["overrideLambda"]
+        _check_parsers(result)
+        self._check_templates(caller, agent, changes)
+        return result if changes or "overrideLambda" in result else None
 
     def add_defaults(self, caller: Caller, agent: Data) -> dict[str, Any]:
         """An agent with all stages in its `promptOverrideConfiguration`, as GetAgent tells it.
 
         Stages that it does not change have the mode `DEFAULT` and the template that is used.
         """
-        made = dict(agent)
-        own = made.pop("promptOverrideConfiguration", {})
-        given = {it["promptType"]: it for it in own.get("promptConfigurations", ())}
+        result = dict(agent)
+        own = result.pop("promptOverrideConfiguration", {})
+        config = {it["promptType"]: it for it in own.get("promptConfigurations", ())}
         defaults = self._defaults(caller, agent, list_stages(agent))
-        told = [
-            {**_without_template(it, given), **given.pop(it["promptType"], {})} for it in defaults
+        configurations = [
+            {**_without_template(it, config), **config.pop(it["promptType"], {})} for it in defaults
         ]
-        told += ({"parserMode": "DEFAULT", **it} for it in given.values())
-        for one in told:
+        configurations += ({"parserMode": "DEFAULT", **it} for it in config.values())
+        for one in configurations:
             one.pop("templateFormat", None)  # which is ours, and no member of GetAgent's
-        if told:
-            made["promptOverrideConfiguration"] = {**own, "promptConfigurations": told}
-        return made
+        if configurations:
+            result["promptOverrideConfiguration"] = {**own, "promptConfigurations": configurations}
+        return result
 
     def _defaults(
         self, caller: Caller, agent: Data, stages: Collection[str]
@@ -119,9 +119,9 @@ class Prompts:
         except OrchestratorError:  # it is refused when the agent is prepared
             return spec
 
-    def _check_templates(self, caller: Caller, agent: Data, kept: Sequence[Data]) -> None:
+    def _check_templates(self, caller: Caller, agent: Data, changes: Sequence[Data]) -> None:
         wrong: list[str] = []
-        for one in kept:
+        for one in changes:
             spec = one.get("foundationModel") or agent.get("foundationModel")
             model_id = self._model_id(caller, spec)
             text, stage = one.get("basePromptTemplate"), one["promptType"]
@@ -172,33 +172,33 @@ def _find_changes(one: Data, default: Data) -> Iterator[dict[str, Any]]:
         yield {**rest, "promptCreationMode": mode}
 
 
-def _is_same(given: Any, default: Any) -> bool:
-    if isinstance(given, Mapping) and isinstance(default, Mapping):
-        return dict(given) == dict(default)
-    return bool(given == default)
+def _is_same(config: Any, default: Any) -> bool:
+    if isinstance(config, Mapping) and isinstance(default, Mapping):
+        return dict(config) == dict(default)
+    return bool(config == default)
 
 
-def _without_template(default: Data, given: Data) -> dict[str, Any]:
+def _without_template(default: Data, config: Data) -> dict[str, Any]:
     """A stage's default, without what an override of it stands for."""
-    own = given.get(default["promptType"], {})
+    own = config.get(default["promptType"], {})
     if own.get("promptCreationMode") != "OVERRIDDEN":
         return dict(default)
     return {key: it for key, it in default.items() if key not in _OF_A_TEMPLATE}
 
 
-def _check_parsers(made: Data) -> None:
+def _check_parsers(result: Data) -> None:
     parsed = [
         it["promptType"]
-        for it in made["promptConfigurations"]
+        for it in result["promptConfigurations"]
         if it.get("parserMode") == "OVERRIDDEN"
     ]
-    if parsed and "overrideLambda" not in made:
+    if parsed and "overrideLambda" not in result:
         raise Fault(
             "ValidationException",
             f"the parserMode of {', '.join(parsed)} is OVERRIDDEN and there is no overrideLambda; "
             "give the ARN of a Lambda function",
         )
-    if not parsed and "overrideLambda" in made:
+    if not parsed and "overrideLambda" in result:
         raise Fault(
             "ValidationException",
             "there is an overrideLambda and no promptConfiguration whose parserMode is "

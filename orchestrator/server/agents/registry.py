@@ -112,15 +112,15 @@ class Agents:
         found = []
         for _, record in sorted(self.store.agents(caller), key=lambda pair: pair[0]):
             agent = record.agent
-            told = agent["agentName"], agent.get("description", "")
+            marks = agent["agentName"], agent.get("description", "")
             if record.folder is not None:
                 ready = agent["agentStatus"] == "PREPARED"
                 aliases = [TEST_ALIAS, *record.folder.aliases] if ready else []
             else:
                 ready = self.store.head(caller, agent["agentId"], DRAFT) is not None
-                made = self.store.aliases(caller, agent["agentId"])
-                aliases = [TEST_ALIAS] * ready + [it["agentAliasId"] for it in made]
-            found += [(agent["agentId"], alias, *told) for alias in aliases]
+                built = self.store.aliases(caller, agent["agentId"])
+                aliases = [TEST_ALIAS] * ready + [it["agentAliasId"] for it in built]
+            found += [(agent["agentId"], alias, *marks) for alias in aliases]
         return found
 
     def forget(self, caller: Caller, agent_id: str) -> None:
@@ -131,8 +131,8 @@ class Agents:
     def close(self) -> None:
         """Closes the agents: what they have begun ends."""
         with self._lock:
-            made, self._built = list(self._built.values()), OrderedDict()
-        for future in made:
+            built, self._built = list(self._built.values()), OrderedDict()
+        for future in built:
             if future.done() and future.exception() is None:
                 future.result().close()
         self.folders.close()
@@ -194,15 +194,17 @@ class Agents:
     def _fingerprint_team(
         self, caller: Caller, team: Sequence[str], above: tuple[str, ...]
     ) -> list[Any]:
-        told: list[Any] = []
+        marks: list[Any] = []
         for arn in team:
             found = ALIAS_ARN.fullmatch(arn)
             if not found or found.group("region", "account") != self.resources.arns:
                 continue
             _check_levels(found["agent"], above)
             mark, whose, below = self._read_collaborator(caller, found["agent"], found["alias"])
-            told.append([arn, mark, self._fingerprint_team(whose, below, (*above, found["agent"]))])
-        return told
+            marks.append(
+                [arn, mark, self._fingerprint_team(whose, below, (*above, found["agent"]))]
+            )
+        return marks
 
     def _read_collaborator(
         self, caller: Caller, agent_id: str, alias_id: str

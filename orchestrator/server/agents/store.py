@@ -225,13 +225,13 @@ class AgentStore:
         """Makes a numbered version of what was prepared; its number."""
         agent_id, record.latest = record.agent["agentId"], record.latest + 1
         version = str(record.latest)
-        made = {
+        members = {
             **snapshot["agent"],
             "agentVersion": version,
             "createdAt": now(),
             "updatedAt": now(),
         }
-        self.documents.put(caller.tenant, VERSION, version, made, agent_id)
+        self.documents.put(caller.tenant, VERSION, version, members, agent_id)
         for kind in KINDS:
             for part in snapshot["parts"][kind.name]:
                 body = {**part, "agentVersion": version}

@@ -99,23 +99,23 @@ def _build_agent(
     definition: AgentDefinition, defined: FolderAgent, *, failed: bool
 ) -> dict[str, Any]:
     data = as_data(definition)
-    made = {name: data[name] for name in _AS_THEY_ARE if data.get(name) not in (None, "")}
-    made["idleSessionTTLInSeconds"] = definition.idle_session_ttl_in_seconds
+    members = {name: data[name] for name in _AS_THEY_ARE if data.get(name) not in (None, "")}
+    members["idleSessionTTLInSeconds"] = definition.idle_session_ttl_in_seconds
     model = definition.foundation_model
     if model and _MODEL.fullmatch(model) and not model.startswith(_PRIVATE_MODELS):
-        made["foundationModel"] = model
+        members["foundationModel"] = model
     guardrail = definition.guardrail_configuration
     if guardrail is not None and guardrail.guardrail_identifier:
-        made["guardrailConfiguration"] = {
+        members["guardrailConfiguration"] = {
             "guardrailIdentifier": guardrail.guardrail_identifier,
             "guardrailVersion": guardrail.guardrail_version or DRAFT,
         }
     orchestrates = definition.orchestration_lambda
     if orchestrates and is_arn(orchestrates):
-        made["customOrchestration"] = {"executor": {"lambda": orchestrates}}
+        members["customOrchestration"] = {"executor": {"lambda": orchestrates}}
     if not failed:
-        made["promptOverrideConfiguration"] = _build_prompts(definition, defined)
-    return made
+        members["promptOverrideConfiguration"] = _build_prompts(definition, defined)
+    return members
 
 
 def _build_prompts(definition: AgentDefinition, defined: FolderAgent) -> dict[str, Any]:
@@ -124,9 +124,9 @@ def _build_prompts(definition: AgentDefinition, defined: FolderAgent) -> dict[st
     stages = list_stages(as_data(definition))
     shipped = default_configurations(model_id, stages)
     used = default_configurations(model_id, stages, folder if folder.is_dir() else None)
-    told = {it["promptType"]: it for it in used}
+    prompts = {it["promptType"]: it for it in used}
     for one in shipped:  # a template of the folder is the agent's own
-        own = told.get(one["promptType"])
+        own = prompts.get(one["promptType"])
         if own is not None and own != one:
             own["promptCreationMode"] = "OVERRIDDEN"
     overrides = definition.prompt_override_configuration
@@ -139,12 +139,12 @@ def _build_prompts(definition: AgentDefinition, defined: FolderAgent) -> dict[st
         if found is not None:
             data |= {"basePromptTemplate": found.text, "promptCreationMode": "OVERRIDDEN"}
             data.setdefault("promptState", "ENABLED")
-        if stage in told or found is not None:
-            told[stage] = {**told.get(stage, {}), **data}
-    made: dict[str, Any] = {"promptConfigurations": list(told.values())}
+        if stage in prompts or found is not None:
+            prompts[stage] = {**prompts.get(stage, {}), **data}
+    members: dict[str, Any] = {"promptConfigurations": list(prompts.values())}
     if overrides and overrides.override_lambda and is_arn(overrides.override_lambda):
-        made["overrideLambda"] = overrides.override_lambda
-    return made
+        members["overrideLambda"] = overrides.override_lambda
+    return members
 
 
 def _build_parts(
@@ -193,32 +193,32 @@ def _build_group(
 ) -> dict[str, Any]:
     group = definition.action_groups[index]
     data = as_data(group)
-    made = {
+    members = {
         "actionGroupState": "ENABLED",
         **{name: data[name] for name in _OF_A_GROUP if data.get(name) is not None},
         "actionGroupId": derive_id(defined.agent_id, group.action_group_name),
         "actionGroupName": group.action_group_name,
     }
     if group.parent_action_group_signature is not None:
-        made["parentActionSignature"] = group.parent_action_group_signature
+        members["parentActionSignature"] = group.parent_action_group_signature
     executor = group.action_group_executor
     if executor and executor.custom_control:
-        made["actionGroupExecutor"] = {"customControl": executor.custom_control}
+        members["actionGroupExecutor"] = {"customControl": executor.custom_control}
     elif executor and executor.lambda_ and is_arn(executor.lambda_):
-        made["actionGroupExecutor"] = {"lambda": executor.lambda_}
+        members["actionGroupExecutor"] = {"lambda": executor.lambda_}
     elif executor and executor.python and not failed:
-        made |= _build_functions(group.action_group_name, defined)
+        members |= _build_functions(group.action_group_name, defined)
     if schema := _read_schema(definition, index, data.get("apiSchema") or {}, defined.folder):
-        made["apiSchema"] = schema
-    return made
+        members["apiSchema"] = schema
+    return members
 
 
 def _build_functions(group: str, defined: FolderAgent) -> dict[str, Any]:
     """The functions of a Python file, as far as the API can tell them."""
     operations = defined.agent().plan.catalog.operations
-    made = {"functionSchema": to_function_schema(it for it in operations if it.group == group)}
-    wrong = any(at[0] in made for at, _ in find_violations("CreateAgentActionGroup", made))
-    return made if made["functionSchema"]["functions"] and not wrong else {}
+    members = {"functionSchema": to_function_schema(it for it in operations if it.group == group)}
+    wrong = any(at[0] in members for at, _ in find_violations("CreateAgentActionGroup", members))
+    return members if members["functionSchema"]["functions"] and not wrong else {}
 
 
 def _read_schema(

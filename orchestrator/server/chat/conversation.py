@@ -79,21 +79,21 @@ def parse_request(body: Mapping[str, Any], session_id: str) -> ChatRequest:
     session_id = session_id or _read_session_id(body)
     messages = _check_messages(body.get("messages"))
     system = "\n\n".join(_text(one) for one in messages if one["role"] in _ROLES[:2])
-    said = [one for one in messages if one["role"] not in _ROLES[:2]]
+    turns = [one for one in messages if one["role"] not in _ROLES[:2]]
     options: Options = {}
     if system.strip():
         options["prompt_session_attributes"] = {SYSTEM: system}
     streams, counts = body.get("stream") is True, _is_usage_wanted(body.get("stream_options"))
-    if said and said[-1]["role"] == "tool":
-        results = ToolResults(dict(_read_results(said)))
+    if turns and turns[-1]["role"] == "tool":
+        results = ToolResults(dict(_read_results(turns)))
         return ChatRequest(model, session_id, "", Options(), results, streams, counts)
-    if not said or said[-1]["role"] != "user":
+    if not turns or turns[-1]["role"] != "user":
         raise ValidationError("the last message must be of the role 'user' or 'tool'")
-    if files := list(_read_files(said[-1])):
+    if files := list(_read_files(turns[-1])):
         options["files"] = files
-    if not session_id and (history := list(_read_history(said[:-1]))):
+    if not session_id and (history := list(_read_history(turns[:-1]))):
         options["conversation_history"] = history
-    return ChatRequest(model, session_id, _text(said[-1]), options, None, streams, counts)
+    return ChatRequest(model, session_id, _text(turns[-1]), options, None, streams, counts)
 
 
 def _refuse_unsupported(body: Mapping[str, Any]) -> None:
@@ -119,15 +119,15 @@ def _is_usage_wanted(options: Any) -> bool:
     return isinstance(options, dict) and options.get("include_usage") is True
 
 
-def _check_messages(given: Any) -> Sequence[Mapping[str, Any]]:
-    if not isinstance(given, list) or not given:
+def _check_messages(messages: Any) -> Sequence[Mapping[str, Any]]:
+    if not isinstance(messages, list) or not messages:
         raise ValidationError("'messages' must be a list with at least one message")
-    for index, message in enumerate(given):
+    for index, message in enumerate(messages):
         if not isinstance(message, dict) or message.get("role") not in _ROLES:
             raise ValidationError(
                 f"messages[{index}] must be an object whose 'role' is one of {', '.join(_ROLES)}"
             )
-    return given
+    return messages
 
 
 def _parts(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -149,8 +149,8 @@ def _text(message: Mapping[str, Any]) -> str:
     )
 
 
-def _read_results(said: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    for message in reversed(said):
+def _read_results(turns: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    for message in reversed(turns):
         if message["role"] != "tool":
             return
         id = message.get("tool_call_id")
@@ -159,9 +159,9 @@ def _read_results(said: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]
         yield id, _text(message)
 
 
-def _read_history(said: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+def _read_history(turns: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     # What was called on the way is no part of it: the answers tell what came of it.
-    for message in said:
+    for message in turns:
         text = _text(message)
         if message["role"] != "tool" and text.strip():
             yield {"role": message["role"], "content": [{"text": text}]}

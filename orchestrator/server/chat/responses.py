@@ -82,8 +82,8 @@ async def stream_chunks(
 def _final_events(asked: ChatRequest, head: Mapping[str, Any], reply: Reply) -> Iterator[bytes]:
     if reply.return_control is not None:
         calls = to_tool_calls(reply.return_control, reply.session_id)
-        told = [{"index": index, **call} for index, call in enumerate(calls)]
-        yield _render_chunk(head, {"tool_calls": told})
+        deltas = [{"index": index, **call} for index, call in enumerate(calls)]
+        yield _render_chunk(head, {"tool_calls": deltas})
     yield _render_chunk(head, {}, _map_finish_reason(reply))
     if asked.counts:
         yield to_sse({**head, "choices": [], "usage": _render_usage(reply)})

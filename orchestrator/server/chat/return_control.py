@@ -29,16 +29,16 @@ def to_tool_calls(control: ControlReturn, session_id: str) -> list[dict[str, Any
 
     Those that wait for the user's consent say so in `actionInvocationType`, as Bedrock does.
     """
-    made = []
+    calls = []
     for place, call in enumerate(_calls(control.invocation_inputs)):
         function = {"name": _build_name(call), "arguments": to_json(dict(_arguments(call)))}
         id = f"call_{place}_{control.invocation_id}_{session_id}"
-        told: dict[str, Any] = {"id": id, "type": "function", "function": function}
+        tool_call: dict[str, Any] = {"id": id, "type": "function", "function": function}
         kind = call.get("actionInvocationType", "RESULT")
         if kind != "RESULT":
-            told["actionInvocationType"] = kind
-        made.append(told)
-    return made
+            tool_call["actionInvocationType"] = kind
+        calls.append(tool_call)
+    return calls
 
 
 def find_session(results: ToolResults, session_id: str) -> str:
@@ -121,12 +121,12 @@ def _to_answer(call: Mapping[str, Any], text: str) -> str | bool:
     kind = call.get("actionInvocationType", "RESULT")
     if kind == "RESULT":
         return text
-    said = text.strip().casefold()
-    if said in _DENIED:
+    answer = text.strip().casefold()
+    if answer in _DENIED:
         return False
     if kind == "USER_CONFIRMATION_AND_RESULT":
         return text
-    if said in _CONFIRMED:
+    if answer in _CONFIRMED:
         return True
     raise ValidationError(
         f"the call of {_build_name(call)!r} asks for the user's consent: answer it with "

@@ -36,7 +36,7 @@ Data = Mapping[str, Any]
 def _create(services: Services, request: Request) -> Data:
     caller, params = request.caller, request.params
     services.store.get_editable(caller, params["agentId"])
-    given = _build_members(services, caller, params)
+    members = _build_members(services, caller, params)
 
     def make() -> Data:
         record = services.store.get_editable(caller, params["agentId"])
@@ -50,7 +50,7 @@ def _create(services: Services, request: Request) -> Data:
             "createdAt": at,
             "updatedAt": at,
             **pick(params, ("clientToken",)),
-            **given,
+            **members,
         }
         _check_enabled_count([*others, group])
         services.store.save_part(caller, GROUP, group)
@@ -63,15 +63,15 @@ def _create(services: Services, request: Request) -> Data:
 def _update(services: Services, request: Request) -> Data:
     caller, params = request.caller, request.params
     services.store.get_editable(caller, params["agentId"])
-    given = _build_members(services, caller, params)
+    members = _build_members(services, caller, params)
     agent_id, id = params["agentId"], params["actionGroupId"]
     with services.store.documents.transaction():
         record = services.store.get_editable(caller, agent_id)
         before = services.store.part(caller, GROUP, agent_id, DRAFT, id)
-        kept = pick(before, ("agentId", "agentVersion", "actionGroupId", "createdAt"))
-        kept |= pick(before, ("clientToken",))
+        unchanged = pick(before, ("agentId", "agentVersion", "actionGroupId", "createdAt"))
+        unchanged |= pick(before, ("clientToken",))
         state = params.get("actionGroupState", before["actionGroupState"])
-        group = {**kept, "updatedAt": now(), **given, "actionGroupState": state}
+        group = {**unchanged, "updatedAt": now(), **members, "actionGroupState": state}
         others = services.store.parts(caller, GROUP, agent_id, DRAFT)
         _check_enabled_count([group, *(it for it in others if it["actionGroupId"] != id)])
         services.store.save_part(caller, GROUP, group)
@@ -81,22 +81,22 @@ def _update(services: Services, request: Request) -> Data:
 
 def _build_members(services: Services, caller: Caller, params: Data) -> dict[str, Any]:
     """What a group is to be, checked; blocks where its schema is in S3."""
-    given = {"actionGroupState": "ENABLED", **pick(params, _GIVEN)}
+    members = {"actionGroupState": "ENABLED", **pick(params, _GIVEN)}
     signature = params.get("parentActionGroupSignature")
     if signature is not None:
-        given["parentActionSignature"] = signature
-        _check_built_in(signature, given)
+        members["parentActionSignature"] = signature
+        _check_built_in(signature, members)
     else:
-        _check_custom(given)
-        _check_schema(services, caller, given)
-    return given
+        _check_custom(members)
+        _check_schema(services, caller, members)
+    return members
 
 
-def _check_built_in(signature: str, given: Data) -> None:
+def _check_built_in(signature: str, members: Data) -> None:
     names = [*_SCHEMAS, "actionGroupExecutor"]
     if signature == "AMAZON.UserInput":
         names.append("description")
-    extra = next((name for name in names if name in given), None)
+    extra = next((name for name in names if name in members), None)
     if extra is not None:
         raise Fault(
             "ValidationException",
@@ -105,35 +105,37 @@ def _check_built_in(signature: str, given: Data) -> None:
         )
 
 
-def _check_custom(given: Data) -> None:
-    schemas = [name for name in _SCHEMAS if name in given]
+def _check_custom(members: Data) -> None:
+    schemas = [name for name in _SCHEMAS if name in members]
     if len(schemas) != 1:
         raise Fault(
             "ValidationException",
-            f"the action group {given['actionGroupName']!r} has "
+            f"the action group {members['actionGroupName']!r} has "
             f"{'both apiSchema and functionSchema' if schemas else 'no schema'}; give either "
             "apiSchema or functionSchema",
         )
-    if not given.get("actionGroupExecutor"):
+    if not members.get("actionGroupExecutor"):
         raise Fault(
             "ValidationException",
-            f"the action group {given['actionGroupName']!r} has no actionGroupExecutor; give the "
+            f"the action group {members['actionGroupName']!r} has no actionGroupExecutor; give the "
             "ARN of a Lambda function, or customControl: RETURN_CONTROL",
         )
 
 
-def _check_schema(services: Services, caller: Caller, given: Data) -> None:
+def _check_schema(services: Services, caller: Caller, members: Data) -> None:
     """Refuses a schema that no agent could have; what executes it is left for PrepareAgent."""
-    members = {
-        **pick(given, ("actionGroupName", *_SCHEMAS)),
+    group_members = {
+        **pick(members, ("actionGroupName", *_SCHEMAS)),
         "actionGroupExecutor": {"customControl": "RETURN_CONTROL"},
     }
-    read = DefinitionReader(services.agents.resources, caller).read({"actionGroups": [members]})
+    read = DefinitionReader(services.agents.resources, caller).read(
+        {"actionGroups": [group_members]}
+    )
     (group,) = build_action_groups(definition_of({"agentName": "agent", **read}))
     if len(group.operations) > _MOST_OPERATIONS:
         raise Fault(
             "ServiceQuotaExceededException",
-            f"the action group {given['actionGroupName']!r} has {len(group.operations)} "
+            f"the action group {members['actionGroupName']!r} has {len(group.operations)} "
             f"operations, and the most are {_MOST_OPERATIONS}; make two groups of it",
         )
 

@@ -35,7 +35,7 @@ Data = Mapping[str, Any]
 
 def _create(services: Services, request: Request) -> Data:
     caller, params = request.caller, request.params
-    given = _build_members(services, caller, params)
+    members = _build_members(services, caller, params)
 
     def make() -> Data:
         count = services.store.documents.count(caller.tenant, AGENT)
@@ -49,7 +49,7 @@ def _create(services: Services, request: Request) -> Data:
             "createdAt": at,
             "updatedAt": at,
             **pick(params, ("clientToken",)),
-            **given,
+            **members,
         }
         services.store.save(caller, Record(agent))
         services.tags.put(caller, agent["agentArn"], params.get("tags"))
@@ -61,25 +61,25 @@ def _create(services: Services, request: Request) -> Data:
 
 def _build_members(services: Services, caller: Caller, params: Data) -> dict[str, Any]:
     """What an agent is to be, with AWS's defaults."""
-    given = {
+    members = {
         "idleSessionTTLInSeconds": IDLE_SECONDS,
         "agentResourceRoleArn": services.store.arns.role(),
         "orchestrationType": "DEFAULT",
         "agentCollaboration": "DISABLED",
         **pick(params, _GIVEN),
     }
-    prompts = services.prompts.read(caller, given)
-    given.pop("promptOverrideConfiguration", None)
+    prompts = services.prompts.read(caller, members)
+    members.pop("promptOverrideConfiguration", None)
     if prompts is not None:
-        given["promptOverrideConfiguration"] = prompts
-    _check_orchestration(given)
-    _check_guardrail(given)
-    return given
+        members["promptOverrideConfiguration"] = prompts
+    _check_orchestration(members)
+    _check_guardrail(members)
+    return members
 
 
-def _check_orchestration(given: Data) -> None:
-    executor = (given.get("customOrchestration") or {}).get("executor") or {}
-    if given["orchestrationType"] == "CUSTOM_ORCHESTRATION" and not executor.get("lambda"):
+def _check_orchestration(members: Data) -> None:
+    executor = (members.get("customOrchestration") or {}).get("executor") or {}
+    if members["orchestrationType"] == "CUSTOM_ORCHESTRATION" and not executor.get("lambda"):
         raise Fault(
             "ValidationException",
             "the orchestrationType is CUSTOM_ORCHESTRATION and customOrchestration has no "
@@ -87,12 +87,12 @@ def _check_orchestration(given: Data) -> None:
         )
 
 
-def _check_guardrail(given: dict[str, Any]) -> None:
-    guardrail = given.get("guardrailConfiguration")
+def _check_guardrail(members: dict[str, Any]) -> None:
+    guardrail = members.get("guardrailConfiguration")
     if guardrail is None:
         return
     if not guardrail.get("guardrailIdentifier"):  # so AWS is told to take a guardrail away
-        del given["guardrailConfiguration"]
+        del members["guardrailConfiguration"]
     elif not guardrail.get("guardrailVersion"):
         raise Fault(
             "ValidationException",
@@ -104,8 +104,8 @@ def _get(services: Services, request: Request) -> Data:
     record = services.store.agent(request.caller, request.params["agentId"])
     if record.folder is not None:
         return {"agent": record.agent}
-    told = services.prompts.add_defaults(request.caller, record.agent)
-    return {"agent": {**told, **_pop_passing_status(services, request.caller, record)}}
+    agent = services.prompts.add_defaults(request.caller, record.agent)
+    return {"agent": {**agent, **_pop_passing_status(services, request.caller, record)}}
 
 
 def _pop_passing_status(services: Services, caller: Caller, record: Record) -> Data:
@@ -113,21 +113,21 @@ def _pop_passing_status(services: Services, caller: Caller, record: Record) -> D
     if not record.passing:
         return {}
     with services.store.documents.transaction():
-        kept = services.store.agent(caller, record.agent["agentId"])
-        kept.passing = ""
-        services.store.save(caller, kept)
+        current = services.store.agent(caller, record.agent["agentId"])
+        current.passing = ""
+        services.store.save(caller, current)
     return {"agentStatus": record.passing}
 
 
 def _update(services: Services, request: Request) -> Data:
     caller, params = request.caller, request.params
     services.store.get_editable(caller, params["agentId"])
-    given = _build_members(services, caller, params)
+    members = _build_members(services, caller, params)
     with services.store.documents.transaction():
         record = services.store.get_editable(caller, params["agentId"])
-        kept = {name: it for name, it in record.agent.items() if name not in _GIVEN}
-        record.agent = kept
-        services.store.touch(caller, record, **given)
+        unchanged = {name: it for name, it in record.agent.items() if name not in _GIVEN}
+        record.agent = unchanged
+        services.store.touch(caller, record, **members)
     return {
         "agent": services.prompts.add_defaults(caller, {**record.agent, "agentStatus": "UPDATING"})
     }

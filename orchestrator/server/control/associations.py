@@ -153,8 +153,8 @@ def _check_alias(services: Services, caller: Caller, leader: str, descriptor: Da
         found_alias = defined.has_alias(alias_id)
     else:
         services.store.agent(caller, agent_id)
-        made = services.store.alias(caller, agent_id, alias_id)
-        found_alias = alias_id == TEST_ALIAS or made is not None
+        alias = services.store.alias(caller, agent_id, alias_id)
+        found_alias = alias_id == TEST_ALIAS or alias is not None
     if not found_alias:
         raise not_found_error(f"alias of the agent {agent_id!r}", alias_id)
 

@@ -53,9 +53,9 @@ Handling = Callable[[Services, Request], Data]
 """Carries an operation out."""
 
 
-def pick(given: Data, names: Sequence[str]) -> dict[str, Any]:
+def pick(members: Data, names: Sequence[str]) -> dict[str, Any]:
     """The members of these names that were given."""
-    return {name: given[name] for name in names if given.get(name) is not None}
+    return {name: members[name] for name in names if members.get(name) is not None}
 
 
 def check_quota(count: int, most: int, what: str) -> None:

@@ -69,11 +69,11 @@ def _resolve_routing(
     services: Services, caller: Caller, record: Record, params: Data
 ) -> list[dict[str, Any]]:
     """Where an alias is to point: to the version that was given, or to a new one."""
-    given = params.get("routingConfiguration")
-    if not given or not given[0].get("agentVersion"):
-        extra = dict(given[0]) if given else {}
+    members = params.get("routingConfiguration")
+    if not members or not members[0].get("agentVersion"):
+        extra = dict(members[0]) if members else {}
         return [{**extra, "agentVersion": _create_version(services, caller, record)}]
-    version = given[0]["agentVersion"]
+    version = members[0]["agentVersion"]
     if version == DRAFT:
         raise Fault(
             "ValidationException",
@@ -81,7 +81,7 @@ def _resolve_routing(
             f"{TEST_ALIAS}. Leave routingConfiguration out to make a version of what was prepared",
         )
     services.store.version(caller, record.agent["agentId"], version)
-    return [dict(given[0])]
+    return [dict(members[0])]
 
 
 def _create_version(services: Services, caller: Caller, record: Record) -> str:
@@ -192,12 +192,12 @@ def _list_aliases(services: Services, request: Request) -> Data:
     record = services.store.agent(caller, agent_id)
     if record.folder is not None:
         named = record.folder.aliases.items()
-        made = [_build_draft_alias(services, record, id, name) for id, name in named]
+        aliases = [_build_draft_alias(services, record, id, name) for id, name in named]
     else:
-        made = services.store.aliases(caller, agent_id)
+        aliases = services.store.aliases(caller, agent_id)
     found = [((0, 0.0, ""), pick(_build_draft_alias(services, record), _SUMMARY))]
     found += [
-        ((1, it["createdAt"].timestamp(), it["agentAliasId"]), pick(it, _SUMMARY)) for it in made
+        ((1, it["createdAt"].timestamp(), it["agentAliasId"]), pick(it, _SUMMARY)) for it in aliases
     ]
     return build_page(found, request, "agentAliasSummaries")
 
@@ -205,9 +205,9 @@ def _list_aliases(services: Services, request: Request) -> Data:
 def _get_version(services: Services, request: Request) -> Data:
     caller, params = request.caller, request.params
     found = services.store.version(caller, params["agentId"], params["agentVersion"])
-    told = pick(services.prompts.add_defaults(caller, found), _OF_A_VERSION)
-    told |= {"version": found["agentVersion"], "agentStatus": "PREPARED"}
-    return {"agentVersion": told}
+    version = pick(services.prompts.add_defaults(caller, found), _OF_A_VERSION)
+    version |= {"version": found["agentVersion"], "agentStatus": "PREPARED"}
+    return {"agentVersion": version}
 
 
 def _delete_version(services: Services, request: Request) -> Data:

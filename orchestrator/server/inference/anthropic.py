@@ -48,7 +48,7 @@ class AnthropicBody:
 
     raw_text = False
 
-    def __init__(self, given: Mapping[str, Any], model_id: str, id: str) -> None:
+    def __init__(self, body: Mapping[str, Any], model_id: str, id: str) -> None:
         self._head = {
             "id": f"msg_bdrk_{id.replace('-', '')}",
             "type": "message",
@@ -60,22 +60,22 @@ class AnthropicBody:
         params = read_converse_params(
             {
                 "messages": [
-                    _parse_message(it) for it in _check_objects("messages", given.get("messages"))
+                    _parse_message(it) for it in _check_objects("messages", body.get("messages"))
                 ],
-                "system": list(_parse_system(given.get("system"))),
+                "system": list(_parse_system(body.get("system"))),
                 "inferenceConfig": {
-                    ours: given[name]
+                    ours: body[name]
                     for name, ours in _INFERENCE.items()
-                    if given.get(name) is not None
+                    if body.get(name) is not None
                 },
-                **_parse_tool_config(given),
+                **_parse_tool_config(body),
                 "additionalModelRequestFields": {
-                    name: value for name, value in given.items() if name not in _READ
+                    name: value for name, value in body.items() if name not in _READ
                 },
             }
         )
-        if given.get("top_k") is not None:
-            params["inferenceConfig"]["topK"] = check_whole_number("top_k", given["top_k"])
+        if body.get("top_k") is not None:
+            params["inferenceConfig"]["topK"] = check_whole_number("top_k", body["top_k"])
         self.params: Mapping[str, Any] = params
 
     def whole(self, output: Mapping[str, Any]) -> bytes:
@@ -154,28 +154,28 @@ def _map_stop_reason(reason: str) -> str:
 # Requests
 
 
-def _check_objects(place: str, given: Any) -> list[dict[str, Any]]:
-    if not isinstance(given, list) or not all(isinstance(item, dict) for item in given):
+def _check_objects(place: str, body: Any) -> list[dict[str, Any]]:
+    if not isinstance(body, list) or not all(isinstance(item, dict) for item in body):
         raise ValidationError(f"{place!r} must be a list of objects")
-    return given
+    return body
 
 
-def _parse_system(given: Any) -> Iterator[Block]:
-    if isinstance(given, str):
-        if given:
-            yield {"text": given}
-    elif given is not None:
-        yield from ({"text": block.get("text")} for block in _check_objects("system", given))
+def _parse_system(body: Any) -> Iterator[Block]:
+    if isinstance(body, str):
+        if body:
+            yield {"text": body}
+    elif body is not None:
+        yield from ({"text": block.get("text")} for block in _check_objects("system", body))
 
 
 def _parse_message(message: dict[str, Any]) -> dict[str, Any]:
     return {"role": message.get("role"), "content": _parse_content(message.get("content"))}
 
 
-def _parse_content(given: Any) -> list[Block]:
-    if isinstance(given, str):
-        return [{"text": given}]
-    return [_parse_block(block) for block in _check_objects("content", given)]
+def _parse_content(body: Any) -> list[Block]:
+    if isinstance(body, str):
+        return [{"text": body}]
+    return [_parse_block(block) for block in _check_objects("content", body)]
 
 
 def _parse_block(block: Mapping[str, Any]) -> Block:
@@ -198,11 +198,11 @@ def _parse_tool_use(block: Mapping[str, Any]) -> Block:
 
 
 def _parse_tool_result(block: Mapping[str, Any]) -> Block:
-    given = block.get("content")
+    body = block.get("content")
     return {
         "toolResult": {
             "toolUseId": block.get("tool_use_id"),
-            "content": [] if given is None else _parse_content(given),
+            "content": [] if body is None else _parse_content(body),
             "status": "error" if block.get("is_error") else "success",
         }
     }
@@ -252,9 +252,9 @@ _BLOCKS: Mapping[str, Callable[[Mapping[str, Any]], Block]] = {
 }
 
 
-def _parse_tool_config(given: Mapping[str, Any]) -> dict[str, Any]:
-    tools = given.get("tools")
-    choice = given.get("tool_choice")
+def _parse_tool_config(body: Mapping[str, Any]) -> dict[str, Any]:
+    tools = body.get("tools")
+    choice = body.get("tool_choice")
     kind = choice.get("type") if isinstance(choice, dict) else None
     if not tools or kind == "none":
         return {}
@@ -288,8 +288,8 @@ def _parse_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
 def _render_block(block: Block) -> dict[str, Any]:
     if "toolUse" in block:
         use = block["toolUse"]
-        given = use["input"] if isinstance(use["input"], dict) else {"malformed": use["input"]}
-        return {"type": "tool_use", "id": use["toolUseId"], "name": use["name"], "input": given}
+        body = use["input"] if isinstance(use["input"], dict) else {"malformed": use["input"]}
+        return {"type": "tool_use", "id": use["toolUseId"], "name": use["name"], "input": body}
     if "reasoningContent" in block:
         return _render_thought(block["reasoningContent"])
     return {"type": "text", "text": block.get("text", "")}
@@ -298,11 +298,11 @@ def _render_block(block: Block) -> dict[str, Any]:
 def _render_thought(thought: Mapping[str, Any]) -> dict[str, Any]:
     if "redactedContent" in thought:
         return {"type": "redacted_thinking", "data": thought["redactedContent"]}
-    told = thought["reasoningText"]
+    text = thought["reasoningText"]
     return {
         "type": "thinking",
-        "thinking": told["text"],
-        "signature": told.get("signature", ""),
+        "thinking": text["text"],
+        "signature": text.get("signature", ""),
     }
 
 
@@ -315,7 +315,7 @@ def _convert_delta(delta: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
     thought = delta["reasoningContent"]
     if "redactedContent" in thought:
         return {"type": "redacted_thinking", "data": thought["redactedContent"]}, None
-    begun = {"type": "thinking", "thinking": "", "signature": ""}
+    block = {"type": "thinking", "thinking": "", "signature": ""}
     if "signature" in thought:
-        return begun, {"type": "signature_delta", "signature": thought["signature"]}
-    return begun, {"type": "thinking_delta", "thinking": thought["text"]}
+        return block, {"type": "signature_delta", "signature": thought["signature"]}
+    return block, {"type": "thinking_delta", "thinking": thought["text"]}

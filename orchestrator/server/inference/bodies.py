@@ -50,26 +50,26 @@ def parse_body(params: Mapping[str, Any], id: str) -> Body:
             "'guardrailIdentifier' is not supported: guardrails are not applied here; give one to "
             "an agent"
         )
-    given = json_or(params.get("body", b"").decode("utf-8", "replace"), None)
-    if not isinstance(given, dict):
+    result = json_or(params.get("body", b"").decode("utf-8", "replace"), None)
+    if not isinstance(result, dict):
         raise ValidationError("the body is not a JSON object")
-    if "anthropic_version" in given:
+    if "anthropic_version" in result:
         from orchestrator.server.inference.anthropic import AnthropicBody
 
-        return AnthropicBody(given, params["modelId"], id)
-    if _is_converse(given.get("messages")):
-        return NovaBody(given)
+        return AnthropicBody(result, params["modelId"], id)
+    if _is_converse(result.get("messages")):
+        return NovaBody(result)
     from orchestrator.server.inference.bodies import parse_completion
 
-    body = parse_completion(given)
+    body = parse_completion(result)
     if body is None:
         raise ValidationError(f"the body has none of the forms that are understood here: {_FORMS}")
     return body
 
 
-def read_converse_params(given: Mapping[str, Any]) -> dict[str, Any]:
+def read_converse_params(body: Mapping[str, Any]) -> dict[str, Any]:
     """The members of Converse in JSON, as a boto3 caller would give them."""
-    return read_members("bedrock-runtime", "Converse", _MEMBERS, given)
+    return read_members("bedrock-runtime", "Converse", _MEMBERS, body)
 
 
 def render_costs(members: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,18 +110,18 @@ class NovaBody:
 
     raw_text = False
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        inference = given.get("inferenceConfig") or {}
+    def __init__(self, body: Mapping[str, Any]) -> None:
+        inference = body.get("inferenceConfig") or {}
         if not isinstance(inference, dict):
             raise ValidationError("'inferenceConfig' must be an object")
         known = {name: it for name, it in inference.items() if name not in ("topK", *_LENGTHS)}
         for name in _LENGTHS:
             if inference.get(name) is not None:
                 known["maxTokens"] = inference[name]
-        system = given.get("system")
+        system = body.get("system")
         if isinstance(system, str):
             system = [{"text": system}] if system else None
-        params = read_converse_params({**given, "inferenceConfig": known, "system": system})
+        params = read_converse_params({**body, "inferenceConfig": known, "system": system})
         if "topK" in inference:
             params["inferenceConfig"]["topK"] = check_whole_number("topK", inference["topK"])
         self.params: Mapping[str, Any] = params
@@ -164,8 +164,13 @@ _TITAN_STOPS = {
 
 
 def _render_claude(text: str, reason: str) -> dict[str, Any]:
-    told = reason and _CLAUDE_STOPS.get(reason, "stop_sequence")
-    return {"type": "completion", "completion": text, "stop_reason": told or None, "stop": None}
+    stop = reason and _CLAUDE_STOPS.get(reason, "stop_sequence")
+    return {
+        "type": "completion",
+        "completion": text,
+        "stop_reason": stop or None,
+        "stop": None,
+    }
 
 
 def _render_titan(text: str, reason: str) -> dict[str, Any]:
@@ -174,8 +179,8 @@ def _render_titan(text: str, reason: str) -> dict[str, Any]:
 
 
 def _render_titan_piece(text: str, reason: str) -> dict[str, Any]:
-    told = reason and _TITAN_STOPS.get(reason, "FINISH")
-    return {"outputText": text, "index": 0, "completionReason": told or None}
+    stop = reason and _TITAN_STOPS.get(reason, "FINISH")
+    return {"outputText": text, "index": 0, "completionReason": stop or None}
 
 
 _CLAUDE_FORM = _Form(
@@ -202,13 +207,13 @@ _TITAN_FORM = _Form(
 )
 
 
-def parse_completion(given: Mapping[str, Any]) -> CompletionBody | None:
+def parse_completion(body: Mapping[str, Any]) -> CompletionBody | None:
     """The body, when it is one of a text-completion model."""
-    if "prompt" in given and "max_tokens_to_sample" in given:
-        return CompletionBody(given, given, _CLAUDE_FORM)
-    config = given.get("textGenerationConfig")
-    if "inputText" in given and isinstance(config, dict):
-        return CompletionBody(given, config, _TITAN_FORM)
+    if "prompt" in body and "max_tokens_to_sample" in body:
+        return CompletionBody(body, body, _CLAUDE_FORM)
+    config = body.get("textGenerationConfig")
+    if "inputText" in body and isinstance(config, dict):
+        return CompletionBody(body, config, _TITAN_FORM)
     return None
 
 
@@ -217,8 +222,8 @@ class CompletionBody:
 
     raw_text = True
 
-    def __init__(self, given: Mapping[str, Any], config: Mapping[str, Any], form: _Form) -> None:
-        prompt = given[form.prompt]
+    def __init__(self, body: Mapping[str, Any], config: Mapping[str, Any], form: _Form) -> None:
+        prompt = body[form.prompt]
         if not isinstance(prompt, str) or not prompt.strip():
             raise ValidationError(f"{form.prompt!r} must be a text that is not empty")
         params = read_converse_params(

@@ -55,13 +55,13 @@ class Inference:
     async def count_tokens(self, request: Request) -> Mapping[str, Any]:
         """The tokens of what Converse or InvokeModel would be sent (Bedrock: CountTokens)."""
         model = await self._model(request)
-        given = request.params["input"]
-        if "invokeModel" in given:
-            params = {**given["invokeModel"], "modelId": request.params["modelId"]}
+        asked_for = request.params["input"]
+        if "invokeModel" in asked_for:
+            params = {**asked_for["invokeModel"], "modelId": request.params["modelId"]}
             body = parse_body(params, request.id)
             asked = build_request(body.params, model, request.caller, raw_text=body.raw_text)
         else:
-            asked = build_request(given["converse"], model, request.caller)
+            asked = build_request(asked_for["converse"], model, request.caller)
         found = await asyncio.to_thread(model.count, asked)
         if found is None:
             raise ValidationError(

@@ -24,16 +24,16 @@ class Models:
     them in the server's name is for his key to say.
     """
 
-    def __init__(self, settings: Settings, given: Mapping[str, Model] | None = None) -> None:
+    def __init__(self, settings: Settings, models: Mapping[str, Model] | None = None) -> None:
         """Reads the specs of the settings; connects to nothing, loads nothing.
 
         Args:
             settings: `model` answers for every id, `models` for those that fit its patterns.
-            given: Models of this process, by ids or patterns; they win over `settings.models`.
+            models: Models of this process, by ids or patterns; they win over `settings.models`.
         """
         specs = {spec: resolve_model(spec) for spec in settings.models.values()}
         self._patterns = [
-            *(given or {}).items(),
+            *(models or {}).items(),
             *((pattern, specs[spec]) for pattern, spec in settings.models.items()),
         ]
         self._every = resolve_model(settings.model) if settings.model else None

@@ -92,8 +92,8 @@ def _check_fields(model: Model, additional: Mapping[str, Any]) -> None:
         )
 
 
-def _map_inference(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {ours: given[name] for name, ours in _NAMES.items() if given.get(name) is not None}
+def _map_inference(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {ours: config[name] for name, ours in _NAMES.items() if config.get(name) is not None}
 
 
 def _drop_cache_points(blocks: Sequence[Block]) -> Iterator[Block]:
@@ -115,10 +115,10 @@ def _read_system(block: Block) -> str:
     return str(block["text"])
 
 
-def _build_messages(given: Sequence[Mapping[str, Any]], caller: Caller) -> Iterator[Message]:
-    if not given:
+def _build_messages(messages: Sequence[Mapping[str, Any]], caller: Caller) -> Iterator[Message]:
+    if not messages:
         raise ValidationError("'messages' is empty; send at least one message of the user")
-    for index, message in enumerate(given):
+    for index, message in enumerate(messages):
         role = message["role"]
         if role not in ("user", "assistant"):
             raise ValidationError(

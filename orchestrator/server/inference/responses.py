@@ -20,12 +20,12 @@ Told = tuple[str, Mapping[str, Any]]
 
 async def answer(model: Model, request: ModelRequest) -> dict[str, Any]:
     """Converse's output."""
-    begun = monotonic()
+    start = monotonic()
     reply = await model.acomplete(request)
     return {
         "output": {"message": {"role": "assistant", "content": _read_content(reply)}},
         "stopReason": reply.stop_reason,
-        **_render_costs(reply.usage, begun),
+        **_render_costs(reply.usage, start),
     }
 
 
@@ -35,14 +35,14 @@ async def stream_answer(model: Model, request: ModelRequest) -> AsyncGenerator[T
     Text is told as it comes. Models do not tell before the end what they thought, and thoughts
     come before text: for a request that has the model think, all blocks are told at the end.
     """
-    begun = monotonic()
+    start = monotonic()
     pieces = model.astream(request)
     try:
         first = await anext(pieces)
     except BaseException:
         await _close(pieces)
         raise
-    events = _events(first, pieces, begun, held=has_thinking(request))
+    events = _events(first, pieces, start, held=has_thinking(request))
     return await _start_stream(events)
 
 
@@ -61,21 +61,21 @@ async def _close(pieces: AsyncIterator[str | ModelReply]) -> None:
 async def _events(
     first: str | ModelReply,
     pieces: AsyncIterator[str | ModelReply],
-    begun: float,
+    start: float,
     *,
     held: bool,
 ) -> AsyncGenerator[Told, None]:
     try:
         yield "", {}
         yield "messageStart", {"role": "assistant"}
-        said: list[str] = []
+        sent: list[str] = []
         async with aclosing(_prepend(first, pieces)) as items:
             async for item in items:
                 if isinstance(item, ModelReply):
-                    for event in _final_events(item, "".join(said), begun):
+                    for event in _final_events(item, "".join(sent), start):
                         yield event
                 elif item and not held:
-                    said.append(item)
+                    sent.append(item)
                     yield _delta(0, {"text": item})
     finally:
         await _close(pieces)
@@ -89,13 +89,13 @@ async def _prepend(
         yield item
 
 
-def _final_events(reply: ModelReply, said: str, begun: float) -> Iterator[Told]:
+def _final_events(reply: ModelReply, sent: str, start: float) -> Iterator[Told]:
     content = _read_content(reply)
     index = 0
-    if said:
+    if sent:
         whole = text_of(content)
-        if whole.startswith(said) and whole != said:
-            yield _delta(0, {"text": whole[len(said) :]})
+        if whole.startswith(sent) and whole != sent:
+            yield _delta(0, {"text": whole[len(sent) :]})
         yield "contentBlockStop", {"contentBlockIndex": 0}
         content = [block for block in content if "text" not in block]
         index = 1
@@ -103,7 +103,7 @@ def _final_events(reply: ModelReply, said: str, begun: float) -> Iterator[Told]:
         yield from _block_events(index, block)
         index += 1
     yield "messageStop", {"stopReason": reply.stop_reason}
-    yield "metadata", _render_costs(reply.usage, begun)
+    yield "metadata", _render_costs(reply.usage, start)
 
 
 def _block_events(index: int, block: Block) -> Iterator[Told]:
@@ -111,8 +111,8 @@ def _block_events(index: int, block: Block) -> Iterator[Told]:
     if use is not None:
         start = {"toolUseId": use["toolUseId"], "name": use["name"]}
         yield "contentBlockStart", {"start": {"toolUse": start}, "contentBlockIndex": index}
-        given = use["input"]
-        text = given if isinstance(given, str) else to_json(given)
+        arguments = use["input"]
+        text = arguments if isinstance(arguments, str) else to_json(arguments)
         yield _delta(index, {"toolUse": {"input": text}})
     elif "text" in block:
         yield _delta(index, {"text": block["text"]})
@@ -126,10 +126,10 @@ def _thinking_deltas(thought: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if "redactedContent" in thought:
         yield {"redactedContent": thought["redactedContent"]}
         return
-    told = thought["reasoningText"]
-    yield {"text": told["text"]}
-    if told.get("signature"):
-        yield {"signature": told["signature"]}
+    text = thought["reasoningText"]
+    yield {"text": text["text"]}
+    if text.get("signature"):
+        yield {"signature": text["signature"]}
 
 
 def _delta(index: int, delta: dict[str, Any]) -> Told:
@@ -147,7 +147,7 @@ def _with_bytes(block: Block) -> Block:
     return block
 
 
-def _render_costs(usage: Usage, begun: float) -> dict[str, Any]:
+def _render_costs(usage: Usage, start: float) -> dict[str, Any]:
     return {
         "usage": {
             "inputTokens": usage.input_tokens,
@@ -156,5 +156,5 @@ def _render_costs(usage: Usage, begun: float) -> dict[str, Any]:
             "cacheReadInputTokens": usage.cache_read_tokens,
             "cacheWriteInputTokens": usage.cache_write_tokens,
         },
-        "metrics": {"latencyMs": int((monotonic() - begun) * 1000)},
+        "metrics": {"latencyMs": int((monotonic() - start) * 1000)},
     }

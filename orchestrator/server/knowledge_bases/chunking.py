@@ -66,11 +66,11 @@ def build_chunker(configuration: Mapping[str, Any] | None) -> Chunker:
     Raises:
         ValidationError: Something is asked for that is not done here.
     """
-    given = configuration or {}
+    config = configuration or {}
     for name, why in _UNKNOWN.items():
-        if name in given:
+        if name in config:
             raise ValidationError(f"vectorIngestionConfiguration.{name}: {why}; leave it out")
-    chunking = given.get("chunkingConfiguration") or {}
+    chunking = config.get("chunkingConfiguration") or {}
     strategy = chunking.get("chunkingStrategy")
     if strategy is None:
         return Chunker(Chunking())
@@ -87,35 +87,35 @@ def list_ignored_settings(configuration: Mapping[str, Any] | None) -> list[str]:
 
 
 def _build_fixed(chunking: Mapping[str, Any]) -> Chunker:
-    given = _require_member(chunking, "fixedSizeChunkingConfiguration")
+    config = _require_member(chunking, "fixedSizeChunkingConfiguration")
     return _make_chunker(
-        given["maxTokens"], given["overlapPercentage"], "fixedSizeChunkingConfiguration"
+        config["maxTokens"], config["overlapPercentage"], "fixedSizeChunkingConfiguration"
     )
 
 
 def _build_hierarchical(chunking: Mapping[str, Any]) -> Chunker:
-    given = _require_member(chunking, "hierarchicalChunkingConfiguration")
-    outer, inner = (level["maxTokens"] for level in given["levelConfigurations"])
+    config = _require_member(chunking, "hierarchicalChunkingConfiguration")
+    outer, inner = (level["maxTokens"] for level in config["levelConfigurations"])
     if inner > outer:
         raise ValidationError(
             "hierarchicalChunkingConfiguration.levelConfigurations: the second level's passages "
             f"({inner:,} tokens) are larger than the first's ({outer:,})"
         )
-    share = min(100 * given["overlapTokens"] // inner, _MOST_OVERLAP)
+    share = min(100 * config["overlapTokens"] // inner, _MOST_OVERLAP)
     return _make_chunker(inner, share, "hierarchicalChunkingConfiguration.levelConfigurations")
 
 
 def _build_semantic(chunking: Mapping[str, Any]) -> Chunker:
-    given = _require_member(chunking, "semanticChunkingConfiguration")
-    return _make_chunker(given["maxTokens"], 0, "semanticChunkingConfiguration")
+    config = _require_member(chunking, "semanticChunkingConfiguration")
+    return _make_chunker(config["maxTokens"], 0, "semanticChunkingConfiguration")
 
 
 def _require_member(chunking: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    given: Mapping[str, Any] | None = chunking.get(name)
-    if given is None:
+    config: Mapping[str, Any] | None = chunking.get(name)
+    if config is None:
         strategy = chunking["chunkingStrategy"]
         raise ValidationError(f"chunkingConfiguration: the strategy {strategy} needs {name}")
-    return given
+    return config
 
 
 def _make_chunker(tokens: int, overlap: int, at: str) -> Chunker:

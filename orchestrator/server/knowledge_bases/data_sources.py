@@ -46,7 +46,7 @@ def create(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
             )
         _check_name(bases, tenant, base, params["name"], None)
         time = now()
-        made = {
+        source = {
             "knowledgeBaseId": base,
             "dataSourceId": new_id(),
             "status": "AVAILABLE",
@@ -55,8 +55,8 @@ def create(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
             "createdAt": time,
             "updatedAt": time,
         }
-        _save(bases, tenant, made)
-        return {"dataSource": made}
+        _save(bases, tenant, source)
+        return {"dataSource": source}
 
     token = params.get("clientToken")
     return bases.documents.run_once(tenant, request.operation, token, params, make)
@@ -68,13 +68,13 @@ def _save(bases: KnowledgeBaseService, tenant: str, source: Mapping[str, Any]) -
 
 
 def _check_configuration(params: Mapping[str, Any], caller: Caller) -> None:
-    given = params["dataSourceConfiguration"]
-    if given["type"] != "S3":
+    config = params["dataSourceConfiguration"]
+    if config["type"] != "S3":
         raise ValidationError(
-            f"dataSourceConfiguration.type: data sources of the type {given['type']} are not read "
+            f"dataSourceConfiguration.type: data sources of the type {config['type']} are not read "
             "here; those of the type S3 are"
         )
-    if "s3Configuration" not in given:
+    if "s3Configuration" not in config:
         raise ValidationError("dataSourceConfiguration: the type S3 needs s3Configuration")
     bucket, prefix = get_s3_location(params)
     check_access(caller, f"s3://{bucket}/{prefix}")
@@ -108,17 +108,17 @@ def update(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
         _check_same(before, params)
         _check_name(bases, tenant, base, params["name"], id)
         stays = {name: it for name, it in before.items() if name not in _GIVEN}
-        given = {name: params[name] for name in _GIVEN if name in params}
+        config = {name: params[name] for name in _GIVEN if name in params}
         policy = before["dataDeletionPolicy"]
-        changed = {**stays, "dataDeletionPolicy": policy, **given, "updatedAt": now()}
+        changed = {**stays, "dataDeletionPolicy": policy, **config, "updatedAt": now()}
         _save(bases, tenant, changed)
     return {"dataSource": changed}
 
 
 def _check_same(before: Mapping[str, Any], params: Mapping[str, Any]) -> None:
     name = "vectorIngestionConfiguration"
-    was, given = (it.get(name, {}).get(_CHUNKING) for it in (before, params))
-    if was != given:
+    was, wanted = (it.get(name, {}).get(_CHUNKING) for it in (before, params))
+    if was != wanted:
         raise ValidationError(
             f"{name}.{_CHUNKING} cannot be changed: give what GetDataSource tells, or make another "
             "data source"
@@ -152,8 +152,8 @@ def list_all(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]
         tenant, SOURCE, base, params.get("maxResults"), params.get("nextToken")
     )
     names = ("knowledgeBaseId", "dataSourceId", "name", "status", "description", "updatedAt")
-    told = [{name: it[name] for name in names if name in it} for it in found]
-    return {"dataSourceSummaries": told, **({"nextToken": token} if token else {})}
+    summaries = [{name: it[name] for name in names if name in it} for it in found]
+    return {"dataSourceSummaries": summaries, **({"nextToken": token} if token else {})}
 
 
 HANDLERS = {

@@ -48,22 +48,22 @@ def start(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     base, source = params["knowledgeBaseId"], params["dataSourceId"]
     bucket, prefix = get_s3_location(get_source(bases.documents, tenant, base, source))
     check_access(request.caller, f"s3://{bucket}/{prefix}")
-    begun: list[str] = []
+    started: list[str] = []
 
     def make() -> Mapping[str, Any]:
-        kept = get_base(bases.documents, tenant, base)
-        check_idle(bases, tenant, kept)
+        record = get_base(bases.documents, tenant, base)
+        check_idle(bases, tenant, record)
         _check_quota(bases, tenant)
         _delete_oldest(bases, tenant, _parent_key(params))
         job = _build_job(bases, params)
         bases.documents.put(tenant, JOB, job["ingestionJobId"], job, _parent_key(params))
-        bases.save(tenant, {**kept, "job": [_parent_key(params), job["ingestionJobId"]]})
-        begun.append(job["ingestionJobId"])
+        bases.save(tenant, {**record, "job": [_parent_key(params), job["ingestionJobId"]]})
+        started.append(job["ingestionJobId"])
         return {"ingestionJob": _strip_private(job)}
 
     token = params.get("clientToken")
     answer = bases.documents.run_once(tenant, request.operation, token, params, make)
-    for id in begun:
+    for id in started:
         bases.run_in_background(_Job(bases, request.caller, base, source, id).run)
     return answer
 
@@ -92,8 +92,8 @@ def _delete_oldest(bases: KnowledgeBaseService, tenant: str, parent: str) -> Non
 
 def _check_quota(bases: KnowledgeBaseService, tenant: str) -> None:
     running = 0
-    for kept in bases.documents.all(tenant, BASE):
-        job = settle_job(bases, tenant, *kept["job"]) if "job" in kept else None
+    for record in bases.documents.all(tenant, BASE):
+        job = settle_job(bases, tenant, *record["job"]) if "job" in record else None
         running += job is not None and job["status"] in RUNNING
     if running >= _MOST_RUNNING:
         raise Fault(
@@ -146,11 +146,11 @@ def list_all(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]
         found, token = paginate(_add_sort_keys(chosen, by), *asked, f"{tenant}\0{parent}\0{by}")
     else:
         newest = by.get("order") != "ASCENDING"
-        kept, token = bases.documents.page(tenant, JOB, parent, *asked, newest=newest)
-        found = _settle_jobs(bases, tenant, parent, kept)
+        record, token = bases.documents.page(tenant, JOB, parent, *asked, newest=newest)
+        found = _settle_jobs(bases, tenant, parent, record)
     left_out = (*_PRIVATE, "failureReasons")
-    told = [{name: it for name, it in job.items() if name not in left_out} for job in found]
-    return {"ingestionJobSummaries": told, **({"nextToken": token} if token else {})}
+    summaries = [{name: it for name, it in job.items() if name not in left_out} for job in found]
+    return {"ingestionJobSummaries": summaries, **({"nextToken": token} if token else {})}
 
 
 def _settle_jobs(
@@ -292,19 +292,23 @@ def settle_job(
 ) -> dict[str, Any] | None:
     """A job as it is told: one whose process has ended will not go on, and has failed."""
     with bases.documents.transaction():
-        kept = bases.documents.get(tenant, JOB, id, parent)
-        if kept is None or kept["status"] not in RUNNING or bases.living.is_alive(kept["process"]):
-            return kept
-        status = "STOPPED" if kept["status"] == "STOPPING" else "FAILED"
-        reasons = [*kept.get("failureReasons", ()), _ENDED]
-        kept = {**kept, "status": status, "failureReasons": reasons, "updatedAt": now()}
-        bases.documents.put(tenant, JOB, id, kept, parent)
-    return kept
+        record = bases.documents.get(tenant, JOB, id, parent)
+        if (
+            record is None
+            or record["status"] not in RUNNING
+            or bases.living.is_alive(record["process"])
+        ):
+            return record
+        status = "STOPPED" if record["status"] == "STOPPING" else "FAILED"
+        reasons = [*record.get("failureReasons", ()), _ENDED]
+        record = {**record, "status": status, "failureReasons": reasons, "updatedAt": now()}
+        bases.documents.put(tenant, JOB, id, record, parent)
+    return record
 
 
-def check_idle(bases: KnowledgeBaseService, tenant: str, kept: Mapping[str, Any]) -> None:
+def check_idle(bases: KnowledgeBaseService, tenant: str, record: Mapping[str, Any]) -> None:
     """Sees to it that no job brings documents into a knowledge base."""
-    last = kept.get("job")
+    last = record.get("job")
     job = settle_job(bases, tenant, *last) if last else None
     if job is not None and job["status"] in RUNNING:
         raise Fault(

@@ -43,9 +43,9 @@ def create(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
                 f"there are already {_MOST} knowledge bases; delete one that is not needed",
             )
         _check_name(bases, tenant, params["name"], None)
-        made = _build_base(bases, params)
-        bases.save(tenant, {"knowledgeBase": made, "tags": params.get("tags", {})})
-        return {"knowledgeBase": {**made, "status": "CREATING"}}
+        base = _build_base(bases, params)
+        bases.save(tenant, {"knowledgeBase": base, "tags": params.get("tags", {})})
+        return {"knowledgeBase": {**base, "status": "CREATING"}}
 
     token = params.get("clientToken")
     return bases.documents.run_once(tenant, request.operation, token, params, make)
@@ -90,8 +90,8 @@ def update(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     params, tenant = request.params, request.caller.tenant
     _refuse_folder(bases, tenant, params["knowledgeBaseId"])
     with bases.documents.transaction():
-        kept = get_base(bases.documents, tenant, params["knowledgeBaseId"])
-        before = kept["knowledgeBase"]
+        record = get_base(bases.documents, tenant, params["knowledgeBaseId"])
+        before = record["knowledgeBase"]
         for name in _FIXED:
             if name in params and params[name] != before.get(name):
                 raise ValidationError(
@@ -100,9 +100,9 @@ def update(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
                 )
         _check_name(bases, tenant, params["name"], before["knowledgeBaseId"])
         stays = {name: it for name, it in before.items() if name not in _GIVEN or name in _FIXED}
-        given = {name: params[name] for name in _GIVEN if name in params}
-        changed = {**stays, **given, "updatedAt": now()}
-        bases.save(tenant, {**kept, "knowledgeBase": changed})
+        members = {name: params[name] for name in _GIVEN if name in params}
+        changed = {**stays, **members, "updatedAt": now()}
+        bases.save(tenant, {**record, "knowledgeBase": changed})
     return {"knowledgeBase": {**changed, "status": "UPDATING"}}
 
 
@@ -112,8 +112,8 @@ def delete(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     documents = bases.documents
     _refuse_folder(bases, tenant, id)
     with documents.transaction():
-        kept = get_base(documents, tenant, id)
-        check_idle(bases, tenant, kept)
+        record = get_base(documents, tenant, id)
+        check_idle(bases, tenant, record)
         sources = documents.all(tenant, SOURCE, id)
         for source in sources:
             for kind in (JOB, DOCUMENT):
@@ -128,17 +128,17 @@ def delete(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
 def list_all(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     """ListKnowledgeBases, in the order in which they were made; those of agents' folders too."""
     params, tenant = request.params, request.caller.tenant
-    kept = (it["knowledgeBase"] for it in bases.documents.all(tenant, BASE))
-    made = {it["knowledgeBaseId"]: it for it in kept}
+    record = (it["knowledgeBase"] for it in bases.documents.all(tenant, BASE))
+    base = {it["knowledgeBaseId"]: it for it in record}
     in_folders = {it["knowledgeBaseId"]: it for it in bases.in_folders.all()}
     found, token = paginate(
-        (((it["createdAt"].timestamp(), id), it) for id, it in {**in_folders, **made}.items()),
+        (((it["createdAt"].timestamp(), id), it) for id, it in {**in_folders, **base}.items()),
         *(params.get("maxResults"), params.get("nextToken")),
         f"{tenant}\0{BASE}",
     )
     names = ("knowledgeBaseId", "name", "description", "status", "updatedAt")
-    told = [{name: it[name] for name in names if name in it} for it in found]
-    return {"knowledgeBaseSummaries": told, **({"nextToken": token} if token else {})}
+    summaries = [{name: it[name] for name in names if name in it} for it in found]
+    return {"knowledgeBaseSummaries": summaries, **({"nextToken": token} if token else {})}
 
 
 HANDLERS = {

@@ -52,9 +52,9 @@ def get_source(documents: DocumentStore, tenant: str, base: str, id: str) -> dic
 
 def get_s3_location(source: Mapping[str, Any]) -> tuple[str, str]:
     """The bucket of an S3 data source, and how the keys of what is read of it begin."""
-    given = source["dataSourceConfiguration"]["s3Configuration"]
-    (prefix,) = given.get("inclusionPrefixes") or ("",)
-    return given["bucketArn"].rsplit(":", 1)[1], prefix
+    config = source["dataSourceConfiguration"]["s3Configuration"]
+    (prefix,) = config.get("inclusionPrefixes") or ("",)
+    return config["bucketArn"].rsplit(":", 1)[1], prefix
 
 
 def check_tags(tags: Mapping[str, str]) -> None:
@@ -68,6 +68,6 @@ def check_tags(tags: Mapping[str, str]) -> None:
 
 def shorten_reasons(reasons: Sequence[str], most: int = 100, longest: int = 2000) -> list[str]:
     """Reasons of failures, as many and as long as are told."""
-    told = [it if len(it) <= longest else it[:longest] + "…" for it in reasons[:most]]
+    shortened = [it if len(it) <= longest else it[:longest] + "…" for it in reasons[:most]]
     more = len(reasons) - most
-    return [*told, f"and {more:,} more"] if more > 0 else told
+    return [*shortened, f"and {more:,} more"] if more > 0 else shortened

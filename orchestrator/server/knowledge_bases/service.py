@@ -105,9 +105,9 @@ class KnowledgeBaseService:
 
     def _find_base(self, caller: Caller, id: str) -> tuple[Find, str]:
         """How a knowledge base is found for each search, and its own description."""
-        kept = self.documents.get(caller.tenant, BASE, id)
-        if kept is not None:
-            own: str = kept["knowledgeBase"].get("description", "")
+        record = self.documents.get(caller.tenant, BASE, id)
+        if record is not None:
+            own: str = record["knowledgeBase"].get("description", "")
             return lambda: self.index(caller.tenant, id), own
         in_folder = self.in_folders.base(id)
         if in_folder is not None:
@@ -172,19 +172,19 @@ class KnowledgeBaseService:
             Fault: ServiceQuotaExceededException, when it would have too many.
         """
         with self.documents.transaction():
-            kept = get_base(self.documents, caller.tenant, id)
-            tags: dict[str, str] = kept["tags"]
+            record = get_base(self.documents, caller.tenant, id)
+            tags: dict[str, str] = record["tags"]
             if change is not None:
-                kept["tags"] = tags = change(tags)
+                record["tags"] = tags = change(tags)
                 check_tags(tags)
-                self.save(caller.tenant, kept)
+                self.save(caller.tenant, record)
         return tags
 
-    def save(self, tenant: str, kept: Mapping[str, Any]) -> None:
+    def save(self, tenant: str, record: Mapping[str, Any]) -> None:
         """Keeps what is known of a knowledge base.
 
         Raises:
             Fault: ConflictException, when another has its name.
         """
-        base = kept["knowledgeBase"]
-        self.documents.put(tenant, BASE, base["knowledgeBaseId"], kept, name=base["name"])
+        base = record["knowledgeBase"]
+        self.documents.put(tenant, BASE, base["knowledgeBaseId"], record, name=base["name"])

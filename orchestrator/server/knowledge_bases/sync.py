@@ -137,15 +137,15 @@ class Sync:
         place = self._place(key)
         before = self.before.get(place) if place in there else None
         try:
-            kept = self._ingest(key, place, tags, before)
+            fingerprint = self._ingest(key, place, tags, before)
         except (DependencyFailed, Unreadable, ValidationError) as error:
             self._count("Failed")
             self.reasons.append(f"{self._uri(key)}: {error}")
             self.report.save_document(place, DocumentFingerprint("", ""))
             return
-        if kept != before:
-            self._count_change(kept, before)
-            self.report.save_document(place, kept)
+        if fingerprint != before:
+            self._count_change(fingerprint, before)
+            self.report.save_document(place, fingerprint)
 
     def _ingest(
         self,
@@ -158,18 +158,18 @@ class Sync:
         check_access(self.caller, self._uri(key))
         content, metadata = tags[key], key + SUFFIX
         described = tags.get(metadata) if metadata in tags else ""
-        kept = DocumentFingerprint(self._fingerprint_content(content), described or "")
-        if content is not None and described is not None and kept == before:
-            return kept
+        fingerprint = DocumentFingerprint(self._fingerprint_content(content), described or "")
+        if content is not None and described is not None and fingerprint == before:
+            return fingerprint
         raw = Raw(_file_name(key), self._read(key, MOST_BYTES), self._read_metadata(metadata, tags))
         if content is None:
-            kept = DocumentFingerprint(
+            fingerprint = DocumentFingerprint(
                 self._fingerprint_content(_hash(raw.data)),
                 _hash(raw.metadata) if raw.metadata else "",
             )
-        if kept != before:
+        if fingerprint != before:
             self.index.put(place, raw, raw.attributes(), self.cutting)
-        return kept
+        return fingerprint
 
     def _fingerprint_content(self, tag: str | None) -> str:
         return f"{self.cutting.id}:{tag}"
@@ -186,12 +186,16 @@ class Sync:
             raise Unreadable(f"{self._uri(key)} has more than {most:,} bytes")
         return data
 
-    def _count_change(self, kept: DocumentFingerprint, before: DocumentFingerprint | None) -> None:
+    def _count_change(
+        self, fingerprint: DocumentFingerprint, before: DocumentFingerprint | None
+    ) -> None:
         if before is None or not before.content:
             self.statistics["numberOfNewDocumentsIndexed"] += 1
             return
-        self.statistics["numberOfModifiedDocumentsIndexed"] += kept.content != before.content
-        self.statistics["numberOfMetadataDocumentsModified"] += kept.metadata != before.metadata
+        self.statistics["numberOfModifiedDocumentsIndexed"] += fingerprint.content != before.content
+        self.statistics["numberOfMetadataDocumentsModified"] += (
+            fingerprint.metadata != before.metadata
+        )
 
     def _remove_missing(self, documents: set[DocumentName], there: set[str]) -> None:
         known = {DocumentName(name) for name in there | set(self.before)}

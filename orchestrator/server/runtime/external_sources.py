@@ -59,11 +59,11 @@ def _references(
         content = read_uri(uri, caller, buckets, _MOST_BYTES)
         location: dict[str, Any] = {"type": "S3", "s3Location": {"uri": uri}}
         return _passages(uri, PurePosixPath(uri).suffix.lower(), content, location)
-    given = source.get("byteContent")
-    if kind == "BYTE_CONTENT" and given:
-        name, media_type = given["identifier"], given["contentType"].partition(";")[0].lower()
+    inline = source.get("byteContent")
+    if kind == "BYTE_CONTENT" and inline:
+        name, media_type = inline["identifier"], inline["contentType"].partition(";")[0].lower()
         location = {"type": "CUSTOM", "customDocumentLocation": {"id": name}}
-        return _passages(name, _SUFFIXES.get(media_type, ""), given["data"], location)
+        return _passages(name, _SUFFIXES.get(media_type, ""), inline["data"], location)
     raise ValidationError(f"a source of the type {kind!r} has to come with its content")
 
 

@@ -56,9 +56,9 @@ def operations_of_generation(resources: AgentResources) -> dict[str, Handler]:
 async def _answer(answering: GenerationAgents, request: Request) -> Mapping[str, Any]:
     agent, question, session_id = await run_blocking(_begin, answering, request)
     reply = await agent.ainvoke(question, session_id)
-    told = {"output": {"text": reply.text}, "citations": convert_citations(reply)}
+    result = {"output": {"text": reply.text}, "citations": convert_citations(reply)}
     action = _guardrail_action(agent, reply)
-    return {"sessionId": session_id, **told, **({"guardrailAction": action} if action else {})}
+    return {"sessionId": session_id, **result, **({"guardrailAction": action} if action else {})}
 
 
 async def _stream(answering: GenerationAgents, request: Request) -> EventStream:
@@ -105,8 +105,8 @@ async def _convert_events(
             if isinstance(event, TextDelta):
                 yield "output", {"text": event.text}
             elif isinstance(event, TurnEnd):
-                for told in _final_events(agent, event.reply):
-                    yield told
+                for result in _final_events(agent, event.reply):
+                    yield result
 
 
 def _final_events(agent: Agent, reply: Reply) -> Iterator[StreamEvent]:
@@ -186,11 +186,14 @@ class GenerationAgents:
         return rewriter.rewrite(text, earlier)
 
     def _build_rewriter(self, request: Request, configuration: Data) -> Rewriter:
-        given = configuration.get("orchestrationConfiguration") or {}
-        model = self._model(request, configuration["modelArn"], given)
-        template = (given.get("promptTemplate") or {}).get("textPromptTemplate")
+        config = configuration.get("orchestrationConfiguration") or {}
+        model = self._model(request, configuration["modelArn"], config)
+        template = (config.get("promptTemplate") or {}).get("textPromptTemplate")
         return Rewriter(
-            model, template, _map_inference(given), given.get("additionalModelRequestFields") or {}
+            model,
+            template,
+            _map_inference(config),
+            config.get("additionalModelRequestFields") or {},
         )
 
     def _base(self, request: Request, configuration: Data) -> KnowledgeBase:
@@ -202,14 +205,14 @@ class GenerationAgents:
         find()  # so that one that is not there is told before anything is asked
         check_retrieval(request.caller, retrieval)
         base = AssociatedBase(id, "", find, retrieval)
-        given = configuration.get("orchestrationConfiguration") or {}
-        if not given.get("queryTransformationConfiguration"):
+        config = configuration.get("orchestrationConfiguration") or {}
+        if not config.get("queryTransformationConfiguration"):
             return base
         return DecomposingKnowledgeBase(base, self._build_rewriter(request, configuration))
 
-    def _model(self, request: Request, model_id: str, given: Data) -> Model:
+    def _model(self, request: Request, model_id: str, config: Data) -> Model:
         model = self._resources.models.model(request.caller, model_id)
-        return optimize_model(model) if is_optimized(given) else model
+        return optimize_model(model) if is_optimized(config) else model
 
     def _build_agent(self, request: Request, configuration: Data, base: KnowledgeBase) -> Agent:
         generation = configuration.get("generationConfiguration") or {}
@@ -236,14 +239,14 @@ class GenerationAgents:
 
 
 def _read_configuration(params: Data) -> tuple[str, Data]:
-    given = params.get("retrieveAndGenerateConfiguration")
-    if not given:
+    config = params.get("retrieveAndGenerateConfiguration")
+    if not config:
         raise ValidationError("there is no retrieveAndGenerateConfiguration")
-    external = given["type"] == "EXTERNAL_SOURCES"
+    external = config["type"] == "EXTERNAL_SOURCES"
     member = "externalSourcesConfiguration" if external else "knowledgeBaseConfiguration"
-    if member not in given:
-        raise ValidationError(f"for the type {given['type']!r}, give {member}")
-    return given["type"], given[member]
+    if member not in config:
+        raise ValidationError(f"for the type {config['type']!r}, give {member}")
+    return config["type"], config[member]
 
 
 def _read_template(generation: Data) -> str | None:
@@ -254,6 +257,6 @@ def _read_template(generation: Data) -> str | None:
     return text.replace("$output_format_instructions$", _FORMAT).replace("$current_time$", now)
 
 
-def _map_inference(given: Data) -> dict[str, Any]:
-    told = (given.get("inferenceConfig") or {}).get("textInferenceConfig") or {}
-    return {_INFERENCE[name]: value for name, value in told.items() if name in _INFERENCE}
+def _map_inference(config: Data) -> dict[str, Any]:
+    result = (config.get("inferenceConfig") or {}).get("textInferenceConfig") or {}
+    return {_INFERENCE[name]: value for name, value in result.items() if name in _INFERENCE}

@@ -63,13 +63,13 @@ async def _invoke(
 def _get_memories(agents: Agents, request: Request) -> Mapping[str, Any]:
     params = request.params
     found = _find_agent(agents, request).memories(params["memoryId"])
-    told, token = paginate(
+    result, token = paginate(
         (((place,), it) for place, it in enumerate(found)),
         params.get("maxItems"),
         params.get("nextToken"),
         f"{params['agentId']}/{params['agentAliasId']}/{params['memoryId']}",
     )
-    answer: dict[str, Any] = {"memoryContents": get_converter("Memories")(told)}
+    answer: dict[str, Any] = {"memoryContents": get_converter("Memories")(result)}
     return {**answer, "nextToken": token} if token else answer
 
 
@@ -120,8 +120,8 @@ class InlineAgents:
         reader = DefinitionReader(self._resources, request.caller)
         definition = reader.read(own)
         caller = request.caller
-        told = [caller.tenant, caller.allow, definition, reader.digests]
-        text = json.dumps(told, sort_keys=True, default=_describe_value)
+        found = [caller.tenant, caller.allow, definition, reader.digests]
+        text = json.dumps(found, sort_keys=True, default=_describe_value)
         key = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
         return self._kept.get(key, lambda: build(reader.to_source(definition)))
 
@@ -183,14 +183,14 @@ class Turns:
         members = {"sessionId": session_id, "contentType": _CONTENT}
         if "memoryId" in params:
             members["memoryId"] = params["memoryId"]
-        given = params.get(state) or {}
-        results = bool(given.get("returnControlInvocationResults"))
+        session = params.get(state) or {}
+        results = bool(session.get("returnControlInvocationResults"))
         question = "" if results else params.get("inputText", "")
         if params.get("endSession") and not question.strip() and not results:
             await run_blocking(agent.end_session, session_id)
             return EventStream(await start_stream(_empty_stream()), members)
-        read = partial(read_state, self._buckets, request.caller, given)
-        session_state = await run_blocking(read) if _has_s3_files(given) else read()
+        read = partial(read_state, self._buckets, request.caller, session)
+        session_state = await run_blocking(read) if _has_s3_files(session) else read()
         listening = _Listening(trace if params.get("enableTrace") else "", _is_streaming(params))
         events = await agent.astart(
             question, session_id, listen=any(listening), **build_options(params, session_state)

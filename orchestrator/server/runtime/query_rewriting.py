@@ -73,8 +73,8 @@ class Rewriter:
         Raises:
             DependencyFailed: The model failed.
         """
-        told = "\n".join(f"User: {asked}\nAssistant: {said}" for asked, said in earlier)
-        return self._ask(self._template, text, told)[:_LONGEST].strip() or text
+        history = "\n".join(f"User: {asked}\nAssistant: {answer}" for asked, answer in earlier)
+        return self._ask(self._template, text, history)[:_LONGEST].strip() or text
 
     def decompose(self, text: str) -> list[str]:
         """The searches that find what a question asks for; at least one."""
@@ -82,12 +82,12 @@ class Rewriter:
         parts = dict.fromkeys(line[:_LONGEST] for line in lines if line)
         return list(parts)[:_MOST_PARTS] or [text]
 
-    def _ask(self, template: str, text: str, told: str) -> str:
+    def _ask(self, template: str, text: str, history: str) -> str:
         from orchestrator.prompts.partials import encode
 
         values = {
             "query": encode(text),
-            "conversation_history": encode(told),
+            "conversation_history": encode(history),
             "output_format_instructions": _FORMAT,
             "current_time": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         }
@@ -134,7 +134,7 @@ def _is_text_protocol(model_id: str) -> bool:
 
 
 def _extract_query(text: str) -> str:
-    told = _THINKING.sub("", text)
-    if _OPEN in told:
-        told = told.partition(_OPEN)[2]
-    return told.partition(_CLOSE)[0].strip()
+    history = _THINKING.sub("", text)
+    if _OPEN in history:
+        history = history.partition(_OPEN)[2]
+    return history.partition(_CLOSE)[0].strip()

@@ -69,8 +69,8 @@ def _read_text(query: Mapping[str, Any]) -> str:
 
 def _hash_search(params: Mapping[str, Any]) -> str:
     """What a token of a page is good for: the same search."""
-    told = {key: it for key, it in params.items() if key != "nextToken"}
-    text = json.dumps(told, sort_keys=True, default=str)
+    search = {key: it for key, it in params.items() if key != "nextToken"}
+    text = json.dumps(search, sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
@@ -132,13 +132,13 @@ def apply_guardrail(
     """What a guardrail lets through of what a query has found."""
     if guardrail.check(query, "INPUT").blocked:
         return [], _INTERVENED
-    kept, action = [], _NONE
+    allowed, action = [], _NONE
     for reference, intervened in _check_references(guardrail, references):
         if intervened:
             action = _INTERVENED
         if reference is not None:
-            kept.append(reference)
-    return kept, action
+            allowed.append(reference)
+    return allowed, action
 
 
 def _check_references(

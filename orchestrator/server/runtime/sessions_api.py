@@ -79,10 +79,10 @@ class SessionsApi:
             "lastUpdatedAt": time,
             **{name: params[name] for name in ("encryptionKeyArn",) if name in params},
         }
-        kept = {"session": session, "tags": params.get("tags", {}), "bytes": 0}
+        record = {"session": session, "tags": params.get("tags", {}), "bytes": 0}
         with self._documents.transaction():
             self._check_quota(tenant, _SESSION, "", _MOST_SESSIONS)
-            self._documents.put(tenant, _SESSION, session["sessionId"], kept)
+            self._documents.put(tenant, _SESSION, session["sessionId"], record)
             self._save_metadata(request, session["sessionId"])
         return self._render_session(session, "createdAt")
 
@@ -92,30 +92,30 @@ class SessionsApi:
         described = self._documents.get(
             request.caller.tenant, _PAYLOAD, _METADATA, session["sessionId"]
         )
-        told = self._render_session(session, "createdAt", "lastUpdatedAt", "encryptionKeyArn")
-        return {**told, **(described or {})}
+        result = self._render_session(session, "createdAt", "lastUpdatedAt", "encryptionKeyArn")
+        return {**result, **(described or {})}
 
     def update(self, request: Request) -> _Answer:
         """UpdateSession: metadata, when given, replaces what was."""
         with self._documents.transaction():
-            kept = self._get_active_session(request)
-            self._save_metadata(request, kept["session"]["sessionId"])
-            self._save_session(request, kept)
-        return self._render_session(kept["session"], "createdAt", "lastUpdatedAt")
+            record = self._get_active_session(request)
+            self._save_metadata(request, record["session"]["sessionId"])
+            self._save_session(request, record)
+        return self._render_session(record["session"], "createdAt", "lastUpdatedAt")
 
     def _save_metadata(self, request: Request, id: str) -> None:
         # Not in the session itself, which every step of it writes anew.
-        given = {name: it for name, it in request.params.items() if name == "sessionMetadata"}
-        if given:
-            self._documents.put(request.caller.tenant, _PAYLOAD, _METADATA, given, id)
+        metadata = {name: it for name, it in request.params.items() if name == "sessionMetadata"}
+        if metadata:
+            self._documents.put(request.caller.tenant, _PAYLOAD, _METADATA, metadata, id)
 
     def end(self, request: Request) -> _Answer:
         """EndSession: it can still be read."""
         with self._documents.transaction():
-            kept = self._get_active_session(request)
-            kept["session"]["sessionStatus"] = "ENDED"
-            self._save_session(request, kept)
-        return self._render_session(kept["session"])
+            record = self._get_active_session(request)
+            record["session"]["sessionStatus"] = "ENDED"
+            self._save_session(request, record)
+        return self._render_session(record["session"])
 
     def delete(self, request: Request) -> _Answer:
         """DeleteSession, with all that is in it."""
@@ -133,10 +133,10 @@ class SessionsApi:
 
     def list_sessions(self, request: Request) -> _Answer:
         """ListSessions, the newest first."""
-        kept, token = self._list_newest(request, _SESSION)
-        found = [self._apply_expiry(it["session"]) for it in kept]
-        told = [self._render_session(it, "createdAt", "lastUpdatedAt") for it in found]
-        return {"sessionSummaries": told, **({"nextToken": token} if token else {})}
+        record, token = self._list_newest(request, _SESSION)
+        found = [self._apply_expiry(it["session"]) for it in record]
+        result = [self._render_session(it, "createdAt", "lastUpdatedAt") for it in found]
+        return {"sessionSummaries": result, **({"nextToken": token} if token else {})}
 
     def tags(
         self,
@@ -146,13 +146,13 @@ class SessionsApi:
     ) -> dict[str, str]:
         """A session's tags, after a change of them if there is one."""
         with self._documents.transaction():
-            kept = self._load_session(caller.tenant, session_id)
-            tags: dict[str, str] = kept["tags"]
+            record = self._load_session(caller.tenant, session_id)
+            tags: dict[str, str] = record["tags"]
             if change is not None:
-                kept["tags"] = tags = change(tags)
+                record["tags"] = tags = change(tags)
                 if len(tags) > _MOST_TAGS:
                     raise _quota_error(f"the session {session_id!r} would have {len(tags)} tags")
-                self._documents.put(caller.tenant, _SESSION, session_id, kept)
+                self._documents.put(caller.tenant, _SESSION, session_id, record)
         return tags
 
     # -- invocations -----------------------------------------------------------------------------
@@ -161,8 +161,8 @@ class SessionsApi:
         """CreateInvocation, under the id that is given or a new one."""
         params, tenant = request.params, request.caller.tenant
         with self._documents.transaction():
-            kept = self._get_active_session(request)
-            session = kept["session"]["sessionId"]
+            record = self._get_active_session(request)
+            session = record["session"]["sessionId"]
             id = params.get("invocationId") or str(uuid4())
             if self._documents.get(tenant, _INVOCATION, id, session) is not None:
                 raise Fault(
@@ -170,19 +170,19 @@ class SessionsApi:
                     f"the session {session!r} has an invocation {id!r} already",
                 )
             self._check_quota(tenant, _INVOCATION, session, _MOST_INVOCATIONS)
-            told = {"sessionId": session, "invocationId": id, "createdAt": self._clock()}
+            result = {"sessionId": session, "invocationId": id, "createdAt": self._clock()}
             description = {name: params[name] for name in ("description",) if name in params}
-            self._documents.put(tenant, _INVOCATION, id, {**told, **description}, session)
-            self._save_session(request, kept)
-        return told
+            self._documents.put(tenant, _INVOCATION, id, {**result, **description}, session)
+            self._save_session(request, record)
+        return result
 
     def list_invocations(self, request: Request) -> _Answer:
         """ListInvocations of a session, the newest first."""
         session = self._get_session(request)["session"]["sessionId"]
         found, token = self._list_newest(request, _INVOCATION, session)
         names = ("sessionId", "invocationId", "createdAt")
-        told = [{name: it[name] for name in names} for it in found]
-        return {"invocationSummaries": told, **({"nextToken": token} if token else {})}
+        result = [{name: it[name] for name in names} for it in found]
+        return {"invocationSummaries": result, **({"nextToken": token} if token else {})}
 
     def _check_invocation(self, request: Request, session: str, id: str) -> str:
         if self._documents.get(request.caller.tenant, _INVOCATION, id, session) is None:
@@ -196,8 +196,8 @@ class SessionsApi:
         params, tenant = request.params, request.caller.tenant
         size = len(encode_document(params["payload"]))
         with self._documents.transaction():
-            kept = self._get_active_session(request)
-            session = kept["session"]["sessionId"]
+            record = self._get_active_session(request)
+            session = record["session"]["sessionId"]
             invocation = self._check_invocation(request, session, params["invocationIdentifier"])
             id = params.get("invocationStepId") or str(uuid4())
             key = f"{invocation}/{id}"
@@ -206,8 +206,8 @@ class SessionsApi:
                     "ConflictException", f"the invocation {invocation!r} has a step {id!r} already"
                 )
             self._check_quota(tenant, _STEP, session, _MOST_STEPS)
-            kept["bytes"] += size
-            if kept["bytes"] > _MOST_BYTES:
+            record["bytes"] += size
+            if record["bytes"] > _MOST_BYTES:
                 raise _quota_error(
                     f"the session {session!r} would hold more than {_MOST_BYTES:,} bytes"
                 )
@@ -220,7 +220,7 @@ class SessionsApi:
             place = f"{_to_sortable(params['invocationStepTime'])}/{key}"
             self._documents.put(tenant, _STEP, key, step, session, name=place)
             self._documents.put(tenant, _PAYLOAD, key, {"payload": params["payload"]}, session)
-            self._save_session(request, kept)
+            self._save_session(request, record)
         return {"invocationStepId": id}
 
     def get_step(self, request: Request) -> _Answer:
@@ -265,10 +265,10 @@ class SessionsApi:
         return self._load_session(request.caller.tenant, id)
 
     def _load_session(self, tenant: str, id: str) -> dict[str, Any]:
-        kept = self._documents.get(tenant, _SESSION, id)
-        if kept is None:
+        record = self._documents.get(tenant, _SESSION, id)
+        if record is None:
             raise ResourceNotFound(f"there is no session {id!r}")
-        return {**kept, "session": self._apply_expiry(kept["session"])}
+        return {**record, "session": self._apply_expiry(record["session"])}
 
     def _apply_expiry(self, session: dict[str, Any]) -> dict[str, Any]:
         old = self._clock() - session["lastUpdatedAt"] > _LIFE
@@ -277,30 +277,30 @@ class SessionsApi:
         return session
 
     def _get_active_session(self, request: Request) -> dict[str, Any]:
-        kept = self._get_session(request)
-        session = kept["session"]
+        record = self._get_session(request)
+        session = record["session"]
         if session["sessionStatus"] != "ACTIVE":
             raise Fault(
                 "ConflictException",
                 f"the session {session['sessionId']!r} is {session['sessionStatus']}: it can be "
                 "read, but not changed; create another one",
             )
-        return kept
+        return record
 
-    def _save_session(self, request: Request, kept: dict[str, Any]) -> None:
-        session = kept["session"]
+    def _save_session(self, request: Request, record: dict[str, Any]) -> None:
+        session = record["session"]
         session["lastUpdatedAt"] = self._clock()
-        self._documents.put(request.caller.tenant, _SESSION, session["sessionId"], kept)
+        self._documents.put(request.caller.tenant, _SESSION, session["sessionId"], record)
 
     def _render_session(self, session: Mapping[str, Any], *names: str) -> dict[str, Any]:
         id = session["sessionId"]
-        told = {name: session[name] for name in names if name in session}
+        result = {name: session[name] for name in names if name in session}
         status = session["sessionStatus"]
         return {
             "sessionId": id,
             "sessionArn": self._arns.session(id),
             "sessionStatus": status,
-            **told,
+            **result,
         }
 
     def _check_quota(self, tenant: str, kind: str, parent: str, most: int) -> None:

@@ -92,12 +92,12 @@ class Api:
 
     def list_operations(self) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
         """By service: the operations that have a handler, and those that have none."""
-        told = {}
+        result = {}
         for service in SERVICES:
             names = service_model(service).operation_names
             there = tuple(name for name in names if self._has_handler(service, name))
-            told[service] = there, tuple(name for name in names if name not in there)
-        return told
+            result[service] = there, tuple(name for name in names if name not in there)
+        return result
 
     def _has_handler(self, service: str, name: str) -> bool:
         return any(
@@ -181,12 +181,12 @@ class Api:
             raise WrongOutput(f"{out.name} must give back {wanted}, not {type(output).__name__}")
         if not isinstance(output, EventStream):
             return out.answer(output)
-        told = out.stream_headers(output.members)
-        told.setdefault("Content-Type", _EVENT_STREAM)
+        result = out.stream_headers(output.members)
+        result.setdefault("Content-Type", _EVENT_STREAM)
         frames = get_stream_writer(route.service, route.operation)
         return HttpResponse(
             out.status,
-            told,
+            result,
             frames.encode_stream(output, lambda error: self._fault_of(error, request_id)),
         )
 

@@ -75,9 +75,9 @@ def log_failure(error: BaseException, request_id: str) -> None:
     parts: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(parts) < _CAUSES:
-        told = f": {cause}" if isinstance(cause, WrongOutput) else ""
+        text = f": {cause}" if isinstance(cause, WrongOutput) else ""
         frames = "".join(format_tb(cause.__traceback__))
-        parts.append(f"{type(cause).__name__}{told}\n{frames}")
+        parts.append(f"{type(cause).__name__}{text}\n{frames}")
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
     _LOG.error("request %s failed: %s", request_id, "because of ".join(parts).rstrip())
 

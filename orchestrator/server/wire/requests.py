@@ -45,8 +45,8 @@ class RequestReader:
             if where is not None:
                 wire = member.serialization.get("name", name)
                 walk = walk_document if _is_json(member) else self._walks.walk(member)
-                told = (name, wire, member, walk)
-                self._placed.setdefault(where, []).append(told)
+                result = (name, wire, member, walk)
+                self._placed.setdefault(where, []).append(result)
         self._required = _find_required_params(shape)
         self._body = _build_body_reader(shape, self._walks) if shape is not None else _read_no_body
 
@@ -76,16 +76,16 @@ class RequestReader:
         return params
 
     def _read_query(self, query: str, params: dict[str, Any], problems: Problems) -> None:
-        given: dict[str, list[str]] = {}
+        fields: dict[str, list[str]] = {}
         for key, text in _parse_query(query):
-            given.setdefault(key, []).append(text)
+            fields.setdefault(key, []).append(text)
         rest = None
         for name, wire, shape, walk in self._placed["querystring"]:
             value: Any
             if isinstance(shape, MapShape):
                 rest = (name, shape, walk)
                 continue
-            values = given.pop(wire, None)
+            values = fields.pop(wire, None)
             if values is None and not (name in self._required and isinstance(shape, ListShape)):
                 continue
             values = values or []  # an empty list is not sent
@@ -94,11 +94,11 @@ class RequestReader:
             else:
                 value = _from_text(shape, values[-1])
             params[name] = walk(value, (None, name), problems)
-        if rest is not None and given:
+        if rest is not None and fields:
             name, shape, walk = rest
             many = isinstance(shape.value, ListShape)
-            told = {key: values if many else values[-1] for key, values in given.items()}
-            params[name] = walk(told, (None, name), problems)
+            result = {key: values if many else values[-1] for key, values in fields.items()}
+            params[name] = walk(result, (None, name), problems)
 
     def _read_headers(
         self, headers: Mapping[str, str], params: dict[str, Any], problems: Problems
@@ -271,7 +271,7 @@ def _refuse(problems: Problems) -> NoReturn:
 
 
 def read_members(
-    service: str, operation: str, names: frozenset[str], given: Mapping[str, Any]
+    service: str, operation: str, names: frozenset[str], fields: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Members as a boto3 caller would give them, checked against botocore's service model.
 
@@ -279,7 +279,7 @@ def read_members(
         ValidationError: A member is wrong.
     """
     problems = Problems()
-    found: dict[str, Any] = _compile_walk(service, operation, names)(given, None, problems)
+    found: dict[str, Any] = _compile_walk(service, operation, names)(fields, None, problems)
     if problems:
         raise ValidationError(str(problems))
     return found

@@ -120,12 +120,12 @@ class ResponseWriter:
     def _write_body(self, output: dict[str, Any], problems: Problems) -> tuple[str, bytes]:
         if self._payload is None:
             if self._structure is None or self.status == 204:
-                told: Any = {}
+                result: Any = {}
                 for name in output:
                     problems.add((None, name), "Member must not be there: the answer has no body")
                 return _JSON, b"" if self.status == 204 else b"{}"
-            told = self._structure.walk(output, None, problems)
-            return _JSON, encode_json(told, problems)
+            result = self._structure.walk(output, None, problems)
+            return _JSON, encode_json(result, problems)
         value = output.pop(self._payload, None)
         for name in output:
             problems.add((None, name), "Member must not be there")
@@ -153,10 +153,10 @@ def _encode_payload(
         if isinstance(value, bytes | bytearray):
             return "application/octet-stream", bytes(value)
         problems.add((None, name), "Member must be bytes")
-    told = walks.walk(shape)(value, (None, name), problems)
+    result = walks.walk(shape)(value, (None, name), problems)
     if shape.type_name == "string":
         return "text/plain", str(value).encode()
-    return _JSON, encode_json(told, problems)
+    return _JSON, encode_json(result, problems)
 
 
 def _to_header_text(shape: Shape, value: Any) -> str:
@@ -192,8 +192,8 @@ def check_problems(problems: Problems, place: str) -> None:
 
 @cache
 def _log_limit(place: str, path: str, constraint: str) -> None:
-    told = constraint if len(constraint) <= _LONG else "Member must have another form"
-    _LOG.warning("%s answered what its model does not allow: %s: %s", place, path, told)
+    result = constraint if len(constraint) <= _LONG else "Member must have another form"
+    _LOG.warning("%s answered what its model does not allow: %s: %s", place, path, result)
 
 
 def build_error_response(
@@ -202,11 +202,11 @@ def build_error_response(
     """The answer to a request that failed, as the nearest exception of those that are modelled."""
     name = choose_exception(fault.name, errors)
     shape = errors.get(name)
-    told: dict[str, Any] = {"message": fault.message}
+    result: dict[str, Any] = {"message": fault.message}
     status = UNMODELLED.get(name, 500)
     if shape is not None and walks is not None:
         status = int(shape.metadata.get("error", {}).get("httpStatusCode", 400))
         known = {n: value for n, value in get_members(fault).items() if n in shape.members}
-        told = walks.structure(shape).walk(known, None, Problems())
-    body = _ENCODE(told).encode()
+        result = walks.structure(shape).walk(known, None, Problems())
+    body = _ENCODE(result).encode()
     return HttpResponse(status, {"Content-Type": _JSON, "x-amzn-ErrorType": name}, body)

@@ -53,7 +53,7 @@ class Structure:
         if self.recursive and is_deeper(path, _DEEPEST):
             problems.add(path, f"Member must not be deeper than {_DEEPEST} names")
             return value
-        told: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         seen = 0
         members = self.members
         for key, item in value.items():
@@ -62,15 +62,15 @@ class Structure:
             member = members.get(key)
             if member is not None:
                 name, other, walk = member
-                told[other] = walk(item, (path, name), problems)
+                result[other] = walk(item, (path, name), problems)
                 seen += name in self.required
             elif self._strict:
                 problems.add(path, f"Member must have no member {key!r}")
         if seen < len(self.required):
             self._report_missing(value, path, problems)
-        if self.union and len(told) != 1:
+        if self.union and len(result) != 1:
             problems.add(path, f"Member must have exactly one of {sorted(members)}")
-        return told
+        return result
 
     def _report_missing(self, value: Mapping[str, Any], path: Path, problems: Problems) -> None:
         there = {name for key, (name, _, _) in self.members.items() if value.get(key) is not None}
@@ -110,28 +110,28 @@ class Walks:
             return self._fill(Structure(self._writing), shape, hidden, names)
         key = (shape.name, hidden)
         with self._filling:
-            made = self._known.get(key)
-            if made is None:
+            target = self._known.get(key)
+            if target is None:
                 # Known before it is filled, for shapes within themselves.
-                made = self._known[key] = Structure(self._writing)
+                target = self._known[key] = Structure(self._writing)
                 self._open.add(key)
-                self._fill(made, shape, hidden, frozenset(shape.members))
+                self._fill(target, shape, hidden, frozenset(shape.members))
                 self._open.remove(key)
             elif key in self._open:
-                made.recursive = True
-            return made
+                target.recursive = True
+            return target
 
     def _fill(
-        self, made: Structure, shape: StructureShape, hidden: bool, names: frozenset[str]
+        self, target: Structure, shape: StructureShape, hidden: bool, names: frozenset[str]
     ) -> Structure:
-        made.required = tuple(name for name in shape.required_members if name in names)
-        made.union = shape.is_tagged_union
+        target.required = tuple(name for name in shape.required_members if name in names)
+        target.union = shape.is_tagged_union
         for name, member in shape.members.items():
             if name in names:
                 wire = member.serialization.get("name", name)
                 here, there = (name, wire) if self._writing else (wire, name)
-                made.members[here] = (name, there, self.walk(member, hidden))
-        return made
+                target.members[here] = (name, there, self.walk(member, hidden))
+        return target
 
     def _make_list_walk(self, shape: ListShape, part: Walk) -> Walk:
         check = make_length_check(shape)
@@ -141,14 +141,14 @@ class Walks:
                 problems.add(path, "Member must be a list")
                 return value
             check(len(value), path, problems, HIDDEN)
-            told = []
+            result = []
             for number, item in enumerate(value, 1):
                 place = ((path, str(number)), "member")
                 if item is None:
                     problems.add(place, NULL, None)
                 else:
-                    told.append(part(item, place, problems))
-            return told
+                    result.append(part(item, place, problems))
+            return result
 
         return walk
 
@@ -160,14 +160,14 @@ class Walks:
                 problems.add(path, "Member must be a map")
                 return value
             check(len(value), path, problems, HIDDEN)
-            told = {}
+            result = {}
             for name, item in value.items():
                 place = (path, str(name))
                 if item is None:
                     problems.add(place, NULL, None)
                 else:
-                    told[key(name, place, problems)] = part(item, place, problems)
-            return told
+                    result[key(name, place, problems)] = part(item, place, problems)
+            return result
 
         return walk
 
@@ -233,12 +233,12 @@ def _build_converter(shape: Any, above: tuple[str, ...]) -> Converted | None:
 
 def _build_structure_converter(members: Mapping[str, Converted | None]) -> Converted:
     def convert_structure(value: Any) -> Any:
-        told = {}
+        result = {}
         for name, one in value.items():
             if name in members:
                 convert = members[name]
-                told[name] = one if convert is None else convert(one)
-        return told
+                result[name] = one if convert is None else convert(one)
+        return result
 
     return convert_structure
 

@@ -76,19 +76,19 @@ class EventWriter:
         left = {name: value for name, value in members.items() if name != _TRACE}
         return self._encode_body(left, Problems())[1]
 
-    def _encode_body(self, given: Mapping[str, Any], problems: Problems) -> tuple[str, bytes]:
-        rest = dict(given)
+    def _encode_body(self, members: Mapping[str, Any], problems: Problems) -> tuple[str, bytes]:
+        rest = dict(members)
         if self._payload is None:
-            told = self._body.walk(rest, None, problems)
-            return "application/json", encode_json(told, problems)
+            encoded = self._body.walk(rest, None, problems)
+            return "application/json", encode_json(encoded, problems)
         value = rest.pop(self._payload, None)
-        told = self._walks[self._payload](value, (None, self._payload), problems)
+        encoded = self._walks[self._payload](value, (None, self._payload), problems)
         self._body.walk(rest, None, problems)
         kind = self._shapes[self._payload].type_name
         if kind == "blob":
             payload = bytes(value) if isinstance(value, (bytes, bytearray)) else b""
         else:
-            payload = str(value).encode() if kind == "string" else encode_json(told, problems)
+            payload = str(value).encode() if kind == "string" else encode_json(encoded, problems)
         return _TYPES.get(kind, "application/json"), payload
 
 
@@ -122,10 +122,10 @@ class StreamWriter:
             return encode_frame({**headers, ":error-message": fault.message[:1000]}, b"")
         name, shape = self._errors[known]
         members = {n: value for n, value in get_members(fault).items() if n in shape.members}
-        told = self._walks.structure(shape).walk(members, None, Problems())
+        encoded = self._walks.structure(shape).walk(members, None, Problems())
         headers = {":message-type": "exception", ":exception-type": name}
         return encode_frame(
-            {**headers, ":content-type": "application/json"}, encode_json(told, Problems())
+            {**headers, ":content-type": "application/json"}, encode_json(encoded, Problems())
         )
 
     def encode_stream(
@@ -210,10 +210,10 @@ def encode_frame(headers: Mapping[str, HeaderValue], payload: bytes) -> bytes:
 
 
 def _encode_header(name: str, value: HeaderValue) -> bytes:
-    told = name.encode()
-    if not 0 < len(told) <= _LARGEST_NAME:
-        raise ValueError(f"{len(told)} bytes are no length of a header's name: use 1 to 255")
-    return bytes((len(told),)) + told + _encode_value(value)
+    encoded = name.encode()
+    if not 0 < len(encoded) <= _LARGEST_NAME:
+        raise ValueError(f"{len(encoded)} bytes are no length of a header's name: use 1 to 255")
+    return bytes((len(encoded),)) + encoded + _encode_value(value)
 
 
 def _encode_value(value: HeaderValue) -> bytes:
@@ -223,7 +223,7 @@ def _encode_value(value: HeaderValue) -> bytes:
         return struct.pack("!Bq", 5, value)
     if isinstance(value, datetime):
         return struct.pack("!Bq", 8, round(value.timestamp() * 1000))
-    kind, told = (7, value.encode()) if isinstance(value, str) else (6, value)
-    if len(told) > _LARGEST_VALUE:
-        raise ValueError(f"a header's value of {len(told)} bytes is over the {_LARGEST_VALUE}")
-    return struct.pack("!BH", kind, len(told)) + told
+    kind, encoded = (7, value.encode()) if isinstance(value, str) else (6, value)
+    if len(encoded) > _LARGEST_VALUE:
+        raise ValueError(f"a header's value of {len(encoded)} bytes is over the {_LARGEST_VALUE}")
+    return struct.pack("!BH", kind, len(encoded)) + encoded

@@ -75,8 +75,8 @@ class Problems:
     def __str__(self) -> str:
         count = len(self.found) + self.more
         errors = "error" if count == 1 else "errors"
-        told = "; ".join(map(str, self.found))
-        return f"{count} validation {errors} detected: {told}" + ("; ..." if self.more else "")
+        shown = "; ".join(map(str, self.found))
+        return f"{count} validation {errors} detected: {shown}" + ("; ..." if self.more else "")
 
 
 def is_deeper(path: Path, names: int) -> bool:
@@ -188,15 +188,15 @@ def _make_string_walk(shape: Shape, hidden: bool) -> Walk:
         if not (value.isascii() or _is_unicode(value)):
             problems.add(path, "Member must not have half of a surrogate pair")
             return value
-        told = HIDDEN if hidden else value
+        shown = HIDDEN if hidden else value
         if not low <= len(value) <= high:
-            check(len(value), path, problems, told)
+            check(len(value), path, problems, shown)
         elif matches is not None and not matches(value):
             wrong = f"Member must satisfy regular expression pattern: {pattern}"
-            problems.add(path, wrong, told, limit=True)
+            problems.add(path, wrong, shown, limit=True)
         if enum and value not in enum:
             wrong = f"Member must satisfy enum value set: [{', '.join(sorted(enum))}]"
-            problems.add(path, wrong, told, limit=True)
+            problems.add(path, wrong, shown, limit=True)
         return value
 
     return walk
