@@ -31,8 +31,8 @@ def files_for(plan: Plan, files: Sequence[Mapping[str, str]]) -> dict[str, list[
     shown: list[dict[str, str]] = []
     run: list[dict[str, str]] = []
     for file in files:
-        told = {name: file[name] for name in ("name", "type", "bytes")}
-        (shown if file["use_case"] == CHAT else run).append(told)
+        member = {name: file[name] for name in ("name", "type", "bytes")}
+        (shown if file["use_case"] == CHAT else run).append(member)
     if run and not _runs_programs(plan):
         raise ValidationError(
             f"the file {run[0]['name']!r} is for the code interpreter, which the agent does not "
@@ -94,11 +94,11 @@ class _MessageWithFiles(Message):
     @property
     def json_text(self) -> str:
         if self._encoded is None:
-            told = {
+            message = {
                 "role": self["role"],
                 "content": [_describe_block(it) for it in self["content"]],
             }
-            self._encoded = to_json(told)
+            self._encoded = to_json(message)
         return self._encoded
 
 
@@ -125,7 +125,7 @@ def _append_blocks(message: Message, blocks: Sequence[Block]) -> Message:
 
 
 def _find_question(messages: Sequence[Message]) -> int | None:
-    # By who wrote what, and not by looking for the question's text, which may stand elsewhere too.
+    # By who wrote what, and not by looking for the question's text, which may stand twice.
     last = None
     for at in range(len(messages) - 1, -1, -1):
         if messages[at]["role"] != "user":

@@ -69,8 +69,8 @@ def _choose_collaborator(
         if not error:
             return _read_choice(turn, parsed.get("responseDetails") or {})
         said = text_blocks(outcome["content"]) or [{"text": EMPTY}]
-        told = [{"text": error["repromptResponse"]}]
-        again = [*again, Message("assistant", said), Message("user", told)]
+        correction = [{"text": error["repromptResponse"]}]
+        again = [*again, Message("assistant", said), Message("user", correction)]
     return None
 
 
@@ -117,7 +117,7 @@ def _read_choice(turn: Turn, details: Mapping[str, Any]) -> tuple[str, str] | No
         name = turn.start.last_agent
     if name not in turn.plan.collaborators:
         return None
-    # A parser of one's own may say what to send (AWS: parser Lambda, `input.text`).
+    # A custom parser may say what to send (AWS: parser Lambda, `input.text`).
     return name, (chosen.get("input") or {}).get("text") or turn.question
 
 
@@ -208,7 +208,7 @@ def _share(turn: Turn, branches: Sequence[Branch]) -> None:
 
 
 def _render_answer(turn: Turn, outcome: Record) -> str:
-    # With sources, an answer is told in parts, so that the supervisor can go on citing them.
+    # With sources, an answer goes in parts, so that the supervisor can go on citing them.
     citations = outcome.get("citations") or []
     if not citations:
         return str(outcome["text"])

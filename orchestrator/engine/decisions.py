@@ -54,7 +54,7 @@ class Reprompt:
 
     def as_result(self) -> dict[str, Any]:
         """The mistake, as `Dialect.step_messages` takes it."""
-        # A parser of one's own means its tags, as the texts of ours do.
+        # A custom parser means its tags, as the texts of ours do.
         markup = self.code == CUSTOM_PARSER or self.text in OURS
         return {"id": "", "name": self.name, "text": self.text, "error": True, "markup": markup}
 

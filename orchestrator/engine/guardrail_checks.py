@@ -21,7 +21,7 @@ ANSWER_GUARD = "guardrail-post-0"
 """The id of the check that ends a turn."""
 
 MEMORY_GUARD = "guardrail-memory-"
-"""How the ids of the checks of a session's summary begin; traces tell nothing of summaries."""
+"""How the ids of the checks of a session's summary begin; traces leave summaries out."""
 
 INTERVENED = "guardrail_intervened"
 """The stop reason of a turn that a guardrail ended."""
@@ -88,8 +88,8 @@ def guard_summary(
     kept: list[Mapping[str, Any]] = []
     for index, topic in enumerate(topics):
         name, said = str(topic.get("topic") or ""), str(topic.get("summary") or "")
-        told = summary_text([{"topic": name, "summary": said}])
-        outcome = yield Guard(told, "OUTPUT", 0, f"{MEMORY_GUARD}{index}")
+        shown = summary_text([{"topic": name, "summary": said}])
+        outcome = yield Guard(shown, "OUTPUT", 0, f"{MEMORY_GUARD}{index}")
         if outcome["blocked"]:
             return []
         if outcome["action"] == "INTERVENED":

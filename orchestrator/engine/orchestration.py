@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Orchestration(Protocol):
     """Decides what a turn does, instead of the built-in loop. Serves many turns at once.
 
-    Besides, it may have `groups`, action groups that it calls and no model is told of, and a
+    Besides, it may have `groups`, action groups that it calls and no model knows of, and a
     `digest`, which changes with what it does; by default, with its name.
 
     Attributes:

@@ -36,7 +36,7 @@ SINGLE_KNOWLEDGE_BASE = "single_knowledge_base"
 it searches for the user's input as it is, and ignores its instruction."""
 
 INLINE_AGENT = "INLINE_AGENT"
-"""The id of every agent that is defined in the call; its traces do not tell it (recorded)."""
+"""The id of every agent that is defined in the call; its traces leave it out (recorded)."""
 
 MOST_LEVELS = 3
 """How deep agents may lead agents that lead agents."""
@@ -54,7 +54,7 @@ class Override:
         inference: Members of the inference configuration.
         model: A model for this stage only, or its spec.
         additional: `additionalModelRequestFields`.
-        parser: Makes the parser of one's own, from the agent's identity, the stage, and whether
+        parser: Makes the custom parser, from the agent's identity, the stage, and whether
             its model calls tools natively; the dialect's parser when `None`.
         parser_name: Names that parser in traces (Bedrock: `overrideLambda`).
     """
@@ -78,7 +78,7 @@ class Member:
         name: Its name in the team.
         instruction: When to give it work, for the supervisor's model.
         agent: The agent, when it runs here.
-        remote: The agent, when it runs elsewhere.
+        remote: The agent, when it is remote.
         relay: Whether it reads the supervisor's conversation with the user
             (`relayConversationHistory`).
     """
@@ -110,7 +110,7 @@ class Memory:
     Attributes:
         store: Keeps the summaries; in memory when it is left out.
         storage_days: For how many days, from 0 to 365.
-        max_recent_sessions: How many of the last sessions are told to the model.
+        max_recent_sessions: How many of the last sessions the model reads.
     """
 
     store: MemoryStore = field(default_factory=_in_memory)
@@ -131,7 +131,7 @@ class Features:
         routes: Whether inputs go to one of them at once where one is fit for it
             (`SUPERVISOR_ROUTER`).
         memory: What it remembers.
-        orchestration: An orchestration of one's own.
+        orchestration: A custom orchestration.
         aws_compat: Where to do as the service does, although it is not what users would expect:
             `single_knowledge_base`.
     """
@@ -163,9 +163,9 @@ class StagePlan:
         creation_mode: Bedrock's `promptCreationMode`, for traces.
         new_parser: Makes a parser for one reply.
         digest: Changes with the prompt, the model or its settings.
-        parser_name: Names the parser of one's own; empty for the dialect's.
+        parser_name: Names the custom parser; empty for the dialect's.
         verbatim: Whether the reply is the answer as it is: ORCHESTRATION is off.
-        tool_choice: Converse's `toolChoice`, of an orchestration of one's own.
+        tool_choice: Converse's `toolChoice`, of a custom orchestration.
     """
 
     stage: str

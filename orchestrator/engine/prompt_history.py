@@ -1,4 +1,4 @@
-"""What of a session's earlier turns a prompt tells (Bedrock: `promptCreationConfigurations`).
+"""Which of a session's earlier turns a prompt has (Bedrock: `promptCreationConfigurations`).
 
 What is made of a saying or a message for prompts is kept with the session and only added to, so
 that a turn costs no more the longer its session is.
@@ -40,7 +40,7 @@ class Talk:
     """Who said what in a session before a turn.
 
     Attributes:
-        turns: How many of the last turns the invocation wants told; `None` for all.
+        turns: How many of the last turns the prompts have; `None` for all.
     """
 
     __slots__ = ("_past", "_upto", "turns")
@@ -58,7 +58,7 @@ class Talk:
         said, upto = self._past.talk, self._upto
         since = 0 if turns is None else _start_of_talk(said, upto, turns)
         partial = dialect.find_item_partial("conversation", "turns")
-        if partial is None:  # a template of one's own, which may tell its turns in any way
+        if partial is None:  # a custom template, which may render its turns in any way
             return dialect.partial("conversation", turns=_sayings([*said[since:upto], *last]))
         known = self._past.cache.rendered.setdefault(partial, [])
         first = len(known)

@@ -1,4 +1,4 @@
-"""The seam to agents that run elsewhere: a message in, an answer out."""
+"""The seam to remote agents: a message in, an answer out."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Protocol, runtime_checkable
 
 @dataclass(slots=True)
 class RemoteReply:
-    """What an agent elsewhere answered.
+    """What a remote agent answered.
 
     Attributes:
         text: The answer.
         citations: Bedrock's citations.
-        trace: Its trace parts, when it told them.
+        trace: Its trace parts, if it gave any.
         files: Files that it made: `name`, `type` and `bytes` of each.
     """
 
@@ -26,7 +26,7 @@ class RemoteReply:
 
 @runtime_checkable
 class RemoteAgent(Protocol):
-    """An agent that runs elsewhere. Safe for many threads at once.
+    """A remote agent. Safe for many threads at once.
 
     Attributes:
         alias_arn: The ARN of its alias.

@@ -120,14 +120,14 @@ def _generate(
 def _render_answer(turn: Turn, outcome: Record) -> str:
     if refusal := find_refusal(outcome):
         return refusal.text
-    told = [
+    rendered = [
         {
             "text": part.get("text") or "",
             "sources": [one.get("sourceId") or "" for one in part.get("references") or ()],
         }
         for part in _parts(outcome)
     ]
-    return turn.dialect.partial("answer_parts", parts=told)
+    return turn.dialect.partial("answer_parts", parts=rendered)
 
 
 def _parts(outcome: Record) -> list[dict[str, Any]]:

@@ -46,9 +46,9 @@ class Start:
         files: Files of this invocation for programs (Bedrock: `InputFile`), their bytes in Base64.
         attachments: Files of this invocation for the model, likewise.
         closing: Whether there is no question: the session only ends.
-        history: What the caller told of an earlier conversation, for the guardrail to read.
-        remembers: Tells at the turn's end whether the session ends with it and is remembered.
-        earlier: Tells what was said in the session before, to an orchestration of one's own.
+        history: The conversation that the caller gave, for the guardrail to read.
+        remembers: Says at the turn's end whether the session ends with it and is remembered.
+        earlier: The messages of earlier turns, for a custom orchestration.
     """
 
     request_id: str
@@ -94,7 +94,7 @@ class Turn:
         last_reply: The `model` record of the loop's last reply.
         scratchpad: Messages of the loop's finished steps.
         responses: Outputs of actions and knowledge bases, for `$responses$`.
-        reprompts: What the model was told to do better: step number and text.
+        reprompts: The corrections that the model got: step number and text.
         sources: Retrieved references by source id.
         dialect: The dialect of the loop's model.
         question: The user's input, as the guardrail lets it be read.
@@ -183,7 +183,7 @@ class Turn:
         return outcome
 
     def converse(self, effect: Converse) -> Generator[Effect, Any, Record]:
-        """Asks a model for an orchestration of one's own; its `model` record.
+        """Asks a model for a custom orchestration; its `model` record.
 
         Raises:
             LimitExceeded: The turn may not call a model any more.
@@ -244,7 +244,7 @@ class Turn:
         )
 
     def take_reply(self, content: list[Block]) -> None:
-        """Has the next step be that of a reply that an orchestration of one's own made."""
+        """Has the next step be that of a reply that a custom orchestration made."""
         self.last_reply = {"content": content}
 
     def forget_reply(self) -> None:
@@ -309,26 +309,26 @@ class Turn:
     def transcript(self, result: Result) -> list[Message]:
         """The finished turn as messages, for the history of the next turns.
 
-        A refused input leaves nothing. A turn that failed, or whose answer was refused, is told
-        only when it had carried out something, so that the model knows of it.
+        A refused input leaves nothing. A turn that failed, or whose answer was refused, is
+        there only when it had carried out something, so that the model knows of it.
         """
         dialect = self.dialect
         if self.start.closing:
             return []
-        told = self._build_unfinished_step() if isinstance(result, Failure) else []
+        unfinished = self._build_unfinished_step() if isinstance(result, Failure) else []
         question = dialect.question_message(self.question)
         match result:
             case Answer(stop_reason="ask_user", text=text):
                 last = dialect.answer_message([{"text": f"<answer>{text}</answer>"}])
             case Answer():
                 return self.defer_transcript(result)()
-            case Failure() if self.scratchpad or told:
+            case Failure() if self.scratchpad or unfinished:
                 last = dialect.answer_message([{"text": "<answer>(The turn failed.)</answer>"}])
             case Refusal() if self.scratchpad:  # not with what was refused: it would be again
                 last = dialect.answer_message([{"text": "<answer>(No answer was given.)</answer>"}])
             case _:
                 return []
-        return [question, *self.scratchpad, *told, last]
+        return [question, *self.scratchpad, *unfinished, last]
 
     def defer_transcript(self, result: Result) -> Callable[[], list[Message]]:
         """Makes the transcript when it is needed; after an answer, without keeping the turn."""
@@ -337,7 +337,7 @@ class Turn:
                 return partial(
                     _build_plain_transcript, self.plan.orchestration, self.question, result.text
                 )
-            # What is not the loop's own last reply, word for word, is told as its text alone.
+            # What is not the loop's own last reply, word for word, is kept as its text alone.
             content = self.last_reply.get("content") or [
                 {"text": f"<answer>{result.text}</answer>"}
             ]

@@ -115,8 +115,8 @@ def search_name(id: str, protocol: str) -> str:
 
 
 def _spec(name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    told = {"name": name, "description": description, "inputSchema": {"json": schema}}
-    return {"toolSpec": told}
+    spec = {"name": name, "description": description, "inputSchema": {"json": schema}}
+    return {"toolSpec": spec}
 
 
 def tool_name(operation: Operation, protocol: str) -> str:

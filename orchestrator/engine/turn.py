@@ -144,9 +144,9 @@ def _post_process(
 ) -> Generator[Effect, Any, Answer | Refusal]:
     if answer.stop_reason != "end_turn":
         return answer
-    told = stage.dialect.partial("responses", responses=turn.responses)
+    responses = stage.dialect.partial("responses", responses=turn.responses)
     # `$latest_response$` is the answer without its tags: the template brings its own.
-    values = {"latest_response": answer.text, "responses": told, "bot_response": told}
+    values = {"latest_response": answer.text, "responses": responses, "bot_response": responses}
     outcome = yield from turn.ask(stage, values)
     if refusal := find_refusal(outcome):
         return refusal

@@ -160,7 +160,7 @@ class BranchRun(Run):
     def _charge_budget(self, budget: Budget, following: Live | Result) -> Live | Result:
         now, known = self.replay.turn.spending, zip(self._counted, self._paid, strict=True)
         new = [
-            max(spent - counted - paid, 0)  # what those below have spent they have paid
+            max(spent - counted - paid, 0)  # branches below have paid for what they spent
             for spent, (counted, paid) in zip(now, known, strict=True)
         ]
         self._counted, self._paid = now, _NOTHING
@@ -172,7 +172,7 @@ class BranchRun(Run):
         return 0
 
     def _pay(self) -> None:
-        """Tells the branch above what this one has spent, and paid."""
+        """Has the branch above know what this one has spent and paid."""
         above, budget = self.parent, self._budget
         if budget is not None and isinstance(above, BranchRun):
             with budget.lock:
@@ -198,7 +198,7 @@ class BranchRun(Run):
             self.outcome["prompt_attributes"] = given[-1]
         self.flush(self.outcome)
         if self.is_routed:
-            return  # its history tells what the supervisor lets the user read
+            return  # its history has what the supervisor lets the user read
         with self._lock:
             history += self.replay.transcript(result)
             self.log.taken |= {self.branch.id}

@@ -56,7 +56,7 @@ class Run:
         replay: The turn, fed from the log.
         sessions: The sessions that it is one of.
         deadline: When the turn's time is over, in nanoseconds since 1970; `None` for never.
-        now: Tells the time, in nanoseconds since 1970.
+        now: The time, in nanoseconds since 1970.
         result: The turn's result, once there is one.
         causes: What actions of this invocation raised, by call id; no journal holds them.
         checked: The answer that a guardrail has checked while it streamed, and what it said.
@@ -151,7 +151,7 @@ class Run:
         """The next effect after an outcome, or the failure of a turn whose time is over."""
         if self.deadline is None or not isinstance(following, LIVE):
             return following
-        # Records of one outcome tell when it came.
+        # Records of one outcome have their time.
         at = outcome["ended"] if isinstance(outcome, dict) else self.now()
         return self.fail(self.build_timeout_error()) if at > self.deadline else following
 
@@ -198,7 +198,7 @@ class Run:
         return ModelRequest(
             stage.stage,
             bound.system,
-            messages.copy(),  # what a model does with its list, the trace does not tell
+            messages.copy(),  # what a model does to its list must not reach the trace
             stage.tools,
             stage.inference,
             stage.additional,
@@ -372,8 +372,8 @@ class Run:
 
 
 def _intent(calls: list[Call]) -> Record:
-    told = [{"id": call.id, "key": call.key, "name": call.operation.xml_name} for call in calls]
-    return {"kind": "intent", "calls": told}
+    begun = [{"id": call.id, "key": call.key, "name": call.operation.xml_name} for call in calls]
+    return {"kind": "intent", "calls": begun}
 
 
 def _decode_file(file: Mapping[str, Any]) -> dict[str, Any]:

@@ -93,15 +93,15 @@ def _count_model_calls(run: Run) -> int:
 def _fault(error: OrchestratorError) -> Record:
     """What an error says besides its message, for the process that goes on."""
     cause = error.__cause__
-    told: Record = {}
+    fault: Record = {}
     if isinstance(cause, OrchestratorError):
-        told["cause"] = [type(cause).__name__, cause.message]
+        fault["cause"] = [type(cause).__name__, cause.message]
     if isinstance(error, DefinitionError):
-        told |= {"reason": error.reason, "file": error.file}
-        told |= {"line": error.line, "column": error.column}
+        fault |= {"reason": error.reason, "file": error.file}
+        fault |= {"line": error.line, "column": error.column}
     if isinstance(error, FlowError):
-        told |= {"statement": error.statement, "message_zh": error.message_zh}
-    return told
+        fault |= {"statement": error.statement, "message_zh": error.message_zh}
+    return fault
 
 
 def error_of(iteration: Iteration, record: Record) -> OrchestratorError | None:
@@ -110,13 +110,13 @@ def error_of(iteration: Iteration, record: Record) -> OrchestratorError | None:
         return None
     if iteration.error is not None:
         return iteration.error
-    told = record.get("fault") or {}
+    fault = record.get("fault") or {}
     error = rebuild_error(record["error"], record["message"], record["stop_reason"])
-    if isinstance(error, FlowError) and "reason" in told:
-        places = {name: told[name] for name in ("file", "line", "column", "statement")}
-        error = FlowError(told["reason"], **places, message_zh=told["message_zh"])
-    if "cause" in told:
-        kind, message = told["cause"]
+    if isinstance(error, FlowError) and "reason" in fault:
+        places = {name: fault[name] for name in ("file", "line", "column", "statement")}
+        error = FlowError(fault["reason"], **places, message_zh=fault["message_zh"])
+    if "cause" in fault:
+        kind, message = fault["cause"]
         error.__cause__ = rebuild_error(kind, message, "")
     return error
 
@@ -196,7 +196,7 @@ class BranchTable:
         }
 
     def write(self, record: Record) -> None:
-        """Writes the end of a branch that ran elsewhere, beside others of other threads."""
+        """Writes the end of a remote branch, beside branches of other threads."""
         with self.lock:
             self._run.write([record])
 

@@ -46,7 +46,7 @@ class Input:
         memory_id: Whose memory the session belongs to.
         retrieval: Retrieval configurations of this invocation, by knowledge base id.
         files: Files of this invocation, as `orchestrator.engine.input_files.read_files` gives them.
-        previous_turns: How many earlier turns the prompts tell; all of them when `None`.
+        previous_turns: How many earlier turns the prompts have; all of them when `None`.
         exclude_thinking: Whether the prompts leave out what the model thought in earlier turns.
         guard_interval: After how many characters the guardrail checks an answer that streams, if
             not the agent's own.
@@ -264,8 +264,8 @@ def _load_memory(plan: Plan, sessions: Sessions, session: Session, given: Input)
     if not given.closing:
         memory.store.touch(plan.owner, memory_id, given.session_id, now)
     found = memory.store.recent(plan.owner, memory_id, now, most)
-    told = {"summaries": clean(to_prompt_summaries(found))} if found else {}
-    return {"memory_id": memory_id, **told}
+    summaries = {"summaries": clean(to_prompt_summaries(found))} if found else {}
+    return {"memory_id": memory_id, **summaries}
 
 
 def _more(plan: Plan, sessions: Sessions, session: Session, given: Input) -> dict[str, Any]:
@@ -400,20 +400,20 @@ def _digest(results: list[dict[str, Any]]) -> str:
 
 def _alternate_roles(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     # From the user's first message to an assistant's last, as templates and models need it.
-    told: list[dict[str, Any]] = []
+    alternating: list[dict[str, Any]] = []
     for message in messages:
         content = [{"text": block["text"]} for block in message["content"] if block["text"].strip()]
         if not content:
             continue
-        if told and told[-1]["role"] == message["role"]:
-            told[-1]["content"] += content
+        if alternating and alternating[-1]["role"] == message["role"]:
+            alternating[-1]["content"] += content
         else:
-            told.append({"role": message["role"], "content": content})
-    if told and told[0]["role"] == "assistant":
-        told.insert(0, {"role": "user", "content": [{"text": EMPTY}]})
-    if told and told[-1]["role"] == "user":
-        told.append({"role": "assistant", "content": [{"text": EMPTY}]})
-    return told
+            alternating.append({"role": message["role"], "content": content})
+    if alternating and alternating[0]["role"] == "assistant":
+        alternating.insert(0, {"role": "user", "content": [{"text": EMPTY}]})
+    if alternating and alternating[-1]["role"] == "user":
+        alternating.append({"role": "assistant", "content": [{"text": EMPTY}]})
+    return alternating
 
 
 def _check_attributes(name: str, attributes: Any) -> None:

@@ -29,7 +29,7 @@ class Options(TypedDict, total=False):
         files: Files that come with the question: paths, or mappings, see
             `orchestrator.engine.input_files.read_files`. The model reads those for `CHAT`, its
             programs those for `CODE_INTERPRETER`.
-        previous_turns: How many earlier turns the prompts tell (Bedrock:
+        previous_turns: How many earlier turns the prompts have (Bedrock:
             `previousConversationTurnsToInclude`).
         exclude_thinking: Whether the prompts leave out what the model thought in earlier turns
             (Bedrock: `excludePreviousThinkingSteps`).

@@ -292,18 +292,18 @@ def orchestrate(run: Run, effect: Orchestrate) -> Record:
     decide = run.replay.turn.decide
     if decide is None:
         raise AssertionError("a custom orchestration says whom to ask")
-    told = decide(run.replay.view_session(run.session_id, session.attributes))
-    if "attributes" in told:
-        session.attributes = told["attributes"]
+    decision = decide(run.replay.view_session(run.session_id, session.attributes))
+    if "attributes" in decision:
+        session.attributes = decision["attributes"]
     times = {"began": began, "ended": run.now()}
-    return {"kind": "orchestrated", "state": effect.state, **told, **times}
+    return {"kind": "orchestrated", "state": effect.state, **decision, **times}
 
 
 def run_remote_branch(run: Run, branch: Branch) -> Record:
-    """Has a collaborator that runs elsewhere work; its `branch` record, not yet written."""
+    """Has a remote collaborator work; its `branch` record, not yet written."""
     remote, began = branch.collaborator.remote, run.now()
     if remote is None:
-        raise AssertionError("a collaborator runs here or elsewhere")
+        raise AssertionError("a collaborator runs here or is remote")
     record: Record = {
         "kind": "branch",
         "branch": run.replay.path,
@@ -314,7 +314,7 @@ def run_remote_branch(run: Run, branch: Branch) -> Record:
         "usage": (0, 0, 0),
     }
     path = f"{run.session_id}/{branch.team}"
-    if run.plan.tenant_key:  # elsewhere nobody can tell the tenants of this agent apart
+    if run.plan.tenant_key:  # a remote agent cannot tell the tenants of this one apart
         path = f"{run.plan.tenant_key}/{path}"
     session_id = str(uuid.uuid5(uuid.NAMESPACE_URL, path))
     attributes = dict(run.session.attributes)
@@ -326,10 +326,10 @@ def run_remote_branch(run: Run, branch: Branch) -> Record:
     ended = end_record(
         Answer(reply.text, citations=[dict(one) for one in reply.citations]), run.now()
     )
-    told: Record = {"trace": list(reply.trace)} if reply.trace else {}
+    more: Record = {"trace": list(reply.trace)} if reply.trace else {}
     if reply.files:
-        told["files"] = list(map(_encode_file, reply.files))
-    return {**ended, **record, **told, "began": began, "ended": run.now()}
+        more["files"] = list(map(_encode_file, reply.files))
+    return {**ended, **record, **more, "began": began, "ended": run.now()}
 
 
 def find_pending_calls(run: Run, effect: Dispatch) -> tuple[dict[str, Record], list[Call]]:

@@ -66,7 +66,7 @@ class TraceParts(PartWriter):
         started: int,
         replay: Replay,
         *,
-        told: int = 0,
+        reported: int = 0,
         chain: Sequence[str] = (),
         name: str = "",
     ) -> None:
@@ -77,14 +77,14 @@ class TraceParts(PartWriter):
             session_id: Its session.
             started: When the turn began, in nanoseconds since 1970.
             replay: The turn.
-            told: How many of the turn's journal records the caller has seen in earlier replies.
+            reported: How many of the turn's journal records the caller has seen before.
             chain: ARNs of the aliases above the agent.
             name: The agent's name in the team of the one above.
         """
         super().__init__(plan, session_id, started, replay.turn.start.request_id, chain, name)
         self._replay = replay
         self._reprompted = 0
-        self._told = told
+        self._reported = reported
         self._held: list[dict[str, Any]] = []
 
     def of_branch(self, branch: Branch, started: int) -> TraceParts:
@@ -97,34 +97,34 @@ class TraceParts(PartWriter):
                 self._session_id,
                 started,
                 replay,
-                told=self._told,
+                reported=self._reported,
                 chain=above,
                 name=name,
             )
         session_id, plan = replay.session_id(self._session_id), replay.turn.plan
         name = branch.collaborator.name
         return TraceParts(
-            plan, session_id, started, replay, told=self._told, chain=self._chain, name=name
+            plan, session_id, started, replay, reported=self._reported, chain=self._chain, name=name
         )
 
     def is_reported(self, branch: Branch) -> bool:
-        """Whether a collaborator's work had ended before what is to be told now."""
-        records = self._replay.log.records[: self._told]
+        """Whether the caller has seen the end of a collaborator's work."""
+        records = self._replay.log.records[: self._reported]
         return any(one["kind"] == "branch" and one["id"] == branch.id for one in records)
 
     def _answer_to(self, branch: Branch) -> Record | None:
         """The caller's results that a collaborator goes on with now."""
-        if not self._told:
+        if not self._reported:
             return None
-        record = self._replay.log.records[self._told - 1]
+        record = self._replay.log.records[self._reported - 1]
         below = branch.has(record.get("branch", ""))
         return record if below and record["kind"] == "returned" else None
 
     def _still_waits(self, branch: Branch) -> bool:
-        """Whether a collaborator waits as it did when the caller was told last."""
-        if not self._told or self._answer_to(branch) is not None:
+        """Whether a collaborator waits as it did in the caller's last reply."""
+        if not self._reported or self._answer_to(branch) is not None:
             return False
-        records = self._replay.log.records[: self._told]
+        records = self._replay.log.records[: self._reported]
         return any(branch.has(one.get("branch", "")) for one in records)
 
     def whole(
@@ -169,7 +169,7 @@ class TraceParts(PartWriter):
                 ended = record if record is not None and "control" not in record else None
                 if not replay.steps:
                     replay.run_to_end(ended)
-                parts += inner.whole(ended, replay.resume_step if self._told else 0)
+                parts += inner.whole(ended, replay.resume_step if self._reported else 0)
             if record is not None and ("control" not in record or record is waiting):
                 parts += self.build_branch_end_parts(effect, branch, record)
         return parts
@@ -197,7 +197,7 @@ class TraceParts(PartWriter):
         if effect.number != self._number:
             self._at_step(effect.number)
         if isinstance(effect, CallModel):
-            if effect.stage.stage != MEMORY_SUMMARIZATION:  # the service does not tell it
+            if effect.stage.stage != MEMORY_SUMMARIZATION:  # the service's traces leave it out
                 parts.append(self._model_input(effect, at, outcome or {}))
             return parts
         match effect:
@@ -222,7 +222,7 @@ class TraceParts(PartWriter):
         return parts
 
     def _message_part(self, effect: Branches, branch: Branch, at: int) -> dict[str, Any]:
-        told = {
+        entry = {
             "agentCollaboratorName": branch.collaborator.name,
             "agentCollaboratorAliasArn": branch.collaborator.alias_arn,
             "input": {"type": "TEXT", "text": branch.message},
@@ -231,10 +231,10 @@ class TraceParts(PartWriter):
             members = ("invocationId", "returnControlInvocationResults")
             values = (results["invocation_id"], results["results"])
             given = dict(zip(members, values, strict=True))
-            told["input"] = {"type": "RETURN_CONTROL", "returnControlResults": given}
+            entry["input"] = {"type": "RETURN_CONTROL", "returnControlResults": given}
         asked = {
             "invocationType": "AGENT_COLLABORATOR",
-            "agentCollaboratorInvocationInput": told,
+            "agentCollaboratorInvocationInput": entry,
         }
         return self._team_step(effect, at, "invocationInput", asked)
 
@@ -243,7 +243,7 @@ class TraceParts(PartWriter):
     ) -> list[dict[str, Any]]:
         """The parts that say how a collaborator's work ended."""
         if effect.iterates:
-            return []  # its own parts tell it
+            return []  # its own parts say it
         ended, control = record["ended"], record.get("control")
         parts = [self._prepend_callers(branch, part) for part in record.get("trace", ())]
         if record.get("result") == "failure":
@@ -255,13 +255,13 @@ class TraceParts(PartWriter):
                 "invocationInputs": control.invocation_inputs,
             }
             output = {"type": "RETURN_CONTROL", "returnControlPayload": payload}
-        told = {
+        entry = {
             "agentCollaboratorName": branch.collaborator.name,
             "agentCollaboratorAliasArn": branch.collaborator.alias_arn,
             "output": output,
             "metadata": self._metadata(record, branch.id),
         }
-        seen = {"type": "AGENT_COLLABORATOR", "agentCollaboratorInvocationOutput": told}
+        seen = {"type": "AGENT_COLLABORATOR", "agentCollaboratorInvocationOutput": entry}
         parts.append(self._team_step(effect, ended, "observation", seen))
         if effect.routed and control is None:
             final = {"text": record["text"], "metadata": self._operation_metadata(ended)}
@@ -276,18 +276,18 @@ class TraceParts(PartWriter):
         return {**part, "callerChain": [*chain, *own], "collaboratorName": name}
 
     def _team_step(
-        self, effect: Branches, at: int, member: str, told: dict[str, Any]
+        self, effect: Branches, at: int, member: str, entry: dict[str, Any]
     ) -> dict[str, Any]:
         if not effect.routed:
-            return self._step(at, member, told)
-        told["traceId"] = f"{self._request}-routing-0"
-        return self._part(at, ROUTING_TRACE, {member: told})
+            return self._step(at, member, entry)
+        entry["traceId"] = f"{self._request}-routing-0"
+        return self._part(at, ROUTING_TRACE, {member: entry})
 
     def after(self, effect: Effect, outcome: Any) -> list[dict[str, Any]]:
-        """The parts that tell an effect's outcome."""
+        """The parts of an effect's outcome."""
         if isinstance(effect, CallModel):
-            told = effect.stage.stage != MEMORY_SUMMARIZATION
-            return self._model_output(effect, outcome) if told else []
+            entry = effect.stage.stage != MEMORY_SUMMARIZATION
+            return self._model_output(effect, outcome) if entry else []
         match effect:
             case Dispatch():
                 return [*map(self._result_part, outcome)]
@@ -296,7 +296,7 @@ class TraceParts(PartWriter):
             case Orchestrate():
                 return self._custom_parts(effect, outcome)
             case Branches():
-                return []  # each collaborator's end is told as it comes: `of_work`
+                return []  # each collaborator's end is reported as it comes
             case AwaitResults():
                 return [
                     self._observation(
@@ -321,10 +321,10 @@ class TraceParts(PartWriter):
         metadata = self._metadata(record, record["id"])
         if "details" in record:
             names = [file["name"] for file in record.get("files", ())]
-            told = {**record["details"], "metadata": metadata}
+            entry = {**record["details"], "metadata": metadata}
             if names:
-                told["files"] = names
-            seen: dict[str, Any] = {"codeInterpreterInvocationOutput": told}
+                entry["files"] = names
+            seen: dict[str, Any] = {"codeInterpreterInvocationOutput": entry}
         else:
             seen = {"actionGroupInvocationOutput": {"text": record["text"], "metadata": metadata}}
         seen["type"] = "ACTION_GROUP"
@@ -333,24 +333,24 @@ class TraceParts(PartWriter):
     def _custom_parts(self, effect: Orchestrate, record: Record) -> list[dict[str, Any]]:
         if not record.get("trace"):
             return []
-        told = {
+        entry = {
             "traceId": f"{self._request}-{effect.number}",
             "event": {"text": record["trace"]},
         }
-        return [self._part(record["ended"], "customOrchestrationTrace", told)]
+        return [self._part(record["ended"], "customOrchestrationTrace", entry)]
 
     def _guard_parts(self, effect: Guard, record: Record) -> list[dict[str, Any]]:
         if effect.id.startswith(MEMORY_GUARD):
             return []
         side = "inputAssessments" if effect.source == "INPUT" else "outputAssessments"
-        told = {
+        entry = {
             "action": record["action"],
             "traceId": f"{self._request}-{effect.id}",
             "metadata": self._metadata(record, effect.id),
         }
         if record["assessments"]:
-            told[side] = record["assessments"]
-        parts = [self._part(record["ended"], "guardrailTrace", told)]
+            entry[side] = record["assessments"]
+        parts = [self._part(record["ended"], "guardrailTrace", entry)]
         if effect.id != ANSWER_GUARD:
             return parts
         held, self._held = self._held, []
@@ -387,7 +387,7 @@ class TraceParts(PartWriter):
 
     def _model_input(self, effect: CallModel, at: int, outcome: Record) -> dict[str, Any]:
         stage = effect.stage
-        told: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "text": self._prompt_text(effect),
             "type": stage.stage,
             "foundationModel": outcome.get("model") or stage.model.model_id,
@@ -396,10 +396,10 @@ class TraceParts(PartWriter):
             "parserMode": "OVERRIDDEN" if stage.parser_name else "DEFAULT",
         }
         if stage.parser_name:
-            told["overrideLambda"] = stage.parser_name
+            entry["overrideLambda"] = stage.parser_name
         if stage.stage == ORCHESTRATION:
-            return self._step(at, "modelInvocationInput", told)
-        return self._stage_part(stage.stage, at, "modelInvocationInput", told)
+            return self._step(at, "modelInvocationInput", entry)
+        return self._stage_part(stage.stage, at, "modelInvocationInput", entry)
 
     def _prompt_text(self, effect: CallModel) -> str:
         bound, messages = self._replay.prompt(effect)
@@ -415,34 +415,34 @@ class TraceParts(PartWriter):
         metadata = self._metadata(record, f"{stage}-{effect.number}")
         usage = record["usage"]
         metadata["usage"] = {"inputTokens": usage[0], "outputTokens": usage[1]}
-        told: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "rawResponse": {"content": raw_response(effect, record)},
             "metadata": metadata,
         }
         for block in record["content"]:
             if "reasoningContent" in block and (reasoning := reasoning_of(block)):
-                told["reasoningContent"] = reasoning
+                entry["reasoningContent"] = reasoning
                 break
         if stage != ORCHESTRATION:
-            self._add_parsed_response(told, stage, record["response"])
-            return [self._stage_part(stage, ended, "modelInvocationOutput", told)]
-        parts = [self._step(ended, "modelInvocationOutput", told)]
+            self._add_parsed_response(entry, stage, record["response"])
+            return [self._stage_part(stage, ended, "modelInvocationOutput", entry)]
+        parts = [self._step(ended, "modelInvocationOutput", entry)]
         if not isinstance(effect, Converse):
             self._add_decision(parts, record)
         return parts
 
     def _add_parsed_response(
-        self, told: dict[str, Any], stage: str, parsed: dict[str, Any]
+        self, entry: dict[str, Any], stage: str, parsed: dict[str, Any]
     ) -> None:
         if stage == PRE_PROCESSING:
             verdict = parsed.get("preProcessingParsedResponse") or {}
-            told["parsedResponse"] = {
+            entry["parsedResponse"] = {
                 "isValid": bool(verdict.get("isValidInput")),
                 "rationale": verdict.get("rationale") or "",
             }
         elif stage == POST_PROCESSING:
             final = parsed.get("postProcessingParsedResponse") or {}
-            told["parsedResponse"] = {"text": final.get("responseText") or ""}
+            entry["parsedResponse"] = {"text": final.get("responseText") or ""}
 
     def _add_decision(self, parts: list[dict[str, Any]], record: Record) -> None:
         ended = record["ended"]
@@ -451,8 +451,8 @@ class TraceParts(PartWriter):
             parts.append(self._step(ended, "rationale", {"text": parsed["rationale"]}))
         final = (parsed.get("responseDetails") or {}).get("agentFinalResponse")
         if final is not None and record["stop"] not in NO_ANSWER:
-            told = {"text": final["responseText"], "metadata": self._operation_metadata(ended)}
-            seen = {"finalResponse": told, "type": "FINISH"}
+            entry = {"text": final["responseText"], "metadata": self._operation_metadata(ended)}
+            seen = {"finalResponse": entry, "type": "FINISH"}
             finish = self._step(ended, "observation", seen)
             if self._plan.guardrail is not None and self._plan.post_processing is None:
                 self._held.append(finish)  # until the guardrail has seen it, as recorded
@@ -464,9 +464,9 @@ class TraceParts(PartWriter):
         self._reprompted = sum(step <= number for step, _ in self._replay.turn.reprompts)
 
     def _reprompts(self, number: int, at: int) -> Iterator[dict[str, Any]]:
-        told = self._replay.turn.reprompts
-        while self._reprompted < len(told) and told[self._reprompted][0] <= number:
-            step, text = told[self._reprompted]
+        entry = self._replay.turn.reprompts
+        while self._reprompted < len(entry) and entry[self._reprompted][0] <= number:
+            step, text = entry[self._reprompted]
             self._reprompted += 1
             asked = {"repromptResponse": {"source": "PARSER", "text": text}}
             yield self._observation(at, "REPROMPT", asked, step)
@@ -476,20 +476,20 @@ class TraceParts(PartWriter):
     ) -> dict[str, Any]:
         if call.operation.group == CODE_INTERPRETER_GROUP:
             return self._code_part(call, now)
-        told = action_input(call, execution)
+        entry = action_input(call, execution)
         if invocation_id:
-            told["invocationId"] = invocation_id
-        asked = {"invocationType": "ACTION_GROUP", "actionGroupInvocationInput": told}
+            entry["invocationId"] = invocation_id
+        asked = {"invocationType": "ACTION_GROUP", "actionGroupInvocationInput": entry}
         return self._step(now, "invocationInput", asked)
 
     def _code_part(self, call: Call, now: int) -> dict[str, Any]:
         files = [file["name"] for file in self._replay.turn.start.files]
-        told: dict[str, Any] = {"code": call.arguments.get("code", "")}
+        entry: dict[str, Any] = {"code": call.arguments.get("code", "")}
         if files:
-            told["files"] = files
+            entry["files"] = files
         asked = {
             "invocationType": "ACTION_GROUP_CODE_INTERPRETER",
-            "codeInterpreterInvocationInput": told,
+            "codeInterpreterInvocationInput": entry,
         }
         return self._step(now, "invocationInput", asked)
 

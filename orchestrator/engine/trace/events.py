@@ -57,21 +57,21 @@ class RunEvents:
 
     def _trace(self, item: Progress) -> Iterator[dict[str, Any]]:
         known = len(self._team)
-        told = self._of(item.run)
+        maker = self._of(item.run)
         if len(self._team) > known and isinstance(item.run, BranchRun):
             since, upto = item.run.resumed  # it may have gone on meanwhile, in its thread
             if since:
-                yield from told.whole(None, since, upto)
+                yield from maker.whole(None, since, upto)
         if item.outcome is None:
             self._note_shown(item)
-            yield from told.before(item.effect, self._run.now())
+            yield from maker.before(item.effect, self._run.now())
         elif isinstance(item.effect, Branches):
-            yield from self._report_waiting_calls(item, item.effect, told)
+            yield from self._report_waiting_calls(item, item.effect, maker)
         else:
-            yield from told.after(item.effect, item.outcome)
+            yield from maker.after(item.effect, item.outcome)
 
     def _note_shown(self, item: Progress) -> None:
-        # What was streamed stands until another text begins to: other calls show nothing.
+        # What was streamed stands until another text begins: other calls stream nothing.
         effect = item.effect
         if not isinstance(effect, CallModel | Branches) or not effect.live:
             return
@@ -100,9 +100,9 @@ class RunEvents:
         return known
 
     def _report_waiting_calls(
-        self, item: Progress, effect: Branches, told: TraceParts
+        self, item: Progress, effect: Branches, maker: TraceParts
     ) -> Iterator[dict[str, Any]]:
-        """The calls that collaborators wait for: no driver carries them out, so none tells them."""
+        """The calls that collaborators wait for: no driver carries them out."""
         waiting = find_waiting_record(item.outcome)
         record: Record
         for branch, record in zip(effect.branches, item.outcome, strict=True):
@@ -113,7 +113,7 @@ class RunEvents:
                 if isinstance(last, AwaitResults):
                     yield from inner.before(last, self._run.now())
             if record is waiting:
-                yield from told.build_branch_end_parts(effect, branch, record)
+                yield from maker.build_branch_end_parts(effect, branch, record)
 
     def rest(self, end: Callable[[], Reply]) -> Iterator[Event]:
         """The events after the last item; `end` makes the reply, or raises."""
@@ -129,7 +129,7 @@ class RunEvents:
         yield from last_events(end(), self._said)
 
     def _report_resumption(self) -> Iterator[Event]:
-        # The caller's answer that this invocation brought; the steps before it were told.
+        # The caller's answer that this invocation brought; the caller has seen the steps before it.
         self._begun = True
         if since := self._run.replay.resume_step:
             for part in self._parts.whole(None, since):
@@ -138,7 +138,7 @@ class RunEvents:
 
 def last_events(reply: Reply, said: str = "") -> Iterator[Event]:
     """The events that end every stream; `said` is what was streamed of the model's last reply."""
-    # What a guardrail said in a stream that it blocked was told there.
+    # A guardrail's message in a stream that it blocked is in the stream.
     rest = "" if said.endswith(reply.text) else reply.text.removeprefix(said)
     if rest:
         yield TextDelta(rest)
@@ -164,8 +164,8 @@ def reply_of(run: Run) -> Reply:
     return Reply("", reason, session_id, details=details)
 
 
-def _trace_parts(run: Run, told: int) -> TraceParts:
-    return TraceParts(run.plan, run.session_id, run.log.start["at"], run.replay, told=told)
+def _trace_parts(run: Run, reported: int) -> TraceParts:
+    return TraceParts(run.plan, run.session_id, run.log.start["at"], run.replay, reported=reported)
 
 
 class _RunDetails(Details):
@@ -175,11 +175,11 @@ class _RunDetails(Details):
         self._run = run
 
     def trace(self) -> list[dict[str, Any]]:
-        # Later invocations may have gone on with the turn; they do not change what this one told.
+        # Later invocations may have gone on with the turn; they do not change this one's trace.
         run = self._run
-        told = run.record_count
+        reported = run.record_count
         end = None if isinstance(run.result, ControlReturn) else run.log.end
-        return _trace_parts(run, told).whole(end, run.replay.resume_step if told else 0)
+        return _trace_parts(run, reported).whole(end, run.replay.resume_step if reported else 0)
 
     def records(self) -> list[Record]:
         return self._run.new_records()
@@ -231,7 +231,7 @@ def rebuild_reply(plan: Plan, session: Session, log: TurnLog, session_id: str) -
         replay = rebuild_replay(plan, session, log)
         started = log.start["at"]
         parts = TraceParts(
-            plan, session_id, started, replay, told=count_known_records(log, len(log.records))
+            plan, session_id, started, replay, reported=count_known_records(log, len(log.records))
         )
         details.set_trace(parts, replay.resume_step)
     if end.get("result") == "failure":

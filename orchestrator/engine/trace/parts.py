@@ -74,32 +74,34 @@ class PartWriter:
                 del self._blank[member]
 
     def _observation(
-        self, at: int, kind: str, told: dict[str, Any], number: int | None = None
+        self, at: int, kind: str, entry: dict[str, Any], number: int | None = None
     ) -> dict[str, Any]:
-        told["type"] = kind
-        return self._step(at, "observation", told, number)
+        entry["type"] = kind
+        return self._step(at, "observation", entry, number)
 
     def _at_step(self, number: int) -> None:
-        """What is told next belongs to this step of the loop."""
+        """The next parts belong to this step of the loop."""
         self._number, self._step_id = number, f"{self._request}-{number}"
 
     def _step(
-        self, at: int, member: str, told: dict[str, Any], number: int | None = None
+        self, at: int, member: str, entry: dict[str, Any], number: int | None = None
     ) -> dict[str, Any]:
         # Most parts are of this kind: made here, without `_part`.
-        told["traceId"] = self._step_id if number is None else f"{self._request}-{number}"
+        entry["traceId"] = self._step_id if number is None else f"{self._request}-{number}"
         part = self._blank.copy()
         part["eventTime"] = self._times[at]
-        part["trace"] = {STEPS_TRACE: {member: told}}
+        part["trace"] = {STEPS_TRACE: {member: entry}}
         return part
 
-    def _stage_part(self, stage: str, at: int, member: str, told: dict[str, Any]) -> dict[str, Any]:
-        """A part that tells of a stage's model call, in the stage's own trace."""
+    def _stage_part(
+        self, stage: str, at: int, member: str, entry: dict[str, Any]
+    ) -> dict[str, Any]:
+        """A part about a stage's model call, in the stage's own trace."""
         if stage not in _TRACES:
-            return self._step(at, member, told)
+            return self._step(at, member, entry)
         trace, suffix = _TRACES[stage]
-        told["traceId"] = f"{self._request}-{suffix}"
-        return self._part(at, trace, {member: told})
+        entry["traceId"] = f"{self._request}-{suffix}"
+        return self._part(at, trace, {member: entry})
 
     def _part(self, at: int, kind: str, trace: dict[str, Any]) -> dict[str, Any]:
         part = self._blank.copy()
@@ -130,25 +132,25 @@ def action_input(call: Call, execution: str) -> dict[str, Any]:
     """An action's call, as `actionGroupInvocationInput`: `LAMBDA` or `RETURN_CONTROL`."""
     operation = call.operation
     parameters, body = call_parameters(call)
-    told: dict[str, Any] = {"actionGroupName": operation.group, "executionType": execution}
+    entry: dict[str, Any] = {"actionGroupName": operation.group, "executionType": execution}
     if operation.verb:
-        told["apiPath"], told["verb"] = operation.path, operation.verb.lower()
+        entry["apiPath"], entry["verb"] = operation.path, operation.verb.lower()
     else:
-        told["function"] = operation.name
+        entry["function"] = operation.name
     if parameters:
-        told["parameters"] = parameters
+        entry["parameters"] = parameters
     if body:
-        told["requestBody"] = {
+        entry["requestBody"] = {
             "content": {kind: item["properties"] for kind, item in body["content"].items()}
         }
-    return told
+    return entry
 
 
 def raw_response(effect: CallModel, record: Record) -> str:
-    """A model's reply as the service tells it.
+    """A model's reply as the service's traces have it.
 
-    That is text for text protocols, and the whole message where blocks matter: to an orchestration
-    of one's own, whatever the dialect.
+    That is text for text protocols, and the whole message where blocks matter: to a custom
+    orchestration, whatever the dialect.
     """
     protocol = "tool_use" if isinstance(effect, Converse) else effect.stage.dialect.protocol
     if protocol != "tool_use":
@@ -165,7 +167,7 @@ def raw_response(effect: CallModel, record: Record) -> str:
 
 
 def reasoning_of(block: dict[str, Any]) -> dict[str, Any] | None:
-    """What a reasoning model thought, as `reasoningContent`, if a block tells it."""
+    """What a reasoning model thought, as `reasoningContent`, if a block has it."""
     text = block["reasoningContent"].get("reasoningText")
     return {"reasoningText": text} if text else None
 

@@ -1,4 +1,4 @@
-"""Kept sessions, told turn by turn."""
+"""A session's earlier turns: questions, answers and traces."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class PastTurn:
         """The trace parts, made from the journal when first read; none without an agent.
 
         Raises:
-            SessionConflict: The agent was changed since, so that they cannot be told any more.
+            SessionConflict: The agent was changed since, so its trace cannot be made any more.
         """
         if self._trace is None:
             self._trace = self._parts(self._plan) if self._plan is not None else []

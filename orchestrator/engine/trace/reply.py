@@ -13,7 +13,7 @@ from orchestrator.sessions.journal import Record
 
 
 class Details:
-    """What a reply can tell of its turn when it is asked; nothing of it is made before."""
+    """What can be asked of a reply about its turn; nothing of it is made before."""
 
     __slots__ = ()
 
