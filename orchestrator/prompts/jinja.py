@@ -3,10 +3,6 @@
 A user's template may loop, assign and define macros, which the shipped partials may not
 (`orchestrator.prompts.partials`). So here its work is counted (`orchestrator.prompts.work`).
 Values are plain data; nothing of a Python object can be reached.
-
-A rendering knows who wrote which piece (`CompiledTemplate.pieces`): the author wrote the texts
-between the tags, which are marked when the template is compiled; all other output is of values. No
-text is searched to find that out, so no value can pass for the author's, such as a role's mark.
 """
 
 from __future__ import annotations
@@ -88,6 +84,9 @@ class Jinja(ImmutableSandboxedEnvironment):
         self.tests = cast(Any, limit_tests(cast(Any, self.tests)))
         self.concat = join_output  # type: ignore[method-assign]
 
+    # A rendering knows who wrote which piece: the author wrote the texts between the tags, which
+    # are marked when the template is compiled; all other output is of values. No text is searched
+    # to find that out, so no value can pass for the author's, such as a role's mark.
     def _finalize_value(self, value: Any) -> OutputText:
         """The output of `{{ value }}`."""
         if isinstance(value, OutputText):

@@ -1,9 +1,4 @@
-"""Small Jinja2 templates that render one structured placeholder each.
-
-A partial has only text, `{{ value }}`, `if`, `for`, a few filters, and members of plain dicts and
-lists. Without calls, assignments and arithmetic its output is bounded by its own length times its
-input. Every value is printed with `&`, `<` and `>` encoded, so that it cannot open or close a tag.
-"""
+"""Small Jinja2 templates that render one structured placeholder each."""
 
 from __future__ import annotations
 
@@ -26,6 +21,9 @@ _MAX_OUTPUT = 10_000_000
 _MOST = 128
 # A piece costs this much of the output beside its characters: empty rounds of a loop take time.
 _PIECE_COST = 10
+# Without calls, assignments and arithmetic the output of a partial is bounded by its own length
+# times its input. Every value is printed with `&`, `<` and `>` encoded, so that it cannot open or
+# close a tag.
 _ALLOWED: tuple[type[nodes.Node], ...] = (
     nodes.Template,
     nodes.Output,

@@ -31,7 +31,7 @@ class Source:
         self.file = file
         self._line = line
         self._indent = indent
-        self._starts = [0, *(found.end() for found in re.finditer("\n", text))]
+        self._starts = [0, *[found.end() for found in re.finditer("\n", text)]]
 
     def refuse_tokens(self) -> Source:
         """The same."""

@@ -1,10 +1,4 @@
-"""The budget of one rendering of a user's template: everything is counted, by its size.
-
-A short template can loop in loops, double a text or a list, nest one list in itself many times, or
-ask a helper for a billion items. So an item of a loop counts as much as the template does with it,
-and the size of every value that is read or made counts too; helpers that can make something large
-count before they do. One unit is at most about the time that one character takes.
-"""
+"""The budget of one rendering of a user's template: everything is counted, by its size."""
 
 from __future__ import annotations
 
@@ -12,6 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, MappingView
 from typing import Any
 
 from jinja2 import Undefined
+
+# A short template can loop in loops, double a text, nest one list in itself many times, or ask a
+# helper for a billion items. So an item of a loop counts as much as the template does with it, and
+# the size of every value that is read or made counts too; helpers that can make something large
+# count before they do. One unit is at most about the time that one character takes.
 
 # Characters of a rendering, and of any text that it puts together on the way.
 MOST_CHARS = 4_000_000
