@@ -1,9 +1,9 @@
 """The embedded models' weights: which there are, and the folder that holds them.
 
-A model is identified by the sha256 of its file: a GGUF file for one that answers, an ONNX
-file with a tokenizer beside it for one that embeds texts. Whatever source the bytes
-come from (`orchestrator.models.fetch`), they are compared with that before they are used; the
-licence's text lies beside the file. Nothing is downloaded unless `pull` is called.
+A model is identified by the sha256 of its file: a GGUF file for one that answers, an ONNX file with
+a tokenizer beside it for one that embeds texts. Whatever source the bytes come from
+(`orchestrator.models.fetch`), they are compared with that before they are used; the licence's text
+lies beside the file. Nothing is downloaded unless `pull` is called.
 
 The folder is `$ORCHESTRATOR_MODELS`, else `bedrock-orchestrator/models` in the platform's cache
 folder; each model has a sub-folder with its file, `LICENSE`, `NOTICE` and a stamp that says which
@@ -42,19 +42,19 @@ Progress = Callable[[int, int, str], None]
 class Weights:
     """One model that can be pulled."""
 
-    name: str  # its name here
+    name: str
     kind: str = "chat"  # `"chat"` when it answers, `"embedding"` when it turns texts into vectors
     aliases: tuple[str, ...] = ()
     summary: str = ""  # what it is, in a few words
     file: str
-    size: int  # its size in bytes
+    size: int  # in bytes
     sha256: str
     licence: str  # SPDX name of the licence
     attribution: str  # whose work it is
     url: str = ""  # the file in the publisher's own repository
     part_size: int = 0  # size of each part but the last
     parts: tuple[str, ...] = ()  # the package-index parts, in order, as hash-pinned requirements
-    # Packages that hold the whole file, in case a part is gone; hash-pinned, too
+    # Packages that hold the whole file, for when a part is gone; hash-pinned, too.
     spares: tuple[str, ...] = ()
     beside: tuple[Weights, ...] = ()  # further files that it needs, in the same folder
     # Added to the score of beginning a turn with a call. The light model rather answers from

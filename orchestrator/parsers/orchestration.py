@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 from orchestrator.message import Block
 from orchestrator.parsers import codes
-from orchestrator.parsers.base import ANSWER, CALL, Parsed, build_response
+from orchestrator.parsers.base import ANSWER, CALL, Parsed
 from orchestrator.parsers.calls import Calls, plain_actions, tool_uses
 from orchestrator.parsers.scanner import Piece, Scanner
 from orchestrator.parsers.thinking import thinking_of
@@ -105,9 +105,7 @@ class Orchestration:
         )
         if plain is not None:
             details = {"invocationType": "ACTION_GROUP", "actionGroupInvocations": plain}
-            return Parsed(
-                build_response("ORCHESTRATION", {"rationale": thinking, "responseDetails": details})
-            )
+            return Parsed(_build_response({"rationale": thinking, "responseDetails": details}))
         calls = Calls()
         for use in uses:
             calls.add_native(use)
@@ -233,6 +231,15 @@ def answer_parts(found: Scanner) -> list[dict[str, Any]]:
     return parts
 
 
+def _build_response(member: dict[str, Any]) -> dict[str, Any]:
+    # Written out, because every reply of the loop has one.
+    return {
+        "messageVersion": "2.0",
+        "promptType": "ORCHESTRATION",
+        "orchestrationParsedResponse": member,
+    }
+
+
 def _build_result(calls: Calls, thinking: str, answer: str = "") -> Parsed:
     if calls.user_messages and not calls.code and calls.empty:
         # Messages to the user are the answer; what an answer tag has said was streamed before.
@@ -243,18 +250,18 @@ def _build_result(calls: Calls, thinking: str, answer: str = "") -> Parsed:
     notes = tuple(calls.notes)
     if not calls.code:
         member = {"rationale": thinking, "responseDetails": calls.details()}
-        return Parsed(build_response("ORCHESTRATION", member), "", notes)
+        return Parsed(_build_response(member), "", notes)
     member = {
         "rationale": thinking,
         "parsingErrorDetails": {"repromptResponse": calls.reprompt},
     }
-    return Parsed(build_response("ORCHESTRATION", member), calls.code, notes, calls.raw)
+    return Parsed(_build_response(member), calls.code, notes, calls.raw)
 
 
 def _build_finish(thinking: str, final: dict[str, Any], notes: tuple[str, ...]) -> Parsed:
     details = {"invocationType": "FINISH", "agentFinalResponse": final}
     return Parsed(
-        build_response("ORCHESTRATION", {"rationale": thinking, "responseDetails": details}),
+        _build_response({"rationale": thinking, "responseDetails": details}),
         "",
         notes,
     )
@@ -265,4 +272,4 @@ def _build_failure(thinking: str, code: str, notes: tuple[str, ...]) -> Parsed:
         "rationale": thinking,
         "parsingErrorDetails": {"repromptResponse": codes.NO_REPLY},
     }
-    return Parsed(build_response("ORCHESTRATION", member), code, notes)
+    return Parsed(_build_response(member), code, notes)
