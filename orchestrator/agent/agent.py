@@ -284,9 +284,9 @@ class Agent:
 
         The session is taken then, until the iterator ends or is closed.
         """
-        made = events(partial(self._open_run, question, session_id, options), waits=True)
-        next(made)
-        return cast("Generator[Event, None, None]", made)
+        begun_events = events(partial(self._open_run, question, session_id, options), waits=True)
+        next(begun_events)
+        return cast("Generator[Event, None, None]", begun_events)
 
     def astream(
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
@@ -308,14 +308,14 @@ class Agent:
         Args:
             question: As for `invoke`.
             session_id: As for `invoke`.
-            listen: Whether what happens is told as it happens. If not, models answer whole, no
+            listen: Whether events come as things happen. If not, models answer whole, no
                 trace is made, and only the events come that end every turn.
             **options: See `Options`.
         """
         opening = partial(self._aopen, question, session_id, options)
-        made = aevents(opening, waits=True, listen=listen)
-        await anext(made)
-        return cast("AsyncGenerator[Event, None]", made)
+        begun_events = aevents(opening, waits=True, listen=listen)
+        await anext(begun_events)
+        return cast("AsyncGenerator[Event, None]", begun_events)
 
     def for_tenant(self, tenant: str) -> Self:
         """The same agent for one tenant: what it keeps of sessions is the tenant's own.
@@ -328,9 +328,9 @@ class Agent:
         Args:
             tenant: Any text that names the tenant; empty for the agent as it was without tenants.
         """
-        made = copy(self)
-        made.plan = self.plan.for_tenant(tenant)
-        return made
+        agent = copy(self)
+        agent.plan = self.plan.for_tenant(tenant)
+        return agent
 
     def close(self) -> None:
         """Ends what the agent has begun: MCP servers, the code interpreter's folders, open indexes.
@@ -424,7 +424,7 @@ class Agent:
         """What is remembered, newest first, as `memoryContents` of Bedrock's GetAgentMemory.
 
         These are all sessions until their days of storage are over, also those that are too old
-        for prompts to tell (`max_recent_sessions`).
+        for prompts (`max_recent_sessions`).
         """
         memory = self.plan.features.memory
         if memory is None:
@@ -460,15 +460,15 @@ class Agent:
         if session_id is None:
             session_id = str(uuid.uuid4())
         if options:
-            given = read_options(question, session_id, options)
+            request = read_options(question, session_id, options)
         else:
-            given = Input(question, session_id)
-        given.check(self.plan.limits)
-        if given.more:
-            given.check_options()
+            request = Input(question, session_id)
+        request.check(self.plan.limits)
+        if request.more:
+            request.check_options()
         if self.plan.features.memory is not None:
-            close_before(self.plan, self.sessions, given)
-        return given
+            close_before(self.plan, self.sessions, request)
+        return request
 
     def _open_run(self, question: str, session_id: str | None, options: Options) -> Run | Reply:
         return self._open(self._read_input(question, session_id, options))
@@ -477,17 +477,17 @@ class Agent:
         if self.plan.features.memory is not None:  # its store may block
             return await open_in_thread(partial(self._open_run, question, session_id, options))
         if options and may_block(options):
-            given = await as_awaitable(
+            request = await as_awaitable(
                 in_thread(partial(self._read_input, question, session_id, options))
             )
         else:
-            given = self._read_input(question, session_id, options)
+            request = self._read_input(question, session_id, options)
         if not self.sessions.durable:
-            return self._open(given)
-        label = self._label(given.session_id)
-        return await open_in_lane(self.sessions, label, partial(self._open, given))
+            return self._open(request)
+        label = self._label(request.session_id)
+        return await open_in_lane(self.sessions, label, partial(self._open, request))
 
-    def _open(self, given: Input) -> Run | Reply:
-        label = self._label(given.session_id)
+    def _open(self, request: Input) -> Run | Reply:
+        label = self._label(request.session_id)
         session = self.sessions.acquire(label, self.plan.idle_ttl)
-        return begin_run(self.plan, self.sessions, session, given)
+        return begin_run(self.plan, self.sessions, session, request)

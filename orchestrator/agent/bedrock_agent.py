@@ -40,7 +40,7 @@ class BedrockAgent:
     """An alias of an agent in Amazon Bedrock. Safe for many threads at once.
 
     Nothing is sent, and boto3 is not loaded, before the first message. boto3 finds the
-    credentials, and the endpoint: `AWS_ENDPOINT_URL_BEDROCK_AGENT_RUNTIME` leads elsewhere.
+    credentials, and the endpoint: `AWS_ENDPOINT_URL_BEDROCK_AGENT_RUNTIME` names another.
 
     Attributes:
         alias_arn: The alias's ARN.

@@ -131,17 +131,17 @@ def _has_memory_beside(templates: Path) -> bool:
 
 
 def _stages(overrides: Mapping[str, Override], parts: _Parts) -> dict[str, StagePlan]:
-    made = {}
+    stages = {}
     for stage in STAGES:
         override = overrides.get(stage, Override())
         model = parts.resolve(override.model) if override.model else parts.model
         if stage in parts.dialect(model).stages:
-            made[stage] = _stage(stage, override, model, parts)
-    pre = made[PRE_PROCESSING]
-    given = overrides.get(PRE_PROCESSING, Override())
-    if pre.enabled and pre.dialect.name == "local" and not (given.template or given.model):
-        made[PRE_PROCESSING] = _use_example_classifier(pre, parts)
-    return made
+            stages[stage] = _stage(stage, override, model, parts)
+    pre = stages[PRE_PROCESSING]
+    override = overrides.get(PRE_PROCESSING, Override())
+    if pre.enabled and pre.dialect.name == "local" and not (override.template or override.model):
+        stages[PRE_PROCESSING] = _use_example_classifier(pre, parts)
+    return stages
 
 
 def _use_example_classifier(stage: StagePlan, parts: _Parts) -> StagePlan:

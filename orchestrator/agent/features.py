@@ -27,7 +27,7 @@ class Collaborator:
     """An agent that a supervisor may give work to.
 
     Attributes:
-        agent: The agent; a `RemoteAgent`, such as `BedrockAgent`, runs elsewhere.
+        agent: The agent; a `RemoteAgent`, such as `BedrockAgent`, is asked over the network.
         instruction: When to give it work, for the supervisor's model.
         name: Its name in the team; the agent's own name when empty.
         relay_conversation_history: Whether it reads the supervisor's conversation with the user;
@@ -43,7 +43,7 @@ class Collaborator:
         """The collaborator, as a plan takes it.
 
         Raises:
-            DefinitionError: An agent elsewhere has no name in the team, or it is no agent.
+            DefinitionError: A remote agent has no name in the team, or it is no agent.
         """
         agent, relay = self.agent, self.relay_conversation_history
         if isinstance(agent, RemoteAgent):
@@ -179,7 +179,7 @@ def memory_store(
     memory: MemoryStore | str | Path | None,
     sessions: Sessions | SessionStore | str | Path | None,
 ) -> MemoryStore | None:
-    """What keeps the memory that `Agent.load(memory=...)` means; in memory when `None`.
+    """The store that `Agent.load(memory=...)` means; `None` for this process's memory.
 
     Args:
         memory: A store, or the path of a SQLite file. By default a file beside that of the

@@ -131,7 +131,7 @@ class Flow:
 
         Args:
             arguments: Values by name, JSON data; for PPE also one text.
-            on_event: Told of each event as it happens.
+            on_event: Gets each event as it happens.
             **options: See `RunOptions`.
 
         Raises:
@@ -232,12 +232,12 @@ class Flow:
         return self._resume(state, options).astream()
 
     def _start(self, arguments: Mapping[str, Any] | str | None, options: RunOptions) -> FlowRun:
-        given: Any = {} if arguments is None else arguments
-        if not isinstance(given, Mapping | str):
+        values: Any = {} if arguments is None else arguments
+        if not isinstance(values, Mapping | str):
             raise ValidationError(
-                f"the arguments are values by name, and no {type(given).__name__}: give a mapping"
+                f"the arguments are values by name, and no {type(values).__name__}: give a mapping"
             )
-        return FlowRun.start(self._agents, given, **_check_options(options, RunOptions))
+        return FlowRun.start(self._agents, values, **_check_options(options, RunOptions))
 
     def _resume(self, state: Mapping[str, Any], options: ResumeOptions) -> FlowRun:
         more = _check_options(options, ResumeOptions)

@@ -182,8 +182,8 @@ class FlowRun:
             question = request_text(arguments, seed=seed, step=step, parallel=parallel)
         except (TypeError, ValueError, RecursionError) as error:
             raise ValidationError(f"the arguments are no JSON data: {error}") from None
-        given = {"question": question}
-        return cls(agents, run_id or str(uuid.uuid4()), given, {}, **options)
+        request = {"question": question}
+        return cls(agents, run_id or str(uuid.uuid4()), request, {}, **options)
 
     @classmethod
     def resume(cls, agents: FlowAgents, resumed: ResumePoint, **options: Any) -> FlowRun:
@@ -193,10 +193,10 @@ class FlowRun:
         own = options.get("sessions") is None
         if own:
             options = {**options, "sessions": InMemoryStore()}
-        made = cls(agents, known["session"], {"results": results}, known["events"], **options)
+        run = cls(agents, known["session"], {"results": results}, known["events"], **options)
         if own:
-            made._agent.sessions.store.append(made._key, 0, known["journal"])
-        return made
+            run._agent.sessions.store.append(run._key, 0, known["journal"])
+        return run
 
     @property
     def _key(self) -> str:
@@ -256,7 +256,8 @@ class FlowRun:
         place = event.place
         queued = FlowEvent(event.type, seq, place.line, place.statement, dict(event.members))
         if event.type in ("run_end", "breakpoint"):
-            self._last = queued  # told with its result, once that is known
+            # It is sent with its result, once that is known.
+            self._last = queued
         else:
             self._pending.append(queued)
 
@@ -266,7 +267,8 @@ class FlowRun:
         listener = self._listener
         if isinstance(event, TextDelta):
             over = listener.outcome is not None or listener.pause is not None
-            if event.text and not over:  # else it is told in the result, or was by its iteration
+            # Text after the end is in the result already, or its iteration has sent it.
+            if event.text and not over:
                 for members in listener.parse_text(event.text):
                     yield FlowEvent("token", listener.told, 0, "", members)
         elif isinstance(event, TurnEnd):
@@ -343,7 +345,7 @@ def waits_for(pause: Pause | AskUser | None) -> str:
 
 
 class FlowResult:
-    """What a run came to.
+    """The outcome of a run.
 
     Attributes:
         output: PPE: the script's result. PL: the value of the last statement, or the message of
@@ -356,8 +358,7 @@ class FlowResult:
         question: What the user is asked, while it waits for the user.
         line: The line where it waits; else 0.
         statement: The statement there: in `step` mode, the next one.
-        warnings: What was told to be doubtful in this part of the run: the `text` and `line` of
-            each.
+        warnings: The warnings of this part of the run: the `text` and `line` of each.
         reply: The turn behind it: `trace`, `usage`.
     """
 
@@ -386,7 +387,7 @@ class FlowResult:
 
     @property
     def trace(self) -> list[dict[str, Any]]:
-        """Trace parts, as `InvokeAgent` tells them."""
+        """Trace parts in the shape of `InvokeAgent`."""
         return self.reply.trace
 
     @property
@@ -422,7 +423,7 @@ class FlowEvent:
         line: The line in the script, from 1; 0 where there is none.
         statement: The first line of the statement there.
         members: More of it, such as `{"text": ...}`, `{"name": ..., "value": ...}`.
-        result: What the run came to: of the last event.
+        result: The outcome of the run: of the last event.
     """
 
     type: str

@@ -221,8 +221,8 @@ def _take_orchestration(data: dict[str, Any], objects: Objects) -> None:
     script = data.get("orchestration")
     if hasattr(script, "as_orchestration"):
         objects.orchestration = data.pop("orchestration").as_orchestration()
-    given = data.get("customOrchestration")
-    executor = _to_bedrock_spelling(given).get("executor") if isinstance(given, Mapping) else None
+    custom = data.get("customOrchestration")
+    executor = _to_bedrock_spelling(custom).get("executor") if isinstance(custom, Mapping) else None
     function = (
         _to_bedrock_spelling(executor).get("lambda") if isinstance(executor, Mapping) else None
     )
@@ -239,8 +239,8 @@ def _without_executor(group: Any, executors: dict[str, Any]) -> Any:
     if not isinstance(group, Mapping):
         return group
     spelled = _to_bedrock_spelling(group)
-    given = spelled.get("actionGroupExecutor")
-    found = _to_bedrock_spelling(given).get("lambda") if isinstance(given, Mapping) else given
+    value = spelled.get("actionGroupExecutor")
+    found = _to_bedrock_spelling(value).get("lambda") if isinstance(value, Mapping) else value
     if isinstance(found, ReturnControl | Executor):
         executor: Any = found
     elif callable(found):
@@ -254,8 +254,8 @@ def _without_executor(group: Any, executors: dict[str, Any]) -> Any:
 
 
 def _asks_for_optimized(members: Mapping[str, Any]) -> bool:
-    given = _to_bedrock_spelling(members.get("bedrockModelConfigurations") or {})
-    latency = _to_bedrock_spelling(given.get("performanceConfig") or {}).get("latency")
+    settings = _to_bedrock_spelling(members.get("bedrockModelConfigurations") or {})
+    latency = _to_bedrock_spelling(settings.get("performanceConfig") or {}).get("latency")
     if latency not in (None, "standard", "optimized"):
         raise DefinitionError(
             f"bedrockModelConfigurations.performanceConfig.latency is {latency!r}; it is "
@@ -265,24 +265,24 @@ def _asks_for_optimized(members: Mapping[str, Any]) -> bool:
 
 
 def _get_list(members: Mapping[str, Any], name: str) -> Sequence[Any]:
-    given = members.get(name)
-    if given is None:
+    value = members.get(name)
+    if value is None:
         return ()
-    if not isinstance(given, list | tuple):
-        raise DefinitionError(f"{name!r} must be a list, not {type(given).__name__!r}")
-    return given
+    if not isinstance(value, list | tuple):
+        raise DefinitionError(f"{name!r} must be a list, not {type(value).__name__!r}")
+    return value
 
 
-def _to_bedrock_spelling(given: Any) -> dict[str, Any]:
+def _to_bedrock_spelling(part: Any) -> dict[str, Any]:
     """The members of a mapping in Bedrock's spelling.
 
     Raises:
         DefinitionError: It is no mapping, or has a member in both spellings.
     """
-    if not isinstance(given, Mapping):
-        raise DefinitionError(f"a part of a definition is a mapping, not {type(given).__name__!r}")
+    if not isinstance(part, Mapping):
+        raise DefinitionError(f"a part of a definition is a mapping, not {type(part).__name__!r}")
     found: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in part.items():
         spelled = _camel(str(name))
         if spelled in found:
             raise DefinitionError(f"{spelled!r} is given in both spellings; remove one")

@@ -24,7 +24,7 @@ from orchestrator.support.threads import in_thread
 T = TypeVar("T")
 
 
-def begin_run(plan: Plan, sessions: Sessions, session: Session, given: Input) -> Run | Reply:
+def begin_run(plan: Plan, sessions: Sessions, session: Session, request: Input) -> Run | Reply:
     """A run to be driven, or the reply of a turn that had ended already.
 
     The run releases the session; so does a failure here.
@@ -35,14 +35,14 @@ def begin_run(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
     try:
         if session.unread:
             restore_history(plan, session)
-        finished = open_turn(plan, sessions, session, given)
+        finished = open_turn(plan, sessions, session, request)
         if finished is None:
             if session.unread:  # a turn was given up
                 restore_history(plan, session)
-            run = Run(plan, sessions, session, given.session_id)
-            run.guard_interval = given.guard_interval
+            run = Run(plan, sessions, session, request.session_id)
+            run.guard_interval = request.guard_interval
             return run
-        reply = rebuild_reply(plan, session, finished, given.session_id)
+        reply = rebuild_reply(plan, session, finished, request.session_id)
     except BaseException:
         sessions.release(session)
         raise
@@ -84,20 +84,20 @@ def events(
             yield None
         yield from last_events(run)
         return
-    made = RunEvents(run)
+    run_events = RunEvents(run)
     with closing(watch_turn(run)) as progress:
         try:
             for item in progress:
                 if waits:
                     waits = False
                     yield None
-                yield from made.of(item)
+                yield from run_events.of(item)
         except TurnLeft:
             run.left = True
             raise
     if waits:
         yield None
-    yield from made.rest(partial(finish_run, run))
+    yield from run_events.rest(partial(finish_run, run))
 
 
 async def aevents(
@@ -111,21 +111,23 @@ async def aevents(
         for event in last_events(run):
             yield event
         return
-    made = RunEvents(run)
+    run_events = RunEvents(run)
     async with aclosing(load_async_driver().watch_turn(run, listen=listen)) as progress:
         try:
             async for item in progress:
                 if waits:
                     waits = False
                     yield None
-                for event in made.of(item) if listen else ():
+                for event in run_events.of(item) if listen else ():
                     yield event
         except TurnLeft:
             run.left = True
             raise
     if waits:
         yield None
-    for event in made.rest(partial(finish_run, run)) if listen else last_events(finish_run(run)):
+    for event in (
+        run_events.rest(partial(finish_run, run)) if listen else last_events(finish_run(run))
+    ):
         yield event
 
 
@@ -136,14 +138,14 @@ async def open_in_lane(
     lanes = sessions.lanes
     if lanes is None:
         return open_run()
-    key, made = sessions.key(label), list[Run | Reply]()
+    key, opened = sessions.key(label), list[Run | Reply]()
     try:
-        await lanes.do(key, lambda: made.append(open_run()))
+        await lanes.do(key, lambda: opened.append(open_run()))
     except BaseException:
-        for run in made:  # the caller was cancelled, and nobody else knows of the turn
+        for run in opened:  # the caller was cancelled, and nobody else knows of the turn
             await lanes.do(key, partial(_discard_run, run))
         raise
-    return made[0]
+    return opened[0]
 
 
 async def open_in_thread(open_run: Callable[[], Run | Reply]) -> Run | Reply:
@@ -202,8 +204,8 @@ def close_session(plan: Plan, sessions: Sessions, session_id: str) -> bool:
         if memory is not None:
             memory.store.settle(plan.owner, session_id)
         return False
-    given = Input("", session_id, end_session=True, closing=True, more=True)
-    run = begin_run(plan, sessions, session, given)
+    request = Input("", session_id, end_session=True, closing=True, more=True)
+    run = begin_run(plan, sessions, session, request)
     if isinstance(run, Run):
         run_turn(run)
         finish_run(run)
@@ -239,7 +241,7 @@ def close_idle(plan: Plan, sessions: Sessions, memory_id: str | None = None) -> 
     return closed
 
 
-def close_before(plan: Plan, sessions: Sessions, given: Input) -> None:
+def close_before(plan: Plan, sessions: Sessions, request: Input) -> None:
     """Ends the sessions that should have ended before an invocation.
 
     One that cannot be summarised now does not keep the user from the next one.
@@ -247,22 +249,22 @@ def close_before(plan: Plan, sessions: Sessions, given: Input) -> None:
     memory = plan.features.memory
     if memory is None:
         return
-    if given.memory_id:
+    if request.memory_id:
         with suppress(OrchestratorError):
-            close_idle(plan, sessions, given.memory_id)
+            close_idle(plan, sessions, request.memory_id)
     # Nor is one lost that goes on too late, and in whose name nobody asks for its memory.
     before = sessions.clock() - plan.idle_ttl
     with suppress(OrchestratorError):
         idle = memory.store.find_unsummarised(plan.owner, before)
-        if given.session_id in idle or _is_ended_by(plan, sessions, given):
-            close_session(plan, sessions, given.session_id)
+        if request.session_id in idle or _is_ended_by(plan, sessions, request):
+            close_session(plan, sessions, request.session_id)
 
 
-def _is_ended_by(plan: Plan, sessions: Sessions, given: Input) -> bool:
+def _is_ended_by(plan: Plan, sessions: Sessions, request: Input) -> bool:
     # A question that gives up a turn with which the session was to end.
-    session = sessions.acquire(_label(plan, given.session_id), NEVER)
+    session = sessions.acquire(_label(plan, request.session_id), NEVER)
     try:
-        log = session.open if given.results is None else None
+        log = session.open if request.results is None else None
         return log is not None and log.suspend_record is not None and log.ends_session
     finally:
         sessions.release(session)

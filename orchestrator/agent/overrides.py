@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def override_from_argument(
     stage: str,
-    given: Mapping[str, Any] | Override,
+    members: Mapping[str, Any] | Override,
     override_lambda: str | Callable[..., Any] | None = None,
 ) -> Override:
     """The override that `Agent(prompts={stage: given})` means.
@@ -27,15 +27,15 @@ def override_from_argument(
     Raises:
         DefinitionError: A member is unknown or wrong.
     """
-    if isinstance(given, Override):
-        return given
+    if isinstance(members, Override):
+        return members
     from orchestrator.definition import definition_of
 
     definition = definition_of(
         {
             "agentName": "agent",
             "promptOverrideConfiguration": {
-                "promptConfigurations": [{"promptType": stage, **given}]
+                "promptConfigurations": [{"promptType": stage, **members}]
             },
         }
     )
@@ -43,14 +43,16 @@ def override_from_argument(
     if configuration is None:
         raise AssertionError("the configuration was just given")
     text = configuration.base_prompt_template if configuration.overridden else None
-    made = _as_override(configuration, text, f"prompts[{stage!r}]", configuration.template_format)
+    override = _as_override(
+        configuration, text, f"prompts[{stage!r}]", configuration.template_format
+    )
     if configuration.parser_mode != "OVERRIDDEN":
-        return made
+        return override
     if override_lambda is None:
         raise DefinitionError(
             f"the parser of {stage} is OVERRIDDEN, and there is none; give override_lambda="
         )
-    return _with_parser(made, parser_function(override_lambda), override_lambda)
+    return _with_parser(override, parser_function(override_lambda), override_lambda)
 
 
 def build_overrides(source: AgentSource) -> dict[str, Override]:

@@ -52,7 +52,7 @@ class Prompt(Sequence[Message]):
 
 
 def preview_values(stage: StagePlan, question: str, session: Session) -> dict[str, str]:
-    """What a stage outside the loop is told of a question, as far as it can be known beforehand."""
+    """The values of a stage outside the loop, as far as they are known before the turn."""
     talk = Talk(session, len(session.talk), None)
     if stage.stage == ROUTING_CLASSIFIER:
         return routing_values(stage.dialect, question, session.last_agent, talk)

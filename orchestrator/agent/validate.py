@@ -63,14 +63,14 @@ def features_from_arguments(
             orchestration=_orchestration(orchestration),
         )
     _check_one("features", features, Features, "Features(...)")
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "guardrail": guardrail,
         "collaborators": collaborators or None,
         "collaboration": None if collaboration == _SUPERVISOR else collaboration,
         "memory": memory,
         "orchestration": orchestration,
     }
-    for argument, value in given.items():
+    for argument, value in arguments.items():
         if value is not None:
             member = "routes" if argument == "collaboration" else argument
             raise DefinitionError(
@@ -80,19 +80,21 @@ def features_from_arguments(
     return features
 
 
-def _memory(given: Memory | MemoryStore | str | Path | None) -> Memory | None:
-    if given is None or isinstance(given, Memory):
-        return given
-    store = memory_store(given, None)
+def _memory(memory: Memory | MemoryStore | str | Path | None) -> Memory | None:
+    if memory is None or isinstance(memory, Memory):
+        return memory
+    store = memory_store(memory, None)
     return None if store is None else Memory(store)
 
 
-def _orchestration(given: Orchestration | Callable[..., Any] | None) -> Orchestration | None:
-    if given is None:
+def _orchestration(
+    orchestration: Orchestration | Callable[..., Any] | None,
+) -> Orchestration | None:
+    if orchestration is None:
         return None
     from orchestrator.flows.custom import orchestration_of
 
-    return orchestration_of(given)
+    return orchestration_of(orchestration)
 
 
 def overrides_from_arguments(
@@ -106,23 +108,23 @@ def overrides_from_arguments(
     """
     prompts = prompts or {}
     _check_one("prompts", prompts, Mapping, "a mapping from prompt types to overrides")
-    for stage, given in prompts.items():
+    for stage, members in prompts.items():
         if stage not in STAGES:
             raise DefinitionError(
                 f"prompts= has an unknown stage {stage!r}; there are {', '.join(STAGES)}"
             )
         way = 'a mapping such as {"basePromptTemplate": ..., "promptCreationMode": "OVERRIDDEN"}'
-        _check_one(f"prompts[{stage!r}]", given, (Mapping, Override), way)
-    made = {
-        stage: override_from_argument(stage, given, override_lambda)
-        for stage, given in prompts.items()
+        _check_one(f"prompts[{stage!r}]", members, (Mapping, Override), way)
+    overrides = {
+        stage: override_from_argument(stage, members, override_lambda)
+        for stage, members in prompts.items()
     }
-    if override_lambda is not None and not any(one.parser for one in made.values()):
+    if override_lambda is not None and not any(one.parser for one in overrides.values()):
         raise DefinitionError(
             "override_lambda= would be ignored: no stage has the parserMode OVERRIDDEN; set it, as "
             'in prompts={"ORCHESTRATION": {"parserMode": "OVERRIDDEN"}}'
         )
-    return made
+    return overrides
 
 
 def check_parts(
@@ -209,35 +211,35 @@ def _check_names(name: str, collaborators: Sequence[str]) -> None:
         known[one.casefold()] = one
 
 
-def _check_all(argument: str, given: object, wanted: type, way: str) -> None:
-    if isinstance(given, str) or not isinstance(given, Sequence):
+def _check_all(argument: str, value: object, wanted: type, way: str) -> None:
+    if isinstance(value, str) or not isinstance(value, Sequence):
         raise DefinitionError(
-            f"{argument}= is a list of {wanted.__name__}s, not {_describe_value(given)}"
+            f"{argument}= is a list of {wanted.__name__}s, not {_describe_value(value)}"
         )
-    for one in given:
+    for one in value:
         if not isinstance(one, wanted):
             raise DefinitionError(
                 f"{argument}= holds {wanted.__name__}s, and {_describe_value(one)} is none; {way}"
             )
 
 
-def _check_one(argument: str, given: object, wanted: type | tuple[type, ...], way: str) -> None:
-    if not isinstance(given, wanted) or isinstance(given, type):
-        raise DefinitionError(f"{argument}= is {way}, and not {_describe_value(given)}")
+def _check_one(argument: str, value: object, wanted: type | tuple[type, ...], way: str) -> None:
+    if not isinstance(value, wanted) or isinstance(value, type):
+        raise DefinitionError(f"{argument}= is {way}, and not {_describe_value(value)}")
 
 
-def _check_count(argument: str, given: object, least: int, most: int | None = None) -> None:
-    if isinstance(given, int) and not isinstance(given, bool):
-        if given >= least and (most is None or given <= most):
+def _check_count(argument: str, value: object, least: int, most: int | None = None) -> None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value >= least and (most is None or value <= most):
             return
     span = f"from {least}" if most is None else f"from {least} to {most}"
-    raise DefinitionError(f"{argument}= is a whole number {span}, and not {given!r}")
+    raise DefinitionError(f"{argument}= is a whole number {span}, and not {value!r}")
 
 
-def _describe_value(given: object) -> str:
+def _describe_value(value: object) -> str:
     # Plain values are shown as they are. Others may hold secrets, so only their type is named.
-    if given is None or isinstance(given, (str, int, float)):
-        return repr(given)
-    if isinstance(given, type):
-        return f"the class {given.__name__!r}"
-    return f"an object of the class {type(given).__name__!r}"
+    if value is None or isinstance(value, (str, int, float)):
+        return repr(value)
+    if isinstance(value, type):
+        return f"the class {value.__name__!r}"
+    return f"an object of the class {type(value).__name__!r}"

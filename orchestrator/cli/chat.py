@@ -152,13 +152,13 @@ class Chat:
     def run_interactive(self, keyboard: Keyboard) -> None:
         """Talks until the user leaves."""
         self._greet()
-        while (given := keyboard.question()) is not None:
-            if given.startswith("/"):
-                if given == "/quit":
+        while (line := keyboard.question()) is not None:
+            if line.startswith("/"):
+                if line == "/quit":
                     return
-                self._run_command(given)
-            elif given:
-                self._run_turn(given, keyboard)
+                self._run_command(line)
+            elif line:
+                self._run_turn(line, keyboard)
             self.terminal.print()
 
     def _run_turn(self, question: str, keyboard: Keyboard) -> None:
@@ -187,10 +187,10 @@ class Chat:
             results = ask_results(reply.return_control, self.terminal, keyboard.answer)
             question, options = "", {**self._options, "results": results}
 
-    def _run_command(self, given: str) -> None:
-        found = self._commands.get(given.split()[0])
+    def _run_command(self, line: str) -> None:
+        found = self._commands.get(line.split()[0])
         if found is None:
-            self.terminal.print(f"there is no command {shorten(given, 40)!r}; /help lists them")
+            self.terminal.print(f"there is no command {shorten(line, 40)!r}; /help lists them")
         else:
             found[0]()
 

@@ -45,7 +45,7 @@ def format_path(path: str | Path) -> str:
 
 
 def as_findings(error: DefinitionError) -> tuple[Diagnostic, ...]:
-    """The mistakes that an error tells of, at least one."""
+    """The findings in an error, at least one."""
     if error.diagnostics:
         return error.diagnostics
     kind = _KINDS.get(type(error).__name__, "definition")

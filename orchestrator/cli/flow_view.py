@@ -58,7 +58,7 @@ class FlowView:
         self._terminal.note(Text.assemble((line, "quiet"), (statement, "name")))
 
     def _token(self, event: FlowEvent) -> None:
-        if "iteration" in event.members:  # several speak at once: each is told when it has ended
+        if "iteration" in event.members:  # several at once: each is shown when it has ended
             return
         text = str(event.members.get("text", ""))
         self._told += text
@@ -82,11 +82,13 @@ class FlowView:
         self._line(event, (f"{name} = ", "quiet"), (_format_value(value), ""))
 
     def _tool_call(self, event: FlowEvent) -> None:
-        given = [_format_value(one) for one in event.members.get("args", ())]
-        given += [
+        arguments = [_format_value(one) for one in event.members.get("args", ())]
+        arguments += [
             f"{name}={_format_value(one)}" for name, one in event.members.get("kwargs", {}).items()
         ]
-        self._line(event, (f"{event.members['name']}", "call"), (f"({', '.join(given)})", "call"))
+        self._line(
+            event, (f"{event.members['name']}", "call"), (f"({', '.join(arguments)})", "call")
+        )
 
     def _role_switch(self, event: FlowEvent) -> None:
         if not self._streams or "iteration" in event.members:
@@ -255,10 +257,10 @@ class FlowRunner:
 
 def _find_free_file(file: Path, state: Mapping[str, Any]) -> Path:
     # Another run's state is never overwritten: the next free name is used.
-    name, numbers, made = file.name.removesuffix(".state.json"), count(2), file
-    while made.exists() and not _has_state_of(made, state):
-        made = file.with_name(f"{name}.{next(numbers)}.state.json")
-    return made
+    name, numbers, free = file.name.removesuffix(".state.json"), count(2), file
+    while free.exists() and not _has_state_of(free, state):
+        free = file.with_name(f"{name}.{next(numbers)}.state.json")
+    return free
 
 
 def _has_state_of(file: Path, state: Mapping[str, Any]) -> bool:
@@ -272,7 +274,7 @@ def _has_state_of(file: Path, state: Mapping[str, Any]) -> bool:
 def _write_private(file: Path, text: str) -> None:
     # A state has all that models and functions said, so only this user may read it.
     opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(opened, "w", encoding="utf-8") as made:
+    with open(opened, "w", encoding="utf-8") as stream:
         if hasattr(os, "fchmod"):
             os.fchmod(opened, 0o600)
-        made.write(text)
+        stream.write(text)

@@ -94,11 +94,11 @@ def invoke(
 
 
 def _stream(
-    agent: Agent, given: tuple[str, str | None, Options], terminal: Terminal, trace: bool
+    agent: Agent, asked: tuple[str, str | None, Options], terminal: Terminal, trace: bool
 ) -> None:
     from orchestrator.cli.live import LiveTurn
 
-    text, session, options = given
+    text, session, options = asked
     live = LiveTurn(terminal, trace=trace, last=trace)
     try:
         reply = live.run(agent.stream(text, session, **options))
@@ -134,10 +134,10 @@ def _read_json(file: str) -> Any:
         raise ValidationError(f"--results {file!r} is not JSON: {error}") from error
 
 
-def _parse_results(agent: Agent, session: str | None, given: Any) -> dict[str, Any]:
-    if isinstance(given, dict) and "returnControlInvocationResults" in given:
-        return given
-    if session is None or not isinstance(given, dict):
+def _parse_results(agent: Agent, session: str | None, results: Any) -> dict[str, Any]:
+    if isinstance(results, dict) and "returnControlInvocationResults" in results:
+        return results
+    if session is None or not isinstance(results, dict):
         raise ValidationError("--results needs --session, and a JSON object")
     from orchestrator.cli.agents import read_session
     from orchestrator.engine.results import ControlReturn
@@ -145,7 +145,7 @@ def _parse_results(agent: Agent, session: str | None, given: Any) -> dict[str, A
     waits = _find_hand_over(read_session(agent, session))
     if waits is None:
         raise ValidationError(f"no call waits for results in session {session!r}")
-    return ControlReturn(waits["invocation_id"], waits["inputs"]).answer(given)
+    return ControlReturn(waits["invocation_id"], waits["inputs"]).answer(results)
 
 
 def _find_hand_over(session: SessionState) -> Mapping[str, Any] | None:

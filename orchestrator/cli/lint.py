@@ -192,7 +192,7 @@ def _check_calls(definition: AgentDefinition, found: Sequence[Diagnostic]) -> li
 
     try:
         known = _list_callable_names(definition)
-    except DefinitionError:  # which is told by itself
+    except DefinitionError:  # another check reports it
         return list(found)
     findings = []
     for one in found:
@@ -311,15 +311,15 @@ class _Templates:
         from orchestrator.definition import prompt_text
         from orchestrator.prompts import lint_template
 
-        given = prompt_text(self.definition, stage, self.root) if self.definition else None
-        if given is not None:
+        own = prompt_text(self.definition, stage, self.root) if self.definition else None
+        if own is not None:
             yield from lint_template(
-                given.text,
+                own.text,
                 stage=stage,
                 dialect=dialect,
-                source=given.source,
+                source=own.source,
                 strict=self.strict,
-                language=given.language,
+                language=own.language,
             )
         else:
             yield from self.lint_default(stage, dialect)
@@ -393,7 +393,7 @@ def _list_known_files(own: Path) -> set[str]:
             stages = read_yaml(file.read_text(encoding="utf-8"), file).get("stages") or {}
             known |= {str(it["template"]) for it in stages.values() if "template" in it}
         except (DefinitionError, AttributeError, TypeError, UnicodeDecodeError):
-            continue  # told when the dialect itself is loaded
+            continue  # reported when the dialect is loaded
     stages = {Path(name).stem for name in known if name.endswith((".json", ".txt"))}
     return known | {stem + ending for stem in stages for ending in ENDINGS}
 

@@ -38,7 +38,7 @@ class LiveTurn:
 
     Attributes:
         reply: The reply, once the turn has ended.
-        prompt: The last prompt that a model was sent, as its trace tells it.
+        prompt: The last prompt that a model was sent, as its trace has it.
     """
 
     def __init__(self, terminal: Terminal, *, trace: bool = False, last: bool = False) -> None:
@@ -46,7 +46,7 @@ class LiveTurn:
 
         Args:
             terminal: Where it is shown.
-            trace: Whether to tell the steps.
+            trace: Whether to show the steps.
             last: Whether the answer is shown after the steps, and not as it streams among them.
         """
         self._held: list[str] | None = [] if last else None
@@ -95,7 +95,7 @@ class LiveTurn:
             self._end_line()
 
     def describe_interruption(self) -> str:
-        """What to tell after Ctrl-C: that the turn was stopped, and which actions in it."""
+        """The message after Ctrl-C: that the turn was stopped, and which actions in it."""
         if not self._running:
             return "stopped"
         return f"stopped while {' and '.join(self._running)} ran; whether it took effect is unknown"

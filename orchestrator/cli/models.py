@@ -65,7 +65,7 @@ def pull(
 
     wanted = weights.find(name)
     terminal.note(f"{wanted.name}: {wanted.megabytes}, licence {wanted.licence}")
-    with progress_bar(terminal, told=True) as progress:
+    with progress_bar(terminal, lines=True) as progress:
         file = weights.pull(name, progress, source=source)
     if terminal.json:
         terminal.document({"name": wanted.name, "path": str(file), "sha256": wanted.sha256})

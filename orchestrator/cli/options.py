@@ -113,14 +113,14 @@ def read_input(file: str) -> str:
         raise ValidationError(f"{file!r} cannot be read: {error.strerror}") from error
 
 
-def parse_pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
+def parse_pairs(items: Sequence[str] | None, option: str) -> dict[str, str]:
     """`NAME=VALUE` options as a mapping.
 
     Raises:
         ValidationError: One of them has no `=`.
     """
     found = {}
-    for item in given or ():
+    for item in items or ():
         name, equals, value = item.partition("=")
         if not equals or not name:
             raise ValidationError(f"{option} {item!r} is not NAME=VALUE")

@@ -140,7 +140,7 @@ def _note_replaced_stage(folder: Path, stage: str) -> list[Diagnostic]:
     ]
 
 
-def to_stage_name(given: str) -> str:
+def to_stage_name(spelling: str) -> str:
     """A prompt type in Bedrock's spelling, from any: `post-processing` is `POST_PROCESSING`.
 
     Raises:
@@ -148,11 +148,13 @@ def to_stage_name(given: str) -> str:
     """
     from orchestrator.prompts import STAGES
 
-    name = given.strip().upper().replace("-", "_")
+    name = spelling.strip().upper().replace("-", "_")
     if name not in STAGES:
         close = get_close_matches(name, STAGES, n=1, cutoff=0.4)
         meant = f": did you mean {close[0]}?" if close else "."
-        raise ValidationError(f"there is no stage {given!r}{meant} There are {', '.join(STAGES)}")
+        raise ValidationError(
+            f"there is no stage {spelling!r}{meant} There are {', '.join(STAGES)}"
+        )
     return name
 
 
@@ -204,7 +206,7 @@ def show_prompt(terminal: Terminal, prompt: Prompt, template: str) -> None:
 
 
 def show_prompt_text(terminal: Terminal, text: str) -> None:
-    """Writes a prompt as a trace tells it: a JSON body, or a text."""
+    """Writes a prompt of a trace: a JSON body, or a text."""
     view = _View(terminal)
     try:
         body = json.loads(text)
@@ -230,9 +232,9 @@ class _View:
 
     def show_message(self, role: str, content: Any, spans: Sequence[Span]) -> None:
         self._terminal.print()
-        given = any(span.origin != AUTHOR for span in spans)
+        filled = any(span.origin != AUTHOR for span in spans)
         self.show_heading(
-            role, "" if given or not spans or role == "system" else "from the template"
+            role, "" if filled or not spans or role == "system" else "from the template"
         )
         blocks = [{"text": content}] if isinstance(content, str) else content
         for index, block in enumerate(blocks):
@@ -288,10 +290,10 @@ class _View:
 
         if not spans:
             return Text(clean(text))
-        made = Text()
+        coloured = Text()
         for span in spans:
-            made.append_text(self._style_piece(text[span.start : span.end], span.origin))
-        return made
+            coloured.append_text(self._style_piece(text[span.start : span.end], span.origin))
+        return coloured
 
     def _style_piece(self, text: str, origin: str) -> Text:
         from rich.text import Text

@@ -45,11 +45,11 @@ class WaitingCall:
 
 def list_waiting_calls(inputs: Iterable[Mapping[str, Any]]) -> list[WaitingCall]:
     """The calls in a return of control's `invocationInputs`."""
-    made = []
+    calls = []
     for item in inputs:
         call = next(iter(item.values()))
         kind = call.get("actionInvocationType", "RESULT")
-        made.append(
+        calls.append(
             WaitingCall(
                 format_call(call),
                 str(call.get("function") or call.get("apiPath", "")),
@@ -59,7 +59,7 @@ def list_waiting_calls(inputs: Iterable[Mapping[str, Any]]) -> list[WaitingCall]
                 dict(item),
             )
         )
-    return made
+    return calls
 
 
 def ask_results(
@@ -83,9 +83,9 @@ def ask_results(
 def ask_yes_no(ask: Callable[[str], str], question: str) -> bool:
     """Asks a question until it is answered with yes or no; no answer is a no."""
     prompt = f"{question} [y/N] "
-    while (given := ask(prompt).strip().lower()) not in _YES_OR_NO:
+    while (answer := ask(prompt).strip().lower()) not in _YES_OR_NO:
         prompt = f"Please answer yes or no. {question} [y/N] "
-    return _YES_OR_NO[given]
+    return _YES_OR_NO[answer]
 
 
 def _ask_result(

@@ -208,7 +208,7 @@ def _parse_value(written: str) -> Any:
         return written
 
 
-def load_tools(given: Sequence[str] | None) -> dict[str, Callable[..., Any]]:
+def load_tools(items: Sequence[str] | None) -> dict[str, Callable[..., Any]]:
     """The functions that `--tool` names.
 
     Raises:
@@ -219,7 +219,7 @@ def load_tools(given: Sequence[str] | None) -> dict[str, Callable[..., Any]]:
 
     found: dict[str, Callable[..., Any]] = {}
     modules: dict[Path, HandlerModule] = {}
-    for item in given or ():
+    for item in items or ():
         name, _, where = item.partition("=")
         file, _, function = where.rpartition(":")
         if not name.isidentifier() or not file or not function.isidentifier():

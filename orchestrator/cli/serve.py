@@ -207,10 +207,10 @@ def _check_names(region: str, account: str) -> None:
         raise ValidationError(f"--account {account!r} is no account: give twelve digits")
 
 
-def _parse_models(given: list[str] | None) -> tuple[str | None, dict[str, str]]:
+def _parse_models(items: list[str] | None) -> tuple[str | None, dict[str, str]]:
     every: str | None = None
     some = {}
-    for one in given or ():
+    for one in items or ():
         if "=" in one and not one.startswith(_SPECS[1:]):
             some.update(parse_pairs([one], "--model"))
         elif every is not None:

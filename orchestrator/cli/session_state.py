@@ -30,7 +30,7 @@ class UnfinishedCall:
     Attributes:
         id: Names it in its turn.
         key: Its idempotency key.
-        text: The call on one line; its name alone when no agent was there to tell its parameters.
+        text: The call on one line; its name alone without an agent to find its parameters.
     """
 
     id: str
@@ -130,7 +130,7 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class TurnView:
-    """A turn with what its records tell of its state.
+    """A turn and its state, of its records.
 
     Attributes:
         turn: The turn.
@@ -228,7 +228,7 @@ def iso_time(at: int) -> str:
 
 @dataclass(slots=True)
 class StoredTurn:
-    """One turn of a kept session, as the command line shows it.
+    """One turn of a stored session, as the command line shows it.
 
     Attributes:
         question: The user's input.
@@ -238,7 +238,7 @@ class StoredTurn:
         new: Whether the session began anew with it.
         trace: Its trace parts, when an agent was there to make them.
         note: What to know of the trace, or why there is none.
-        records: The journal's own records, when the trace cannot be told.
+        records: The journal's own records, when there can be no trace.
     """
 
     question: str
@@ -281,7 +281,7 @@ def open_sessions(file: Path) -> Sessions:
 
 
 def find_session(sessions: Sessions, name: str) -> SessionInfo:
-    """The kept session that is called `name`: its id, or `agent/alias/id`.
+    """The stored session that is called `name`: its id, or `agent/alias/id`.
 
     Raises:
         ResourceNotFound: There is none.
@@ -310,21 +310,21 @@ def read_turns(sessions: Sessions, info: SessionInfo, agent: Agent | None) -> It
         info: The session.
         agent: The agent that it is of, for traces; they are read from the journal again.
     """
-    from orchestrator.engine.trace import past_turns as kept
+    from orchestrator.engine.trace.past_turns import load_past_turns
 
-    for turn in kept.load_past_turns(sessions, info.label, agent.plan if agent else None):
+    for turn in load_past_turns(sessions, info.label, agent.plan if agent else None):
         stored = StoredTurn(turn.question, turn.text, turn.stop_reason, turn.at, turn.new)
         try:
             stored.trace = turn.trace
             if turn.has_changed:
                 stored.note = (
-                    "the agent was changed since: what was said and done is stored as it was, the "
+                    "the agent was changed since: what was said and done is shown as it was, the "
                     "prompts and settings as they are now"
                 )
         except SessionConflict:
             stored.records = turn.records
             stored.note = (
-                "the agent was changed since, so that its trace cannot be stored any more; "
+                "the agent was changed since, so that its trace cannot be shown any more; "
                 "--json has the journal's own records"
             )
         yield stored

@@ -67,7 +67,8 @@ class Steps:
             if step.verb in _SAYS:
                 self._said[who] = step.text
             elif step.verb == _HEARS and step.text == self._said.pop(step.subject, None):
-                step.text = ""  # its own step has just told it
+                # The collaborator's own step has just shown this text.
+                step.text = ""
             yield step
 
     def flush(self) -> Iterator[Step]:
@@ -176,7 +177,7 @@ class _AgentSteps:
             return Step("asks the user", text=(value.get("finalResponse") or {}).get("text", ""))
         if kind == "REPROMPT":
             reprompt = value.get("repromptResponse") or {}
-            return Step("is reprompt to try again", text=reprompt.get("text", ""))
+            return Step("is told to try again", text=reprompt.get("text", ""))
         return self._make_outcome_step(value)
 
     def _make_outcome_step(self, value: Json) -> Step:
@@ -201,8 +202,8 @@ class _AgentSteps:
 def list_steps(parts: Iterable[Json]) -> list[Step]:
     """All steps of a whole trace."""
     steps = Steps()
-    made = [step for part in parts for step in steps.feed(part)]
-    return [*made, *steps.flush()]
+    listed = [step for part in parts for step in steps.feed(part)]
+    return [*listed, *steps.flush()]
 
 
 def describe_activity(part: Json) -> str:
@@ -226,8 +227,8 @@ def format_call(call: Json) -> str:
     Args:
         call: `actionGroupInvocationInput` of a trace, or a member of `invocationInputs`.
     """
-    given = [*call.get("parameters", ()), *_iter_body_properties(call)]
-    listed = ", ".join(f"{it.get('name')}={shorten(str(it.get('value')), 80)}" for it in given)
+    parameters = [*call.get("parameters", ()), *_iter_body_properties(call)]
+    listed = ", ".join(f"{it.get('name')}={shorten(str(it.get('value')), 80)}" for it in parameters)
     group = call.get("actionGroupName") or call.get("actionGroup", "")
     if name := call.get("function"):
         return f"{group}::{name}({listed})"
@@ -296,9 +297,9 @@ def _parse_invocation(value: Json) -> tuple[Json, Step]:
         base = f"{search.get('knowledgeBaseId', '')} for {shorten(search.get('text', ''), 200)!r}"
         return {"kind": _SEARCH}, Step("searches", base)
     if asked := value.get("agentCollaboratorInvocationInput"):
-        given = asked.get("input") or {}
-        text = given.get("text") or ""
-        if given.get("type") == "RETURN_CONTROL":
+        message = asked.get("input") or {}
+        text = message.get("text") or ""
+        if message.get("type") == "RETURN_CONTROL":
             text = "the results of its calls"
         return {"kind": _AGENT}, Step(
             "asks the agent", asked.get("agentCollaboratorName", ""), text

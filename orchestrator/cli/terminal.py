@@ -69,18 +69,18 @@ class WordWrap:
 
     def feed(self, text: str) -> str:
         """What can be written now; the last word waits for its end."""
-        made = []
+        written = []
         for piece in _PIECES.findall(text):
             if piece.isspace():
-                made.append(self.flush())
+                written.append(self.flush())
                 if piece == "\n":
-                    made.append(piece)
+                    written.append(piece)
                     self._column, self._space = 0, ""
                 else:
                     self._space += piece
             else:
                 self._word += piece
-        return "".join(made)
+        return "".join(written)
 
     def flush(self) -> str:
         """The word that waits."""
@@ -213,15 +213,15 @@ def hide_prints() -> None:
 
 
 @contextmanager
-def progress_bar(terminal: Terminal, *, told: bool = False) -> Iterator[Progress | None]:
+def progress_bar(terminal: Terminal, *, lines: bool = False) -> Iterator[Progress | None]:
     """A callback that shows on stderr how far something is; the bar goes when it is done.
 
     Args:
         terminal: Where to.
-        told: Whether to write a line for every tenth when there is no terminal.
+        lines: Whether to write a line for every tenth when there is no terminal.
     """
     if not terminal.err.is_terminal:
-        yield _tenths(terminal) if told else None
+        yield _tenths(terminal) if lines else None
         return
     from rich.progress import (
         BarColumn,

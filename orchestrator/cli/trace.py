@@ -1,4 +1,4 @@
-"""`orchestrator trace`: a recorded trace, told step by step."""
+"""`orchestrator trace`: a recorded trace, step by step."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class TraceView:
     """Writes the steps of one turn as its trace parts come.
 
     Attributes:
-        live: Whether the answer is streamed and a failure told elsewhere, and so not here.
+        live: Whether the answer streams and a failure is shown by somebody else.
     """
 
     def __init__(self, terminal: Terminal, *, live: bool = False, stderr: bool = False) -> None:

@@ -83,7 +83,7 @@ def write_agent(
     """Writes an agent's folder; shows what would be changed where that is refused.
 
     Returns:
-        What to tell in JSON.
+        Members of the JSON document.
 
     Raises:
         ValidationError: Files that are there have other texts or would go, and `force` was not
@@ -198,7 +198,7 @@ def push(
       $ orchestrator push my-agent --endpoint-url http://127.0.0.1:8080
     """
     from orchestrator.transfer import Options, Step, connect, read_folder
-    from orchestrator.transfer import push as carry_push
+    from orchestrator.transfer import push as push_agent
 
     if create and agent_id is not None:
         raise ValidationError("give --create or --agent-id, not both")
@@ -222,7 +222,7 @@ def push(
     document = read_folder(folder)
     remote = connect(endpoint_url, region, profile)
     try:
-        pushed = carry_push(document, remote, options, tell=report_step)
+        pushed = push_agent(document, remote, options, report=report_step)
     except OrchestratorError as error:
         if not done:
             raise
@@ -250,7 +250,7 @@ def _report_failure(terminal: Terminal, error: Exception, done: list[dict[str, s
         terminal.document({**error_document(error), "steps": done})
     show_error(terminal, error)
     if done:
-        terminal.note("what is done above is done; run the same command again to go on")
+        terminal.note("what is listed above is done; run the same command again to go on")
 
 
 @verb

@@ -47,7 +47,7 @@ def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., No
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
         for name, kind in (("json", Json), ("debug", Debug))
     ]
-    given = [
+    own = [
         parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
         for parameter in list(signature.parameters.values())[1:]
     ]
@@ -73,9 +73,9 @@ def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., No
             hide_prints()
 
     run.__doc__ = help_text(function.__doc__ or "")
-    run.__dict__["__signature__"] = signature.replace(parameters=[*given, *added])
+    run.__dict__["__signature__"] = signature.replace(parameters=[*own, *added])
     del run.__dict__["__wrapped__"]
-    run.__annotations__ = {it.name: it.annotation for it in (*given, *added)}
+    run.__annotations__ = {it.name: it.annotation for it in (*own, *added)}
     return run
 
 
@@ -119,13 +119,13 @@ class Verbs(TyperGroup):
 
 
 def _hide_types(parameters: Iterable[Any]) -> list[Any]:
-    made = list(parameters)
-    for parameter in made:
+    shown = list(parameters)
+    for parameter in shown:
         if parameter.param_type_name == "argument":
             vars(parameter)["display_type_rich"] = lambda ctx: ""
         elif parameter.is_flag:
             parameter.metavar = ""
-    return made
+    return shown
 
 
 def _strip_braces(pieces: Iterable[str]) -> list[str]:

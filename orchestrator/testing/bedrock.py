@@ -37,7 +37,7 @@ _REGION = "us-east-1"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What boto3 was told by one InvokeAgent.
+    """What boto3 got from one InvokeAgent.
 
     Attributes:
         text: The answer; empty when control was returned.
@@ -136,9 +136,9 @@ class BedrockAgents:
         """
         config = Config(retries={"total_max_attempts": 1}, proxies={})
         settings: dict[str, Any] = {"region_name": self._world.settings.region, "config": config}
-        made = _get_session().client(service, endpoint_url=self.url, **settings)
-        self._opened.callback(made.close)
-        return made
+        client = _get_session().client(service, endpoint_url=self.url, **settings)
+        self._opened.callback(client.close)
+        return client
 
     @cached_property
     def runtime(self) -> Any:

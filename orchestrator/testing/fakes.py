@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class FakeClock:
-    """A clock that moves only when it is told to, for `Sessions(clock=...)`."""
+    """A clock that only tests move, for `Sessions(clock=...)`."""
 
     def __init__(self, now: int = 1_700_000_000_000_000_000) -> None:
         """Makes the clock.

@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tells pytest of the marker."""
+    """Registers the marker."""
     config.addinivalue_line(
         "markers",
         "bedrock_cassette(path): the file of the fixture's recording, beside the test's own",
@@ -56,7 +56,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture
 def orchestrator_clock() -> FakeClock:
-    """A clock that moves only when it is told to."""
+    """A clock that only the test moves."""
     from orchestrator.testing.fakes import FakeClock
 
     return FakeClock()
@@ -94,11 +94,11 @@ def bedrock_agents(
             "the fixture 'bedrock_agents' needs a server: pip install 'bedrock-orchestrator[serve]'"
         )
 
-    made = BedrockAgents(request.config.rootpath)
-    request.node.stash[_RAISED] = made.lambdas.raised
-    set_environment(monkeypatch, made.url, recording=_is_recording(request))
-    yield made
-    _bedrock_closing(made.close)
+    bedrock = BedrockAgents(request.config.rootpath)
+    request.node.stash[_RAISED] = bedrock.lambdas.raised
+    set_environment(monkeypatch, bedrock.url, recording=_is_recording(request))
+    yield bedrock
+    _bedrock_closing(bedrock.close)
 
 
 @pytest.fixture
@@ -112,9 +112,11 @@ def bedrock_cassette(request: pytest.FixtureRequest) -> Iterator[Cassette]:
     from orchestrator.testing.cassettes import Cassette, find_cassette_path
 
     node = request.node
-    made = Cassette(find_cassette_path(node), recording=_is_recording(request), test=node.nodeid)
-    yield made
-    made.finish(passed=node.stash.get(_PASSED, False))
+    cassette = Cassette(
+        find_cassette_path(node), recording=_is_recording(request), test=node.nodeid
+    )
+    yield cassette
+    cassette.finish(passed=node.stash.get(_PASSED, False))
 
 
 def _is_recording(request: pytest.FixtureRequest) -> bool:

@@ -34,10 +34,10 @@ _NAME = re.compile(r"arn:aws[a-z-]*:lambda:[^:]*:[^:]*:function:([^:]+)(?::[^:]+
 class Lambdas(UserDict[str, Handler]):
     """Handlers of event and context, by names or ARNs of the Lambda functions they stand for.
 
-    A handler may be told as `"<file>:<function>"`, too.
+    A handler may also be given as `"<file>:<function>"`.
 
     Attributes:
-        raised: What handlers raised, in order: the server's answer tells its type and place alone.
+        raised: What handlers raised, in order: the server's answer has only its type and place.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -220,9 +220,9 @@ class _LateBoundModel(Model):
 class _TestBases:
     """A server's knowledge bases, and a test's before them."""
 
-    def __init__(self, bases: KnowledgeBaseService, given: Mapping[str, KnowledgeBase]) -> None:
+    def __init__(self, bases: KnowledgeBaseService, first: Mapping[str, KnowledgeBase]) -> None:
         self._bases = bases
-        self._given = given
+        self._given = first
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._bases, name)

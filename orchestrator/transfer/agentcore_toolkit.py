@@ -103,7 +103,7 @@ def is_get_agent(data: Mapping[str, Any]) -> bool:
 
 
 def read_get_agent(data: Mapping[str, Any], others: Iterable[Mapping[str, Any]] = ()) -> Document:
-    """An agent as GetAgent or GetAgentVersion tells it.
+    """An agent in the shape of GetAgent or GetAgentVersion.
 
     Args:
         data: The answer. Action groups, knowledge bases and collaborators may stand beside the

@@ -71,8 +71,8 @@ def build_document(
 
 
 def _to_agent_members(operation: str, data: Mapping[str, Any], left: list[str]) -> dict[str, Any]:
-    made = to_request_members(operation, data, left)
-    return {name: value for name, value in made.items() if name not in _OF_REQUESTS}
+    members = to_request_members(operation, data, left)
+    return {name: value for name, value in members.items() if name not in _OF_REQUESTS}
 
 
 _OF_REQUESTS = ("agentId", "agentVersion", "clientToken")

@@ -1,7 +1,7 @@
-"""CloudFormation's intrinsic functions, worked out as far as a template alone tells.
+"""CloudFormation's intrinsic functions, worked out as far as a template alone allows.
 
 What only a deployment knows (an ARN, an account, a parameter without a default) becomes a
-placeholder of the right form, and is told.
+placeholder of the right form, and a note.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class Intrinsics:
             function = self._functions().get(str(name))
             if function is not None:
                 return function(argument)
-        made = {str(name): self.evaluate(it) for name, it in node.items()}
-        return {name: it for name, it in made.items() if it is not NOTHING}
+        evaluated = {str(name): self.evaluate(it) for name, it in node.items()}
+        return {name: it for name, it in evaluated.items() if it is not NOTHING}
 
     def _functions(self) -> Mapping[str, Callable[[Any], Any]]:
         return {
@@ -109,7 +109,7 @@ class Intrinsics:
         }
 
     def assume(self, expression: str, value: str) -> str:
-        """Notes a value that a deployment would tell."""
+        """Notes a value that only a deployment knows."""
         self.assumed[expression] = value
         return value
 
@@ -214,7 +214,7 @@ class Intrinsics:
         return self.evaluate(found)
 
     def evaluate_if(self, argument: Any) -> Any:
-        """What `If` comes to; a condition that cannot be told counts as true."""
+        """What `If` comes to; an unknown condition counts as true."""
         if not isinstance(argument, list) or len(argument) != 3:
             return NOTHING
         return self.evaluate(argument[1] if self.is_condition_true(argument[0]) else argument[2])

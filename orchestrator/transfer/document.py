@@ -19,7 +19,7 @@ class Document:
             `basePromptTemplateFile`, no `apiSchema.file`.
         team: The agents that come along, by `collaboratorName`; two names of one agent have the
             same document. Other collaborators stay where their `aliasArn` says.
-        notes: What was not carried, and what to do about it.
+        notes: What was left out, and what to do about it.
         source: Where it was read from, for messages.
     """
 
@@ -64,7 +64,7 @@ class Document:
 
 
 def note(code: str, message: str, suggestion: str = "") -> Diagnostic:
-    """A note about what was carried."""
+    """A note for whoever moves the agent."""
     return Diagnostic(severity="info", code=code, message=message, suggestion=suggestion)
 
 

@@ -228,7 +228,7 @@ def changes(files: Mapping[str, str], folder: Path) -> list[Change]:
 
 
 def find_leftover_files(folder: Path, known: Collection[str]) -> list[str]:
-    """Files of one agent's folder that carrying it would have written, and that it does not have.
+    """Files of one agent's folder that an earlier pull wrote, and that the agent no longer has.
 
     Args:
         folder: The agent's folder.

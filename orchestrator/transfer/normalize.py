@@ -41,17 +41,17 @@ def normalize_agent(data: Mapping[str, Any], *, listed: bool = False) -> dict[st
         listed: Whether it is from Bedrock, whose GetAgent lists every stage: one that is not
             overridden then comes with the service's own template and settings, which are left out.
     """
-    made = _drop_defaults(data, _DEFAULTS["agent"])
+    agent = _drop_defaults(data, _DEFAULTS["agent"])
     for member in ("knowledgeBases", "agentCollaborators"):
-        if member in made:
-            made[member] = [_drop_defaults(it, _DEFAULTS[member]) for it in made[member]]
-    if made.get("agentCollaboration") == "DISABLED" and not made.get("agentCollaborators"):
-        del made["agentCollaboration"]
-    if "actionGroups" in made:
-        made["actionGroups"] = [_normalize_group(it) for it in made["actionGroups"]]
-    if prompts := _normalize_prompts(made.pop("promptOverrideConfiguration", {}), made, listed):
-        made["promptOverrideConfiguration"] = prompts
-    return made
+        if member in agent:
+            agent[member] = [_drop_defaults(it, _DEFAULTS[member]) for it in agent[member]]
+    if agent.get("agentCollaboration") == "DISABLED" and not agent.get("agentCollaborators"):
+        del agent["agentCollaboration"]
+    if "actionGroups" in agent:
+        agent["actionGroups"] = [_normalize_group(it) for it in agent["actionGroups"]]
+    if prompts := _normalize_prompts(agent.pop("promptOverrideConfiguration", {}), agent, listed):
+        agent["promptOverrideConfiguration"] = prompts
+    return agent
 
 
 def _drop_defaults(data: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,28 +67,28 @@ def _is_empty(value: Any) -> bool:
 
 
 def _normalize_group(group: Mapping[str, Any]) -> dict[str, Any]:
-    made = _drop_defaults(group, _DEFAULTS["actionGroups"])
-    if signature := made.pop("parentActionSignature", None):  # what Bedrock calls it in answers
-        made.setdefault("parentActionGroupSignature", signature)
+    normal = _drop_defaults(group, _DEFAULTS["actionGroups"])
+    if signature := normal.pop("parentActionSignature", None):  # what Bedrock calls it in answers
+        normal.setdefault("parentActionGroupSignature", signature)
     for member in ("apiSchema", "actionGroupExecutor"):
-        if member in made and _is_empty(inner := _drop_defaults(made[member], {})):
-            del made[member]
-        elif member in made:
-            made[member] = inner
-    if functions := made.get("functionSchema", {}).get("functions"):
-        made["functionSchema"] = {"functions": [_normalize_function(it) for it in functions]}
+        if member in normal and _is_empty(inner := _drop_defaults(normal[member], {})):
+            del normal[member]
+        elif member in normal:
+            normal[member] = inner
+    if functions := normal.get("functionSchema", {}).get("functions"):
+        normal["functionSchema"] = {"functions": [_normalize_function(it) for it in functions]}
     else:
-        made.pop("functionSchema", None)
-    return made
+        normal.pop("functionSchema", None)
+    return normal
 
 
 def _normalize_function(function: Mapping[str, Any]) -> dict[str, Any]:
-    made = _drop_defaults(function, _DEFAULTS["functions"])
-    if parameters := made.get("parameters"):
-        made["parameters"] = {
+    normal = _drop_defaults(function, _DEFAULTS["functions"])
+    if parameters := normal.get("parameters"):
+        normal["parameters"] = {
             name: _drop_defaults(it, _DEFAULTS["parameters"]) for name, it in parameters.items()
         }
-    return made
+    return normal
 
 
 def _normalize_prompts(
@@ -98,8 +98,8 @@ def _normalize_prompts(
         _normalize_prompt(it, agent, listed) for it in part.get("promptConfigurations") or ()
     )
     stages = _sort_stages(it for it in configured if len(it) > 1)
-    made = {"promptConfigurations": stages} if stages else {}
-    return {**made, **{k: v for k, v in part.items() if k == "overrideLambda" and v}} or None
+    normal = {"promptConfigurations": stages} if stages else {}
+    return {**normal, **{k: v for k, v in part.items() if k == "overrideLambda" and v}} or None
 
 
 def _sort_stages(stages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -110,28 +110,28 @@ def _sort_stages(stages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 def _normalize_prompt(
     prompt: Mapping[str, Any], agent: Mapping[str, Any], listed: bool
 ) -> dict[str, Any]:
-    made = _drop_defaults(prompt, {"parserMode": "DEFAULT"})
-    inference = made.get("inferenceConfiguration")
+    normal = _drop_defaults(prompt, {"parserMode": "DEFAULT"})
+    inference = normal.get("inferenceConfiguration")
     if inference is not None:
-        made["inferenceConfiguration"] = {k: v for k, v in inference.items() if v is not None}
-    if made.get("foundationModel") == agent.get("foundationModel"):
-        made.pop("foundationModel", None)
-    mode = made.pop("promptCreationMode", None)
-    has_template = "basePromptTemplate" in made or "basePromptTemplateFile" in made
+        normal["inferenceConfiguration"] = {k: v for k, v in inference.items() if v is not None}
+    if normal.get("foundationModel") == agent.get("foundationModel"):
+        normal.pop("foundationModel", None)
+    mode = normal.pop("promptCreationMode", None)
+    has_template = "basePromptTemplate" in normal or "basePromptTemplateFile" in normal
     if has_template and mode != "DEFAULT":
-        # A stage runs when it has a template of one's own, unless it is said that it does not.
+        # Bedrock runs a stage with a custom template, unless its promptState is DISABLED.
         return {
-            "promptType": made.pop("promptType", ""),
+            "promptType": normal.pop("promptType", ""),
             "promptCreationMode": "OVERRIDDEN",
-            "promptState": made.pop("promptState", "ENABLED"),
-            **made,
+            "promptState": normal.pop("promptState", "ENABLED"),
+            **normal,
         }
     if has_template and listed:  # the service refuses anything else than its own here
-        made.pop("inferenceConfiguration", None)
-        made.pop("promptState", None)
-    made.pop("basePromptTemplate", None)
-    made.pop("basePromptTemplateFile", None)
-    return made
+        normal.pop("inferenceConfiguration", None)
+        normal.pop("promptState", None)
+    normal.pop("basePromptTemplate", None)
+    normal.pop("basePromptTemplateFile", None)
+    return normal
 
 
 PARTS = {
@@ -163,7 +163,7 @@ def pick_agent_members(
 
 
 def is_same_content(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether a version is the agent, as far as versions tell."""
+    """Whether a version is the agent, in the members that a version has."""
     one, other = (
         {k: v for k, v in it.items() if k not in _NOT_OF_A_VERSION}
         for it in (pick_agent_members(there), pick_agent_members(wanted, there))

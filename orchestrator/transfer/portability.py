@@ -17,7 +17,7 @@ from orchestrator.transfer.schemas import to_function_schema
 from orchestrator.transfer.validation import find_violations
 
 NOT_PORTABLE = "not-portable"
-"""Code of findings about what was taken out, so that the rest can be carried without it."""
+"""Code of findings about what was taken out; the rest can be pushed without it."""
 
 _LOCAL_MODELS = ("local:", "openai:", "scripted:", "replay:")
 _PARTS = ("actionGroups", "knowledgeBases", "agentCollaborators")
@@ -30,7 +30,7 @@ _OURS = {
 
 @dataclass(slots=True)
 class Portable:
-    """What of an agent can be carried.
+    """The part of an agent that the API can hold.
 
     Attributes:
         data: The members that the API holds, without what says nothing.
@@ -66,7 +66,7 @@ def make_portable(
 
 
 class _PortableBuilder:
-    """Goes through an agent, takes out what cannot be carried, and tells it."""
+    """Takes out of an agent what the API cannot hold, and notes it."""
 
     def __init__(
         self,
@@ -229,7 +229,7 @@ class _PortableBuilder:
         return {str(it.base_prompt_template_file) for it in stages if it.base_prompt_template_file}
 
     def keep_portable(self, part: str) -> list[int]:
-        """Takes out of a list what cannot be carried; the places of what remains."""
+        """Takes out of a list what the API cannot hold; the places of what remains."""
         check: Callable[[int, dict[str, Any]], bool] = {
             "actionGroups": self.check_group,
             "knowledgeBases": self.check_knowledge_base,
@@ -352,16 +352,16 @@ def to_agent_request(data: Mapping[str, Any]) -> dict[str, Any]:
 
     A stage without a template of its own says that it has none.
     """
-    made = {k: v for k, v in data.items() if k not in (*_PARTS, "agentId", "tags")}
-    made.setdefault("idleSessionTTLInSeconds", DEFAULT_TTL)
-    overrides = made.get("promptOverrideConfiguration")
+    request = {k: v for k, v in data.items() if k not in (*_PARTS, "agentId", "tags")}
+    request.setdefault("idleSessionTTLInSeconds", DEFAULT_TTL)
+    overrides = request.get("promptOverrideConfiguration")
     if overrides is not None:
         stages = overrides.get("promptConfigurations", [])
-        made["promptOverrideConfiguration"] = {
+        request["promptOverrideConfiguration"] = {
             **overrides,
             "promptConfigurations": [{"promptCreationMode": "DEFAULT", **it} for it in stages],
         }
-    return made
+    return request
 
 
 def to_group_request(group: Mapping[str, Any]) -> dict[str, Any]:

@@ -58,8 +58,8 @@ def read_agent(
     Raises:
         ValidationError: An id is none, or the agent names what is on this machine;
             `ResourceNotFound` when there is no such agent.
-        DefinitionError: What the endpoint told is no agent.
-        DependencyFailed: The endpoint failed, or told something that cannot be.
+        DefinitionError: The endpoint's answer is no agent.
+        DependencyFailed: The endpoint failed, or its answer makes no sense.
     """
     check_id(agent_id, "an agent")
     if alias is not None:
@@ -183,11 +183,11 @@ class _Reader:
             answer = self.remote.call(
                 what, "get_agent_version", agentId=agent_id, agentVersion=version
             )
-            # What a version does not tell (custom orchestration) is that of the working draft.
+            # GetAgentVersion leaves custom orchestrations out; that of the draft is used.
             members = ("orchestrationType", "customOrchestration", "agentArn")
             agent = {**_pick_members(agent, members), **answer.get("agentVersion", {})}
         if agent.get("agentId") != agent_id:
-            raise DependencyFailed(f"the endpoint members another agent than {agent_id!r}")
+            raise DependencyFailed(f"the endpoint answered with another agent than {agent_id!r}")
         return agent, str(agent.get("agentArn", ""))
 
     def fetch_groups(self, agent_id: str, at: dict[str, str]) -> list[dict[str, Any]]:
@@ -324,6 +324,6 @@ def _list_document_locations(remote: Remote, base: str) -> list[str]:
             if bucket := str(place.get("bucketArn") or "").rpartition(":")[2]:
                 prefixes = place.get("inclusionPrefixes") or [""]
                 found += [f"s3://{bucket}/{prefix}" for prefix in prefixes]
-    except OrchestratorError:  # the agent can be carried without knowing
+    except OrchestratorError:  # the agent is complete without it
         return found
     return found

@@ -34,7 +34,7 @@ class Options:
         alias: The alias that leads to what was pushed; without one there is the working draft.
         agent_id: The agent to change, instead of the one with the folder's id or name.
         create: Make a new agent.
-        dry_run: Tell what would be done, and do nothing.
+        dry_run: Report what would be done, and do nothing.
         skip: Leave out what Bedrock does not have.
         lambdas: ARNs of Lambda functions by the names of action groups, `overrideLambda` or
             `customOrchestration`; with `<agent>/` before it, for that agent only.
@@ -81,7 +81,7 @@ def push(
     remote: Remote,
     options: Options | None = None,
     *,
-    tell: Callable[[Step], None] | None = None,
+    report: Callable[[Step], None] | None = None,
     wait: Waiter | None = None,
 ) -> PushResult:
     """Makes an agent, and those that it leads, be at an endpoint as they are in a folder.
@@ -91,12 +91,12 @@ def push(
     is not done twice.
 
     Raises:
-        DefinitionError: The agent has what cannot be carried; all of it is told, with places.
+        DefinitionError: The API cannot hold some of it; the message has all of that, with places.
         ValidationError: There is no such agent to change, or the options cannot be.
         DependencyFailed: The endpoint failed.
     """
     options = options or Options()
-    sender = Sender(remote, options.dry_run, tell, wait or Waiter())
+    sender = Sender(remote, options.dry_run, report, wait or Waiter())
     return _Push(document, options, sender).run()
 
 
@@ -225,8 +225,8 @@ class _Push:
             request = {**to_agent_request(data), "tags": data.get("tags")}
             answer = self.sender.send(document.name, "create_agent", **request)
             if not self.options.dry_run:
-                made = answer.get("agent") or {}
-                target.id = check_id(made.get("agentId"), "an agent")
+                created = answer.get("agent") or {}
+                target.id = check_id(created.get("agentId"), "an agent")
                 self.sender.wait_until_settled(target.id)
 
     def update(self, document: Document, target: _Target, before: Document) -> None:

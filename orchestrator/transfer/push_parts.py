@@ -96,7 +96,7 @@ class Parts:
         """Takes away what is not wanted, changes what differs and makes what is missing.
 
         Raises:
-            OrchestratorError: Something failed; what was told is done.
+            OrchestratorError: Something failed; the steps that were reported are done.
         """
         for part in PARTS:
             self.remove_unwanted(part)
@@ -187,7 +187,7 @@ def ensure_alias(
         arn: The ARN of the alias to use instead, if it is one of this agent.
 
     Raises:
-        OrchestratorError: The endpoint failed, or told something that cannot be.
+        OrchestratorError: The endpoint failed, or its answer makes no sense.
     """
     return _AliasUpdater(sender, agent, agent_id, wanted).ensure(name, arn)
 
@@ -223,7 +223,7 @@ class _AliasUpdater:
         return self.wait_until_ready(alias_id)
 
     def fetch_alias(self, alias_id: str) -> dict[str, Any]:
-        """What GetAgentAlias tells."""
+        """The answer of GetAgentAlias."""
         answer = self.remote.call(
             f"the alias {alias_id!r}",
             "get_agent_alias",

@@ -1,4 +1,4 @@
-"""Steps that change an agent at an endpoint: sent, waited for and told; or only told."""
+"""Steps that change an agent at an endpoint: sent, awaited and reported; or only reported."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Step:
 
     @property
     def done_text(self) -> str:
-        """As it is told afterwards."""
+        """The step, once it is done."""
         return f"{_DONE[self.verb]} {self.what}"
 
     @property
     def dry_run_text(self) -> str:
-        """As it is told in a dry run."""
+        """The step in a dry run."""
         return f"would {self.verb} {self.what}"
 
 
@@ -96,14 +96,14 @@ class Sender:
     Attributes:
         remote: Where to.
         dry_run: Whether nothing is sent.
-        tell: Is told every step, once it is done.
+        report: Gets every step, once it is done.
         wait: How to wait.
-        steps: What was told.
+        steps: The steps that were reported.
     """
 
     remote: Remote
     dry_run: bool = False
-    tell: Callable[[Step], None] | None = None
+    report: Callable[[Step], None] | None = None
     wait: Waiter = field(default_factory=Waiter)
     steps: list[Step] = field(default_factory=list)
 
@@ -113,8 +113,8 @@ class Sender:
         yield
         step = Step(agent, verb, what)
         self.steps.append(step)
-        if self.tell is not None:
-            self.tell(step)
+        if self.report is not None:
+            self.report(step)
 
     def send(self, agent: str, operation: str, **params: Any) -> dict[str, Any]:
         """Sends a request that changes something; nothing in a dry run.
@@ -127,7 +127,7 @@ class Sender:
         return self.remote.call(f"the agent {agent!r}", operation, **params)
 
     def fetch_agent(self, agent_id: str) -> dict[str, Any]:
-        """What GetAgent tells of an agent."""
+        """The answer of GetAgent."""
         answer = self.remote.call(f"the agent {agent_id!r}", "get_agent", agentId=agent_id)
         agent: dict[str, Any] = answer.get("agent") or {}
         return agent

@@ -18,7 +18,7 @@ from orchestrator.support.aws.clients import ALIAS_ARN
 DRAFT = "DRAFT"
 
 _MOST_PARTS = 1000
-"""Parts of one list that are read; an endpoint that tells more is not believed."""
+"""Parts of one list that are read; an endpoint that lists more is not believed."""
 
 _MOST_BYTES = 20_000_000
 _SECONDS = 60.0
@@ -143,10 +143,10 @@ class Remote:
             OrchestratorError: It failed.
         """
         title = "".join(word.capitalize() for word in operation.split("_"))
-        given = {name: value for name, value in params.items() if value is not None}
+        members = {name: value for name, value in params.items() if value is not None}
         with translate_errors(_make_target(what, operation=title)):
             try:
-                answer: dict[str, Any] = getattr(self.client, operation)(**given)
+                answer: dict[str, Any] = getattr(self.client, operation)(**members)
             except (
                 AttributeError,
                 RecursionError,

@@ -41,15 +41,15 @@ def to_request_members(
 def _convert_structure(shape: Any, data: Any, left: list[str]) -> dict[str, Any]:
     if isinstance(data, list):  # a block that can stand once
         data = data[0] if data else {}
-    members = {_fold_name(name): name for name in shape.members}
-    made = {}
+    names = {_fold_name(name): name for name in shape.members}
+    members = {}
     for key, value in _unwrap_functions(_require_mapping(shape, data)).items():
-        name = members.get(_OTHER_NAMES.get(_fold_name(key), "").lower() or _fold_name(key))
+        name = names.get(_OTHER_NAMES.get(_fold_name(key), "").lower() or _fold_name(key))
         if name is None:
             left.append(str(key))
         elif value is not None:
-            made[name] = _convert_value(shape.members[name], value, left)
-    return {name: value for name, value in made.items() if value is not None}
+            members[name] = _convert_value(shape.members[name], value, left)
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def _require_mapping(shape: Any, data: Any) -> Mapping[str, Any]:

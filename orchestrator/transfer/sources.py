@@ -1,4 +1,4 @@
-"""A file in any of the formats in which agents are kept elsewhere → `Document`s."""
+"""A file in any format that agents are exported or deployed in → `Document`s."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ImportedAgents:
 def read_source(
     file: Path, others: Sequence[Path] = (), parameters: Mapping[str, str] | None = None
 ) -> ImportedAgents:
-    """Reads the agents of a file, whose format is told by what it holds.
+    """Reads the agents of a file, whose format shows in what it holds.
 
     Raises:
         ResourceNotFound: There is no such file.
@@ -82,10 +82,13 @@ def read_source(
 
 
 def _read_agents(
-    data: Mapping[str, Any], extra: Sequence[Mapping[str, Any]], given: Mapping[str, str], file: str
+    data: Mapping[str, Any],
+    extra: Sequence[Mapping[str, Any]],
+    parameters: Mapping[str, str],
+    file: str,
 ) -> ImportedAgents:
     if is_cloudformation(data):
-        return ImportedAgents("CloudFormation", read_cloudformation(data, given))
+        return ImportedAgents("CloudFormation", read_cloudformation(data, parameters))
     if is_terraform(data):
         agents = read_terraform(data)
         if not agents:

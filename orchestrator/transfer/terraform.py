@@ -59,7 +59,7 @@ def is_terraform(data: Mapping[str, Any]) -> bool:
 def read_terraform(plan: Mapping[str, Any]) -> dict[str, Document]:
     """The agents of a plan or state, by their addresses, with those of it that they lead.
 
-    What a plan does not know yet is found by the configuration's references, or is told.
+    What a plan does not know yet is found by the configuration's references, or noted.
 
     Raises:
         DefinitionError: An agent is wrong, or modules are nested without end.
@@ -165,8 +165,8 @@ class _Reader:
         if values.get("parent_action_group_signature"):
             return
         places = self.references.resolve_member(part.place, "action_group_executor")
-        made = [it for it in self.resources if it.place in places and "lambda" in it.kind]
-        names = [str(it.values.get("function_name") or it.name) for it in made]
+        functions = [it for it in self.resources if it.place in places and "lambda" in it.kind]
+        names = [str(it.values.get("function_name") or it.name) for it in functions]
         name = (names or [it.split(".")[-1] for it in sorted(places)] or [part.name])[0]
         arn = f"arn:aws:lambda:us-east-1:000000000000:function:{name}"
         values["action_group_executor"] = [{"lambda": arn}]
@@ -250,10 +250,10 @@ class References:
             kind, *rest = reference.replace("[", ".").split(".")
             if kind == "var" and path and rest:
                 calls = _as_mapping(self._find_module(path[:-1]).get("module_calls"))
-                given = _as_mapping(_as_mapping(calls.get(path[-1])).get("expressions")).get(
+                argument = _as_mapping(_as_mapping(calls.get(path[-1])).get("expressions")).get(
                     rest[0]
                 )
-                yield from self._resolve(path[:-1], _iter_references(given), steps + 1)
+                yield from self._resolve(path[:-1], _iter_references(argument), steps + 1)
             elif kind == "module" and len(rest) > 1:
                 inner = (*path, rest[0])
                 outputs = _as_mapping(self._find_module(inner).get("outputs"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "code_interpreter"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "actions" / "code_interpreter"))
 
 from inline_support import INSTRUCTION, called, plain, scripted, texts
 from interpreter_support import needs_sandbox

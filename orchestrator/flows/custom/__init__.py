@@ -1,4 +1,4 @@
-"""Orchestrations of one's own, in place of the built-in loop: a Lambda's, or one in Python."""
+"""Custom orchestrations in place of the built-in loop: a Lambda function, or Python."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def orchestration_of(given: Orchestration | Callable[..., Any]) -> Orchestration
     if hasattr(given, "run") and hasattr(given, "name"):
         return given
     if hasattr(given, "as_orchestration"):
-        made: Orchestration = given.as_orchestration()
-        return made
+        orchestration: Orchestration = given.as_orchestration()
+        return orchestration
     if callable(given):
         return PythonOrchestration(given)
     from orchestrator.errors import DefinitionError

@@ -1,4 +1,4 @@
-"""Converse requests that an orchestration of one's own writes (AWS: bedrock-runtime, `Converse`).
+"""Converse requests that a custom orchestration writes (AWS: bedrock-runtime, `Converse`).
 
 They are read once, into what every backend takes. What a backend could not honour is refused, and
 not left out in silence.
@@ -65,20 +65,20 @@ def read_request(value: Any) -> ConverseRequest:
     Raises:
         NotConverse: It is none, or asks for what cannot be had.
     """
-    given = _check_type(value, dict, "the request")
-    for name in given.keys() - _READ - _PASSED_OVER:
+    request = _check_type(value, dict, "the request")
+    for name in request.keys() - _READ - _PASSED_OVER:
         way = _REFUSED.get(name)
         raise NotConverse(
             f"the member {describe_word(name)} is not supported: {way or 'leave it out'}"
         )
-    model_id = given.get("modelId") or ""
+    model_id = request.get("modelId") or ""
     return ConverseRequest(
-        read_messages(given.get("messages")),
-        _system(given.get("system")),
-        _tools(given.get("toolConfig")),
-        _inference(given.get("inferenceConfig")),
+        read_messages(request.get("messages")),
+        _system(request.get("system")),
+        _tools(request.get("toolConfig")),
+        _inference(request.get("inferenceConfig")),
         _check_type(
-            given.get("additionalModelRequestFields") or {}, dict, "additionalModelRequestFields"
+            request.get("additionalModelRequestFields") or {}, dict, "additionalModelRequestFields"
         ),
         _check_type(model_id, str, "modelId"),
     )
@@ -93,11 +93,11 @@ def read_messages(value: Any) -> list[Message]:
     Raises:
         NotConverse: They are none.
     """
-    given = _check_type(value, list, "messages")
-    if not given:
+    items = _check_type(value, list, "messages")
+    if not items:
         raise NotConverse("'messages' is empty")
-    made = [_message(one, f"messages[{at}]") for at, one in enumerate(given)]
-    return [_drop_unanswered_calls(one, made[at + 1 :]) for at, one in enumerate(made)]
+    messages = [_message(one, f"messages[{at}]") for at, one in enumerate(items)]
+    return [_drop_unanswered_calls(one, messages[at + 1 :]) for at, one in enumerate(messages)]
 
 
 def _message(value: Any, place: str) -> Message:
@@ -108,8 +108,8 @@ def _message(value: Any, place: str) -> Message:
     """
     if isinstance(value, Message):  # it was read before, and knows where its text is from
         return value
-    given = _check_type(value, dict, place)
-    role, content = given.get("role"), given.get("content")
+    message = _check_type(value, dict, place)
+    role, content = message.get("role"), message.get("content")
     if role not in ("user", "assistant"):
         raise NotConverse(f"'role' of {place} is {describe_word(role)}, not 'user' or 'assistant'")
     blocks = (
@@ -187,11 +187,11 @@ def _system(value: Any) -> str:
 
 
 def _tools(value: Any) -> Sequence[Mapping[str, Any]]:
-    given = _check_type(value or {}, dict, "toolConfig")
-    choice = _check_type(given.get("toolChoice") or {}, dict, "toolConfig.toolChoice")
+    configuration = _check_type(value or {}, dict, "toolConfig")
+    choice = _check_type(configuration.get("toolChoice") or {}, dict, "toolConfig.toolChoice")
     if choice and "auto" not in choice:
         raise NotConverse("'toolConfig.toolChoice' can only be 'auto'; leave it out")
-    tools: list[Any] = _check_type(given.get("tools") or [], list, "toolConfig.tools")
+    tools: list[Any] = _check_type(configuration.get("tools") or [], list, "toolConfig.tools")
     for at, one in enumerate(tools):
         spec = _check_type(one, dict, f"toolConfig.tools[{at}]").get("toolSpec")
         _check_type(spec, dict, f"toolConfig.tools[{at}].toolSpec")
@@ -199,10 +199,10 @@ def _tools(value: Any) -> Sequence[Mapping[str, Any]]:
 
 
 def _inference(value: Any) -> dict[str, Any]:
-    given = _check_type(value or {}, dict, "inferenceConfig")
-    for name in given.keys() - _INFERENCE.keys():
+    configuration = _check_type(value or {}, dict, "inferenceConfig")
+    for name in configuration.keys() - _INFERENCE.keys():
         raise NotConverse(f"'inferenceConfig' has no member {describe_word(name)}")
-    return {_INFERENCE[name]: value for name, value in given.items() if value is not None}
+    return {_INFERENCE[name]: value for name, value in configuration.items() if value is not None}
 
 
 _KINDS: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}

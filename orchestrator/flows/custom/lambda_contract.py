@@ -61,10 +61,10 @@ def read_reply(returned: Any) -> dict[str, Any]:
         ("attributes", "sessionAttributes"),
         ("prompt_attributes", "promptSessionAttributes"),
     ):
-        given = context.get(member)
-        if given is not None:
+        attributes = context.get(member)
+        if attributes is not None:
             reply[name] = _attributes(
-                _check_type(given, Mapping, f"context.{member}"), member, notes
+                _check_type(attributes, Mapping, f"context.{member}"), member, notes
             )
     if notes:
         reply["notes"] = notes
@@ -99,15 +99,15 @@ def _trace(value: Any) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _attributes(given: Mapping[Any, Any], member: str, notes: list[str]) -> dict[str, str]:
-    if not all(isinstance(key, str) and isinstance(it, str) for key, it in given.items()):
+def _attributes(members: Mapping[Any, Any], member: str, notes: list[str]) -> dict[str, str]:
+    if not all(isinstance(key, str) and isinstance(it, str) for key, it in members.items()):
         notes.append(f"'{member}' has values that are not texts; made into texts")
     try:
-        texts = {str(key): value_text(it) for key, it in given.items() if it is not None}
+        texts = {str(key): value_text(it) for key, it in members.items() if it is not None}
     except (TypeError, ValueError, RecursionError):
         raise WrongReply(f"'context.{member}' has a value that has no JSON text") from None
-    made: dict[str, str] = clean(texts)
-    return made
+    attributes: dict[str, str] = clean(texts)
+    return attributes
 
 
 def _check_type(value: Any, kind: type, place: str) -> Any:
@@ -129,11 +129,13 @@ def read_tool_use(text: str) -> dict[str, Any]:
     for name in ("toolUseId", "name"):
         if not _check_type(use.get(name), str, f"output.text.toolUse.{name}"):
             raise WrongReply(f"'output.text.toolUse.{name}' is empty")
-    given = use.get("input")
+    arguments = use.get("input")
     return {
         "toolUseId": use["toolUseId"],
         "name": use["name"],
-        "input": {} if given is None else _check_type(given, dict, "output.text.toolUse.input"),
+        "input": {}
+        if arguments is None
+        else _check_type(arguments, dict, "output.text.toolUse.input"),
     }
 
 
@@ -220,7 +222,7 @@ def build_session_turns(history: Sequence[Message]) -> list[dict[str, Any]]:
     """The event's `context.session`: the turns before this one, the oldest first.
 
     A turn whose steps are not known, such as one that the caller gave as conversation history, is
-    told as a question and a model's answer to it.
+    as a question and a model's answer to it.
     """
     turns: list[dict[str, Any]] = []
     question, steps = "", None

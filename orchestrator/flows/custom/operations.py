@@ -1,4 +1,4 @@
-"""What an orchestration of one's own can have done in a turn: model calls, tools and checks.
+"""What a custom orchestration can do in a turn: model calls, tools and checks.
 
 All of it goes the ways of the built-in loop: the same budgets, validation, confirmation, journal
 and trace.
@@ -48,7 +48,7 @@ class ToolResult:
         id: The tool-use id that it answers.
         name: The tool, as it was called.
         text: The result, as the model reads it.
-        error: Whether it tells of a mistake that the model can mend.
+        error: Whether it is a mistake that the model can correct.
     """
 
     id: str
@@ -59,10 +59,10 @@ class ToolResult:
     @property
     def block(self) -> Block:
         """The result as Converse's `toolResult` block."""
-        made: Block = {"toolUseId": self.id, "content": [{"text": self.text}]}
+        result: Block = {"toolUseId": self.id, "content": [{"text": self.text}]}
         if self.error:
-            made["status"] = "error"
-        return {"toolResult": made}
+            result["status"] = "error"
+        return {"toolResult": result}
 
 
 class Unparsed(Verbatim):
@@ -206,7 +206,8 @@ class Work:
         if whole is None or not request.tools or stage.dialect.protocol != "tool_use":
             return None
         names = tuple(tool["toolSpec"]["name"] for tool in request.tools if "toolSpec" in tool)
-        if names not in self._forms:  # kept: backends know it by identity
+        # Backends cache the tools of a request by identity.
+        if names not in self._forms:
             self._forms[names] = _form_of(whole, request.tools)
         return self._forms[names]
 
@@ -321,11 +322,11 @@ def _form_of(whole: CallFormat, tools: Sequence[Mapping[str, Any]]) -> CallForma
     asks = specs.pop(ASK_USER, None) is not None
     if specs.keys() == known.keys() and asks == whole.ask_user:
         return whole
-    made = [
+    forms = [
         known.get(name) or OperationFormat(name, spec["inputSchema"]["json"])
         for name, spec in specs.items()
     ]
-    return replace(whole, operations=tuple(made), ask_user=asks)
+    return replace(whole, operations=tuple(forms), ask_user=asks)
 
 
 def _description(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -221,14 +221,14 @@ class CustomTurn:
         for the caller or asks the user.
 
         Args:
-            calls: A model's reply, or calls of one's own: `name` (`group::function`, or as in
+            calls: A model's reply, or other calls: `name` (`group::function`, or as in
                 `tool_specs`), `input`, and `toolUseId` if the model gave one.
 
         Raises:
             ValidationError: A call has no name.
         """
-        given = calls.calls if isinstance(calls, ModelAnswer) else calls
-        uses = [_use(one, at) for at, one in enumerate(given)]
+        requested = calls.calls if isinstance(calls, ModelAnswer) else calls
+        uses = [_use(one, at) for at, one in enumerate(requested)]
 
         def do(work: Work) -> Generator[Effect, Any, ToolResults | Result]:
             done = yield from work.call(uses)
@@ -299,13 +299,13 @@ class PythonOrchestration:
             DependencyFailed: The function raised, or yielded or returned something else.
         """
         work = Work(turn, self.name)
-        made = self._step(lambda: self._function(CustomTurn(turn, work.tools)))
-        if not inspect.isgenerator(made):
-            return self._to_answer(made)
+        generator = self._step(lambda: self._function(CustomTurn(turn, work.tools)))
+        if not inspect.isgenerator(generator):
+            return self._to_answer(generator)
         try:
             answer: Any = None
             while True:
-                asked = self._step(_sender(made, answer))
+                asked = self._step(_sender(generator, answer))
                 if isinstance(asked, _Returned):
                     return self._to_answer(asked.value)
                 if not isinstance(asked, Request):
@@ -317,7 +317,7 @@ class PythonOrchestration:
                 if isinstance(answer, Result):
                     return answer
         finally:
-            made.close()
+            generator.close()
 
     def _step(self, do: Callable[[], Any]) -> Any:
         try:
@@ -346,10 +346,10 @@ class _Returned:
     value: Any
 
 
-def _sender(made: Generator[Any, Any, Any], answer: Any) -> Callable[[], Any]:
+def _sender(generator: Generator[Any, Any, Any], answer: Any) -> Callable[[], Any]:
     def send() -> Any:
         try:
-            return made.send(answer)
+            return generator.send(answer)
         except StopIteration as stop:
             return _Returned(stop.value)
 
