@@ -76,6 +76,7 @@ def exchange(request: Request, *, deadline: float, most: int, hosts: Hosts) -> R
 
 def _read(response: http.client.HTTPResponse, most: int) -> Response:
     body = response.read(most + 1)
+    # `http.client` gives a body that broke off as if it were whole.
     if len(body) <= most and response.length:  # the rest did not come
         raise http.client.IncompleteRead(b"", response.length)
     headers = {name.lower(): value for name, value in response.getheaders()}

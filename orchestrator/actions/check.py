@@ -40,6 +40,7 @@ def compile_check(operation: Operation) -> Check:
                 good += 1
             elif required:
                 return _look_closely(operation, fields, arguments, protocol)
+        # There are others than the operation has.
         if good != len(arguments):
             return _look_closely(operation, fields, arguments, protocol)
         return out, []

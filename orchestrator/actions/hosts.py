@@ -105,6 +105,7 @@ def addresses_of(host: str, port: int, *, private: bool = False) -> list[str]:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except UnicodeError as error:
         raise OSError("the host's name is not possible") from error
+    # One forbidden address refuses the host: a resolver may give any of them first.
     texts = list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found))
     for text in texts:
         address = ip_address(text)

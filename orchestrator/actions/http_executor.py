@@ -299,6 +299,7 @@ def _follow_redirect(
 
 # Says whether there was time to wait before the next attempt.
 def _pause(response: Response, attempt: int, deadline: float) -> bool:
+    # RFC 9110: seconds or a date; a date is not read, and the usual pause is made.
     asked = response.headers.get("retry-after", "")
     seconds = float(asked) if asked.isdecimal() else 0.25 * 2**attempt
     if seconds > _LONGEST_PAUSE or time.monotonic() + seconds >= deadline:
@@ -312,6 +313,7 @@ def _result(
 ) -> ActionResult:
     name, status = operation.xml_name, response.status
     said = f"HTTP {status} {_phrase(status)}".strip()
+    # The credentials are the definition's: no other arguments of the model would help.
     if status in (401, 407):
         raise AccessDenied(
             f"the API refused the credentials of {name!r} ({said}); check the headers of the "

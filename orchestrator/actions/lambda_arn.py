@@ -158,6 +158,7 @@ def _read_result(response: Mapping[str, Any], body: bytes, what: str, resource: 
     returned = json_or(text, text) if text else None
     if response.get("FunctionError"):
         name = returned.get("errorType") if isinstance(returned, dict) else None
+        # An error's type may come from anywhere, too: only what looks like a name is shown.
         kind = name if isinstance(name, str) and _ERROR_TYPE.fullmatch(name) else "an error"
         raise DependencyFailed(
             f"{what} raised {kind}; its own message is kept out of this one, since it may hold "

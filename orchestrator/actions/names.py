@@ -29,6 +29,7 @@ _HIDDEN = (
 )
 
 
+# Names of operations of other systems have characters that tool names may not have.
 def slug(text: str) -> str:
     """`text` as a valid name: other characters become `_`, at most one separator in a row."""
     cleaned = re.sub(r"[^0-9a-zA-Z_-]+", "_", text)

@@ -73,6 +73,7 @@ class PlaceholderText:
             value, where = attributes.get(name), f"the session attribute {name!r}"
         if not value:
             raise AccessDenied(f"{self._what} needs {where}, which is not set", resource=resource)
+        # A line end in a header would begin another header.
         if not (value.isprintable() and value.isascii()):
             raise AccessDenied(
                 f"{where} cannot be sent in {self._what}: it has a line end, or characters that "

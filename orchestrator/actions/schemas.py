@@ -115,6 +115,7 @@ class SchemaReader:
         if depth > _MAX_DEPTH:
             raise self._fail(f"the schema is more than {_MAX_DEPTH} levels deep{via}", where)
         if self._nodes > _MAX_NODES:
+            # All schemas of a document count together.
             raise self._fail(f"the schemas have more than {_MAX_NODES} parts{via}", where)
 
     def _members(

@@ -121,7 +121,7 @@ def test_find_never_raises(group: str, name: str, verb: str, path: str) -> None:
     assert operation is None or operation.xml_name
 
 
-def test_what_is_unknown_is_told_with_close_matches() -> None:
+def test_what_is_unknown_comes_with_close_matches() -> None:
     made = build()
     assert made.unknown("hr__getDay").startswith(
         "hr__getDay is not a valid function. Did you mean hr__getDays"

@@ -246,7 +246,7 @@ def body_of(content: bytes) -> StreamingBody:
     return StreamingBody(io.BytesIO(content), len(content))
 
 
-def test_a_client_of_ones_own_is_used() -> None:
+def test_a_custom_client_is_used() -> None:
     client, stub = stubbed()
     stub.add_response(
         "invoke",

@@ -171,7 +171,7 @@ def test_attributes_are_passed_on_as_texts() -> None:
         (True, None, "not a number"),
     ],
 )
-def test_an_http_status_is_kept_and_the_body_goes_to_the_model(
+def test_an_http_status_stays_and_the_body_goes_to_the_model(
     status: Any, read_as: int | None, note: str | None
 ) -> None:
     read = read_response(api("no such claim", httpStatusCode=status), API)
@@ -291,7 +291,7 @@ def test_configurations_of_later_searches_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "given",
     [
         *("few", {"KB12345678": CONFIGURED}, [CONFIGURED], [{"knowledgeBaseId": "KB12345678"}]),
         [{"knowledgeBaseId": 1, "retrievalConfiguration": CONFIGURED}],
@@ -299,7 +299,7 @@ def test_configurations_of_later_searches_are_read() -> None:
         [{"knowledgeBaseId": "KB12345678", "retrievalConfiguration": {"n": "x" * 100_000}}],
     ],
 )
-def test_configurations_that_are_none_are_noted(told: Any) -> None:
-    read = read_response({**function("5"), "knowledgeBasesConfiguration": told}, FUNCTION)
+def test_configurations_that_are_none_are_noted(given: Any) -> None:
+    read = read_response({**function("5"), "knowledgeBasesConfiguration": given}, FUNCTION)
     assert (read.text, read.knowledge_bases) == ("5", None)
     assert "knowledgeBasesConfiguration" in read.notes[0]

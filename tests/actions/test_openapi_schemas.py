@@ -443,7 +443,7 @@ DOCS = {"$ref": "#/components/schemas/Docs"}
         ([], None),
     ],
 )
-def test_what_a_successful_call_returns_is_told(responses: Any, returns: Any) -> None:
+def test_an_operation_says_what_a_successful_call_returns(responses: Any, returns: Any) -> None:
     assert returning(responses) == returns
 
 

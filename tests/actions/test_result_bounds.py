@@ -36,7 +36,7 @@ def groups(text: str, folder: Path) -> list[ActionGroup]:
 
 
 @pytest.mark.parametrize(("text", "size"), [("a" * 101, 101), ("é" * 51, 102), ("😀" * 26, 104)])
-def test_a_larger_result_is_not_shown_and_the_model_is_told(
+def test_a_larger_result_is_not_shown_and_the_model_reads_why(
     text: str, size: int, tmp_path: Path
 ) -> None:
     for made in groups(text, tmp_path):
@@ -54,7 +54,7 @@ def test_a_result_up_to_the_limit_is_shown_whole(text: str, tmp_path: Path) -> N
         assert (result.text, result.state) == (text, "")
 
 
-def test_attributes_of_a_larger_result_are_kept() -> None:
+def test_attributes_of_a_larger_result_stay() -> None:
     assert run(custom("a" * 101), "now", context(max_bytes=100)).session_attributes == {
         "kept": "yes"
     }

@@ -26,7 +26,7 @@ def is_readable(text: str) -> bool:
 
 names = st.from_regex(r"\A([0-9a-zA-Z][_-]?){1,8}\Z")
 states = st.sampled_from(["ENABLED", "DISABLED"])
-told = st.text(
+model_texts = st.text(
     st.characters(codec="utf-8", categories=("L", "N", "P", "Z", "S")) | st.just("\n")
 ).filter(is_readable)
 json_values = st.recursive(
@@ -63,13 +63,13 @@ prompts = st.fixed_dictionaries(
 functions = st.fixed_dictionaries(
     {"name": names},
     optional={
-        "description": told,
+        "description": model_texts,
         "requireConfirmation": states,
         "parameters": st.dictionaries(
             names,
             st.fixed_dictionaries(
                 {"type": st.sampled_from(["string", "integer", "array"])},
-                optional={"description": told, "required": st.booleans()},
+                optional={"description": model_texts, "required": st.booleans()},
             ),
             max_size=3,
         ),
@@ -78,7 +78,7 @@ functions = st.fixed_dictionaries(
 groups = st.fixed_dictionaries(
     {"actionGroupName": names},
     optional={
-        "description": told,
+        "description": model_texts,
         "actionGroupState": states,
         "environment": st.dictionaries(st.from_regex(r"\A[A-Z_][A-Z0-9_]{0,5}\Z"), texts),
         "functionSchema": st.fixed_dictionaries(

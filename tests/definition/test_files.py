@@ -83,7 +83,7 @@ def test_links_inside_of_the_folder_are_followed(folder: Path) -> None:
     assert prompt_text(load_definition(write(folder, "link.txt")), "ORCHESTRATION")
 
 
-def test_all_missing_files_are_told_together(folder: Path) -> None:
+def test_one_error_names_all_missing_files(folder: Path) -> None:
     (folder / "agent.yaml").write_text(
         """
 agentName: a

@@ -83,7 +83,7 @@ def test_disabled_ones_are_left_out(load):
         ),
     ],
 )
-def test_a_mistake_is_told_with_its_place(load, base, column, says):
+def test_a_message_has_its_place(load, base, column, says):
     with pytest.raises(DefinitionError, match=says) as caught:
         load(base)
     assert caught.value.line == 4

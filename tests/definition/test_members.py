@@ -1,4 +1,4 @@
-"""Members beyond prompts and actions: read in both spellings, written back, mistakes told."""
+"""Members beyond prompts and actions: read in both spellings, written back, mistakes named."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ MEMBER = "agentCollaborators: [{collaboratorName: bills, %s}]"
         ),
     ],
 )
-def test_a_mistake_is_told_with_its_place_and_the_way_out(member: str, message: str) -> None:
+def test_a_message_has_the_place_and_the_way_out(member: str, message: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         parse_definition(f"agentName: a\n{member}\n")
     assert str(caught.value) == f"agent.yaml:{message}"

@@ -1,4 +1,4 @@
-"""Every mistake is told with its place and the way out, and all of them at once."""
+"""Every message has the place and the way out, and one error has all mistakes."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from orchestrator.definition import definition_of, parse_definition
 from orchestrator.errors import DefinitionError
 
 
-def told(text: str, file: str = "agent.yaml") -> str:
+def message_of(text: str, file: str = "agent.yaml") -> str:
     with pytest.raises(DefinitionError) as caught:
         parse_definition(text, file=file)
     return str(caught.value)
@@ -231,7 +231,7 @@ GROUP = HEAD + "actionGroups:\n  - actionGroupName: g\n    "
     ],
 )
 def test_one_mistake(text: str, message: str) -> None:
-    assert told(text) == message
+    assert message_of(text) == message
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_one_mistake(text: str, message: str) -> None:
     ],
 )  # fmt: skip
 def test_broken_yaml(text: str, message: str) -> None:
-    assert told(text) == message
+    assert message_of(text) == message
 
 
 @pytest.mark.parametrize(
@@ -306,10 +306,10 @@ def test_broken_yaml(text: str, message: str) -> None:
     ],
 )  # fmt: skip
 def test_broken_json(text: str, message: str) -> None:
-    assert told(text, "agent.json") == message
+    assert message_of(text, "agent.json") == message
 
 
-def test_several_mistakes_are_told_together_in_their_order() -> None:
+def test_one_error_has_several_mistakes_in_their_order() -> None:
     text = "agentName: a\ninstructon: x\nlimits: {iterations: 0}\ntags: {a: 1}\n"
     with pytest.raises(DefinitionError) as caught:
         parse_definition(text, file="claims/agent.yaml")
@@ -329,13 +329,13 @@ def test_several_mistakes_are_told_together_in_their_order() -> None:
 
 
 def test_a_message_tells_twenty_mistakes_and_counts_the_others() -> None:
-    lines = told(HEAD + "".join(f"x{number}: 1\n" for number in range(30))).splitlines()
+    lines = message_of(HEAD + "".join(f"x{number}: 1\n" for number in range(30))).splitlines()
     assert len(lines) == 21
     assert lines[-1] == "and 10 more"
 
 
 def test_what_bedrock_sets_does_not_hide_mistakes() -> None:
-    assert told("agentStatus: PREPARED\nagentName: a\nfoo: 1\n") == (
+    assert message_of("agentStatus: PREPARED\nagentName: a\nfoo: 1\n") == (
         "agent.yaml:3:1: 'foo' is not a member of an agent; remove it"
     )
 
@@ -354,7 +354,7 @@ def test_mistakes_in_plain_data_have_a_way_instead_of_a_place() -> None:
 
 
 def test_secrets_are_not_repeated() -> None:
-    message = told(GROUP + "environment: {PASSWORD: [hunter2], 'hunter-3': x}\n")
+    message = message_of(GROUP + "environment: {PASSWORD: [hunter2], 'hunter-3': x}\n")
     assert "hunter2" not in message
 
 
@@ -375,11 +375,11 @@ def test_secrets_are_not_repeated() -> None:
     ],
 )
 def test_small_files_cannot_become_large(text: str, message: str) -> None:
-    assert message in told(text)
+    assert message in message_of(text)
 
 
 def test_deep_json_is_refused() -> None:
-    assert "nested deeper than 50 levels" in told("[" * 100_000, "agent.json")
+    assert "nested deeper than 50 levels" in message_of("[" * 100_000, "agent.json")
 
 
 @given(

@@ -127,7 +127,7 @@ def test_a_template_that_is_missing() -> None:
     assert not warnings(FINE + PROMPTS % "{promptType: ORCHESTRATION, promptState: ENABLED}")
 
 
-def test_notes_of_the_reading_are_told() -> None:
+def test_notes_of_the_reading_are_reported() -> None:
     assert warnings(FINE + "agentStatus: PREPARED\n") == [
         ("read-only-member", 3, "'agentStatus' is set by Bedrock only and was left out")
     ]

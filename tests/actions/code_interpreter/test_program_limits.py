@@ -36,8 +36,8 @@ def test_a_program_that_does_not_end_is_ended(make, code):
     before = children()
     result = run(make(seconds=1.5), f"print('began')\n{code}")
     assert result.details["executionTimeout"] is True
-    told = re.search(r"it was stopped after (.*) seconds", result.details["executionError"])
-    assert told and float(told[1]) >= 1.5
+    elapsed = re.search(r"it was stopped after (.*) seconds", result.details["executionError"])
+    assert elapsed and float(elapsed[1]) >= 1.5
     assert result.details["executionOutput"].startswith("began")
     assert children() == before
 

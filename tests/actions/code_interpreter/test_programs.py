@@ -30,7 +30,7 @@ pytestmark = needs_sandbox
         ("# nothing but\n# comments", "The program printed nothing."),
     ],
 )
-def test_output_and_the_last_value_are_told(interpreter, code, text):
+def test_output_and_the_last_value_are_shown(interpreter, code, text):
     result = run(interpreter, code)
     assert result.text == text
     assert result.state == ""
@@ -58,7 +58,7 @@ def test_an_exception_is_an_outcome_with_its_place(interpreter):
     assert result.text == f"before\n{error}".rstrip("\n")
 
 
-def test_a_mistake_of_syntax_is_told(interpreter):
+def test_a_mistake_of_syntax_is_shown(interpreter):
     result = run(interpreter, "print('never')\ndef f(:\n")
     assert "never" not in result.details["executionOutput"]
     assert 'File "<code>", line 2' in result.text
@@ -68,16 +68,16 @@ def test_a_mistake_of_syntax_is_told(interpreter):
 @pytest.mark.parametrize(
     "code", ["raise KeyboardInterrupt", "class E(BaseException): pass\nraise E"]
 )
-def test_whatever_is_raised_is_told(interpreter, code):
+def test_whatever_is_raised_is_shown(interpreter, code):
     assert "Traceback" in run(interpreter, code).details["executionError"]
 
 
-def test_an_exception_without_a_text_is_told(interpreter):
+def test_an_exception_without_a_text_is_shown(interpreter):
     code = "class E(Exception):\n    def __str__(self): raise ValueError\nraise E"
     assert "E" in run(interpreter, code).details["executionError"]
 
 
-def test_a_crash_is_told(interpreter):
+def test_a_crash_is_reported(interpreter):
     result = run(interpreter, "print('before')\nimport os\nos.abort()")
     assert "before" in result.text
     assert "it crashed (SIGABRT)" in result.details["executionError"]

@@ -99,7 +99,7 @@ def test_what_does_not_hold_is_noticed_before_the_program(
 @pytest.mark.parametrize(
     "start", ["raise SystemExit(1)", "import os\nos.abort()", "import os\nos.close(int('9'))"]
 )
-def test_a_process_that_does_not_get_ready_is_told(start, interpreter, monkeypatch):
+def test_a_process_that_does_not_get_ready_is_reported(start, interpreter, monkeypatch):
     monkeypatch.setattr(process, "_START", start)
     with pytest.raises(DependencyFailed, match="ended before it was ready"):
         run(interpreter, "print('ran')")
