@@ -34,7 +34,6 @@ class Slot:
         unknown: The parameter whose value the model says that it does not know.
         waits: How the call waits for the caller (`actionInvocationType`); empty: it does not.
         search: The knowledge base and query of a search; its text is then made by a partial.
-        branch: A collaborator's work.
         payloads: The text that has the payloads which it shares.
         checked: Whether no guardrail has to read the text any more: it did, or the text is ours.
     """

@@ -29,12 +29,10 @@ class CallModel:
     """Ask a stage's model. The outcome is a `model` record.
 
     Attributes:
-        stage: The stage, with its compiled template, model, parser and settings.
         number: Counts the orchestration steps of the turn from 0; it ends the trace id.
         values: Placeholder values that are not the same in every turn.
         scratchpad: Messages of the steps so far; the turn appends to this list later on.
         upto: How many of them belong to this call.
-        attributes: Prompt session attributes, as the last action left them.
         live: Whether the answer may be shown while it streams.
         excluded: Tool names that may not be called now.
         of_past: Makes further values of what was said in the session before.
@@ -58,8 +56,6 @@ class Converse(CallModel):
     """Ask a model with a request of a custom orchestration. The outcome: a `model` record.
 
     Attributes:
-        system: The system text.
-        messages: The messages.
         past: Whether what was said in the session before goes ahead of them.
     """
 
@@ -70,12 +66,7 @@ class Converse(CallModel):
 
 @dataclass(slots=True)
 class Dispatch:
-    """Carry out calls, several at the same time. The outcome is a list of `action` records.
-
-    Attributes:
-        calls: The calls, in the order in which the model made them.
-        number: The step that they belong to.
-    """
+    """Carry out calls, several at the same time. The outcome is a list of `action` records."""
 
     calls: list[Call]
     number: int
@@ -86,7 +77,6 @@ class WaitingCall:
     """A call that waits for the caller.
 
     Attributes:
-        call: The call.
         kind: `"RESULT"`, `"USER_CONFIRMATION"` or `"USER_CONFIRMATION_AND_RESULT"`.
         agent_id: The agent that waits; empty where nobody's results are taken.
     """
@@ -102,8 +92,6 @@ class AwaitResults:
 
     Attributes:
         invocation_id: Names this hand-over; results must repeat it.
-        waiting: The calls.
-        number: The step that they belong to.
     """
 
     invocation_id: str
@@ -116,9 +104,6 @@ class Retrieve:
     """Search a knowledge base. The outcome is a `retrieved` record.
 
     Attributes:
-        knowledge_base_id: Its id.
-        query: What to look for.
-        number: The step that it belongs to.
         call_id: Names the search in the turn.
         configuration: Bedrock's `retrievalConfiguration` of this invocation, when it has one.
     """
@@ -135,9 +120,7 @@ class Guard:
     """Have the guardrail check a text. The outcome is a `guarded` record.
 
     Attributes:
-        text: The text.
         source: `INPUT` or `OUTPUT`.
-        number: The step that it belongs to.
         id: Ends the trace id: `guardrail-pre-0`.
     """
 
@@ -149,13 +132,7 @@ class Guard:
 
 @dataclass(slots=True)
 class SessionView:
-    """What a custom orchestration may know of the session, which a turn does not.
-
-    Attributes:
-        session_id: The session.
-        attributes: Session attributes, as they are now.
-        history: Messages of the turns before.
-    """
+    """What a custom orchestration may know of the session, which a turn does not."""
 
     session_id: str
     attributes: Mapping[str, str]
@@ -170,7 +147,6 @@ class Orchestrate:
 
     Attributes:
         state: Where the turn is, such as `MODEL_INVOKED`.
-        number: The step that it belongs to.
     """
 
     state: str
@@ -183,7 +159,6 @@ class Branch:
 
     Attributes:
         id: Names the branch in the journal: the branches above it, and the call.
-        collaborator: Who works.
         message: What the supervisor, or a routed user, wrote.
         attributes: Prompt session attributes, as they are now.
         limits: What of the supervisor's budgets is left.
@@ -218,7 +193,6 @@ class Branches:
 
     Attributes:
         branches: Their work, in the order in which it was asked for.
-        number: The step that they belong to.
         live: Whether the answer may be shown while it streams.
         routed: Whether the routing classifier chose the collaborator.
         iterates: Whether they are iterations of a loop.

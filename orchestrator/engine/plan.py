@@ -47,11 +47,8 @@ class Override:
     """What an agent changes in one stage; a member that is left out keeps the dialect's.
 
     Attributes:
-        template: The template's text.
         source: Where the text is from, for messages.
         language: The language it is written in; by default what the source's ending says.
-        enabled: Whether the stage runs.
-        inference: Members of the inference configuration.
         model: A model for this stage only, or its spec.
         additional: `additionalModelRequestFields`.
         parser: Makes the custom parser, from the agent's identity, the stage, and whether
@@ -75,9 +72,7 @@ class Member:
     """An agent that a supervisor may give work to (Bedrock: a collaborator).
 
     Attributes:
-        name: Its name in the team.
         instruction: When to give it work, for the supervisor's model.
-        agent: The agent, when it runs here.
         remote: The agent, when it is remote.
         relay: Whether it reads the supervisor's conversation with the user
             (`relayConversationHistory`).
@@ -123,15 +118,11 @@ class Features:
     """What an agent has besides its prompts, actions and knowledge.
 
     Attributes:
-        guardrail: Checks the input and the answer.
         guard_results: Whether it checks the results of actions and searches, too.
         guard_interval: After how many characters it checks an answer that streams (Bedrock:
             `applyGuardrailInterval`).
-        collaborators: Agents that it leads.
         routes: Whether inputs go to one of them at once where one is fit for it
             (`SUPERVISOR_ROUTER`).
-        memory: What it remembers.
-        orchestration: A custom orchestration.
         aws_compat: Where to do as the service does, although it is not what users would expect:
             `single_knowledge_base`.
     """
@@ -151,12 +142,7 @@ class StagePlan:
     """One stage of an agent, compiled.
 
     Attributes:
-        stage: The prompt type.
         enabled: Whether a turn runs it.
-        dialect: The dialect of the stage's model.
-        template: The compiled template.
-        model: Who answers.
-        inference: Bedrock's inference configuration.
         additional: `additionalModelRequestFields`.
         tools: Converse tool specifications, when the dialect uses tools natively.
         call_format: What a well-formed call looks like, when the stage makes calls.
@@ -206,33 +192,23 @@ class Plan:
     """A compiled agent.
 
     Attributes:
-        name: The agent's name.
         agent_id: Ten characters, as Bedrock's ids.
         alias_id: The alias; `TSTALIASID` is the draft's.
         version: `DRAFT`, or a number.
-        stages: The stages by prompt type.
-        catalog: All operations.
-        knowledge_bases: By id.
-        limits: Budgets of a turn.
         idle_ttl: The idle time-out of a session, in nanoseconds.
         digest: Changes with any prompt, model or tool: journals name it, so that whoever reads
             one later knows whether the agent is still the same.
         identity: `name`, `id`, `alias` and `version`, as in Bedrock's Lambda event.
         alias_arn: The ARN that traces name.
-        features: What the agent has besides.
-        instruction: What the agent is for.
         held: What may have to be closed: executors and knowledge bases.
         tenant: Whose sessions and memories it has, among those that share it.
         tenant_key: Stands for the tenant in keys: 32 hexadecimal digits; empty without one.
         owner: Whose sessions and memories they are: the agent's id, its alias and its tenant.
-        collaborators: The agents that it leads, by name.
         pre_processing: That stage, if a turn runs it.
-        orchestration: The stage of the loop.
         post_processing: That stage, if a turn runs it.
         knowledge_response: The stage that answers from search results, if searches go through it.
         routing: The stage that routes inputs, if one does.
         memory_stage: The stage that summarises sessions, if they are remembered.
-        guardrail: Checks the input and the answer, if there is one.
         plain: Whether a turn is only pre-processing, the loop and post-processing.
         only_reacts: Whether it is only the loop, of an agent that leads no others.
         depth: How many levels of agents there are: 1 without collaborators.

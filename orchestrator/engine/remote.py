@@ -12,7 +12,6 @@ class RemoteReply:
     """What a remote agent answered.
 
     Attributes:
-        text: The answer.
         citations: Bedrock's citations.
         trace: Its trace parts, if it gave any.
         files: Files that it made: `name`, `type` and `bytes` of each.

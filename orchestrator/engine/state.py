@@ -34,18 +34,13 @@ class Start:
 
     Attributes:
         request_id: A UUID; trace ids, idempotency keys and hand-over ids are made from it.
-        question: The user's input.
-        prompt_attributes: Prompt session attributes.
         path: The branch of the journal that the turn's records are in; empty for the agent that
             was invoked.
         team: Names the agent in its team: the names above it, and its own.
-        limits: Budgets, when they are not the agent's own.
-        last_agent: The collaborator that answered last.
         summaries: What is remembered of earlier sessions, newest first: `text` and more.
         retrieval: Retrieval configurations of this invocation, by knowledge base id.
         files: Files of this invocation for programs (Bedrock: `InputFile`), their bytes in Base64.
         attachments: Files of this invocation for the model, likewise.
-        closing: Whether there is no question: the session only ends.
         history: The conversation that the caller gave, for the guardrail to read.
         remembers: Says at the turn's end whether the session ends with it and is remembered.
         earlier: The messages of earlier turns, for a custom orchestration.
@@ -88,23 +83,18 @@ class Turn:
     """What a turn has come to know.
 
     Attributes:
-        plan: The agent.
-        start: What the turn begins with.
         prompt_attributes: Prompt session attributes; actions may replace them.
         last_reply: The `model` record of the loop's last reply.
         scratchpad: Messages of the loop's finished steps.
         responses: Outputs of actions and knowledge bases, for `$responses$`.
         reprompts: The corrections that the model got: step number and text.
         sources: Retrieved references by source id.
-        dialect: The dialect of the loop's model.
         question: The user's input, as the guardrail lets it be read.
         attachments: Files for the model, as the guardrail lets them be read.
-        number: The step that the loop is at.
         results: The results of the last step, as `Slot.as_result` makes them.
         guarded: The prompt session attributes that the guardrail has read.
         topics: The session's summary that is to be kept, once it was made; may be empty.
         unremembered: Why the session could not be summarised, if that failed.
-        limits: The budgets.
         begun: The calls of the step that is being carried out.
         done: Calls that may not be repeated; `None` when they may.
         excluded: Tool names that may not be called any more.

@@ -21,8 +21,6 @@ class Toolbox:
     """What may be called, in each protocol's grammar.
 
     Attributes:
-        catalog: The operations of the action groups.
-        knowledge_bases: What may be searched.
         recipients: Names of the agents that may be sent messages; the user is always one of them
             when there are any.
     """

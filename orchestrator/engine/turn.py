@@ -97,6 +97,7 @@ def _pre_process(turn: Turn, stage: StagePlan) -> Generator[Effect, Any, Refusal
         return refusal
     if cut := find_truncation(outcome):
         raise cut
+    # AWS: "Parser Lambda function", pre-processing: without `isValidInput` the input is refused.
     verdict = outcome["response"].get("preProcessingParsedResponse") or {}
     return None if verdict.get("isValidInput") else Refusal(REFUSAL)
 
@@ -120,6 +121,7 @@ def _react(turn: Turn) -> Generator[Effect, Any, Result]:
             turn.excluded,
         )
         turn.add_tokens(outcome)
+        # The step's messages are made of this reply when its results are known.
         turn.last_reply = outcome
         decision = decide(outcome, turn.sources)
         if isinstance(decision, Act):

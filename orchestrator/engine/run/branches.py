@@ -92,8 +92,6 @@ class BranchRun(Run):
     """One collaborator at work, within another agent's run.
 
     Attributes:
-        parent: The supervisor's run.
-        branch: Its work.
         began: When it began here, in nanoseconds since 1970.
         outcome: How it ended: its `branch` record, or what it waits for.
         resumed: As it began here: the step that the caller's results belong to, 0 if none, and

@@ -133,6 +133,7 @@ class _EventLoop:
             raise
 
     async def write(self, run: Run, work: Callable[..., T], *arguments: Any) -> T:
+        # One lane a session: its records are written in order, and a slow disk stops no loop.
         lanes = run.sessions.lanes
         if lanes is None:
             return work(*arguments)
@@ -185,6 +186,7 @@ class _EventLoop:
                 elif emit is not None:
                     await emit(item)
         finally:
+            # Nobody may still write to the journal when the turn's own end is written.
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -194,6 +196,7 @@ _BACKEND = _EventLoop()
 
 
 async def _perform(run: Run, call: Call, context: CallContext) -> Record:
+    # An executor with `acall` runs in the loop; any other one blocks, and gets a thread.
     acall = getattr(run.plan.catalog.executor(call.operation), "acall", None)
     seconds = run.plan.limits.action_seconds
     began = run.now()

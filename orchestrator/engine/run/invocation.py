@@ -50,14 +50,8 @@ class Run:
     """One invocation of an agent.
 
     Attributes:
-        plan: The agent.
         session: The session, held by this invocation until `close`.
-        log: The turn's records.
-        replay: The turn, fed from the log.
-        sessions: The sessions that it is one of.
         deadline: When the turn's time is over, in nanoseconds since 1970; `None` for never.
-        now: The time, in nanoseconds since 1970.
-        result: The turn's result, once there is one.
         causes: What actions of this invocation raised, by call id; no journal holds them.
         checked: The answer that a guardrail has checked while it streamed, and what it said.
         guard_interval: After how many characters of a streamed answer the guardrail checks it, if

@@ -181,6 +181,7 @@ class BranchTable:
 
     def build_skipped_record(self, branch: Branch) -> Record | None:
         """The record of an iteration that is not begun, because another has failed; else `None`."""
+        # No journal has this record: when the turn goes on, the iteration may run after all.
         if not self.is_stopped:
             return None
         at = self._run.now()

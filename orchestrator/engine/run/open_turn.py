@@ -40,17 +40,14 @@ class Input:
         prompt_session_attributes: Attributes of this turn; they do reach prompts.
         results: The caller's results of a return of control, from `ControlReturn.answer` or in
             the shape of Bedrock's `sessionState`.
-        conversation_history: Messages to begin a new session with.
         end_session: Whether the session ends with the turn; said once, it holds for the turn's
             later invocations too.
-        memory_id: Whose memory the session belongs to.
         retrieval: Retrieval configurations of this invocation, by knowledge base id.
         files: Files of this invocation, as `orchestrator.engine.input_files.read_files` gives them.
         previous_turns: How many earlier turns the prompts have; all of them when `None`.
         exclude_thinking: Whether the prompts leave out what the model thought in earlier turns.
         guard_interval: After how many characters the guardrail checks an answer that streams, if
             not the agent's own.
-        closing: Whether there is no question: the session only ends.
         more: Whether anything is given but the question and the session.
     """
 

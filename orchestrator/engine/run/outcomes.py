@@ -34,12 +34,7 @@ if TYPE_CHECKING:
 
 
 class StreamedCall:
-    """One model call whose reply streams.
-
-    Attributes:
-        model: The model.
-        request: What it is asked.
-    """
+    """One model call whose reply streams."""
 
     __slots__ = ("_began", "_effect", "_filter", "_parser", "_reply", "_run", "model", "request")
 
@@ -153,6 +148,7 @@ def build_late_record(run: Run, call: Call, began: int, blocking: Future[Record]
     `blocking` is the work of its thread, if it has one; what was not begun yet is cancelled.
     """
     name, seconds = call.operation.xml_name, run.plan.limits.action_seconds
+    # Cancelling works only as long as no thread has begun the work: then nothing was done.
     if blocking is not None and blocking.cancel():
         error: OrchestratorError = DependencyFailed(
             f"{name!r} was not begun: no thread was free within {seconds} seconds. At most "

@@ -48,6 +48,8 @@ class _Threads:
         return model.complete(request)
 
     async def stream(self, run: Run, call: StreamedCall, emit: Emit) -> Record:
+        # No asynchronous generator is between the model and the listener: with one, a token took a
+        # fifth longer (measured: `python -m bench stream`).
         with closing(call.model.stream(call.request)) as items:  # type: ignore[type-var]
             for item in items:
                 for text in call.take(item):
@@ -66,6 +68,7 @@ class _Threads:
         return work(*arguments)
 
     async def perform(self, run: Run, call: Call, context: CallContext) -> Record:
+        # Without a time limit nobody has to give the call up, so it needs no thread of its own.
         if run.plan.limits.action_seconds is None:
             return perform(run, call, context)
         (record,) = _Window(run, [call], context).wait()
@@ -138,6 +141,7 @@ class _Window:
         seconds, now = self._seconds or 0, time.monotonic()
         late = [future for future, it in self._running.items() if it[2] + seconds <= now]
         records = []
+        # Its thread goes on, since nothing stops a thread; its place in the window is free again.
         for future in late:
             call, began, _ = self._running.pop(future)
             records.append(build_late_record(self._run, call, began, future))
