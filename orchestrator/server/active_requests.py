@@ -1,4 +1,4 @@
-"""What a worker process is doing right now, so that it can end in time and without losing any."""
+"""The requests that a worker process is answering, so that it can end without losing any."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _BEGUN: tuple[str, Mapping[str, Any]] = ("", {})
-_LAST_WORDS = 1.0  # seconds for the clients to be told, before what is left is cut off
+# Seconds in which clients get an error, before what is left is cut off.
+_LAST_WORDS = 1.0
 
 
 class ActiveRequests:
@@ -32,7 +33,8 @@ class ActiveRequests:
     """
 
     def __init__(self, sessions: Sessions, seconds: float) -> None:
-        self.left = sessions.leaving = False  # another server may have served them before
+        # Another server may have served them before.
+        self.left = sessions.leaving = False
         self._sessions = sessions
         self._seconds = seconds
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -52,23 +54,24 @@ class ActiveRequests:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the process has been told to end."""
+        """Whether the process has been asked to end."""
         return self._stopping
 
     def stop(self, seconds: float) -> None:
-        """Has what still runs after some seconds be left; said again, it changes nothing."""
+        """Leaves what still runs after some seconds; a second call changes nothing."""
         if not self._stopping:
             self._stopping = True
             asyncio.get_running_loop().call_later(seconds, self.leave)
 
     def leave(self) -> None:
-        """Leaves every turn open in its journal, for another process, and tells its client."""
+        """Leaves every turn open in its journal, for another process; clients get an error."""
         if self.left:
             return
         self.left = self._sessions.leaving = True
         loop = asyncio.get_running_loop()
         for limit in self._limits:
-            with suppress(RuntimeError):  # it is over already
+            # The request is over already.
+            with suppress(RuntimeError):
                 limit.reschedule(loop.time())
         loop.call_later(_LAST_WORDS, self._cancel_all)
 

@@ -83,7 +83,8 @@ class _Runtime:
         try:
             await request.body()
             answer = await run_while_connected(self._answer(request), request.receive)
-            busy = not isinstance(answer, EventResponse)  # which are counted until they end
+            # A stream counts as a running turn until it ends.
+            busy = not isinstance(answer, EventResponse)
             return answer or Response()
         except Exception as error:
             fault = self._redactor.as_fault(error, get_request_id(request))
@@ -119,7 +120,8 @@ class _Runtime:
     ) -> AsyncGenerator[bytes, None]:
         try:
             async with aclosing(events):
-                yield b""  # begun: from here on closing it stops the turn
+                # Begun: from here on closing it stops the turn.
+                yield b""
                 try:
                     async for event in self._watched(events):
                         for part in self._render_event(event, traced):

@@ -48,7 +48,7 @@ def application(
 
     Args:
         state: What it serves.
-        clock: Tells the time that signatures are compared with.
+        clock: Gives the time that signatures are compared with.
         during: What is done around its running.
 
     Raises:

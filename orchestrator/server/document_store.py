@@ -1,4 +1,4 @@
-"""What the server is told to keep, besides sessions and memories: documents in one SQLite file."""
+"""What the API stores besides sessions and memories: documents in one SQLite file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ DAY = 86_400
 
 # `place` counts up and is never used again: lists are in the order in which things were made.
 _LAYOUT = Layout(
-    0x42444F43,  # "BDOC"
+    # "BDOC".
+    0x42444F43,
     1,
     """
 CREATE TABLE document (
@@ -45,7 +46,8 @@ _ONE = "tenant = ? AND kind = ? AND parent = ? AND id = ?"
 _LIST = "tenant = ? AND kind = ? AND parent = ?"
 _ORDER = ("place > ? ORDER BY place", "place < ? ORDER BY place DESC")
 _LAST = 2**63 - 1
-_END = chr(0x10FFFF)  # after every text
+# Sorts after every text.
+_END = chr(0x10FFFF)
 
 
 class DocumentStore:
@@ -108,7 +110,7 @@ class DocumentStore:
         *,
         name: str | None = None,
     ) -> None:
-        """Keeps a document, instead of the one with its id, whose place in the list it takes.
+        """Stores a document, in place of the one with its id.
 
         Raises:
             Fault: ConflictException, when another of the list has the name.
@@ -124,7 +126,7 @@ class DocumentStore:
             )
 
     def delete(self, tenant: str, kind: str, id: str, parent: str = "") -> bool:
-        """Forgets a document; whether there was one."""
+        """Deletes a document; whether there was one."""
         with self.transaction():
             gone = self._file.rows(
                 f"DELETE FROM document WHERE {_ONE} RETURNING 1", (tenant, kind, parent, id)
@@ -132,7 +134,7 @@ class DocumentStore:
         return bool(gone)
 
     def clear(self, tenant: str, kind: str, parent: str) -> None:
-        """Forgets all documents of a list."""
+        """Deletes all documents of a list."""
         with self.transaction():
             self._file.rows(f"DELETE FROM document WHERE {_LIST}", (tenant, kind, parent))
 
@@ -329,7 +331,8 @@ T = TypeVar("T")
 Page = tuple[list[T], str | None]
 """Some of a list, in its order, and the token that the next page is asked for with, if any."""
 
-_MOST_RESULTS = 1000  # (Bedrock: MaxResults)
+# Bedrock: MaxResults.
+_MOST_RESULTS = 1000
 
 
 def paginate(

@@ -1,4 +1,4 @@
-"""What every request passes: limits, guards, who is calling, and a line in the log.
+"""Every request passes here: limits, guards, who is calling, and a line in the log.
 
 Nothing here knows what a request asks for.
 """
@@ -26,15 +26,19 @@ from orchestrator.server.wire.faults import log_failure
 
 access_log = logging.getLogger("orchestrator.server.access")
 
-_HEALTH = ("GET", b"/ping")  # (AgentCore: asked by whoever runs the container, without a key)
-_BODIES = 8  # of the largest size, held by requests whose callers are not known yet
+# AgentCore: asked by whoever runs the container, without a key.
+_HEALTH = ("GET", b"/ping")
+# Bodies of the largest size that requests of unknown callers may hold together.
+_BODIES = 8
+# Of a path in the log.
 _LONGEST_PATH = 300
+# A larger body takes long enough to hash to keep the event loop waiting.
 _LARGE = 256 * 1024
 
 
 @dataclass(slots=True)
 class _RequestContext:
-    """One request on its way through the door."""
+    """One request on its way through the middleware."""
 
     presented: RawRequest
     id: str = field(default_factory=lambda: str(uuid4()))
@@ -70,11 +74,13 @@ class ServerMiddleware:
         self._guard = Guard(settings)
         self._inside = 0
         self._held = 0
-        self._unknown: dict[str, tuple[_RequestContext, asyncio.Timeout]] = {}  # the oldest first
+        # The oldest first.
+        self._unknown: dict[str, tuple[_RequestContext, asyncio.Timeout]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Lets a request in, or refuses it."""
-        if scope["type"] != "http":  # the application's start and end; websockets are refused there
+        # The application's start and end; websockets are refused there.
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         raw = scope.get("raw_path") or scope["path"].encode()
@@ -142,7 +148,8 @@ class ServerMiddleware:
             with self._running.track_request():
                 await self._app(scope, receive, send)
         except (OSError, ClientDisconnect):
-            return  # the client has gone
+            # The client has gone.
+            return
         except asyncio.CancelledError:
             if not self._running.left or visit.status:
                 raise
@@ -191,7 +198,7 @@ class ServerMiddleware:
                 return pieces
 
     def _track_unknown(self, visit: _RequestContext, limit: asyncio.Timeout) -> None:
-        """Has a request wait for its body among those whose callers are not known before.
+        """Adds a request to those that wait for their bodies with unknown callers.
 
         Whoever knows an access key's id can have some wait for long; the bodies of callers come
         at once. So the oldest makes room for the newest.

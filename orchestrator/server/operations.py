@@ -1,4 +1,4 @@
-"""What an operation is to who carries it out: a request of plain data, answered with plain data.
+"""What handlers of operations take and return: plain data.
 
 A handler is a function of a `Request`. What it gives back has the members of the operation's output
 in botocore's service model, as boto3 would hand them to its caller: `bytes` for blobs, `datetime`s
@@ -54,7 +54,7 @@ class Request:
         operation: The operation's name, such as `InvokeAgent`.
         params: Its parameters, as a boto3 caller would give them; those left out are absent.
         caller: Who is calling.
-        id: The request's id, a UUID, which the answer's headers tell.
+        id: The request's id, a UUID, which is in the answer's headers.
     """
 
     service: str
@@ -66,7 +66,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class EventStream:
-    """An answer that is told event by event.
+    """An answer that is sent event by event.
 
     Attributes:
         events: Pairs of an event's name and its members, such as `("chunk", {"bytes": b"Hello"})`.

@@ -1,4 +1,4 @@
-"""Where a server's files lie, which its log tells and its callers are not to learn."""
+"""Removes the places of a server's files from what callers read; the log has them."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class PathRedactor:
         self._pattern = re.compile(rf"(?<![\w.-])(?:{names})(?:/+|(?![\w-]|\.\w))")
 
     def redact(self, text: str) -> str:
-        """A text with the paths in it as callers are told them: from the server's folder on."""
+        """A text whose paths begin at the server's folders."""
         return self._pattern.sub(_shorten_match, text)
 
     def as_fault(self, error: BaseException, request_id: str) -> Fault:
-        """An error as an exception of the service; the log has the paths that are not told."""
+        """An error as an exception of the service; the log has its whole paths."""
         fault = as_fault(error, request_id)
         message = self.redact(fault.message)
         members = {
@@ -45,7 +45,7 @@ class PathRedactor:
         return Fault(fault.name, message, **members)
 
     def redact_trace_part(self, part: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A part of a trace as callers are told it."""
+        """A part of a trace as callers read it."""
         failure = part["trace"].get("failureTrace")
         if not failure:
             return part
@@ -71,7 +71,8 @@ def _list_folders(settings: Settings) -> Iterator[Path]:
     yield from (file.parent for file in files if file is not None)
     yield content_root()
     yield folder()
-    with suppress(OSError, RuntimeError):  # there is none
+    # There may be no current folder.
+    with suppress(OSError, RuntimeError):
         yield Path.cwd()
     with suppress(RuntimeError):
         yield Path.home()

@@ -32,7 +32,7 @@ _STATUSES: Mapping[str, int] = {
 
 
 class ErrorInfo(NamedTuple):
-    """An error, as it is told.
+    """An error, as callers read it.
 
     Attributes:
         name: Its name in Bedrock's API.
@@ -46,7 +46,7 @@ class ErrorInfo(NamedTuple):
 
 
 def describe_error(fault: Fault) -> ErrorInfo:
-    """An exception of the service as it is told."""
+    """An exception of the service as callers read it."""
     return ErrorInfo(fault.name, _STATUSES.get(fault.name, 500), fault.message)
 
 
@@ -78,7 +78,8 @@ async def wait_for_reply(events: AsyncGenerator[Event, None]) -> Reply:
         async for event in events:
             if isinstance(event, TurnEnd):
                 reply = event.reply
-    assert reply is not None  # a turn ends with its reply, or raises
+    # A turn ends with its reply, or raises.
+    assert reply is not None
     return reply
 
 
@@ -98,7 +99,8 @@ def list_agent_names(agents: Agents, caller: Caller) -> Mapping[str, str]:
 
     An agent is called by its name, or by its id where another has the same name.
     """
-    found: dict[str, tuple[str, str]] = {}  # the first alias of each agent
+    # The first alias of each agent.
+    found: dict[str, tuple[str, str]] = {}
     for agent_id, _, name, description in agents.list_invocable(caller):
         found.setdefault(agent_id, (name, description or ""))
     names = [name for name, _ in found.values()]
@@ -133,7 +135,8 @@ def _resolve_ids(agents: Agents, caller: Caller, name: str) -> tuple[str, str]:
     for agent_id, alias_id, known, _ in listed:
         if name in ("", agent_id, known):
             meant.setdefault(agent_id, alias_id)
-    if name in meant:  # an id is meant, whatever others are called
+    # An id is meant, whatever others are called.
+    if name in meant:
         return name, meant[name]
     if len(meant) == 1:
         return next(iter(meant.items()))

@@ -43,14 +43,18 @@ _log = logging.getLogger("orchestrator.server")
 
 _SETTINGS = "ORCHESTRATOR_SERVER_SETTINGS"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# Connections that wait while the application starts.
 _BACKLOG = 2048
-_WORKER_SECONDS = 60  # that a worker may be busy: to load a model keeps all of its threads waiting
-_SPARE_SECONDS = 5.0  # after turns were left, for their clients to be told
-_MOMENT = 0.002  # seconds between looks at whether all is answered
+# That a worker may be busy: to load a model keeps all of its threads waiting.
+_WORKER_SECONDS = 60
+# After turns were left, for their clients to be told.
+_SPARE_SECONDS = 5.0
+# Seconds between looks at whether all is answered.
+_MOMENT = 0.002
 
 
 def serve(settings: Settings, report: Callable[[str, ServerState], None]) -> None:
-    """Serves until the process is told to stop (SIGTERM, SIGINT), and ends in order.
+    """Serves until the process is asked to stop (SIGTERM, SIGINT), and ends in order.
 
     Running turns go on for `settings.shutdown_seconds`, and are then left open in their journals;
     another process goes on with them. A second SIGINT leaves them at once.
@@ -77,7 +81,8 @@ def serve(settings: Settings, report: Callable[[str, ServerState], None]) -> Non
             if settings.workers == 1:
                 _run_single(state, listening, lambda: report(url, state))
                 return
-            application(state)  # what is wrong is told here, and not once by every worker
+            # What is wrong is told here, and not once by every worker.
+            application(state)
             supervisor = _build_supervisor(settings, listening)
             report(url, state)
         supervisor.run()
@@ -109,7 +114,8 @@ def _build_supervisor(settings: Settings, listening: socket.socket) -> Multiproc
     port = listening.getsockname()[1]
     os.environ[_SETTINGS] = replace(settings, port=port).as_text()
     config = _build_config("orchestrator.server.serving:worker", settings, factory=True)
-    log = logging.getLogger("uvicorn.error")  # tells of workers that died, and of their successors
+    # Tells of workers that died, and of their successors.
+    log = logging.getLogger("uvicorn.error")
     log.setLevel(logging.INFO)
     log.addHandler(_ForwardingHandler())
     return Multiprocess(config, sockets=[listening])
@@ -123,7 +129,7 @@ class _ForwardingHandler(logging.Handler):
 
 
 def worker() -> Starlette:
-    """The application of a worker process, which `serve` has told its settings."""
+    """The application of a worker process, whose settings `serve` has put into the environment."""
     from orchestrator.server.state import ServerState
 
     settings = Settings.from_text(os.environ[_SETTINGS])
@@ -163,7 +169,7 @@ def _end_with_parent() -> None:
 
 
 def log_requests() -> Callable[[], None]:
-    """Writes a line on stderr for each request, and what goes wrong, until it is told to end."""
+    """Logs requests and what goes wrong on stderr, until the returned function is called."""
     log = logging.getLogger("orchestrator.server")
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
@@ -261,7 +267,7 @@ def serve_in_thread(state: ServerState, *, clock: Clock = now) -> Iterator[str]:
 
     Args:
         state: What to serve; `settings.port` may be 0. It stays open.
-        clock: Tells the time that signatures are compared with.
+        clock: Gives the time that signatures are compared with.
 
     Raises:
         ValidationError: The address cannot be used.
@@ -304,7 +310,7 @@ def serve_in_thread(state: ServerState, *, clock: Clock = now) -> Iterator[str]:
 
 
 class _FastStopServer(uvicorn.Server):
-    """Ends when it is told to, and has answered; uvicorn looks at that every tenth of a second.
+    """Ends when it is asked to, and has answered; uvicorn looks at that every tenth of a second.
 
     Tests start and end hundreds of servers.
     """
@@ -314,7 +320,7 @@ class _FastStopServer(uvicorn.Server):
         self._told = asyncio.Event()
 
     def end(self) -> None:
-        """Tells it, in its event loop."""
+        """Asks it to end, in its event loop."""
         self.should_exit = True
         self._told.set()
 
@@ -354,7 +360,8 @@ class Protocol(H11Protocol):
     """
 
     _patience: asyncio.TimerHandle | None = None
-    _looked = 0  # how much of a head
+    # How much of a head.
+    _looked = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Starts waiting for the first request."""

@@ -1,4 +1,4 @@
-"""What a server is told when it starts: plain data, so that every worker process gets the same."""
+"""The settings of a server: plain data, so that every worker process gets the same."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Settings:
         body_seconds: How long a request's body may take to arrive.
         concurrency: Requests that one worker process serves at once.
         turn_seconds: Wall-clock time of one invocation.
-        shutdown_seconds: How long running turns may go on after the server was told to stop.
+        shutdown_seconds: How long running turns may go on after the server was asked to stop.
         region: The region in ARNs.
         account: The account in ARNs.
     """

@@ -21,7 +21,7 @@ from orchestrator.server.access.keys import Key, Keys
 from orchestrator.server.operations import Caller
 
 Clock = Callable[[], datetime]
-"""Tells the time, with its zone; tests inject their own."""
+"""Gives the time, with its zone; tests inject their own."""
 
 Verdict = Callable[[Sequence[bytes]], Caller]
 """Who is calling, once the body is there; it raises a `Refusal`."""
@@ -35,7 +35,7 @@ def now() -> datetime:
 
 
 class Authenticator:
-    """Tells who is calling; the tenant is that of the key, whatever else the request says."""
+    """Finds who is calling; the tenant is that of the key, whatever else the request says."""
 
     def __init__(self, keys: Keys | None = None, clock: Clock = now) -> None:
         # Without keys nobody has to sign, and there is one tenant.
@@ -103,7 +103,8 @@ ALGORITHM = "AWS4-HMAC-SHA256"
 SKEW = timedelta(minutes=5)
 """How far the clocks of client and server may be apart; an older request is a replay."""
 
-_SERVICE = "bedrock"  # what all three services sign for (botocore: `signingName`)
+# What all three services sign for (botocore: `signingName`).
+_SERVICE = "bedrock"
 _PARTS = re.compile(r"\s*(Credential|SignedHeaders|Signature)=([^,\s]+)\s*")
 _REGION = re.compile(r"[a-z0-9-]{1,64}")
 _STAMP = "%Y%m%dT%H%M%SZ"

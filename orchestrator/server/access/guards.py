@@ -1,4 +1,4 @@
-"""What keeps browsers and strangers away from a server, before any key is looked at.
+"""Keeps browsers and strangers away from a server, before any key is looked at.
 
 A web page can send requests to the machine that it is read on, also to one with no address of its
 own: by a form, by `fetch`, or by having its own name resolve to that machine. A server that nobody
@@ -21,6 +21,7 @@ _HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})
 # Names that no public DNS has: a page's owner cannot make them lead to another machine (RFC 6761,
 # RFC 6762, RFC 8375, and ICANN's reservation of .internal). A name without a dot is one as well.
 _PRIVATE = (".local", ".internal", ".localhost", ".test", ".home.arpa")
+# Fetch Metadata: what browsers say of requests that no other site caused.
 _SAME_SITE = ("same-origin", "none")
 
 

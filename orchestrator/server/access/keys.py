@@ -1,4 +1,4 @@
-"""The file of access keys: who they belong to, and what those may have the server do.
+"""The file of access keys: whose they are, and what their owners may use.
 
 ```yaml
 - accessKeyId: AKIDTEAMA
@@ -29,6 +29,7 @@ from orchestrator.support.documents import decode, parse
 _log = logging.getLogger("orchestrator.server")
 _TEXTS = ("accessKeyId", "secretAccessKey", "sessionToken", "apiKey", "tenant")
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+# Shorter ones can be guessed; AWS's own secrets have 40 characters.
 _SHORTEST_SECRET = 16
 _LARGEST_FILE = 1_000_000
 

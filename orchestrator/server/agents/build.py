@@ -45,7 +45,9 @@ from orchestrator.support.aws.clients import ALIAS_ARN
 OPERATOR = Caller()
 """Whoever runs the server: agents in folders are theirs."""
 
+# Models that the operator has mapped answer even for those who may use nothing.
 _NOBODY = Caller(allow=())
+# Bounds what is read of S3 for one schema.
 _MOST_SCHEMA_BYTES = 2_000_000
 # How many agents lead to the one that is being read: they are read one within the other.
 _LEVEL: ContextVar[int] = ContextVar("level_of_agents", default=1)

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger("orchestrator.server")
 
 _KIND = "forgotten-owner"
-_NOBODY = ""  # what is to be deleted is no tenant's any more
+# The record belongs to no tenant: the agent is gone.
+_NOBODY = ""
 _PAGE = 100
-_FIRST, _LONGEST = 1.0, 60.0  # seconds until it is tried again
+# Seconds until it is tried again.
+_FIRST, _LONGEST = 1.0, 60.0
 
 
 class AgentCleanup:
@@ -102,7 +104,8 @@ class AgentCleanup:
             for label in labels:
                 if self._closing.is_set():
                     return False
-                if "/" not in label[len(prefix) :]:  # else another owner's, whose name begins so
+                # Another owner's name may begin with the same letters.
+                if "/" not in label[len(prefix) :]:
                     gone &= self._delete_session(label)
         return gone
 

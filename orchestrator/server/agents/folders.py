@@ -1,4 +1,4 @@
-"""Agents that are defined on disk: found, watched, and told as the API tells agents."""
+"""Agents that are defined on disk: found, watched and built."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ _log = logging.getLogger("orchestrator.server")
 _SECONDS = 1.0
 """How old what is known of the folders may be, unless an agent is invoked or prepared."""
 
+# Bounds the look at a folder that holds more than an agent.
 _MOST_FILES = 20_000
 _PASSED_OVER = frozenset(("__pycache__", "node_modules"))
 
@@ -137,7 +138,8 @@ class FolderAgent:
             return build_folder_agent(self.resources, self.folder)
         except (OrchestratorError, OSError, Fault) as error:
             wrong = _to_orchestrator_error(error, self.file)
-            if not self.team:  # else it may be right again when they are
+            # With a team it may be right again when the agents of the team are.
+            if not self.team:
                 self._wrong = wrong
                 _log.warning("the agent in %s is wrong: %s", self.folder, wrong.message)
             raise wrong from error
@@ -152,7 +154,7 @@ class FolderAgent:
         return alias_id == TEST_ALIAS or alias_id in self.aliases
 
     def failure(self) -> str:
-        """What is wrong with it, as callers are told it; empty when nothing is."""
+        """What is wrong with it, as callers read it; empty when nothing is."""
         try:
             self.agent()
         except OrchestratorError as error:
@@ -304,7 +306,8 @@ def _inner_folders(definition: AgentDefinition | None, level: int) -> Iterator[P
     for member in definition.agent_collaborators if definition else ():
         where = member.agent_descriptor
         if definition and where and where.folder is not None and level < MOST_LEVELS:
-            with suppress(DefinitionError):  # it is told when the agent is compiled
+            # The error is raised when the agent is compiled.
+            with suppress(DefinitionError):
                 yield locate_folder(definition, where.folder, ("agentCollaborators",))
 
 

@@ -1,4 +1,4 @@
-"""`promptOverrideConfiguration`: checked when it is given, whole when it is told."""
+"""`promptOverrideConfiguration`: checked when it comes in, complete when it is shown."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ class Prompts:
         self._models = models
 
     def read(self, caller: Caller, agent: Data) -> dict[str, Any] | None:
-        """What is to be kept of an agent's `promptOverrideConfiguration`: what it changes.
+        """What is stored of an agent's `promptOverrideConfiguration`: what it changes.
 
-        A configuration that is `DEFAULT` and repeats the default, as GetAgent tells it, changes
+        A configuration that is `DEFAULT` and repeats the default, as GetAgent shows it, changes
         nothing.
         """
         config: Data | None = agent.get("promptOverrideConfiguration")
@@ -86,7 +86,7 @@ class Prompts:
         return result if changes or "overrideLambda" in result else None
 
     def add_defaults(self, caller: Caller, agent: Data) -> dict[str, Any]:
-        """An agent with all stages in its `promptOverrideConfiguration`, as GetAgent tells it.
+        """An agent with all stages in its `promptOverrideConfiguration`, as GetAgent shows it.
 
         Stages that it does not change have the mode `DEFAULT` and the template that is used.
         """
@@ -99,7 +99,8 @@ class Prompts:
         ]
         configurations += ({"parserMode": "DEFAULT", **it} for it in config.values())
         for one in configurations:
-            one.pop("templateFormat", None)  # which is ours, and no member of GetAgent's
+            # `templateFormat` is this project's own; GetAgent has no such member.
+            one.pop("templateFormat", None)
         if configurations:
             result["promptOverrideConfiguration"] = {**own, "promptConfigurations": configurations}
         return result

@@ -222,7 +222,8 @@ class Agents:
             found = self._built.get(key)
             mine = found is None
             if found is None:
-                self._drop(key[:3])  # what it was made of before
+                # An older build of the same agent.
+                self._drop(key[:3])
                 found = self._built[key] = Future()
                 if len(self._built) > _MOST:
                     self._built.popitem(last=False)

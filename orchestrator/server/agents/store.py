@@ -111,7 +111,7 @@ class AgentStore:
         ]
 
     def save(self, caller: Caller, record: Record) -> None:
-        """Keeps an agent."""
+        """Stores an agent."""
         agent = record.agent
         name = agent["agentName"]
         owner = self.documents.find_id(caller.tenant, AGENT, name)
@@ -127,14 +127,14 @@ class AgentStore:
         self.documents.put(caller.tenant, AGENT, agent["agentId"], body, name=name)
 
     def touch(self, caller: Caller, record: Record, **members: Any) -> None:
-        """Keeps that `DRAFT` was edited: it is to be prepared."""
+        """Stores that `DRAFT` was edited: it has to be prepared."""
         record.passing = ""
         record.agent |= {"agentStatus": "NOT_PREPARED", "updatedAt": now(), **members}
         record.agent.pop("failureReasons", None)
         self.save(caller, record)
 
     def remove(self, caller: Caller, agent_id: str) -> None:
-        """Forgets an agent and all that belongs to it."""
+        """Deletes an agent and all that belongs to it."""
         documents, tenant = self.documents, caller.tenant
         versions = [it["agentVersion"] for it in documents.all(tenant, VERSION, agent_id)]
         for version in (DRAFT, *versions):
@@ -178,7 +178,7 @@ class AgentStore:
         return found
 
     def save_part(self, caller: Caller, kind: PartKind, part: Data) -> None:
-        """Keeps a part of `DRAFT`."""
+        """Stores a part of `DRAFT`."""
         parent = _parent_key(part["agentId"], DRAFT)
         name = part[kind.named]
         owner = self.documents.find_id(caller.tenant, kind.name, name, parent)
@@ -191,7 +191,7 @@ class AgentStore:
         self.documents.put(caller.tenant, kind.name, part[kind.id], part, parent, name=name)
 
     def remove_part(self, caller: Caller, kind: PartKind, agent_id: str, id: str) -> None:
-        """Forgets a part of `DRAFT`."""
+        """Deletes a part of `DRAFT`."""
         self.documents.delete(caller.tenant, kind.name, id, _parent_key(agent_id, DRAFT))
 
     # What was prepared.
@@ -204,7 +204,7 @@ class AgentStore:
         return {"agent": record.agent, "parts": parts, "schemas": {}}
 
     def save_snapshot(self, caller: Caller, agent_id: str, version: str, snapshot: Data) -> Head:
-        """Keeps what a version runs as."""
+        """Stores what a version runs as."""
         head = build_head(snapshot)
         with self.documents.transaction():
             self.documents.put(caller.tenant, SNAPSHOT, version, snapshot, agent_id)
@@ -242,7 +242,7 @@ class AgentStore:
         return version
 
     def version(self, caller: Caller, agent_id: str, version: str) -> dict[str, Any]:
-        """A numbered version, as GetAgent would tell it."""
+        """A numbered version, as GetAgent would show it."""
         self.check_version(caller, agent_id, version)
         found = self.documents.get(caller.tenant, VERSION, version, agent_id)
         if found is None:
@@ -256,7 +256,7 @@ class AgentStore:
         return [record.agent, *numbered]
 
     def remove_version(self, caller: Caller, agent_id: str, version: str) -> None:
-        """Forgets a version and its parts."""
+        """Deletes a version and its parts."""
         for kind in KINDS:
             self.documents.clear(caller.tenant, kind.name, _parent_key(agent_id, version))
         for kind_of_version in (VERSION, SNAPSHOT, HEAD):
@@ -273,7 +273,7 @@ class AgentStore:
         return self.documents.all(caller.tenant, ALIAS, agent_id)
 
     def save_alias(self, caller: Caller, alias: Data) -> None:
-        """Keeps an alias."""
+        """Stores an alias."""
         agent_id, name = alias["agentId"], alias["agentAliasName"]
         owner = self.documents.find_id(caller.tenant, ALIAS, name, agent_id)
         if owner not in (None, alias["agentAliasId"]):
@@ -286,7 +286,7 @@ class AgentStore:
         self.documents.put(caller.tenant, ALIAS, id, alias, agent_id, name=name)
 
     def remove_alias(self, caller: Caller, agent_id: str, alias_id: str) -> None:
-        """Forgets an alias."""
+        """Deletes an alias."""
         self.documents.delete(caller.tenant, ALIAS, alias_id, agent_id)
 
 

@@ -125,7 +125,8 @@ def _build_prompts(definition: AgentDefinition, defined: FolderAgent) -> dict[st
     shipped = default_configurations(model_id, stages)
     used = default_configurations(model_id, stages, folder if folder.is_dir() else None)
     prompts = {it["promptType"]: it for it in used}
-    for one in shipped:  # a template of the folder is the agent's own
+    # A template of the folder is the agent's own.
+    for one in shipped:
         own = prompts.get(one["promptType"])
         if own is not None and own != one:
             own["promptCreationMode"] = "OVERRIDDEN"
@@ -133,7 +134,8 @@ def _build_prompts(definition: AgentDefinition, defined: FolderAgent) -> dict[st
     for configuration in overrides.prompt_configurations if overrides else ():
         data = as_data(configuration)
         stage = data["promptType"]
-        for ours in ("basePromptTemplateFile", "templateFormat"):  # GetAgent has no such members
+        # GetAgent has no such members.
+        for ours in ("basePromptTemplateFile", "templateFormat"):
             data.pop(ours, None)
         found = prompt_text(definition, stage, defined.folder)
         if found is not None:

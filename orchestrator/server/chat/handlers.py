@@ -74,7 +74,8 @@ async def _complete(agents: Agents, running: ActiveRequests, request: Request) -
         )
     fault_of = partial(agents.resources.redactor.as_fault, request_id=get_request_id(request))
     stream = stream_chunks(asked, events, running.limit_events, fault_of)
-    await anext(stream)  # begun: whoever closes it closes the turn
+    # Begun: whoever closes it closes the turn.
+    await anext(stream)
     return EventResponse(stream)
 
 

@@ -20,6 +20,7 @@ from orchestrator.server.control.services import (
 from orchestrator.server.ids import DRAFT, new_id
 from orchestrator.server.operations import Caller, Fault, Request
 
+# Bedrock: action groups, enabled action groups and APIs or functions per agent.
 _MOST_GROUPS = 20
 _MOST_ENABLED = 15
 _MOST_OPERATIONS = 11

@@ -20,6 +20,7 @@ from orchestrator.server.control.services import (
 from orchestrator.server.ids import DRAFT, TEST_ALIAS, new_id
 from orchestrator.server.operations import Caller, Fault, Request
 
+# Bedrock: "Agents per account".
 _MOST_AGENTS = 200
 _GIVEN = (
     *("agentName", "instruction", "foundationModel", "description", "orchestrationType"),
@@ -91,7 +92,8 @@ def _check_guardrail(members: dict[str, Any]) -> None:
     guardrail = members.get("guardrailConfiguration")
     if guardrail is None:
         return
-    if not guardrail.get("guardrailIdentifier"):  # so AWS is told to take a guardrail away
+    # AWS: an empty identifier takes the guardrail away.
+    if not guardrail.get("guardrailIdentifier"):
         del members["guardrailConfiguration"]
     elif not guardrail.get("guardrailVersion"):
         raise Fault(
@@ -109,7 +111,7 @@ def _get(services: Services, request: Request) -> Data:
 
 
 def _pop_passing_status(services: Services, caller: Caller, record: Record) -> Data:
-    """The status that the agent passed through, told once: some clients wait until they see it."""
+    """The status that the agent passed through, shown once: some clients wait for it."""
     if not record.passing:
         return {}
     with services.store.documents.transaction():
@@ -184,7 +186,8 @@ def _prepare(services: Services, request: Request) -> Data:
         if not failure:
             services.store.save_snapshot(caller, id, DRAFT, snapshot)
             record.agent["preparedAt"] = at
-        if _digest_draft(services, caller, id) == edited:  # else it is to be prepared again
+        # An edit meanwhile means that it has to be prepared again.
+        if _digest_draft(services, caller, id) == edited:
             record.agent["agentStatus"] = "FAILED" if failure else "PREPARED"
             record.agent.pop("failureReasons", None)
             if failure:
@@ -195,7 +198,7 @@ def _prepare(services: Services, request: Request) -> Data:
 
 
 def _prepare_folder(services: Services, caller: Caller, id: str) -> Data:
-    """Reads a folder's agent again; GetAgent tells what came of it."""
+    """Reads a folder's agent again; GetAgent shows the outcome."""
     services.store.folders.refresh(anew=id)
     agent = services.store.agent(caller, id).agent
     at = agent.get("preparedAt") or agent["updatedAt"]

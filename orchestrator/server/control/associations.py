@@ -20,6 +20,7 @@ from orchestrator.server.ids import DRAFT, TEST_ALIAS, new_id
 from orchestrator.server.operations import Caller, Fault, Request
 from orchestrator.support.aws.clients import ALIAS_ARN
 
+# Bedrock: knowledge bases and collaborators per agent.
 _MOST_BASES = 2
 _MOST_COLLABORATORS = 10
 _GIVEN = (
@@ -39,7 +40,8 @@ def _associate_base(services: Services, request: Request) -> Data:
     caller, params = request.caller, request.params
     agent_id, id = params["agentId"], params["knowledgeBaseId"]
     services.store.get_editable(caller, agent_id)
-    services.agents.resources.bases.base(caller, id)  # says so when there is none
+    # Raises when there is none.
+    services.agents.resources.bases.base(caller, id)
     at = now()
     base = {
         "agentId": agent_id,

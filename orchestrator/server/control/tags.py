@@ -43,12 +43,12 @@ class Tags:
         return kind(caller, found["id"], change)
 
     def put(self, caller: Caller, arn: str, tags: Mapping[str, str] | None) -> None:
-        """Keeps the tags of a thing that is made."""
+        """Stores the tags of a new thing."""
         if tags:
             self._get_or_change(caller, arn, lambda _: dict(tags))
 
     def forget(self, caller: Caller, arn: str) -> None:
-        """Forgets the tags of a thing that is deleted."""
+        """Deletes the tags of a deleted thing."""
         self._store.documents.delete(caller.tenant, _KIND, arn)
 
     def _get_or_change(self, caller: Caller, arn: str, change: Change | None) -> dict[str, str]:

@@ -17,8 +17,10 @@ from orchestrator.server.control.services import (
 from orchestrator.server.ids import DRAFT, TEST_ALIAS, new_id
 from orchestrator.server.operations import Caller, Fault, Request
 
+# Bedrock: "Associated aliases per agent".
 _MOST_ALIASES = 10
-_MOST_VERSIONS = 99_999  # (Bedrock: Version has five digits)
+# Bedrock: Version has five digits.
+_MOST_VERSIONS = 99_999
 _MOST_EVENTS = 10
 _TEST_NAME = "AgentTestAlias"
 _GIVEN = ("agentAliasName", "description", "aliasInvocationState")

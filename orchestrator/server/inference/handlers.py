@@ -80,7 +80,8 @@ async def _chunks(
     body: Body, events: AsyncGenerator[Told, None]
 ) -> AsyncGenerator[tuple[str, Mapping[str, Any]], None]:
     async with aclosing(events):
-        yield "", {}  # begun: from here on closing it closes the events
+        # Begun: from here on closing it closes the events.
+        yield "", {}
         async for name, members in events:
             for piece in body.pieces(name, members):
                 yield "chunk", {"bytes": piece}

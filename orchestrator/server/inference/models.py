@@ -1,4 +1,4 @@
-"""Which model answers for the model id that a caller names."""
+"""Which model answers for the id that a caller names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from orchestrator.models import Model, file_of_model, resolve_model
 from orchestrator.server.operations import Caller
 from orchestrator.server.settings import Settings
 
-_MOST = 256  # of what callers name; each is made anew when it is named again
+# Of models that callers name; one that was dropped is opened again when it is named again.
+_MOST = 256
 
 
 class Models:

@@ -60,7 +60,8 @@ def build_request(
     _check_fields(model, additional)
     tools, choice = _read_tools(params.get("toolConfig") or {})
     system = "\n\n".join(map(_read_system, _drop_cache_points(params.get("system") or ())))
-    if tools and model.model_id.startswith("local"):  # which reads tools in its prompt
+    # Embedded models read tools in the prompt.
+    if tools and model.model_id.startswith("local"):
         system = f"{system}\n\n{_render_tools(tools)}".strip()
     return ModelRequest(
         STAGE,

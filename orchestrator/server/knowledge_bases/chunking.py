@@ -78,7 +78,7 @@ def build_chunker(configuration: Mapping[str, Any] | None) -> Chunker:
 
 
 def list_ignored_settings(configuration: Mapping[str, Any] | None) -> list[str]:
-    """What of a configuration is kept but has no effect here, one sentence each."""
+    """What of a configuration is stored but has no effect here, one sentence each."""
     if "parsingConfiguration" not in (configuration or {}):
         return []
     return [

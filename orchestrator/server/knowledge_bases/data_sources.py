@@ -23,7 +23,8 @@ from orchestrator.server.knowledge_bases.records import (
 from orchestrator.server.knowledge_bases.service import KnowledgeBaseService
 from orchestrator.server.operations import Caller, Fault, Request
 
-_MOST = 5  # Bedrock: "Data sources per knowledge base"
+# Bedrock: "Data sources per knowledge base".
+_MOST = 5
 _GIVEN = (
     *("name", "description", "dataSourceConfiguration", "serverSideEncryptionConfiguration"),
     *("vectorIngestionConfiguration", "dataDeletionPolicy"),

@@ -1,4 +1,4 @@
-"""The knowledge bases of agents that are defined on disk: searched and told, never changed."""
+"""The knowledge bases of agents that are defined on disk: searched and shown, never changed."""
 
 from __future__ import annotations
 
@@ -65,17 +65,18 @@ class FolderBases:
         # Not the compiled agent's own: an agent may be compiled just now that asks.
         with self._lock:
             known = self._open.get(agent.folder)
-            if known is None or known[0] is not definition:  # its files have changed
+            # Its files have changed.
+            if known is None or known[0] is not definition:
                 _close_bases(known[1] if known else {})
                 known = self._open[agent.folder] = definition, dict(_build_bases(agent, definition))
             return known[1]
 
     def describe(self, id: str) -> dict[str, Any] | None:
-        """A folder as GetKnowledgeBase tells a knowledge base."""
+        """A folder as GetKnowledgeBase shows a knowledge base."""
         return next((it for it in self.all() if it["knowledgeBaseId"] == id), None)
 
     def all(self) -> Iterator[dict[str, Any]]:
-        """All folders whose ids are of Bedrock's form, as GetKnowledgeBase tells them."""
+        """All folders whose ids are of Bedrock's form, as GetKnowledgeBase shows them."""
         seen = set()
         for agent, definition in self._agents():
             for it in definition.knowledge_bases:

@@ -28,7 +28,8 @@ from orchestrator.server.knowledge_bases.sync import DocumentFingerprint, Sync, 
 from orchestrator.server.operations import Caller, Fault, Request
 from orchestrator.server.wire.faults import log_failure
 
-_MOST_RUNNING = 5  # Bedrock: "Concurrent ingestion jobs per account"
+# Bedrock: "Concurrent ingestion jobs per account".
+_MOST_RUNNING = 5
 _MOST_KEPT = 1000
 _STATES = ("STARTING", "IN_PROGRESS", "COMPLETE", "FAILED", "STOPPING", "STOPPED")
 _PRIVATE = ("process",)
@@ -84,7 +85,7 @@ def _build_job(bases: KnowledgeBaseService, params: Mapping[str, Any]) -> dict[s
 
 
 def _delete_oldest(bases: KnowledgeBaseService, tenant: str, parent: str) -> None:
-    """Makes room in what is told of earlier jobs."""
+    """Deletes the oldest job when there are too many."""
     if bases.documents.count(tenant, JOB, parent) >= _MOST_KEPT:
         (oldest, *_) = bases.documents.all(tenant, JOB, parent)
         bases.documents.delete(tenant, JOB, oldest["ingestionJobId"], parent)
@@ -229,7 +230,7 @@ class _Job:
         self.notes += [note] if note else []
 
     def _check_stop(self) -> None:
-        """Tells how far it is, and ends it when it is to stop."""
+        """Stores how far the job is, and ends it when it is to stop."""
         job = self.bases.documents.get(self.caller.tenant, JOB, self.id, self.parent)
         if job is None or job["status"] == "STOPPING" or self.bases.closing.is_set():
             raise WorkStopped
@@ -290,7 +291,7 @@ class WorkStopped(Exception):
 def settle_job(
     bases: KnowledgeBaseService, tenant: str, parent: str, id: str
 ) -> dict[str, Any] | None:
-    """A job as it is told: one whose process has ended will not go on, and has failed."""
+    """A job as it is shown: one whose process has ended will not go on, and has failed."""
     with bases.documents.transaction():
         record = bases.documents.get(tenant, JOB, id, parent)
         if (

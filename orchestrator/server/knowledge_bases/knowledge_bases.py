@@ -1,4 +1,4 @@
-"""Knowledge bases: made, told, changed and deleted."""
+"""Knowledge bases: created, shown, changed and deleted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from orchestrator.server.knowledge_bases.records import (
 from orchestrator.server.knowledge_bases.service import KnowledgeBaseService
 from orchestrator.server.operations import Fault, Request
 
-_MOST = 100  # Bedrock: "Knowledge bases per account"
+# Bedrock: "Knowledge bases per account".
+_MOST = 100
 _GIVEN = ("name", "description", "roleArn", "knowledgeBaseConfiguration", "storageConfiguration")
 _FIXED = ("knowledgeBaseConfiguration", "storageConfiguration")
 

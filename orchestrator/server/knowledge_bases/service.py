@@ -64,7 +64,8 @@ class KnowledgeBaseService:
         self.redactor = redactor
         self._folder = settings.get_path("knowledge")
         self.living = ProcessLocks(self._folder)
-        _ = self.living.me  # takes the lock, and makes the folder, or fails at once
+        # Takes the lock, and makes the folder, or fails at once.
+        _ = self.living.me
         self.closing = Event()
         self.in_folders = FolderBases(self.arns, list_folders)
         self._lock = Lock()
@@ -128,7 +129,8 @@ class KnowledgeBaseService:
             try:
                 get_base(self.documents, tenant, id)
             except ResourceNotFound:
-                if found is not None:  # another process has deleted it
+                # Another process has deleted it.
+                if found is not None:
                     self._indexes.pop((tenant, id)).close()
                 raise
             if found is None:
@@ -181,7 +183,7 @@ class KnowledgeBaseService:
         return tags
 
     def save(self, tenant: str, record: Mapping[str, Any]) -> None:
-        """Keeps what is known of a knowledge base.
+        """Stores what is known of a knowledge base.
 
         Raises:
             Fault: ConflictException, when another has its name.

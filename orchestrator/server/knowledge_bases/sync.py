@@ -21,6 +21,7 @@ MOST_BYTES = 50_000_000
 """Of a document (Bedrock: "Ingestion job file size")."""
 
 MOST_METADATA = 64 * 1024
+# Bounds what one job holds in memory; a prefix chooses fewer.
 _MOST_OBJECTS = 100_000
 _NAMED = 10
 
@@ -38,7 +39,7 @@ class DocumentFingerprint(NamedTuple):
 
 
 class SyncReport(Protocol):
-    """Where a sync tells what has become of a document."""
+    """Stores what became of the documents of a sync."""
 
     def save_document(self, place: DocumentName, fingerprint: DocumentFingerprint) -> None:
         """Stores what is known of a document that was ingested, or could not be."""
@@ -62,8 +63,8 @@ class Sync:
         prefix: How the keys of those begin that are read.
         caller: In whose name.
         before: What was ingested before, by name.
-        report: Told of every document.
-        tick: Called again and again with what has been counted; what it raises ends the work.
+        report: Stores what became of every document.
+        tick: Called after each step; what it raises ends the work.
         statistics: What was counted (Bedrock: IngestionJobStatistics).
         reasons: Why documents failed or were passed over.
     """

@@ -14,7 +14,8 @@ from orchestrator.server.buckets import read_uri
 from orchestrator.server.operations import Caller
 
 _ID = "external"
-_MOST_BYTES = 10 * 1024 * 1024  # (Bedrock: ByteContentBlob)
+# Bedrock: ByteContentBlob.
+_MOST_BYTES = 10 * 1024 * 1024
 _MOST_PASSAGES = 100
 _SUFFIXES = {
     "text/markdown": ".md",

@@ -100,7 +100,8 @@ async def _convert_events(
     agent: Agent, events: AsyncGenerator[Event, None]
 ) -> AsyncGenerator[StreamEvent, None]:
     async with aclosing(events):
-        yield "", {}  # for `started`
+        # The empty first item is for `start_stream`.
+        yield "", {}
         async for event in events:
             if isinstance(event, TextDelta):
                 yield "output", {"text": event.text}
@@ -126,9 +127,11 @@ def _guardrail_action(agent: Agent, reply: Reply) -> str:
 
 Data = Mapping[str, Any]
 
-_ID = "RETRIEVE_AND_GENERATE"  # no agent's id: those have ten letters and digits
+# No agent's id: those have ten letters and digits.
+_ID = "RETRIEVE_AND_GENERATE"
 _NAME = "retrieve-and-generate"
-_INSTRUCTION = "Answer from what a search has found."  # the shortcut's prompts do not tell it
+# Required of an agent; the prompts of this stage do not use it.
+_INSTRUCTION = "Answer from what a search has found."
 _MOST = 64
 _IDLE_SECONDS = 86_400
 _FORMAT = (
@@ -180,7 +183,8 @@ class GenerationAgents:
         guardrail = find_guardrail(request.caller, generation.get("guardrailConfiguration"))
         if guardrail is not None:
             verdict = guardrail.check(text, "INPUT")
-            if verdict.blocked:  # the turn says so itself
+            # The turn says so itself.
+            if verdict.blocked:
                 return text
             text = verdict.text if verdict.action == "INTERVENED" else text
         return rewriter.rewrite(text, earlier)
@@ -202,7 +206,8 @@ class GenerationAgents:
             configuration.get("retrievalConfiguration"),
         )
         find = partial(self._resources.bases.base, request.caller, id)
-        find()  # so that one that is not there is told before anything is asked
+        # A missing knowledge base is an error before any model is asked.
+        find()
         check_retrieval(request.caller, retrieval)
         base = AssociatedBase(id, "", find, retrieval)
         config = configuration.get("orchestrationConfiguration") or {}

@@ -43,7 +43,8 @@ _FORMAT = "Write nothing else, inside <search_query> and </search_query>."
 _VALUE = re.compile(r"\$(conversation_history|query|output_format_instructions|current_time)\$")
 _THINKING = re.compile(r"<thinking>.*?(?:</thinking>|\Z)", re.DOTALL)
 _OPEN, _CLOSE = "<search_query>", "</search_query>"
-_LONGEST = 1000  # (Bedrock: RetrieveAndGenerateInput)
+# Bedrock: RetrieveAndGenerateInput.
+_LONGEST = 1000
 _MOST_PARTS = 4
 
 

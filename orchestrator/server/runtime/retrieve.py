@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from orchestrator.server.knowledge_bases.service import KnowledgeBaseService
 
 _RESULTS = "KnowledgeBaseRetrievalResults"
-_PAGE_CHARS = 1_000_000  # of the texts in one answer
+# Characters of the texts in one answer.
+_PAGE_CHARS = 1_000_000
 
 
 def operations_of_knowledge(

@@ -25,12 +25,14 @@ _STEP = "session-step"
 _PAYLOAD = "session-payload"
 _METADATA = "metadata"
 
+# Bedrock: sessions expire after 30 days; invocations, steps and bytes a session have quotas.
 _LIFE = timedelta(days=30)
 _MOST_SESSIONS = 10_000
 _MOST_INVOCATIONS = 1_000
 _MOST_STEPS = 10_000
 _MOST_BYTES = 50_000_000
-_MOST_TAGS = 200  # Bedrock: TagsMap
+# Bedrock: TagsMap.
+_MOST_TAGS = 200
 _UUID = re.compile(r"[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}")
 
 _Answer = Mapping[str, Any]
@@ -316,4 +318,5 @@ def _quota_error(text: str) -> Fault:
 def _to_sortable(time: datetime) -> str:
     """A time as a text whose order is that of the times."""
     microseconds = (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-    return f"{10**18 + microseconds:019d}"  # times before 1970, too
+    # Times before 1970, too.
+    return f"{10**18 + microseconds:019d}"

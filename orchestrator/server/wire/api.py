@@ -24,6 +24,7 @@ from orchestrator.server.wire.shapes import SERVICES, operation_model, service_m
 from orchestrator.server.wire.streams import get_stream_writer
 
 _NOBODY = Caller()
+# A larger body takes long enough to read to keep the event loop waiting.
 _LARGE = 256 * 1024
 _EVENT_STREAM = "application/vnd.amazon.eventstream"
 

@@ -50,8 +50,8 @@ _INSTEAD: Mapping[str, tuple[str, ...]] = {
 def as_fault(error: BaseException, request_id: str) -> Fault:
     """An error as an exception of the service.
 
-    What neither is a `Fault` nor an error of this package is a mistake of ours: it is logged, and
-    the caller learns nothing but the request's id.
+    Any exception that is neither a `Fault` nor an `OrchestratorError` is a defect of this program:
+    it is logged, and the caller reads nothing but the request's id.
     """
     if isinstance(error, Fault):
         return error
@@ -64,11 +64,11 @@ def as_fault(error: BaseException, request_id: str) -> Fault:
 
 
 class WrongOutput(Exception):
-    """A handler gave back what its operation does not model; the text holds no values."""
+    """A handler returned what its operation does not model; the text holds no values."""
 
 
 def log_failure(error: BaseException, request_id: str) -> None:
-    """Logs a mistake of ours: what was raised, and where.
+    """Logs an error of this program: what was raised, and where.
 
     The error's own text is left out, since it may hold what nobody else may read.
     """

@@ -1,8 +1,8 @@
-"""A request as it came over HTTP to an operation's parameters, checked against its model.
+"""Reads an HTTP request as an operation's parameters, checked against its model.
 
-Where a parameter lies (path, query, headers, body) is what the model says. What is wrong is told
-all at once. Members of a body that the model does not know are passed over, as AWS does; a value of
-the wrong kind is told like any other that the model does not allow.
+The model says where a parameter lies (path, query, headers, body). All problems are reported at
+once. Members of a body that the model does not know are ignored, as AWS does; a value of the wrong
+kind is reported like any other that the model does not allow.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ class RequestReader:
             values = fields.pop(wire, None)
             if values is None and not (name in self._required and isinstance(shape, ListShape)):
                 continue
-            values = values or []  # an empty list is not sent
+            # An empty list is not sent.
+            values = values or []
             if isinstance(shape, ListShape):
                 value = [_from_text(shape.member, each) for each in values]
             else:

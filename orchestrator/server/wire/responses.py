@@ -1,4 +1,4 @@
-"""What a handler gave back, or an error, to an HTTP answer, checked against the model.
+"""Writes what a handler returned, or an error, as an HTTP answer, checked against the model.
 
 A value of the wrong kind, a member that is missing and one that the model does not have cannot be
 answered: the handler is wrong. A value of the right kind that is against a length, range, pattern
@@ -32,7 +32,8 @@ _JSON = "application/json"
 _ENCODE = json.JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False
 ).encode
-_LONG = 200  # a pattern of AWS may have 700 characters, which nobody reads in a log
+# A pattern of AWS may have 700 characters, which nobody reads in a log.
+_LONG = 200
 _UNSAFE = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
 
 

@@ -33,7 +33,7 @@ _DEEPEST = 100
 class Structure:
     """A structure's members, by the names that they have in what is walked.
 
-    What only JSON has is passed over, as AWS does; what only a handler gives is a mistake of ours.
+    Unknown members of a request are ignored, as AWS does; those of an answer are a defect.
     """
 
     __slots__ = ("_strict", "members", "recursive", "required", "union")
@@ -90,7 +90,7 @@ class Walks:
         self._filling = RLock()
 
     def walk(self, shape: Shape, hidden: bool = False) -> Walk:
-        """The function for a shape; values in a sensitive one are not told in problems."""
+        """The function for a shape; problems do not show values of a sensitive one."""
         hidden = hidden or bool(shape.metadata.get("sensitive"))
         if isinstance(shape, StructureShape):
             return walk_document if shape.is_document_type else self.structure(shape, hidden).walk
@@ -219,7 +219,8 @@ def _build_converter(shape: Any, above: tuple[str, ...]) -> Converted | None:
     """How a value of a shape is converted; `None` when it is told as it is."""
     if shape.type_name == "timestamp":
         return _parse_time
-    if shape.name in above:  # filters hold themselves, and are the caller's own
+    # Filters hold themselves, and are the caller's own.
+    if shape.name in above:
         return None
     if shape.type_name == "structure" and not shape.is_document_type:
         above = (*above, shape.name)

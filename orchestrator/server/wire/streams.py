@@ -1,4 +1,4 @@
-"""The events of an answer to the messages of AWS's event streams."""
+"""Writes the events of an answer as messages of AWS's event streams."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from orchestrator.server.wire.responses import check_problems, encode_json, get_
 from orchestrator.server.wire.values import Problems, Walk
 
 _TYPES = {"blob": "application/octet-stream", "string": "text/plain"}
-_TRACE = "trace"  # the name of the events that tell of a turn, and of their member that does
-_SHORTEST_TEXT = 256  # characters that are left of a text that is cut
+# The name of the events that tell of a turn, and of their member that does.
+_TRACE = "trace"
+# Characters that are left of a text that is cut.
+_SHORTEST_TEXT = 256
 
 
 @cache

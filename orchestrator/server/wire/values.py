@@ -22,7 +22,7 @@ Path = tuple[Any, str] | None
 """Where a value lies: the path around it and its name. Spelled out only when something is wrong."""
 
 HIDDEN = object()
-"""Stands for a value that is not told."""
+"""Stands for a value that messages do not show."""
 
 _MOST = 50
 _LONGEST = 200
@@ -144,6 +144,7 @@ NULL = "Member must not be null"
 _DEEPEST = 100
 _LARGEST = sys.float_info.max
 _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z", re.ASCII)
+# Bits of whole numbers in Smithy, the language of AWS's models.
 _RANGES = {"integer": 31, "long": 63}
 
 
@@ -315,7 +316,8 @@ def _make_time_write_walk(shape: Shape, hidden: bool) -> Walk:
         if isinstance(value, datetime) and value.tzinfo is not None:
             return format_time(value, form)
         if form == "iso8601" and isinstance(value, str) and _ISO.fullmatch(value):
-            return value  # a trace's own: as told when it happened, to the nanosecond
+            # A trace's own: as told when it happened, to the nanosecond.
+            return value
         problems.add(path, "Member must be a datetime with a zone")
         return value
 

@@ -179,7 +179,8 @@ def _is_here(found: tuple[Any, ...]) -> bool:
     family, kind, protocol, _, address = found
     try:
         with socket.socket(family, kind, protocol) as own:
-            own.bind(address)  # which no system allows with another machine's address
+            # Which no system allows with another machine's address.
+            own.bind(address)
     except OSError:
         return False
     return True
@@ -256,7 +257,8 @@ def body_of(stream: Any, most: int) -> bytes:
     try:
         body: bytes = stream.read(most + 1)
         if len(body) <= most:
-            stream.read(1)  # botocore compares the length only where it finds the end
+            # Botocore compares the length only where it finds the end.
+            stream.read(1)
         return body
     finally:
         stream.close()

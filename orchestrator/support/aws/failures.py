@@ -175,7 +175,8 @@ def get_safe_message(error: Any) -> str:
 def code_of(error: Any) -> str:
     """The name of AWS's exception; empty when AWS did not say."""
     code = str(getattr(error, "response", {}).get("Error", {}).get("Code") or "")
-    return code[:1].upper() + code[1:]  # in event streams the names begin with a small letter
+    # In event streams the names begin with a small letter.
+    return code[:1].upper() + code[1:]
 
 
 def _status(error: Any) -> int:
