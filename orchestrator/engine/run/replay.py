@@ -1,8 +1,7 @@
-"""A turn that is fed the outcomes in its journal.
+"""Replay: a turn runs again from its beginning, fed with the outcomes in its journal.
 
-Going on with a turn, reading its trace and taking it into the history are the same thing: the
-turn's generator runs from its beginning, and every effect whose outcome is recorded is answered
-from the journal, without I/O and without rendering.
+Going on with a turn, reading its trace and adding it to the history all do this. An effect whose
+outcome is recorded is answered from the journal, without I/O and without rendering.
 """
 
 from __future__ import annotations
@@ -61,23 +60,25 @@ STOPPED = "cancelled"
 
 _OUTCOMES = frozenset(_KINDS.values())
 _NOTHING: Mapping[str, Any] = {}
-_FEW = 32  # lists of more messages are made again: a turn of many steps would keep many of them
+# Longer lists of messages are built again when they are needed: a turn of many steps would hold
+# many of them.
+_FEW = 32
 _UNBOUND: tuple[Mapping[str, str], Mapping[str, str], None] = ({}, {}, None)
 
 
 class Replay:
-    """A turn and what its journal answers.
+    """A turn, and what its journal knows of it.
 
     Attributes:
         turn: The turn.
         log: The journal's records of the turn, those of its collaborators' too.
         path: Which branch of them is this turn's; empty for the agent that was invoked.
         steps: The effects so far with their outcomes; traces are made from them.
-        past: What happened before; later turns may be appended, and are not shown.
+        past: What happened before; turns that end later may be appended, and do not count.
         before: How many messages of the past's history are before the turn.
         result: The turn's result, once it has one.
         branches: The turns of branches that run here, by branch id.
-        iterates: Whether it is no whole turn, but an iteration of a loop in one.
+        iterates: Whether it is not a whole turn, but an iteration of a loop in one.
     """
 
     __slots__ = (
@@ -166,9 +167,9 @@ class Replay:
         if self._by_branch is None:
             self._by_branch = _by_branch(self.log.records)
         records, start = self._by_branch.get(branch.id, []), self._start_of(branch)
-        made = Replay(self.turn.plan, self.log, self.past, start, self.before, records)
-        made.iterates, made._generator = True, iteration.work(made.turn)
-        return made
+        replay = Replay(self.turn.plan, self.log, self.past, start, self.before, records)
+        replay.iterates, replay._generator = True, iteration.work(replay.turn)
+        return replay
 
     def _start_of(self, branch: Branch) -> Start:
         """What the turn of a branch begins with."""
@@ -250,7 +251,7 @@ class Replay:
 
     @property
     def resume_step(self) -> int:
-        """The last step whose results the caller brought: those before it were told; 0 if none."""
+        """The last step whose results the caller brought, up to which it knows all; 0 if none."""
         last = 0
         for index, (effect, outcome) in enumerate(self.steps):
             if isinstance(effect, AwaitResults):
@@ -269,7 +270,7 @@ class Replay:
         return False
 
     def throw(self, error: OrchestratorError) -> Result:
-        """Tells the turn that its effect failed, and takes its result."""
+        """Raises an effect's failure in the turn, and returns the turn's result."""
         try:
             self._generator.throw(error)
         except StopIteration as stop:
@@ -302,21 +303,21 @@ class Replay:
 
     def prompt(self, effect: CallModel) -> tuple[BoundPrompt, list[Message]]:
         """The bound prompt of a model call, and all its messages."""
-        made = effect.prompt
-        if made is None:
-            made = (
+        prompt = effect.prompt
+        if prompt is None:
+            prompt = (
                 self._bind_conversation(effect)
                 if isinstance(effect, Converse)
                 else self._bind_template(effect)
             )
             if effect.upto <= _FEW:
-                effect.prompt = made
-        return made
+                effect.prompt = prompt
+        return prompt
 
     def _bind_template(self, effect: CallModel) -> tuple[BoundPrompt, list[Message]]:
         stage = effect.stage
-        attributes, given, bound = self._bound.get(stage.stage, _UNBOUND)
-        if bound is None or attributes is not effect.attributes or given is not effect.values:
+        attributes, values, bound = self._bound.get(stage.stage, _UNBOUND)
+        if bound is None or attributes is not effect.attributes or values is not effect.values:
             history: Sequence[Message] = self.past.history
             if self._more and ("turns" in self._more or "thinking" in self._more):
                 history = self._select_history()
@@ -338,8 +339,8 @@ class Replay:
 
     def transcript(self, result: Result) -> list[Message]:
         """The finished turn of a collaborator, for its history."""
-        made, files = self.turn.transcript(result), self.turn.attachments
-        return mention_files(made, files) if files else made
+        messages, files = self.turn.transcript(result), self.turn.attachments
+        return mention_files(messages, files) if files else messages
 
     def _with_files(self, messages: list[Message]) -> list[Message]:
         if self._attachments is None:
@@ -402,7 +403,7 @@ class Replay:
     def find_lost_actions(
         self, effect: Dispatch, known: Mapping[str, Record], at: int
     ) -> list[Record]:
-        """Records of the calls that were begun and have no known outcome: nobody knows it.
+        """Records of the calls that were started and whose outcome nobody knows.
 
         A call of an idempotent operation is not one of them: it may be carried out again, with
         the same idempotency key.
@@ -416,7 +417,7 @@ class Replay:
         ]
 
     def give_up(self, effect: Dispatch | Branches, at: int) -> None:
-        """Tells the turn what is known of what it was stopped in, for its transcript."""
+        """Gives the turn what is known of the effect it was stopped in, for its transcript."""
         if isinstance(effect, Branches):
             self._give_up_team(effect, at)
             return

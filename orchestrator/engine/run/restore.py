@@ -1,9 +1,8 @@
-"""What is known of earlier turns when they are read from a journal, and in which words.
+"""Restores histories: the messages of earlier turns, replayed from their journals.
 
-The session's history is made of its turns, run again. A collaborator's turn goes into its own
-history when it has ended. One that a supervisor's router chose answers the user itself, so what its
-history tells is what the user read: it waits for the supervisor's end, whose guardrail may have
-masked or blocked the answer.
+A collaborator's turn goes into its own history when it has ended. One that a supervisor's router
+chose answers the user itself, so its history has what the user read: it is added at the
+supervisor's end, whose guardrail may have masked or blocked the answer.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ STOPPED = Failure(OrchestratorError("the turn was stopped"), "cancelled")
 
 
 def add_routed_turns(replay: Replay, log: TurnLog, verdict: Result) -> None:
-    """Takes the turn of a routed collaborator, and of those below it, into their histories.
+    """Adds the turn of a routed collaborator, and of those below it, to their histories.
 
     Args:
         replay: The supervisor's turn, which has ended.
@@ -45,14 +44,14 @@ def add_routed_turns(replay: Replay, log: TurnLog, verdict: Result) -> None:
             below = replay.below(branch)
             if not known:  # another process has run it
                 below.send(None)
-            _take(log, branch, below, _rebuild_transcript(below, verdict))
+            _add_turn(log, branch, below, _rebuild_transcript(below, verdict))
             add_routed_turns(below, log, verdict)
 
 
 def restore_team(plan: Plan, log: TurnLog, past: Past) -> None:
-    """Takes collaborators' turns into their histories, in the order in which they ended.
+    """Adds collaborators' turns to their histories, in the order in which they ended.
 
-    Those that the whole turn was stopped in come last, when it has ended.
+    Those that had not ended when the whole turn was stopped come last.
     """
     if not any("branch" in record for record in log.records):
         return
@@ -71,8 +70,8 @@ def restore_team(plan: Plan, log: TurnLog, past: Past) -> None:
     for _, branch, below in works:
         end = ends[branch.id]
         if end is not None and branch.id not in log.taken:
-            made = _rebuild_transcript(below, end) if branch.is_routed else below.transcript(end)
-            _take(log, branch, below, made)
+            rebuild = _rebuild_transcript if branch.is_routed else Replay.transcript
+            _add_turn(log, branch, below, rebuild(below, end))
 
 
 def _iterate_branches(replay: Replay, end: Record | None) -> Iterator[tuple[str, Branch, Replay]]:
@@ -112,29 +111,29 @@ def _rebuild_transcript(below: Replay, verdict: Result) -> list[Message]:
     return below.transcript(verdict)
 
 
-def _take(log: TurnLog, branch: Branch, below: Replay, made: list[Message]) -> None:
-    below.past.history += made
+def _add_turn(log: TurnLog, branch: Branch, below: Replay, messages: list[Message]) -> None:
+    below.past.history += messages
     log.taken |= {branch.id}
 
 
 def restore_history(plan: Plan, session: Session) -> None:
-    """Takes the turns that were read from the store into the session's history."""
+    """Adds the turns that were read from the store to the session's history."""
     for log in session.unread:
         if log.transcript is not None:
-            made = log.transcript()
+            messages = log.transcript()
         else:
-            made = _transcript(plan, log, session)
+            messages = _transcript(plan, log, session)
             restore_team(plan, log, session)
         if "with" in log.start and "attachments" in log.start["with"]:
-            made = mention_files(made, log.start["with"]["attachments"])
+            messages = mention_files(messages, log.start["with"]["attachments"])
         log.before = len(session.history)
-        session.history += made
+        session.history += messages
         log.transcript = None
     session.unread.clear()
 
 
 def rebuild_replay(plan: Plan, past: Past, log: TurnLog) -> Replay:
-    """A turn that ended or was suspended, run again from its journal alone.
+    """Replays a turn that ended or was suspended, from its journal alone.
 
     Args:
         plan: The agent.
