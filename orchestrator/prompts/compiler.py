@@ -19,7 +19,7 @@ from orchestrator.prompts.placeholders import (
     ROUTING_CLASSIFIER,
     STAGES,
 )
-from orchestrator.prompts.source import Source
+from orchestrator.prompts.source import Source, warn
 from orchestrator.prompts.template import Slot, Template, find_anchor, insert_history
 
 if TYPE_CHECKING:
@@ -75,6 +75,29 @@ def compile_template(
     if text.lstrip().startswith("{"):
         return compiler.messages(parse(text, strict=strict, source=source))
     return compiler.raw_text()
+
+
+def lint_template(
+    text: str,
+    *,
+    stage: str,
+    dialect: Dialect,
+    source: str | None = None,
+    strict: bool = False,
+    language: str | None = None,
+) -> tuple[Diagnostic, ...]:
+    """Every finding about a template; one that is broken is a finding, too.
+
+    The arguments are those of `compile_template`.
+    """
+    try:
+        template = compile_template(
+            text, stage=stage, dialect=dialect, source=source, strict=strict, language=language
+        )
+    except TemplateError as error:
+        place = (error.file, error.line, error.column)
+        return (warn("broken-template", error.reason, "", *place, severity="error"),)
+    return template.diagnostics
 
 
 class _Compiler:

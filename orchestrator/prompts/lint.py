@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from orchestrator.diagnostics import Diagnostic
-from orchestrator.errors import TemplateError
 from orchestrator.prompts.leaf import Use
 from orchestrator.prompts.placeholders import (
     KNOWLEDGE_BASE_RESPONSE_GENERATION,
@@ -23,7 +22,6 @@ from orchestrator.prompts.placeholders import (
 from orchestrator.prompts.source import Source, warn
 
 if TYPE_CHECKING:
-    from orchestrator.prompts.dialect import Dialect
     from orchestrator.prompts.languages.base import Input
 
 _Severity = Literal["error", "warning", "info"]
@@ -54,31 +52,6 @@ _ANCHORS = ("agent_scratchpad", "conversation_history")
 # Comparing names takes time: a hostile template could have thousands of unknown ones.
 _MAX_SUGGESTIONS = 100
 _LOOSE = re.compile(r"\$\{([A-Za-z][A-Za-z0-9_]*)\}|\$([A-Za-z][A-Za-z0-9_]*)(\$?)")
-
-
-def lint_template(
-    text: str,
-    *,
-    stage: str,
-    dialect: Dialect,
-    source: str | None = None,
-    strict: bool = False,
-    language: str | None = None,
-) -> tuple[Diagnostic, ...]:
-    """Every finding about a template; one that is broken is a finding, too.
-
-    The arguments are those of `compile_template`.
-    """
-    from orchestrator.prompts.compiler import compile_template
-
-    try:
-        template = compile_template(
-            text, stage=stage, dialect=dialect, source=source, strict=strict, language=language
-        )
-    except TemplateError as error:
-        place = (error.file, error.line, error.column)
-        return (warn("broken-template", error.reason, "", *place, severity="error"),)
-    return template.diagnostics
 
 
 def inspect(source: Source, stage: str, uses: Sequence[Use]) -> Iterator[Diagnostic]:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import TemplateError
-from orchestrator.prompts.languages.registry import ENDINGS
 from orchestrator.prompts.placeholders import STAGES
 from orchestrator.prompts.template_files import (
+    ENDINGS,
     Place,
     all_places,
     places,

@@ -5,7 +5,7 @@ Files whose names begin with `memory_` may also be in a folder `memory/` beside 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -18,6 +18,20 @@ MAX_FILE_BYTES = 1_000_000
 
 # Dialects share settings by aliases, and have YAML 1.1, where `enabled: yes` is true.
 _RULES = Rules(scalars="1.1", aliases=True, merge_keys=True, max_depth=20, error=TemplateError)
+
+# Languages by the endings of their files.
+ENDINGS: Mapping[str, str] = {
+    ".prompty": "prompty",
+    ".sk.txt": "semantic-kernel",
+    ".sk.yaml": "semantic-kernel",
+    ".hbs": "handlebars",
+    ".handlebars": "handlebars",
+    ".j2": "jinja2",
+    ".jinja": "jinja2",
+    ".jinja2": "jinja2",
+    ".ai.yaml": "ppe",
+    ".ppe.yaml": "ppe",
+}
 
 
 def get_shipped_folder() -> Path:

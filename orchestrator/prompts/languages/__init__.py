@@ -12,11 +12,11 @@ rendered.messages, rendered.as_dicts(), rendered.converse()
 """
 
 from orchestrator.prompts.languages.registry import (
-    ENDINGS,
     LANGUAGES,
     language_of,
     load_template,
     read_template,
 )
+from orchestrator.prompts.template_files import ENDINGS
 
 __all__ = ["ENDINGS", "LANGUAGES", "language_of", "load_template", "read_template"]

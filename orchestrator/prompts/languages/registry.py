@@ -13,27 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import ResourceNotFound, TemplateError, ValidationError
 from orchestrator.prompts.source import Source
-from orchestrator.prompts.template_files import read_text
+from orchestrator.prompts.template_files import ENDINGS, read_text
 
 if TYPE_CHECKING:
     from orchestrator.prompts.languages.base import Document
 
 # Bedrock's limit for `basePromptTemplate`, and so that of a template in any language.
 MAX_TEMPLATE_CHARS = 100_000
-
-# Languages by the endings of their files.
-ENDINGS: Mapping[str, str] = {
-    ".prompty": "prompty",
-    ".sk.txt": "semantic-kernel",
-    ".sk.yaml": "semantic-kernel",
-    ".hbs": "handlebars",
-    ".handlebars": "handlebars",
-    ".j2": "jinja2",
-    ".jinja": "jinja2",
-    ".jinja2": "jinja2",
-    ".ai.yaml": "ppe",
-    ".ppe.yaml": "ppe",
-}
 
 _HERE = "orchestrator.prompts.languages"
 _SEMANTIC_KERNEL = f"{_HERE}.semantic_kernel"

@@ -6,8 +6,8 @@ import pytest
 
 from orchestrator import TemplateError, load_template
 from orchestrator.prompts import load_dialect
+from orchestrator.prompts.compiler import lint_template
 from orchestrator.prompts.languages import read_template
-from orchestrator.prompts.lint import lint_template
 
 
 @pytest.mark.parametrize("language", ["jinja2", "prompty"])
