@@ -153,13 +153,13 @@ def test_what_only_grounding_blocks_is_blocked(stub):
     assert verdict.blocked and list(verdict.assessments) == []
 
 
-def test_an_assessment_is_told_with_the_members_of_a_trace():
-    told = trace_assessment(EVERYTHING)
-    assert problems({"inputAssessments": [told]}, "GuardrailTrace") == []
-    assert told["contentPolicy"] == {
+def test_an_assessment_is_reported_with_the_members_of_a_trace():
+    traced = trace_assessment(EVERYTHING)
+    assert problems({"inputAssessments": [traced]}, "GuardrailTrace") == []
+    assert traced["contentPolicy"] == {
         "filters": [{"type": "INSULTS", "confidence": "HIGH", "action": "BLOCKED"}]
     }
-    assert "contextualGroundingPolicy" not in told and "invocationMetrics" not in told
+    assert "contextualGroundingPolicy" not in traced and "invocationMetrics" not in traced
     assert trace_assessment({"topicPolicy": {"topics": []}}) == {}
 
 
@@ -275,9 +275,9 @@ def test_a_failure_is_an_error_about_the_guardrail(canaries, status, code, kind,
     assert "the guardrail 'gr1'" in str(error)
     assert code in str(error) and "req-1" in str(error) and advice in str(error)
     assert "model" not in str(error)
-    told = "".join(traceback.format_exception(error))
-    assert guardrail_text not in told
-    canaries.nowhere_in("error", told)
+    traced = "".join(traceback.format_exception(error))
+    assert guardrail_text not in traced
+    canaries.nowhere_in("error", traced)
 
 
 def test_a_service_that_is_not_there_lets_nothing_through(canaries, no_waiting):

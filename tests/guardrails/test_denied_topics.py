@@ -70,7 +70,7 @@ def test_words_are_whole_words(word, said, not_said):
     assert not guardrail.check(not_said, "OUTPUT").blocked
 
 
-def test_a_word_is_told_as_it_was_written_and_once():
+def test_a_word_is_reported_as_it_was_written_and_once():
     verdict = LocalGuardrail(words=["darn"], profanity=["drat"]).check(
         "Darn, dárn and Darn: DRAT", "INPUT"
     )

@@ -16,8 +16,8 @@ def test_a_match_is_masked_with_the_expressions_name():
     verdict = guardrail.check("BK-1234, BK-12345 and BK-1234", "INPUT")
     assert verdict.text == "{booking}, BK-12345 and {booking}"
     regex = {"name": "booking", "regex": r"\bBK-\d{4}\b", "match": "BK-1234"}
-    told = [{"sensitiveInformationPolicy": {"regexes": [{**regex, "action": "ANONYMIZED"}]}}]
-    assert verdict.assessments == told
+    expected = [{"sensitiveInformationPolicy": {"regexes": [{**regex, "action": "ANONYMIZED"}]}}]
+    assert verdict.assessments == expected
     assert guardrail.check("BK-1234", "OUTPUT").blocked
 
 

@@ -103,7 +103,7 @@ def test_a_file_is_read(tmp_path, name):
 
 def test_what_get_guardrail_answers_works_too():
     policies = ("topicPolicy", "contentPolicy", "wordPolicy", "sensitiveInformationPolicy")
-    told = {
+    response = {
         **{it: WHOLE[it] for it in ("name", "description")},
         **{it: WHOLE[it] for it in ("blockedInputMessaging", "blockedOutputsMessaging")},
         **{
@@ -122,10 +122,10 @@ def test_what_get_guardrail_answers_works_too():
         "kmsKeyArn": "arn:y",
     }
     shape = service("bedrock").shape_for("GetGuardrailResponse")
-    assert told.keys() <= shape.members.keys()
+    assert response.keys() <= shape.members.keys()
     for policy in policies:
-        assert told[policy].keys() <= shape.members[policy].members.keys()
-    guardrail = guardrail_of(told)
+        assert response[policy].keys() <= shape.members[policy].members.keys()
+    guardrail = guardrail_of(response)
     for text in ("Which stock to buy?", "BK-1", "a@b.com", "darn", "pin is 1234"):
         for source in ("INPUT", "OUTPUT"):
             assert guardrail.check(text, source) == guardrail_of(WHOLE).check(text, source)
@@ -222,7 +222,7 @@ HEAD = "name: g\nblockedInputMessaging: a\nblockedOutputsMessaging: b\n"
         (HEAD + "topicSimilarityThreshold: 0.5\n", "g.yaml:4:27: finding topics by meaning"),
     ],
 )  # fmt: skip
-def test_mistakes_are_told_with_their_places(tmp_path, text, message):
+def test_mistakes_are_reported_with_their_places(tmp_path, text, message):
     (tmp_path / "g.yaml").write_text(text)
     with pytest.raises(DefinitionError) as caught:
         load_guardrail(tmp_path / "g.yaml")

@@ -42,7 +42,7 @@ def test_every_policy_has_bedrocks_shape(source):
     assert [len(items) for items in lists] == [1, 1, 1, 2, 1]
 
 
-def test_a_verdict_without_findings_is_told_as_none():
+def test_a_verdict_without_findings_is_reported_as_none():
     trace = guardrail_trace(EVERYTHING.check("Hello", "OUTPUT"), "OUTPUT", "r-guardrail-post-0")
     assert trace == {"action": "NONE", "traceId": "r-guardrail-post-0"}
     assert problems(trace, "GuardrailTrace") == []
@@ -54,8 +54,8 @@ def test_the_trace_is_the_recorded_one():
     events = json.loads(GOLDEN.read_text())["events"]
     recorded = events[0]["payload"]["trace"]["guardrailTrace"]
     verdict = Verdict("INTERVENED", "no", True, recorded["inputAssessments"])
-    told = guardrail_trace(verdict, "INPUT", recorded["traceId"])
-    assert told == {name: value for name, value in recorded.items() if name != "metadata"}
+    trace = guardrail_trace(verdict, "INPUT", recorded["traceId"])
+    assert trace == {name: value for name, value in recorded.items() if name != "metadata"}
 
 
 def test_a_local_guardrail_is_a_guardrail():

@@ -127,7 +127,7 @@ def test_an_id_is_ten_letters_and_digits(id):
         BedrockKnowledgeBase(id)
 
 
-def test_a_wrong_filter_is_told_before_anything_is_sent(stubbed):
+def test_a_wrong_filter_is_reported_before_anything_is_sent(stubbed):
     client, _ = stubbed
     base = BedrockKnowledgeBase(ID, client=client)
     with pytest.raises(ValidationError, match="no operator 'like'"):
@@ -136,7 +136,7 @@ def test_a_wrong_filter_is_told_before_anything_is_sent(stubbed):
         BedrockKnowledgeBase(ID, retrieval_configuration=vector_search(filter={"like": 1}))
 
 
-def test_what_botocore_refuses_is_told_without_the_values(aws):
+def test_what_botocore_refuses_is_reported_without_the_values(aws):
     base = BedrockKnowledgeBase(ID)
     wrong = vector_search(implicitFilterConfiguration={"modelArn": ["canary"]})
     with pytest.raises(ValidationError, match="cannot be asked that") as caught:
@@ -180,14 +180,14 @@ def test_throttling_on_the_wire_is_tried_again(aws, no_waiting):
     assert found == [passage("a")] and len(no_waiting) == 1 and len(service.asked) == 2
 
 
-def test_no_region_is_told(aws, monkeypatch):
+def test_no_region_is_reported(aws, monkeypatch):
     monkeypatch.delenv("AWS_REGION")
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
     with pytest.raises(AccessDenied, match="set AWS_REGION"):
         BedrockKnowledgeBase(ID).retrieve("q")
 
 
-def test_no_credentials_are_told(aws, monkeypatch):
+def test_no_credentials_are_reported(aws, monkeypatch):
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with Service([(200, {})]).running() as url, pytest.raises(AccessDenied, match="AWS_PROFILE"):

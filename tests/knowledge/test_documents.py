@@ -71,9 +71,9 @@ def test_html_is_read_as_a_reader_sees_it():
       <table><tr><th>Day<th>Dish<tr><td>Monday<td>Rice</table>
       <script>alert(1)</script><p hidden>secret</p><img src="http://10.0.0.1/x.png">
       <h2>After</h2>End"""
-    told = [(it.kind, it.headings, it.text) for it in html_blocks(page)]
+    read = [(it.kind, it.headings, it.text) for it in html_blocks(page)]
     top = ("Canteen menu",)
-    assert told == [
+    assert read == [
         ("text", top, "Lunch costs 4.80 euros.\nEvery day."),
         ("text", top, "- Soup\n- Salad"),
         ("code", top, "line 1\n  line 2"),

@@ -92,7 +92,7 @@ def test_keywords_leave_vectors_alone(kept):
     assert kept().index().embedded == 0
 
 
-def test_what_cannot_be_read_is_told_and_not_found(kept, handbook):
+def test_what_cannot_be_read_is_reported_and_not_found(kept, handbook):
     kept().index()
     write(
         handbook,
@@ -123,10 +123,10 @@ def test_a_missing_extra_is_named(kept, monkeypatch):
 
 
 def test_progress_tells_both_parts(kept):
-    told = []
-    kept().index(lambda done, total, text: told.append((done, total, text)))
-    reading = [it[:2] for it in told if it[2] == "reading"]
-    embedding = [it[:2] for it in told if it[2] == "embedding"]
+    steps = []
+    kept().index(lambda done, total, text: steps.append((done, total, text)))
+    reading = [it[:2] for it in steps if it[2] == "reading"]
+    embedding = [it[:2] for it in steps if it[2] == "embedding"]
     assert reading == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
     assert embedding == [(0, 5), (5, 5)]
 
@@ -215,7 +215,7 @@ def test_a_hostile_index_is_data_or_an_error(kept, tmp_path, statement, says):
     assert "index.sqlite" in str(caught.value)
 
 
-def test_a_file_of_something_else_is_told(handbook, tmp_path):
+def test_a_file_of_something_else_is_reported(handbook, tmp_path):
     Path(tmp_path / "index.sqlite").write_text("I am no database, but I am long enough." * 50)
     broken = LocalKnowledgeBase(handbook, id="x", index=tmp_path / "index.sqlite", embedder=None)
     with pytest.raises(DependencyFailed, match="cannot be opened"):

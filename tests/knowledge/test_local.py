@@ -134,13 +134,13 @@ def test_a_calls_filter_wins_over_the_own_one(handbook):
         ({"vectorSearchConfiguration": 1}, "must be an object"),
     ],
 )
-def test_a_wrong_configuration_is_told(handbook, configuration, says):
+def test_a_wrong_configuration_is_reported(handbook, configuration, says):
     with pytest.raises(ValidationError, match=says):
         base(handbook).retrieve("dog", configuration)
 
 
 @pytest.mark.parametrize("query", ["", "  \n", "x" * 20_001])
-def test_a_wrong_query_is_told(handbook, query):
+def test_a_wrong_query_is_reported(handbook, query):
     with pytest.raises(ValidationError, match="query"):
         base(handbook).retrieve(query)
 

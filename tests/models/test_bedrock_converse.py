@@ -86,11 +86,11 @@ def test_a_whole_request_reaches_converse_in_its_terms(serve):
 
 
 def test_a_model_answers_faster_when_it_is_asked_to(serve):
-    for latency, told in (("standard", None), ("optimized", {"latency": "optimized"})):
+    for latency, expected in (("standard", None), ("optimized", {"latency": "optimized"})):
         server = serve(json_answer(REPLY))
         model = BedrockModel(CLAUDE, endpoint_url=server.url, latency=latency)
         model.complete(ask(inference={"temperature": 0}))
-        assert server.asked[0].json.get("performanceConfig") == told
+        assert server.asked[0].json.get("performanceConfig") == expected
         assert server.asked[0].json["inferenceConfig"] == {"temperature": 0}
     with pytest.raises(ValidationError, match="'fast'; it is 'standard' or 'optimized'"):
         BedrockModel(CLAUDE, latency="fast")

@@ -119,7 +119,7 @@ def test_nobody_listening_is_a_failed_dependency(aws, no_waiting):
     assert failure.resource == CLAUDE
 
 
-def test_without_credentials_nothing_is_sent_and_the_way_out_is_told(aws, serve, monkeypatch):
+def test_without_credentials_nothing_is_sent_and_the_way_out_is_reported(aws, serve, monkeypatch):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name)
     server = serve(json_answer(REPLY))
@@ -135,7 +135,7 @@ def test_without_credentials_nothing_is_sent_and_the_way_out_is_told(aws, serve,
     assert model.complete(ask()).text == "ok"
 
 
-def test_without_a_region_the_way_out_is_told(aws, monkeypatch):
+def test_without_a_region_the_way_out_is_reported(aws, monkeypatch):
     monkeypatch.delenv("AWS_REGION")
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
     failure = failure_of(BedrockModel(CLAUDE))
@@ -160,12 +160,12 @@ def test_no_error_repeats_payloads_or_credentials(aws, serve, code, message):
     server = serve(aws_error(code, message, 403 if code.startswith("Sig") else 400))
     request = ask(user("canary-prompt"), system="canary-system", tools=TOOLS)
     failure = failure_of(BedrockModel(CLAUDE, endpoint_url=server.url), request)
-    told = "".join(traceback.format_exception(failure))
+    printed = "".join(traceback.format_exception(failure))
     seen: BaseException | None = failure
     while seen is not None:
-        told += str(seen) + repr(seen)
+        printed += str(seen) + repr(seen)
         seen = seen.__context__
-    assert "canary" not in told
+    assert "canary" not in printed
 
 
 def test_a_long_message_is_cut(aws, serve):

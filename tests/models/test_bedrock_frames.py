@@ -74,7 +74,7 @@ def test_an_exception_comes_after_the_events_before_it():
     assert caught.value.response["Error"] == {"Code": "throttlingException", "Message": "slow down"}
 
 
-def test_an_error_without_a_payload_is_told_by_its_headers():
+def test_an_error_without_a_payload_is_reported_by_its_headers():
     headers = {
         ":message-type": "error",
         ":error-code": "InternalFailure",

@@ -243,7 +243,7 @@ def test_an_answer_that_is_no_completion_is_a_failure(serve, answer):
         asyncio.run(model.acomplete(ask()))
 
 
-def test_an_error_in_an_answer_is_told(serve):
+def test_an_error_in_an_answer_is_reported(serve):
     with pytest.raises(DependencyFailed, match="out of memory"):
         answered(serve, {"error": {"message": "out of memory"}})
 
@@ -258,10 +258,10 @@ def test_images_are_sent_as_data_urls_where_they_stand(serve, form, data):
     content = [{"text": "See:"}, image(form, data), {"text": " "}, {"text": "What is it?"}]
     answer = {"toolUseId": "t1", "content": [{"text": "seen"}], "status": "success"}
     message = Message("user", [{"toolResult": answer}, *content])
-    told = sent(serve, ask(user("Hello"), *step(1)[:1], message))["messages"][-2:]
+    messages = sent(serve, ask(user("Hello"), *step(1)[:1], message))["messages"][-2:]
     url = f"data:image/{form};base64,iVBORw=="
-    assert told[0] == {"role": "tool", "tool_call_id": "t1", "content": "seen"}
-    assert told[1] == {
+    assert messages[0] == {"role": "tool", "tool_call_id": "t1", "content": "seen"}
+    assert messages[1] == {
         "role": "user",
         "content": [
             {"type": "text", "text": "See:"},
@@ -351,7 +351,7 @@ def test_the_environments_key_is_not_sent_over_plain_http_to_other_machines(monk
     assert explicit["Authorization"] == "Bearer k"
 
 
-def test_without_the_extra_its_name_is_told(monkeypatch):
+def test_without_the_extra_its_name_is_reported(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "httpx2", None)
     with pytest.raises(ModelNotReady, match=r"bedrock-orchestrator\[openai\]"):
         OpenAIModel("m", "http://127.0.0.1:1/v1").complete(ask())

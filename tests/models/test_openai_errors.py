@@ -118,12 +118,12 @@ def test_a_model_that_is_still_loading_is_not_ready(serve, waits):
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"error": "as text"}', b'{"detail": 3}'])
-def test_an_error_in_any_shape_is_told(serve, waits, body):
+def test_an_error_in_any_shape_is_reported(serve, waits, body):
     failure = failure_of(OpenAIModel("m", serve(Answer(body, 418)).url))
     assert type(failure) is ValidationError
 
 
-def test_nobody_listening_is_told_at_once(waits):
+def test_a_server_that_is_not_there_is_reported_at_once(waits):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -73,7 +73,7 @@ def test_calls_are_put_together_from_their_pieces(serve):
 
 
 @pytest.mark.parametrize("index", [0, None])
-def test_calls_of_one_index_are_told_apart_by_their_ids(serve, index):
+def test_calls_of_one_index_are_distinguished_by_their_ids(serve, index):
     answer = sse(
         chunk(tool_calls=[call(index, "c1", "f", '{"a"')]),
         chunk(tool_calls=[call(index, arguments=": 1}")]),
@@ -146,7 +146,7 @@ def test_what_breaks_after_the_end_takes_nothing_from_the_reply(serve, cut):
         ("overloaded", DependencyFailed),
     ],
 )
-def test_an_error_in_the_stream_is_told(serve, error, kind):
+def test_an_error_in_the_stream_is_reported(serve, error, kind):
     model = model_at(serve(sse(chunk(content="Three "), {"error": error})))
     with pytest.raises(kind, match="overloaded"):
         list(model.stream(ask()))

@@ -25,7 +25,7 @@ COMPLETION = {
 
 @pytest.mark.usefixtures("aws")
 @pytest.mark.parametrize("choice", [{"auto": {}}, {"any": {}}, {"tool": {"name": NAME}}, None])
-def test_bedrock_is_told_in_its_own_words(serve, choice):
+def test_bedrock_is_reported_in_its_own_words(serve, choice):
     server = serve(json_answer(REPLY))
     model = BedrockModel(CLAUDE, endpoint_url=server.url)
     model.complete(ask(tools=TOOLS, tool_choice=choice))
@@ -42,7 +42,7 @@ def test_bedrock_is_told_in_its_own_words(serve, choice):
         (None, None),
     ],
 )
-def test_chat_completions_are_told_in_theirs(serve, choice, said):
+def test_chat_completions_are_reported_in_theirs(serve, choice, said):
     server = serve(json_answer(COMPLETION))
     model = OpenAIModel("small", f"{server.url}/v1")
     model.complete(ask(tools=TOOLS, tool_choice=choice))

@@ -74,7 +74,7 @@ def test_the_rationale_is_greedy_and_trimmed(reply: str, rationale: str) -> None
         ("<answer><answer_part><sources><source>a</source></sources></answer_part>", "NO_ANSWER"),
     ],
 )
-def test_a_reply_without_an_answer_is_told_to_the_model(reply: str, code: str) -> None:
+def test_a_reply_without_an_answer_is_reported_to_the_model(reply: str, code: str) -> None:
     parsed = parsers.parse(reply)
     assert parsed.code == code
     assert "<answer></answer>" in reprompt(parsed)
@@ -85,17 +85,17 @@ def test_no_blocks_at_all_is_an_empty_reply() -> None:
 
 
 def told_of(reply: str, seed: int) -> list[str]:
-    told, _ = streamed(cut(reply, seed), "ORCHESTRATION", "auto")
-    return [text for kind, text in told if kind == parsers.ANSWER]
+    pieces, _ = streamed(cut(reply, seed), "ORCHESTRATION", "auto")
+    return [text for kind, text in pieces if kind == parsers.ANSWER]
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_answer_is_told_while_it_streams(seed: int) -> None:
+def test_the_answer_is_streamed_piece_by_piece(seed: int) -> None:
     reply = "<thinking>t</thinking>\n<answer>\n One two\n\nthree, a < b. \n\n</answer> "
     assert "".join(told_of(reply, seed)) == "One two\n\nthree, a < b."
 
 
-def test_each_piece_is_told_at_once() -> None:
+def test_each_piece_is_streamed_at_once() -> None:
     parser = parsers.new("xml", "ORCHESTRATION")
     assert list(parser.feed("<thinking>I ")) == [("thinking", "I ")]
     assert list(parser.feed("know.")) == [("thinking", "know.")]
@@ -110,7 +110,7 @@ def test_each_piece_is_told_at_once() -> None:
     assert details(parser.finish())["agentFinalResponse"] == {"responseText": "It is 4 < 5"}
 
 
-def test_text_that_may_yet_be_thinking_is_not_told_as_the_answer() -> None:
+def test_text_that_may_yet_be_thinking_is_not_streamed_as_the_answer() -> None:
     assert told_of("Yes, it is so.", 0) == []
     assert told_of("(1) so</thinking>Yes.", 0) == []
 

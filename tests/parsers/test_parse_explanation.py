@@ -24,14 +24,14 @@ def test_pieces_have_kinds_and_offsets() -> None:
     assert told["response"] == parsers.parse(reply, "ORCHESTRATION", "xml").response
 
 
-def test_a_mistake_is_told_with_its_code_and_the_text_for_the_model() -> None:
+def test_a_mistake_is_reported_with_its_code_and_the_text_for_the_model() -> None:
     told = parsers.explain("<function_calls><invoke><tool_name>x</tool_name>")
     assert told["code"] == "BAD_PARTS"
     assert told["reprompt"].startswith("406: ")
     assert told["raw"] == "<invoke><tool_name>x</tool_name>"
 
 
-def test_the_grammar_of_the_calls_is_told() -> None:
+def test_the_grammar_of_the_calls_is_reported() -> None:
     use = {"toolUse": {"toolUseId": "t", "name": "a__b", "input": {}}}
     for reply, grammar in [
         ("<answer>Yes.", ""),

@@ -106,14 +106,14 @@ FORMAT = (
         ("g::f please", "BAD_CALL"),
     ],
 )
-def test_a_malformed_call_is_told_to_the_model_as_documented(call: str, code: str) -> None:
+def test_a_malformed_call_is_reported_to_the_model_as_documented(call: str, code: str) -> None:
     reply = f"<function_call>{call}</function_call>"
     parsed = parsers.parse(reply, "ORCHESTRATION", "function_call")
     assert (parsed.code, reprompt(parsed)) == (code, FORMAT)
     assert parsed.raw.startswith("<function_call>" + call)
 
 
-def test_a_question_without_text_is_told_to_the_model_as_documented() -> None:
+def test_a_question_without_text_is_reported_to_the_model_as_documented() -> None:
     parsed = parsers.parse("<function_call>user::askuser()", "ORCHESTRATION", "function_call")
     assert parsed.code == "MISSING_PARAM"
     assert '<function_call>user::askuser(askuser="$ASK_USER_INPUT")' in reprompt(parsed)
@@ -176,7 +176,7 @@ def test_a_call_in_thinking_is_none_unless_the_thinking_is_not_closed() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_calls_are_told_while_they_stream(seed: int) -> None:
+def test_calls_are_streamed_piece_by_piece(seed: int) -> None:
     told, parsed = streamed(cut(CALL, seed), "ORCHESTRATION", "function_call")
     call = "".join(text for kind, text in told if kind == parsers.CALL)
     assert call == CALL[CALL.index("<function_call>") :]
@@ -225,7 +225,7 @@ def test_a_call_in_fncall(name: str, body: str) -> None:
         ("<tool_name>list</tool_name>", "BAD_PARTS"),
     ],
 )
-def test_a_malformed_call_in_fncall_is_told_to_the_model(body: str, code: str) -> None:
+def test_a_malformed_call_in_fncall_is_reported_to_the_model(body: str, code: str) -> None:
     parsed = parsers.parse(f"<fnCall>{body}</fnCall>", "ORCHESTRATION", "fncall")
     assert parsed.code == code
     assert "<fnCall><tool_name>$TOOL_NAME</tool_name>" in reprompt(parsed)

@@ -163,7 +163,7 @@ def test_stray_markup_of_nova_beside_a_native_call_is_noted() -> None:
         "<__function=user__askuser></__function>",
     ],
 )
-def test_a_malformed_call_in_text_is_told_nothing_of_another_grammar(reply: str) -> None:
+def test_a_malformed_call_in_text_gets_nothing_of_another_grammar(reply: str) -> None:
     # Its tags would teach a model with native tools to write more of them.
     parsed = parsers.parse(reply, name="tool_use")
     told = parsed.response["orchestrationParsedResponse"]["parsingErrorDetails"]["repromptResponse"]

@@ -37,7 +37,7 @@ def test_input_as_json_text_is_read() -> None:
 
 
 @pytest.mark.parametrize("input", ["{broken", "[1]", [1], 7])
-def test_an_input_that_is_no_object_is_told_to_the_model(input: Any) -> None:
+def test_an_input_that_is_no_object_is_reported_to_the_model(input: Any) -> None:
     parsed = parsers.parse([use("hr__days", input)])
     assert parsed.code == "BAD_INPUT"
     assert "JSON object" in reprompt(parsed)
@@ -45,7 +45,7 @@ def test_an_input_that_is_no_object_is_told_to_the_model(input: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["days", "a__", "__b", "GET__a__"])
-def test_a_malformed_name_is_told_to_the_model(name: str) -> None:
+def test_a_malformed_name_is_reported_to_the_model(name: str) -> None:
     parsed = parsers.parse([use(name, {})])
     assert parsed.code == "BAD_PARTS"
     assert reprompt(parsed).startswith(
@@ -78,7 +78,7 @@ def test_actions_a_search_and_a_question_are_all_kept() -> None:
     assert details(parsers.parse(blocks[:1]))["invocationType"] == "ASK_USER"
 
 
-def test_a_question_without_text_is_told_to_the_model() -> None:
+def test_a_question_without_text_is_reported_to_the_model() -> None:
     parsed = parsers.parse([use("user__askuser", {"question": None})])
     assert parsed.code == "MISSING_PARAM"
     assert reprompt(parsed) == (

@@ -152,7 +152,7 @@ def test_pieces_of_one_size_give_the_same_result(
 
 
 @given(before=TEXTS, text=TEXTS, name=NAMES, seed=st.integers(0, 9))
-def test_what_was_told_of_the_answer_is_the_final_response(
+def test_what_was_streamed_of_the_answer_is_the_final_response(
     before: str, text: str, name: str, seed: int
 ) -> None:
     told, parsed = streamed(cut(before + text, seed), "ORCHESTRATION", name)

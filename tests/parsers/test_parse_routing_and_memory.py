@@ -112,7 +112,7 @@ def test_entities_are_never_expanded() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("stage", ["ROUTING_CLASSIFIER", "MEMORY_SUMMARIZATION", "PRE_PROCESSING"])
-def test_nothing_is_told_before_the_end(stage: str, seed: int) -> None:
+def test_nothing_is_reported_before_the_end(stage: str, seed: int) -> None:
     reply = "<thinking>t</thinking><a>x</a><topic name='a'>y</topic><category>D</category>"
     told, parsed = streamed(cut(reply, seed), stage, "auto")
     assert told == []

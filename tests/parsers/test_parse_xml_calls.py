@@ -70,7 +70,7 @@ def test_names_have_two_or_three_parts(name: str, expected: dict[str, str]) -> N
 
 
 @pytest.mark.parametrize("name", ["get_days", "", "::", "a::", "::b", "GET::a::", "GET::::b", "__"])
-def test_a_malformed_name_is_told_to_the_model_as_recorded(name: str) -> None:
+def test_a_malformed_name_is_reported_to_the_model_as_recorded(name: str) -> None:
     reply = f"<thinking>t</thinking><function_calls><invoke><tool_name>{name}</tool_name></invoke>"
     parsed = parsers.parse(reply, "ORCHESTRATION", "xml")
     assert parsed.code == ("BAD_PARTS" if name else "NO_TOOL_NAME")
@@ -149,7 +149,7 @@ def test_a_question_alone_asks_the_user() -> None:
     }
 
 
-def test_a_question_without_text_is_told_to_the_model_as_documented() -> None:
+def test_a_question_without_text_is_reported_to_the_model_as_documented() -> None:
     head = "<function_calls><invoke><tool_name>user::askuser</tool_name>"
     parsed = parsers.parse(head + "<parameters><question> </question></parameters></invoke>")
     assert parsed.code == "MISSING_PARAM"
@@ -172,7 +172,7 @@ def test_the_only_parameter_of_a_question_or_search_is_what_it_is_about() -> Non
     assert parsed.notes == ("the parameter 'askuser' was taken for 'question'",)
 
 
-def test_a_search_without_a_query_is_told_to_the_model() -> None:
+def test_a_search_without_a_query_is_reported_to_the_model() -> None:
     name = "GET::x_amz_knowledgebase_K::Search"
     parsed = parsers.parse(f"<function_calls><invoke><tool_name>{name}</tool_name></invoke>")
     assert parsed.code == "MISSING_PARAM"
@@ -285,7 +285,7 @@ def test_the_markup_that_nova_writes_beside_tool_use_is_understood() -> None:
     assert details(parsers.parse(asked))["agentAskUser"] == {"responseText": "Which?"}
 
 
-def test_calls_are_told_while_they_stream() -> None:
+def test_calls_are_streamed_piece_by_piece() -> None:
     parser = parsers.new("xml", "ORCHESTRATION")
     told = [item for piece in CLAIM.splitlines(keepends=True) for item in parser.feed(piece)]
     kinds = [kind for kind, _ in told]

@@ -101,7 +101,7 @@ def test_11_a_reply_is_text_not_a_completion_object() -> None:
     assert member["generatedResponse"]["generatedResponseParts"][0]["text"] == "Yes."
 
 
-def test_an_entity_bomb_is_text_and_told_to_the_model_as_malformed() -> None:
+def test_an_entity_bomb_is_text_and_reported_to_the_model_as_malformed() -> None:
     # The samples' XML parser expands entities.
     bomb = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
     assert arguments(f"<a>{bomb}&b;</a>") == {"a": f"{bomb}&b;"}

@@ -192,7 +192,7 @@ def test_the_users_own_file_wins(tmp_path: Path) -> None:
         ("A: [x]\nB: ['']\nC: [z]", "'B' has to be"),
     ],
 )
-def test_a_wrong_file_is_told_with_its_name(text: str, message: str) -> None:
+def test_a_wrong_file_is_reported_with_its_name(text: str, message: str) -> None:
     with pytest.raises(TemplateError, match=message) as caught:
         CategoryExamples.read(text, "mine.yaml")
     assert "mine.yaml" in str(caught.value.file)

@@ -74,7 +74,7 @@ def test_a_vector_does_not_depend_on_the_texts_beside_it(minilm: MiniLM) -> None
     assert np.array_equal(together, alone)
 
 
-def test_what_is_beyond_the_models_length_is_told_not_lost_silently(
+def test_what_is_beyond_the_models_length_is_logged_not_lost_silently(
     minilm: MiniLM, caplog: pytest.LogCaptureFixture
 ) -> None:
     long, longer = "word " * 254, "word " * 300

@@ -53,7 +53,7 @@ def test_every_template_is_without_errors(stage: str) -> None:
     assert [found for found in made.diagnostics if found.severity == "error"] == []
 
 
-def test_the_functions_are_told_one_a_line_and_asking_is_none_of_them() -> None:
+def test_the_functions_are_listed_one_a_line_and_asking_is_none_of_them() -> None:
     made, _ = agent()
     system = made.render("ORCHESTRATION", "Hi", session_id="s-1").system
     (line,) = [line for line in system.splitlines() if line.startswith('{"type": "function"')]
@@ -67,9 +67,9 @@ def test_values_are_grounded_in_the_conversation_and_not_in_examples() -> None:
     made.invoke("What about claim-7?", session_id="s-1", prompt_session_attributes=attributes)
     asked = model.requests[-1]
     assert isinstance(asked, ModelRequest)
-    told = "\n".join(grounds(asked))
-    assert all(word in told for word in ("claim-7", "R-9", "B-3"))
-    assert not any(word in told for word in ("claim-857", "B-204", "mem-31"))
+    texts = "\n".join(grounds(asked))
+    assert all(word in texts for word in ("claim-7", "R-9", "B-3"))
+    assert not any(word in texts for word in ("claim-857", "B-204", "mem-31"))
 
 
 def test_the_prompt_only_grows_at_its_end() -> None:

@@ -72,7 +72,7 @@ def test_without_the_runtime_the_extra_is_named(
         local.load()
 
 
-def test_a_model_that_cannot_be_loaded_is_told(empty: Path) -> None:
+def test_a_model_that_cannot_be_loaded_is_reported(empty: Path) -> None:
     pytest.importorskip("xllamacpp", reason="the extra 'local' is not installed")
     (empty / "x.gguf").write_bytes(model(CHATML))
     with pytest.raises(DependencyFailed, match="cannot be loaded"):

@@ -191,7 +191,7 @@ def test_two_pulls_at_once_download_once(hub: Hub, target: Path) -> None:
     assert len(hub.ranges) == 1
 
 
-def test_a_full_disk_is_told_before_anything_is_spent(
+def test_a_full_disk_is_reported_before_anything_is_spent(
     hub: Hub, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = fetching.shutil.disk_usage("/")
@@ -267,7 +267,7 @@ def test_the_default_falls_back_to_the_light_model(registry: Path, tmp_path: Pat
     assert weights.choose().name == weights.DEFAULT
 
 
-def test_unknown_names_are_told_what_there_is(registry: Path) -> None:
+def test_unknown_names_are_answered_with_what_there_is(registry: Path) -> None:
     with pytest.raises(ResourceNotFound, match=r"0\.5b, light"):
         weights.find("gpt")
 
@@ -350,7 +350,7 @@ def test_all_files_of_a_model_come_from_packages_that_hold_them(pair: Weights) -
     assert pulled.with_name("NOTICE").read_text() == notice
 
 
-def test_a_missing_or_damaged_file_beside_is_told(pair: Weights) -> None:
+def test_a_missing_or_damaged_file_beside_is_reported(pair: Weights) -> None:
     tokenizer = weights.pull("pair").with_name("tokenizer.json")
     tokenizer.write_bytes(WORDS[::-1])
     with pytest.raises(ModelNotReady, match="sha256 differs"):
