@@ -398,6 +398,7 @@ class Agent:
         """
         check_session_id(session_id)
         label = self._label(session_id)
+        # Only a session with a memory is worth a model call at its end (Bedrock: SESSION_SUMMARY).
         if self.plan.memory_stage is not None and self.sessions.peek(label).memory_id:
             close_session(self.plan, self.sessions, session_id)
         else:
@@ -455,6 +456,7 @@ class Agent:
     def _label(self, session_id: str) -> str:
         return f"{self.plan.owner}/{session_id}"
 
+    # The caller must not wait long in `ainvoke`: whatever may block goes to a thread.
     def _read_input(self, question: str, session_id: str | None, options: Options) -> Input:
         """What the caller gave, checked; may wait for files and for a memory's sessions."""
         if session_id is None:

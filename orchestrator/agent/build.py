@@ -44,6 +44,7 @@ def build(source: AgentSource) -> Agent:
         version=source.version,
         features=build_features(source, _build_plan),
     )
+    # `Agent(...)` knows no region and account: only a server has them.
     agent.plan = _set_alias_arn(agent.plan, source)
     return agent
 

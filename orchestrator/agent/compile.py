@@ -78,6 +78,7 @@ def build_plan(
             f"the templates folder {str(templates)!r} of agent {name!r} is not there; make it, or "
             "leave `templates=` out"
         )
+    # Checked before anything is compiled, so that a mistake is cheap.
     features = features or Features()
     check_features(name, features)
     unseen = _find_hidden_groups(groups, features)

@@ -186,6 +186,7 @@ def memory_store(
             sessions, where they have one.
         sessions: Where sessions live.
     """
+    # Sessions in a file outlive the process, so what is remembered of them has to.
     if memory is None and isinstance(sessions, (str, Path)):
         memory = Path(sessions).with_name("memory.sqlite")
     if not isinstance(memory, (str, Path)):

@@ -191,6 +191,7 @@ class FlowRun:
         known = resumed.state
         results = _find_return_control(known["journal"]).answer(resumed.answer)
         own = options.get("sessions") is None
+        # The state holds the journal; a store of the caller has it already.
         if own:
             options = {**options, "sessions": InMemoryStore()}
         run = cls(agents, known["session"], {"results": results}, known["events"], **options)
@@ -206,6 +207,7 @@ class FlowRun:
 
     def run(self) -> FlowResult:
         """Runs it."""
+        # Nobody listens: no event is built.
         self._listener.tell = None
         with self._open_agent() as agent:
             return self._build_result(agent.invoke(session_id=self._session_id, **self._given))
@@ -310,7 +312,8 @@ class FlowRun:
         return SessionConflict(f"the run {self._session_id!r} cannot go on: {error.message}")
 
     def _build_result(self, reply: Reply) -> FlowResult:
-        _ = reply.trace  # while the agent is open
+        # A trace is built when it is first read, which needs the agent open.
+        _ = reply.trace
         paused = None
         if reply.return_control is not None:
             paused = self._build_state()

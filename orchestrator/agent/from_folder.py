@@ -29,6 +29,7 @@ def source_from_folder(
         DefinitionError: The definition is wrong, with file, line and column.
         ResourceNotFound: There is no such folder or file.
     """
+    # Nothing of a folder runs here: files are only read when the agent is built.
     definition = load_definition(path)
     resolver = resolver or Resolver()
     root = path if path.is_dir() else path.parent

@@ -180,8 +180,10 @@ def _check_team(definition: AgentDefinition) -> None:
 
 def _split_objects(members: Mapping[str, Any]) -> tuple[dict[str, Any], Objects]:
     data = {key: it for key, it in members.items() if key not in _TEAM}
+    # InvokeInlineAgent needs no agentName; recorded traces call the agent INLINE_AGENT.
     data.setdefault("agentName", INLINE_AGENT)
-    data.pop("bedrockModelConfigurations", None)  # `_asks_for_optimized` reads it
+    # `_asks_for_optimized` reads it.
+    data.pop("bedrockModelConfigurations", None)
     objects = Objects()
     groups: dict[int, ActionGroup] = {}
     executors: dict[str, Any] = {}
@@ -250,6 +252,7 @@ def _without_executor(group: Any, executors: dict[str, Any]) -> Any:
     else:
         return group
     executors[str(spelled.get("actionGroupName"))] = executor
+    # A stand-in that the definition accepts; `build` puts the executor in its place.
     return {**spelled, "actionGroupExecutor": {"customControl": "RETURN_CONTROL"}}
 
 
@@ -291,6 +294,7 @@ def _to_bedrock_spelling(part: Any) -> dict[str, Any]:
 
 
 def _camel(name: str) -> str:
+    # The one member whose Bedrock spelling is not plain camel case.
     if name == "idle_session_ttl_in_seconds":
         return "idleSessionTTLInSeconds"
     first, *rest = name.split("_")

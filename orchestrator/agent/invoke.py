@@ -154,7 +154,8 @@ async def open_in_thread(open_run: Callable[[], Run | Reply]) -> Run | Reply:
     try:
         return await as_awaitable(opening)
     except BaseException:
-        opening.add_done_callback(_discard_opened)  # nobody waits any more: whenever it is open
+        # Nobody waits for the turn any more: it is discarded as soon as it is open.
+        opening.add_done_callback(_discard_opened)
         raise
 
 

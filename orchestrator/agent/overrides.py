@@ -46,6 +46,7 @@ def override_from_argument(
     override = _as_override(
         configuration, text, f"prompts[{stage!r}]", configuration.template_format
     )
+    # As in Bedrock, parserMode decides; an override_lambda alone changes nothing.
     if configuration.parser_mode != "OVERRIDDEN":
         return override
     if override_lambda is None:

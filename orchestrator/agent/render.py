@@ -65,6 +65,7 @@ def preview_values(stage: StagePlan, question: str, session: Session) -> dict[st
 
 def build_prompt(stage: StagePlan, values: Mapping[str, str], history: Sequence[Message]) -> Prompt:
     """A stage's prompt with these values."""
+    # The same binding as in a turn, so that the prompt is exact.
     bound = stage.template.bind(values, history)
     return Prompt(
         stage.stage,

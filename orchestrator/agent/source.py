@@ -158,6 +158,7 @@ class AgentSource:
         Raises:
             DefinitionError: The definition names none, or one that there is not.
         """
+        # A spec is a name like those in the definition, a model object is the caller's choice.
         if isinstance(self.model, str) and self.optimized:
             return optimize_model(resolve_model(self.model))
         chosen = self.model or self.objects.model

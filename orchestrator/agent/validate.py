@@ -199,7 +199,8 @@ def _check_team(name: str, features: Features) -> None:
 
 
 def _check_names(name: str, collaborators: Sequence[str]) -> None:
-    known = {"user": "User"}  # whom models send their answers to; they mix the cases up
+    # Models send their answers to `User`, and mix up upper and lower case.
+    known = {"user": "User"}
     for one in collaborators:
         check_name(one, "collaborator")
         other = known.get(one.casefold())

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 IN_MEMORY = ":memory:"
 _OWN = ".orchestrator"
+# What runs weights of each kind, and the extra that brings it.
 _RUNTIMES = {"chat": ("xllamacpp", "local"), "embedding": ("onnxruntime", "knowledge")}
-"""What runs weights of each kind, and the extra that brings it."""
 
 
 def get_agent_root(folder: Path) -> Path:
@@ -33,6 +33,7 @@ def ensure_data_folder(folder: Path) -> Path:
     """The hidden folder in the agent's folder that the command line writes to; git ignores it."""
     own = get_agent_root(folder) / _OWN
     if not own.is_dir():
+        # Sessions hold what users said: only the owner may read them.
         own.mkdir(mode=0o700)
         (own / ".gitignore").write_text("*\n", encoding="utf-8")
     return own
@@ -163,6 +164,7 @@ def load_model(model: Any, terminal: Terminal) -> None:
 def _find_embedded_models(agent: Agent) -> list[Any]:
     plans = _iter_plans(agent.plan)
     models = {id(one.model): one.model for plan in plans for one in plan.stages.values()}
+    # Importing the local model is slow; most agents have none.
     if not any(model.model_id.startswith("local:") for model in models.values()):
         return []
     from orchestrator.models import LocalModel

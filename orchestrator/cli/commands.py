@@ -74,7 +74,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            reconfigure(errors="backslashreplace")  # a terminal that lacks a letter is no failure
+            # A terminal that lacks a letter is no failure.
+            reconfigure(errors="backslashreplace")
     log = logging.getLogger("orchestrator")
     log.addHandler(_Notes(logging.WARNING))
     log.propagate = False

@@ -140,6 +140,7 @@ def _format_message(error: BaseException) -> str:
 def error_document(error: BaseException) -> dict[str, Any]:
     """An error as JSON members; with `reply`, what a failed turn had done."""
     place = isinstance(error, DefinitionError)
+    # Only these errors point into the user's files.
     members: dict[str, Any] = {
         "type": type(error).__name__,
         "message": error.message if isinstance(error, OrchestratorError) else str(error),

@@ -153,6 +153,7 @@ def _find_hand_over(session: SessionState) -> Mapping[str, Any] | None:
     # answer. The agent refuses other results.
     if session.open is not None and session.open.suspend_record:
         return session.open.suspend_record
+    # Nothing waits: the same results may have been sent before, and their answer was lost.
     if not session.answered:
         return None
     last, (_, log) = list(session.answered.items())[-1]

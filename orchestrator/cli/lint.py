@@ -393,7 +393,8 @@ def _list_known_files(own: Path) -> set[str]:
             stages = read_yaml(file.read_text(encoding="utf-8"), file).get("stages") or {}
             known |= {str(it["template"]) for it in stages.values() if "template" in it}
         except (DefinitionError, AttributeError, TypeError, UnicodeDecodeError):
-            continue  # reported when the dialect is loaded
+            # Reported when the dialect is loaded.
+            continue
     stages = {Path(name).stem for name in known if name.endswith((".json", ".txt"))}
     return known | {stem + ending for stem in stages for ending in ENDINGS}
 

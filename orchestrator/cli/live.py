@@ -118,7 +118,8 @@ class LiveTurn:
                 self.prompt = member["modelInvocationInput"].get("text", "")
                 self._running.clear()
             invoked = member.get("invocationInput") or {}
-            asks = "agentCollaboratorInvocationInput" in invoked  # which has no effect by itself
+            # Asking a collaborator has no effect by itself; only its actions have.
+            asks = "agentCollaboratorInvocationInput" in invoked
             if invoked and not asks and (running := describe_activity(part)):
                 self._running.append(running)
         steps = self._view.feed(part) if self._view is not None else []

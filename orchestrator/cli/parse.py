@@ -100,7 +100,8 @@ def _parse_reply(text: str) -> str | list[dict[str, Any]]:
     except ValueError:
         return text
     if isinstance(found, dict) and isinstance(found.get("output"), dict):
-        found = found["output"].get("message")  # the whole reply of Converse
+        # The whole reply of Converse.
+        found = found["output"].get("message")
     content = found.get("content") if isinstance(found, dict) else found
     if isinstance(content, list) and content and all(isinstance(it, dict) for it in content):
         return content

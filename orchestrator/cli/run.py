@@ -191,6 +191,7 @@ def parse_arguments(words: Sequence[str], flow: Flow) -> dict[str, Any] | str:
             found[name] = _parse_value(value)
         else:
             texts.append(word)
+    # Only a PPE script has a nameless input.
     if len(texts) > 1 or (texts and flow.program.language == "pl"):
         raise ValidationError(f"the argument {texts[-1]!r} is not NAME=VALUE")
     check_arguments(flow.program, found)

@@ -52,7 +52,8 @@ class Steps:
         self.model_calls = 0
         self.tokens = [0, 0]
         self.milliseconds: int | None = None
-        self._agents: dict[str, _AgentSteps] = {}  # those of a team may work at the same time
+        # Those of a team may work at the same time.
+        self._agents: dict[str, _AgentSteps] = {}
         self._said: dict[str, str] = {}
 
     def feed(self, part: Json) -> Iterator[Step]:
@@ -147,7 +148,8 @@ class _AgentSteps:
 
     def _start_call(self, value: Json) -> Iterator[Step]:
         call, step = _parse_invocation(value)
-        if call["kind"] == _AGENT:  # what that agent does comes before its outcome
+        # The steps of a collaborator come between its question and its outcome.
+        if call["kind"] == _AGENT:
             yield step
         else:
             self._waiting.append((call, step))
@@ -324,10 +326,11 @@ def _make_thought_step(trace: str, kind: str, value: Json, facts: list[str]) -> 
 
 
 _CHOICE = re.compile(r"<a>\s*([^<]*?)\s*</a>")
+# Names that the classifier gives in place of an agent (Bedrock: ROUTING_CLASSIFIER).
 _NO_AGENT = {
     "undecidable": "chooses no agent",
     "keep_previous_agent": "keeps the previous agent",
-}  # (Bedrock: ROUTING_CLASSIFIER)
+}
 
 
 def _make_choice_step(reply: str, facts: list[str]) -> Step:

@@ -171,6 +171,7 @@ class Terminal:
         sys.stdout.write(text + "\n")
 
     def _console(self, *, stderr: bool) -> Console:
+        # rich takes long to import, so a console is made when it is first written to.
         console = self._consoles.get(stderr)
         if console is None:
             from rich.console import Console
@@ -178,7 +179,8 @@ class Terminal:
 
             console = Console(stderr=stderr, theme=Theme(STYLES), highlight=False, markup=False)
             if not console.is_terminal:
-                console.width = _WIDE  # whoever reads a pipe does not want our line ends
+                # Whoever reads a pipe does not want our line ends.
+                console.width = _WIDE
             self._consoles[stderr] = console
         return console
 

@@ -61,6 +61,7 @@ def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., No
             function(terminal, **options)  # type: ignore[call-arg]
         except (typer.Exit, typer.Abort):
             raise
+        # 128 and the number of SIGINT, as shells report it.
         except KeyboardInterrupt:
             raise typer.Exit(_STOPPED) from None
         except BrokenPipeError:
@@ -73,6 +74,7 @@ def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., No
             hide_prints()
 
     run.__doc__ = help_text(function.__doc__ or "")
+    # Typer reads the signature, not the parameters of the wrapper.
     run.__dict__["__signature__"] = signature.replace(parameters=[*own, *added])
     del run.__dict__["__wrapped__"]
     run.__annotations__ = {it.name: it.annotation for it in (*own, *added)}

@@ -134,6 +134,7 @@ class BedrockAgents:
         Args:
             service: `bedrock-agent-runtime`, `bedrock-agent` or `bedrock-runtime`.
         """
+        # A retry would hide a failure that the test is about; a proxy would leave the machine.
         config = Config(retries={"total_max_attempts": 1}, proxies={})
         settings: dict[str, Any] = {"region_name": self._world.settings.region, "config": config}
         client = _get_session().client(service, endpoint_url=self.url, **settings)
@@ -266,6 +267,7 @@ class BedrockAgents:
             agent_id, alias_id = agent.agent_id, agent.alias_id
         else:
             agent_id = agent
+        # Bedrock takes results in place of a text, as part of the session state.
         if results is not None:
             members["sessionState"] = {**members.get("sessionState", {}), **results}
         elif question:

@@ -136,6 +136,7 @@ def set_environment(patch: pytest.MonkeyPatch, url: str, *, recording: bool) -> 
         recording: Whether real models are asked: they need the credentials that there are, and
             their own address.
     """
+    # boto3 reads one variable a service (AWS: "Service-specific endpoints").
     services = ["BEDROCK_AGENT_RUNTIME", "BEDROCK_AGENT"]
     if not recording:
         services.append("BEDROCK_RUNTIME")
@@ -152,6 +153,7 @@ def set_environment(patch: pytest.MonkeyPatch, url: str, *, recording: bool) -> 
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):  # boto3 reads the second alone
         if not os.environ.get(name):
             patch.setenv(name, region)
+    # Libraries differ in which spelling they read, so both are set.
     for name in ("NO_PROXY", "no_proxy"):
         others = os.environ.get(name)
         patch.setenv(name, f"{others},127.0.0.1" if others else "127.0.0.1")

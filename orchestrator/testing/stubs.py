@@ -63,6 +63,7 @@ class Lambdas(UserDict[str, Handler]):
 
     def find_handler(self, arn: str) -> Handler | None:
         """The handler of a function that is named by its ARN, also with a version or alias."""
+        # A function may be named with a version or an alias, which is the eighth field of its ARN.
         named = _NAME.fullmatch(arn)
         places = (arn, ":".join(arn.split(":")[:7]), named[1] if named else "")
         return next((self.data[it] for it in places if it in self.data), None)
@@ -180,7 +181,8 @@ class _Models(Models):
 
     def model(self, caller: Caller, model_id: str) -> Model:
         if model_id.startswith(("scripted:", "replay:")):
-            return super().model(caller, model_id)  # a definition's own file answers
+            # A definition's own file answers.
+            return super().model(caller, model_id)
         return self._find(model_id)
 
 

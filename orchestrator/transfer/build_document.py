@@ -17,6 +17,7 @@ from orchestrator.transfer.document import Document, list_lambdas, note
 from orchestrator.transfer.normalize import normalize_agent
 from orchestrator.transfer.request_members import AGENT, BASE, GROUP, MEMBER, to_request_members
 
+# Members that say nothing of what an agent is, without case and underscores.
 _QUIET = {
     *(it.lower() for part in (AgentDefinition, ActionGroupDefinition) for it in part.READ_ONLY),
     *(
@@ -27,7 +28,6 @@ _QUIET = {
     *("agentid", "autoprepare", "prepareagent", "skipresourceinusecheck", "region", "timeouts"),
     *("skipresourceinusecheckondelete", "testaliastags", "id", "tagsall", "updatedat", "s3"),
 }
-"""Members that say nothing of what an agent is, without case and underscores."""
 
 
 def build_document(
@@ -75,8 +75,8 @@ def _to_agent_members(operation: str, data: Mapping[str, Any], left: list[str]) 
     return {name: value for name, value in members.items() if name not in _OF_REQUESTS}
 
 
+# Members of requests that say which agent they are about, and not what it is.
 _OF_REQUESTS = ("agentId", "agentVersion", "clientToken")
-"""Members of requests that say which agent they are about, and not what it is."""
 
 
 def _keep_schema_text(group: dict[str, Any]) -> dict[str, Any]:

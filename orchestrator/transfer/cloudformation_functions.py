@@ -28,8 +28,8 @@ _PSEUDO = {
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _MOST_DEPTH = 60
+# Values and characters of texts that are worked out; functions of functions multiply them.
 _MOST_MADE = 20_000_000
-"""Values and characters of texts that are worked out; functions of functions multiply them."""
 
 
 class Intrinsics:

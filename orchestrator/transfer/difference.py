@@ -101,8 +101,8 @@ def _list_named_files(file: str) -> set[str]:
     return {PurePosixPath(it).as_posix() for it in names if it}
 
 
+# Stands for what runs here, where no function does there.
 _HANDLER = "arn:aws:lambda:us-east-1:000000000000:function:handler"
-"""Stands for what runs here, where no function does there."""
 
 
 def _make_comparable(

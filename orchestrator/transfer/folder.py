@@ -82,8 +82,8 @@ def _inline_schemas(data: dict[str, Any], definition: AgentDefinition) -> None:
             group["apiSchema"] = {"payload": decode(file.read_bytes(), str(file))}
 
 
+# Names that are no files' names on Windows, with any suffix.
 _RESERVED = {"con", "prn", "aux", "nul", *(f"{it}{n}" for it in ("com", "lpt") for n in range(10))}
-"""Names that are no files' names on Windows, with any suffix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,8 @@ def _extract_templates(data: dict[str, Any], files: dict[str, str]) -> None:
     for stage in overrides.get("promptConfigurations") or ():
         text, kind = stage.get("basePromptTemplate"), stage.get("promptType")
         if kind not in STAGES or not isinstance(text, str) or not _can_round_trip(text):
-            continue  # the definition refuses other prompt types
+            # The definition refuses other prompt types.
+            continue
         suffix = "json" if text.lstrip()[:1] in ("{", "[") else "txt"
         path = f"templates/{kind.lower()}.{suffix}"
         files[path] = stage.pop("basePromptTemplate")

@@ -87,7 +87,8 @@ class _PortableBuilder:
         self.notes: list[Diagnostic] = []
 
     def build(self) -> Portable:
-        self.data.pop("aliases", None)  # made one by one there
+        # The service makes aliases one by one.
+        self.data.pop("aliases", None)
         self.check_members()
         self.check_models()
         self.check_stages()

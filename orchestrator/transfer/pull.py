@@ -22,8 +22,8 @@ from orchestrator.transfer.remote import DRAFT, Remote, check_id, parse_alias_ar
 TEST_ALIAS = "TSTALIASID"
 """The alias of the working draft, which every agent has (Bedrock)."""
 
+# Agents that are read for one; a team has at most ten members, on three levels.
 _MOST_AGENTS = 100
-"""Agents that are read for one; a team has at most ten members, on three levels."""
 
 _AGENT = (
     *("agentName", "agentId", "description", "instruction", "foundationModel"),

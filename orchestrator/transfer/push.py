@@ -213,7 +213,8 @@ class _Push:
             self.create(document, target)
         parts = Parts(self.sender, document, target.id, target.before, data)
         if data.get("agentCollaboration") in (None, "DISABLED"):
-            parts.remove_unwanted("agentCollaborators")  # who leads others cannot say otherwise
+            # The service refuses DISABLED while the agent still leads others.
+            parts.remove_unwanted("agentCollaborators")
         if target.before is not None:
             self.update(document, target, target.before)
         parts.match()
@@ -254,7 +255,8 @@ class _Push:
 
     def prepare(self, document: Document, target: _Target, *, changed: bool) -> None:
         if not changed and self.sender.fetch_agent(target.id).get("agentStatus") == "PREPARED":
-            return  # a new agent has been changed in any case
+            # A new agent has been changed in any case.
+            return
         with self.sender.step(document.name, "prepare", "the agent"):
             self.sender.send(document.name, "prepare_agent", agentId=target.id)
             self.sender.wait_until_settled(target.id)

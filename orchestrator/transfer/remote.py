@@ -17,8 +17,8 @@ from orchestrator.support.aws.clients import ALIAS_ARN
 
 DRAFT = "DRAFT"
 
+# Parts of one list that are read; an endpoint that lists more is not believed.
 _MOST_PARTS = 1000
-"""Parts of one list that are read; an endpoint that lists more is not believed."""
 
 _MOST_BYTES = 20_000_000
 _SECONDS = 60.0
@@ -60,7 +60,8 @@ def connect(
 def _bound_answers(client: Any) -> None:
     # botocore reads whatever an endpoint sends, for as long as it sends.
     def send(request: Any, **_: Any) -> Any:
-        request.stream_output = True  # so that nothing of the body is read yet
+        # With a stream, nothing of the body is read yet.
+        request.stream_output = True
         response = client._endpoint.http_session.send(request)
         # botocore has no other place between an answer's head and its body.
         response._content = _read_body(response.raw)

@@ -18,11 +18,11 @@ GROUP = "CreateAgentActionGroup"
 BASE = "AssociateAgentKnowledgeBase"
 MEMBER = "AssociateAgentCollaborator"
 
+# Members that others call differently, without case and underscores.
 _OTHER_NAMES = {
     "maxlength": "maximumLength",
     "parentactionsignature": "parentActionGroupSignature",
 }
-"""Members that others call differently, without case and underscores."""
 
 _MAP_KEY = "map_block_key"
 

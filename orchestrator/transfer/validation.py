@@ -9,11 +9,11 @@ from typing import Any
 
 Keys = tuple[str | int, ...]
 
+# Longest texts where the service's quotas are above what its model says.
 _RAISED = {"Instruction": 20_000}
-"""Longest texts where the service's quotas are above what its model says."""
 
+# Enumerations whose real answers hold more than the model names (`ROUTING_CLASSIFIER`).
 _OPEN = ("PromptType",)
-"""Enumerations whose real answers hold more than the model names (`ROUTING_CLASSIFIER`)."""
 
 
 def find_violations(operation: str, params: Mapping[str, Any]) -> Iterator[tuple[Keys, str]]:

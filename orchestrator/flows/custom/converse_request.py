@@ -46,17 +46,22 @@ class ConverseRequest:
 
     messages: Sequence[Message]  # the conversation
     system: str = ""  # the system text
-    tools: Sequence[Mapping[str, Any]] = ()  # Converse's tool specifications
-    inference: Mapping[str, Any] = field(default_factory=dict)  # Bedrock's inference configuration
-    additional: Mapping[str, Any] = field(default_factory=dict)  # `additionalModelRequestFields`
-    model_id: str = ""  # the model that is meant; empty for the agent's own
+    # Converse's tool specifications.
+    tools: Sequence[Mapping[str, Any]] = ()
+    # Bedrock's inference configuration.
+    inference: Mapping[str, Any] = field(default_factory=dict)
+    # `additionalModelRequestFields`.
+    additional: Mapping[str, Any] = field(default_factory=dict)
+    # The model that is meant; empty for the agent's own.
+    model_id: str = ""
     # Converse's `toolChoice`; `None` leaves the choice to the model
     tool_choice: Mapping[str, Any] | None = None
     # The only replies that are right, for models whose decoding can be held to them
     choices: tuple[str, ...] = ()
     # How many of the choices are one reply: the fewest, and the most
     picks: tuple[int, int] = (1, 1)
-    separator: str = ","  # what stands between several
+    # What stands between several.
+    separator: str = ","
 
 
 def read_request(value: Any) -> ConverseRequest:

@@ -132,7 +132,8 @@ class Work:
             above: What does the same in the turn that this one is an iteration of.
         """
         self.turn = turn
-        turn.done = None  # it knows itself what it wants to have done twice
+        # A custom loop may repeat a call on purpose.
+        turn.done = None
         self.tools: Sequence[Mapping[str, Any]] = above.tools if above else tool_specs(turn)
         self.name = name
         self._asked = self._called = -1
