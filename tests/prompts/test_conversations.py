@@ -13,7 +13,7 @@ def test_every_dialect_speaks():
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_each_kind_of_step_works_and_is_told_as_it_was_reviewed(name):
+def test_each_kind_of_step_works_and_reads_as_it_was_reviewed(name):
     held = hold(name)
     assert held.made == [("get_days", "E-1"), ("book", "E-1", 2)]
     assert [reply.stop_reason for reply in held.replies] == ["ask_user", "end_turn"]

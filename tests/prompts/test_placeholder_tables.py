@@ -97,9 +97,9 @@ def value(stage, name, model, agent=None):
     fixed = render_agent_values([name], dialect, facts(dialect) if agent is None else agent)
     bound = template.fill_fixed(fixed).bind({**fixed, **of_a_turn(dialect)}, HISTORY)
     messages = bound.messages(steps(dialect) if name == "agent_scratchpad" else ())
-    told = messages[-1]["content"][-1]["text"]
-    assert told.endswith(f"] $UPPER$ ${name}")
-    return told[told.index("[") + 1 : told.rindex("]")]
+    shown = messages[-1]["content"][-1]["text"]
+    assert shown.endswith(f"] $UPPER$ ${name}")
+    return shown[shown.index("[") + 1 : shown.rindex("]")]
 
 
 @pytest.mark.parametrize(("row", "model"), CASES, ids=IDS)
@@ -109,12 +109,12 @@ def test_each_documented_placeholder_is_filled_with_what_it_is_for(row, model):
 
 
 def test_the_registry_knows_the_rows_of_the_tables_and_no_other_models():
-    told = {(row.stage, row.name): set(row.models) for row in ROWS}
+    shown = {(row.stage, row.name): set(row.models) for row in ROWS}
     known = {(row.stage, row.name): set(row.families) for row in PLACEHOLDERS if row.families}
-    assert told == known
+    assert shown == known
 
 
-def test_what_an_agent_has_not_is_not_told_of():
+def test_what_an_agent_lacks_is_not_in_its_prompt():
     for row in PLACEHOLDERS:
         empty = row.stage in (ORCH, ROUTING) and row.name not in OF_A_TURN
         if empty and row.name not in ALWAYS and row.filled:

@@ -31,7 +31,9 @@ def compiled(text: str, stage: str = "ORCHESTRATION", **options: Any) -> Any:
     return compile_template(text, stage=stage, dialect=load_dialect("tool-use"), **options)
 
 
-def told(text: str, values: dict[str, str] | None = None, **options: Any) -> list[tuple[str, str]]:
+def render(
+    text: str, values: dict[str, str] | None = None, **options: Any
+) -> list[tuple[str, str]]:
     bound = compiled(text, **options).bind({"question": "Q", **(values or {})}, PAST)
     made = [("system", str(bound.system))] if bound.system else []
     return made + [
@@ -121,7 +123,7 @@ def test_the_language_of_a_file_may_be_bedrocks_all_the_same(tmp_path: Path) -> 
         ({"basePromptTemplate": "x", "templateFormat": "xml"}, "templateFormat"),
     ],
 )
-def test_a_wrong_member_is_told(member: dict[str, str], message: str) -> None:
+def test_a_wrong_member_is_an_error(member: dict[str, str], message: str) -> None:
     with pytest.raises(DefinitionError, match=message):
         agent(prompts={"ORCHESTRATION": member})
 
@@ -180,7 +182,7 @@ def test_the_member_survives_a_dump() -> None:
 def test_history_and_steps_are_where_the_author_puts_them(
     text: str, made: list[tuple[str, str]]
 ) -> None:
-    assert told(text) == made
+    assert render(text) == made
 
 
 def test_calls_and_results_of_the_author_are_native() -> None:
@@ -243,7 +245,7 @@ def test_mistakes_are_found_before_the_first_turn(text: str, message: str) -> No
     assert (found.severity, found.code) == ("error", "broken-template")
 
 
-def test_what_is_doubtful_is_told_with_its_place() -> None:
+def test_findings_have_their_places() -> None:
     text = (
         "---\ninputs: {tone: kind}\n---\nsystem:\n{{tone}} {{ qestion }}\n"
         "user:\n$question$ {{conversation_history}}"
@@ -266,7 +268,7 @@ def test_what_is_doubtful_is_told_with_its_place() -> None:
         "tools:\n- {id: find}\n- {id: query}\nthread:\nX\nuser:\n{{question}}",
     ],
 )
-def test_tools_that_nothing_carries_out_are_told(text: str) -> None:
+def test_tools_that_nothing_carries_out_are_a_finding(text: str) -> None:
     model = ScriptedModel(["x"], model_id=MODEL)
     prompts = {"ORCHESTRATION": {"basePromptTemplate": text, "templateFormat": "prompty"}}
     made = Agent(name="a", instruction="I", model=model, prompts=prompts)
@@ -280,7 +282,7 @@ def test_tools_that_nothing_carries_out_are_told(text: str) -> None:
 
 def test_unknown_inputs_are_empty_and_defaults_are_used() -> None:
     front = "---\ninputs: [{name: a, required: true}, {name: tone, default: kind}]\n---\n"
-    assert told(front + "user:\n[{{a}}{{b}}{{tone}}{{tools}}] {{question}}")[2] == (
+    assert render(front + "user:\n[{{a}}{{b}}{{tone}}{{tools}}] {{question}}")[2] == (
         "user",
         "[kind] Q",
     )

@@ -32,7 +32,9 @@ def write(tmp_path: Path) -> Write:
     return written
 
 
-def told(text: str, inputs: dict[str, Any] | None = None, **options: Any) -> list[tuple[str, str]]:
+def render(
+    text: str, inputs: dict[str, Any] | None = None, **options: Any
+) -> list[tuple[str, str]]:
     rendered = read_template(text, "prompty", **options).render(inputs or {})
     return [(one.role, one.text) for one in rendered.messages]
 
@@ -62,9 +64,9 @@ def test_the_front_matter_ends_at_a_line(text: str, settings: dict[str, str], bo
 
 
 def test_without_front_matter_all_is_the_body() -> None:
-    assert told("system:\nhi") == [("system", "hi")]
-    assert told("") == []
-    assert told("---\nname: t\n---\n") == []
+    assert render("system:\nhi") == [("system", "hi")]
+    assert render("") == []
+    assert render("---\nname: t\n---\n") == []
 
 
 @pytest.mark.parametrize(
@@ -86,7 +88,7 @@ def test_without_front_matter_all_is_the_body() -> None:
         ("a\n\ue000 b", "may not be in a template", 2),
     ],
 )
-def test_a_mistake_is_told_with_its_line(text: str, message: str, line: int | None) -> None:
+def test_a_mistake_has_its_line(text: str, message: str, line: int | None) -> None:
     with pytest.raises(TemplateError, match=message.replace("(", r"\(")) as caught:
         read_template(text, "prompty", "t.prompty")
     assert (caught.value.file, caught.value.line) == ("t.prompty", line)
@@ -94,13 +96,13 @@ def test_a_mistake_is_told_with_its_line(text: str, message: str, line: int | No
 
 def test_a_template_may_say_its_format_with_or_without_a_parser() -> None:
     front = "---\ntemplate: {format: %s}\n---\n{{#x}}hi{{/x}}"
-    assert told(front % "mustache", {"x": True}) == [("system", "hi")]
-    assert told(front % "{kind: mustache}", {"x": True}) == [("system", "hi")]
+    assert render(front % "mustache", {"x": True}) == [("system", "hi")]
+    assert render(front % "{kind: mustache}", {"x": True}) == [("system", "hi")]
     old = "---\ntemplate: mustache\n---\n{{#x}}hi{{/x}}"
-    assert told(old, {"x": True}, dialect="legacy") == [("system", "hi")]
+    assert render(old, {"x": True}, dialect="legacy") == [("system", "hi")]
 
 
-def test_the_model_and_the_call_are_told_in_bedrocks_names() -> None:
+def test_the_model_and_the_call_have_bedrocks_names() -> None:
     text = (
         "---\nname: n\ndescription: d\nmodel:\n  id: gpt-4\n  connection: {key: '${env:NOT_SET}'}\n"
         "  options: {temperature: 0.5, topP: 0.9, maxOutputTokens: 10, stopSequences: [x],\n"
@@ -228,8 +230,8 @@ def test_defaults_are_used_examples_are_not() -> None:
         "---\ninputs:\n  - {name: a, default: A}\n  - {name: b, example: B}\n"
         "  - {name: c, required: true, default: C}\n---\n[{{a}}{{b}}{{c}}{{extra}}{{none}}]"
     )
-    assert told(text, {"extra": "E"}) == [("system", "[ACE]")]
-    assert told(text, {"a": 1, "b": 2, "c": 3}) == [("system", "[123]")]
+    assert render(text, {"extra": "E"}) == [("system", "[ACE]")]
+    assert render(text, {"a": 1, "b": 2, "c": 3}) == [("system", "[123]")]
 
 
 def test_an_input_may_be_its_default() -> None:
@@ -248,16 +250,16 @@ def test_dates_and_other_plain_values_are_texts() -> None:
     front = "---\ninputs: {a: 2024-01-02, l: [2024-01-02]}\n---\n"
     text = front + "{{a}} {{l}} {{d}} {{e}} {% if u %}u{% endif %}"
     given = {"d": Decimal("1.50"), "e": Kind.ONE, "u": UUID(int=1)}
-    assert told(text, given) == [("system", '2024-01-02 ["2024-01-02"] 1.50 one u')]
+    assert render(text, given) == [("system", '2024-01-02 ["2024-01-02"] 1.50 one u')]
 
 
 def test_a_required_input_that_is_missing_is_named() -> None:
     text = "---\ninputs: [{name: x, required: true}]\n---\n{{x}}"
     with pytest.raises(ValidationError, match="Missing required input: 'x'"):
-        told(text)
+        render(text)
 
 
-def test_inputs_are_told_with_their_places() -> None:
+def test_inputs_have_their_places() -> None:
     text = "---\ninputs: [{name: late}, {name: unused}]\n---\nsystem:\n\n{{ a }} {{ late.x }}\n"
     document = read_template(text, "prompty")
     assert [(one.name, one.line, one.column, one.used) for one in document.inputs] == [
@@ -269,7 +271,7 @@ def test_inputs_are_told_with_their_places() -> None:
 
 def test_the_older_schema_is_the_older_dialects() -> None:
     text = "---\ninputSchema: {properties: [{name: x, default: d}]}\n---\n[{{x}}]"
-    assert told(text, dialect="legacy") == [("system", "[d]")]
+    assert render(text, dialect="legacy") == [("system", "[d]")]
     document = read_template(text, "prompty")
     assert document.render({}).messages[0].text == "[]"
     assert [one.code for one in document.diagnostics] == ["ignored-member"]
@@ -277,7 +279,7 @@ def test_the_older_schema_is_the_older_dialects() -> None:
 
 def test_the_dialect_is_one_of_two() -> None:
     text = "---\ntemplate: {parser: {kind: prompty, options: {dialect: legacy}}}\n---\ntool:\nx"
-    assert told(text)[0][0] == "tool"
-    assert told(text, dialect="v2") == [("system", "tool:\nx")]
+    assert render(text)[0][0] == "tool"
+    assert render(text, dialect="v2") == [("system", "tool:\nx")]
     with pytest.raises(ValidationError, match="no dialect 'v3'"):
-        told(text, dialect="v3")
+        render(text, dialect="v3")

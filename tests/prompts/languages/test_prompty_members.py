@@ -21,7 +21,7 @@ user:
 """
 
 
-def told(text, **options):
+def render(text, **options):
     return [
         (it.severity, it.code, it.message, it.suggestion, it.line, it.column)
         for it in read_template(text, "prompty", **options).diagnostics
@@ -29,9 +29,9 @@ def told(text, **options):
 
 
 @pytest.mark.parametrize("dialect", ["v2", "legacy"])
-def test_misspelt_members_are_told_with_their_place(dialect):
+def test_misspelt_members_are_findings_with_their_place(dialect):
     assert [
-        (message, instead, line) for *_, message, instead, line, _ in told(FRONT, dialect=dialect)
+        (message, instead, line) for *_, message, instead, line, _ in render(FRONT, dialect=dialect)
     ] == [
         ("Prompty has no 'naem' here", "did you mean 'name'?", 2),
         ("Prompty has no 'optons' here", "did you mean 'options'?", 5),
@@ -39,7 +39,7 @@ def test_misspelt_members_are_told_with_their_place(dialect):
         ("Prompty has no 'requird' here", "did you mean 'required'?", 8),
         ("Prompty has no 'strng' here", "did you mean 'string'?", 8),
     ]
-    assert told(FRONT)[0][:2] == ("warning", "misspelt-member") and told(FRONT)[3][5] == 15
+    assert render(FRONT)[0][:2] == ("warning", "misspelt-member") and render(FRONT)[3][5] == 15
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_misspelt_members_are_told_with_their_place(dialect):
     ],
 )
 def test_inputs_in_any_form_are_looked_at(inputs):
-    (found,) = told(f"---\ninputs: {{{inputs}}}\n---\nuser:\n{{{{a}}}}")
+    (found,) = render(f"---\ninputs: {{{inputs}}}\n---\nuser:\n{{{{a}}}}")
     assert found[3] == "did you mean 'required'?"
 
 
@@ -59,4 +59,4 @@ def test_inputs_in_any_form_are_looked_at(inputs):
     "front", ["", "inputs: {kind: x}", "inputs: [a]", "owner: me", "model: m", "inputs: {a: strng}"]
 )
 def test_members_of_ones_own_are_let_alone(front):
-    assert not told(f"---\n{front}\n---\nuser:\n{{{{a}}}}")
+    assert not render(f"---\n{front}\n---\nuser:\n{{{{a}}}}")

@@ -67,8 +67,8 @@ def test_the_jinja_subset(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", [name for name, it in SEGMENTS.items() if "segments" in it])
 def test_the_segments(name: str) -> None:
     case = SEGMENTS[name]
-    told = [(it["source"] or "template", it["text"]) for it in case["segments"]]
-    assert pieces(read(case), case["inputs"]) == told
+    shown = [(it["source"] or "template", it["text"]) for it in case["segments"]]
+    assert pieces(read(case), case["inputs"]) == shown
 
 
 TREES = golden("ast_golden")
@@ -129,9 +129,9 @@ def body(found: list[Any]) -> list[Any]:
     made = []
     for one in found:
         for inner in one.nodes if isinstance(one, nodes.Output) else [one]:
-            told = tree(inner)
-            plain = told["kind"] in ("text", "if", "for")
-            made.append(told if plain else {"kind": "interp", "expr": told})
+            shown = tree(inner)
+            plain = shown["kind"] in ("text", "if", "for")
+            made.append(shown if plain else {"kind": "interp", "expr": shown})
     return made
 
 
@@ -243,10 +243,10 @@ def test_whole_files_of_any_parts(
     assert together(made) == together(said)
 
 
-def together(told: list[tuple[str, list[Any]]]) -> list[tuple[str, list[Any]]]:
+def together(shown: list[tuple[str, list[Any]]]) -> list[tuple[str, list[Any]]]:
     """Messages without what is empty in them, with neighbours of one role as one."""
     made: list[tuple[str, list[Any]]] = []
-    for role, said in told:
+    for role, said in shown:
         parts = [part for part in said if part]
         if any(parts) and made and made[-1][0] == role:
             made[-1] = (role, made[-1][1] + parts)

@@ -21,7 +21,7 @@ INPUTS = {
 }
 
 
-def told(template, functions=None, **inputs):
+def render(template, functions=None, **inputs):
     messages = read(template, functions=functions).render({**INPUTS, **inputs}).messages
     return "|".join([one.text for one in messages])
 
@@ -84,7 +84,7 @@ def told(template, functions=None, **inputs):
 )
 def test_what_is_rendered(template, text):
     functions = {"p.f": lambda a, other="-": f"[{a}|{other}]", "f": lambda: 0}
-    assert told(template, functions) == text
+    assert render(template, functions) == text
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_what_is_rendered(template, text):
 )
 def test_errors_of_renderings(template, line, column, reason):
     with pytest.raises(TemplateError) as raised:
-        told(template)
+        render(template)
     assert reason in raised.value.reason
     assert (raised.value.line, raised.value.column) == (line, column)
 
@@ -147,7 +147,7 @@ def test_errors_of_renderings(template, line, column, reason):
         ("{{-" + "1" * 400 + "}}", 1, 3),
     ],
 )
-def test_wrong_templates_are_told_when_they_are_read(template, line, column):
+def test_wrong_templates_fail_when_they_are_read(template, line, column):
     with pytest.raises(TemplateError) as raised:
         read(template, "a.hbs")
     assert raised.value.line == line
@@ -191,8 +191,8 @@ def test_messages_by_a_helper():
     assert rendered.messages[0].attributes == {"name": hostile}
     with pytest.raises(TemplateError, match="that a value gives"):
         document.render({"x": "", "n": "", "l": ["a"], "r": "system"})
-    assert told("{{message}}", message="an input") == "an input"
-    assert told("{{message 1}}", {"message": lambda n: f"a function {n}"}) == "a function 1"
+    assert render("{{message}}", message="an input") == "an input"
+    assert render("{{message 1}}", {"message": lambda n: f"a function {n}"}) == "a function 1"
 
 
 HISTORY = [
@@ -217,8 +217,8 @@ HISTORY = [
 def test_histories(template):
     document = read(template + "{{#user}}Q{{/user}}")
     rendered = document.render({"history": HISTORY, "chat_history": HISTORY})
-    told = [(one.role, one.text) for one in rendered.messages]
-    assert told == [(one["role"], one["content"]) for one in HISTORY] + [("user", "Q")]
+    shown = [(one.role, one.text) for one in rendered.messages]
+    assert shown == [(one["role"], one["content"]) for one in HISTORY] + [("user", "Q")]
 
 
 def test_threads_stay_in_their_place():

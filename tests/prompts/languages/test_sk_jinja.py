@@ -17,7 +17,7 @@ HISTORY = [
 ]
 
 
-def told(template, functions=None, **inputs):
+def render(template, functions=None, **inputs):
     return [
         (one.role, one.text) for one in read(template, functions=functions).render(inputs).messages
     ]
@@ -36,10 +36,10 @@ def told(template, functions=None, **inputs):
 )
 def test_histories(template):
     expected = [(one["role"], one["content"]) for one in HISTORY]
-    assert told(template, history=HISTORY) == expected
+    assert render(template, history=HISTORY) == expected
     said = [RenderedMessage(role, (TextContent((("h", text),)),)) for role, text in expected]
     if "in history" not in template:
-        assert told(template, history=said) == expected
+        assert render(template, history=said) == expected
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_histories(template):
 )
 def test_what_is_rendered(template, messages):
     functions = {"p.fn": lambda arg: f"[{arg}]"}
-    assert told(template, functions, x="<&lt;", d={"k": 1}, message="m") == messages
+    assert render(template, functions, x="<&lt;", d={"k": 1}, message="m") == messages
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_what_is_rendered(template, messages):
 )
 def test_errors_have_their_place(template, line, column, reason):
     with pytest.raises(TemplateError) as raised:
-        told(template, x="x", h=HISTORY)
+        render(template, x="x", h=HISTORY)
     assert reason in raised.value.reason
     assert (raised.value.line, raised.value.column) == (line, column)
 
@@ -123,4 +123,6 @@ def test_threads_inputs_and_functions():
 
 
 def test_marks_that_are_lost_tell_nothing():
-    assert told("{{ messages(h)|trim }}a{{ messages(h) ~ '' }}", h=Thread("h"))[0][1].strip() == "a"
+    assert (
+        render("{{ messages(h)|trim }}a{{ messages(h) ~ '' }}", h=Thread("h"))[0][1].strip() == "a"
+    )

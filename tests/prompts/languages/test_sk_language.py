@@ -19,7 +19,7 @@ def echo(input="", other="-"):
 FUNCTIONS = {"p.f": echo, "zero": lambda: 0, "nothing": lambda: None, "p.now": lambda x: x}
 
 
-def told(text, **inputs):
+def render(text, **inputs):
     messages = read(text, functions=FUNCTIONS).render(inputs).messages
     return "|".join([one.text for one in messages])
 
@@ -58,7 +58,7 @@ def told(text, **inputs):
     ],
 )
 def test_blocks(template, text):
-    assert told(template, x="v") == text
+    assert render(template, x="v") == text
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_blocks(template, text):
         ("{{é}}a", 1, 3),
     ],
 )
-def test_wrong_blocks_are_told_when_the_template_is_read(template, line, column):
+def test_wrong_blocks_fail_when_the_template_is_read(template, line, column):
     with pytest.raises(TemplateError) as raised:
         read(template, functions=FUNCTIONS)
     assert (raised.value.line, raised.value.column) == (line, column)
@@ -162,7 +162,7 @@ def test_values(value, text):
         (said,) = read(prompt).render({"x": value, "y": "again"}).messages
         assert text in (said.text, said.attributes.get("a"))
     section = '<message role="user"><![CDATA[{{$x}}]]></message>'
-    assert told(section, x=value) == text
+    assert render(section, x=value) == text
 
 
 def test_values_that_are_no_data():

@@ -136,7 +136,7 @@ LANGUAGES = {
 }
 
 
-def told(template: Any, values: dict[str, str], past: list[Message]) -> Any:
+def render(template: Any, values: dict[str, str], past: list[Message]) -> Any:
     try:
         bound = template.bind(values, past)
         messages = bound.messages(STEPS)
@@ -173,11 +173,11 @@ def test_filling_is_rendering(name: str, data: Any) -> None:
     for _ in range(3):
         values = data.draw(st.fixed_dictionaries({it: texts for it in NAMES}))
         past = data.draw(st.sampled_from([[], PAST]))
-        made = told(template, values, past)
+        made = render(template, values, past)
         with patch("orchestrator.prompts.languages.stage.leaf_of", side_effect=NotStraight):
-            rendered = told(compiled(text, language, stage, given), values, past)
+            rendered = render(compiled(text, language, stage, given), values, past)
         assert made == rendered
-        assert told(template, values, past) == made
+        assert render(template, values, past) == made
 
 
 STRAIGHT = {
@@ -197,9 +197,9 @@ STRAIGHT = {
 def test_a_template_that_shows_values_as_they_are_is_rendered_once(language: str) -> None:
     template = compiled(STRAIGHT[language], language, "ORCHESTRATION", {})
     values = dict.fromkeys(NAMES, "a")
-    first = told(template, values, PAST)
+    first = render(template, values, PAST)
     with patch.object(type(template), "_render", side_effect=AssertionError("rendered again")):
         for question in ("b", "</message>", "\nsystem:\nx", "{{instruction}}"):
-            made = told(template, {**values, "question": question}, PAST)
+            made = render(template, {**values, "question": question}, PAST)
             assert made[0] == first[0] and made != first
             assert question in str([one["content"] for one in made[1]])[1:] or "\n" in question

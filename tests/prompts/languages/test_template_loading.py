@@ -45,7 +45,7 @@ def test_the_ending_tells_the_language(tmp_path: Path, name: str, text: str, lan
     assert (system, messages, tools) == ("", [{"role": "user", "content": [{"text": "Q"}]}], [])
 
 
-def test_the_language_may_be_told(tmp_path: Path) -> None:
+def test_the_caller_may_name_the_language(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_text("user:\nQ")
     assert load_template(str(file), language="prompty").language == "prompty"
@@ -55,7 +55,7 @@ def test_the_language_may_be_told(tmp_path: Path) -> None:
         load_template(file, language="promty")
 
 
-def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "a.prompty"
     with pytest.raises(ResourceNotFound, match="there is no template"):
         load_template(file)
