@@ -171,6 +171,7 @@ class SqliteMemory:
         """Adds a summary; one of the same memory and session is replaced."""
         topics = json.dumps([dict(topic) for topic in summary.topics])
         with self._file.transaction() as db:
+            # Expired rows go here, so that no thread has to look for them.
             db.execute(
                 "DELETE FROM summary WHERE owner = ? AND memory_id = ? AND expires <= ?",
                 (owner, summary.memory_id, summary.started),
@@ -186,6 +187,7 @@ class SqliteMemory:
 
     def recent(self, owner: str, memory_id: str, now: int, limit: int) -> list[SessionSummary]:
         """The last `limit` summaries that have not expired at `now`, newest first."""
+        # A negative limit would be none at all (SQLite: "The LIMIT clause").
         rows = self._file.rows(
             "SELECT memory_id, session_id, started, expires, topics, text FROM summary "
             f"WHERE owner = :owner AND memory_id = :memory AND {_FRESH} "

@@ -22,6 +22,7 @@ MAX_PROMPTED = 60_000
 """Most characters of all summaries together in one prompt."""
 
 _TAGS = re.compile(r"</?(?:thinking|answer|answer_part|text|final_response)>")
+# A reply that was cut off has no closing tag: everything after the opening one is left out then.
 _THINKING = re.compile(r"<thinking>.*?(?:</thinking>|\Z)", re.DOTALL)
 _NOISE = re.compile(
     r"<(function_calls|function_call|function_results|sources)>.*?(?:</\1>|\Z)", re.DOTALL
@@ -91,6 +92,7 @@ def to_prompt_summaries(summaries: Sequence[SessionSummary]) -> list[dict[str, A
     left = MAX_PROMPTED
     for summary in summaries:
         left -= len(summary.text)
+        # They come newest first; one that is too long alone is still better than none.
         if left < 0 and rendered:
             break
         rendered.append({"topics": [dict(it) for it in summary.topics], "text": summary.text})
@@ -122,5 +124,6 @@ def _to_bedrock(summary: SessionSummary) -> dict[str, Any]:
 
 
 def _time(nanoseconds: int) -> str:
+    # Written by hand, since a `datetime` holds no nanoseconds.
     seconds, rest = divmod(nanoseconds, 1_000_000_000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"

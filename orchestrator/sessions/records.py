@@ -352,6 +352,8 @@ def _shapes() -> dict[str, dict[Any, Any]]:
 def _to_shape(hint: Any) -> Any:
     """The shape that `_fits` takes, of a type hint."""
     origin, inner = get_origin(hint), get_args(hint)
+    # Annotations are texts here, so a TypedDict does not know its optional members itself: they
+    # are read off the hints (Python: "typing.TypedDict", `__required_keys__`).
     if is_typeddict(hint):
         members = get_type_hints(hint, include_extras=True).items()
         return {

@@ -280,6 +280,7 @@ class Sessions:
         try:
             self.store.append(session.key, count, news, label=session.label, at=self.clock())
         except BaseException:
+            # Another process may have written, or the append may have succeeded all the same.
             self.forget(session)
             raise
         session.apply(records)
@@ -308,6 +309,7 @@ class Sessions:
         now = self.clock()
         if now - session.active <= ttl or not session.active:
             return
+        # A session in which another process runs a turn is not idle, however long that takes.
         if session.open is not None and self.is_running(session.open):
             return
         self.write(session, [build_closed_record("idle", now)])

@@ -90,6 +90,7 @@ class SQLiteStore:
             (key, expected + offset, json.dumps(record)) for offset, record in enumerate(records)
         ]
         with self._file.transaction() as db:
+            # The transaction is immediate: no other process writes between this and the insert.
             (count,) = db.execute(
                 "SELECT coalesce(max(place) + 1, 0) FROM journal WHERE key = ?", (key,)
             ).fetchone()
