@@ -496,6 +496,7 @@ def test_objects_of_s3_are_ingested_as_they_change(s3: Any) -> None:
         assert "30 days" in only["content"]["text"]
 
 
+@pytest.mark.exhaustive
 def test_more_objects_than_a_page_of_s3_are_ingested(s3: Any) -> None:
     s3.create_bucket(
         Bucket="papers", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
