@@ -214,7 +214,7 @@ def push(
     done: list[dict[str, str]] = []
 
     def report_step(step: Step) -> None:
-        text = step.dry_run_text if dry_run else step.done_text
+        text = step.dry_run_text if dry_run else step.text_when_done
         done.append({"agent": step.agent, "step": text})
         if not terminal.json:
             terminal.block(f"{step.agent}: {text}")

@@ -43,13 +43,7 @@ class CallResolver:
         tools: Sequence[Mapping[str, Any]],
         functions: Mapping[str, Callable[..., Any]],
     ) -> None:
-        """Takes what there is.
-
-        Args:
-            turn: The turn.
-            tools: Specifications of what its agent may call.
-            functions: The script's registered functions.
-        """
+        """Takes what there is."""
         self._functions = build_function_specs(functions)
         self._actions = {it["toolSpec"]["name"]: it for it in tools if "toolSpec" in it}
         self._actions.pop(_SEND, None)

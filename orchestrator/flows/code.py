@@ -63,11 +63,7 @@ def _find_bound_names(statement: ast.stmt) -> Iterator[str]:
 
 
 def parse_code_result(text: str) -> tuple[bool, object]:
-    """Whether a program came to its end, and its value.
-
-    Args:
-        text: What it printed.
-    """
+    """Whether a program came to its end, and its value."""
     lines: Sequence[str] = text.split("\n")  # the mark would end a line of `splitlines`
     for line in reversed(lines):
         if line.startswith(_MARK):

@@ -145,10 +145,10 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
                 raise ScriptError(f"the argument {name!r} is given twice", f"参数 {name!r} 重复")
         return parts
 
-    def named(self, meta: Any, parts: list[Any]) -> Argument:
+    def keyword_argument(self, meta: Any, parts: list[Any]) -> Argument:
         return Argument(str(parts[0]), parts[1])
 
-    def placed(self, meta: Any, parts: list[Any]) -> Argument:
+    def positional_argument(self, meta: Any, parts: list[Any]) -> Argument:
         return Argument("", parts[0])
 
     def number(self, meta: Any, parts: list[Token]) -> Node:
@@ -166,7 +166,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         written = str(parts[0])
         return Node("path", ((written[1:],), written), offset=meta.start_pos)
 
-    def braced(self, meta: Any, parts: list[Token]) -> Node:
+    def path(self, meta: Any, parts: list[Token]) -> Node:
         written = str(parts[0])
         steps = path_of(written[2:-1])
         if steps is None:
@@ -195,21 +195,21 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
             return Node("path", ((str(key)[1:],), str(key))), node
         return Node("value", str(key)), node
 
-    def compared(self, meta: Any, parts: list[Any]) -> Node:
+    def compare(self, meta: Any, parts: list[Any]) -> Node:
         left, sign, right = parts
         return Node("compared", str(sign), (left, right), meta.start_pos)
 
-    def calculated(self, meta: Any, parts: list[Any]) -> Node:
+    def calculate(self, meta: Any, parts: list[Any]) -> Node:
         left, sign, right = parts
         return Node("calculated", str(sign), (left, right), meta.start_pos)
 
-    def signed(self, meta: Any, parts: list[Any]) -> Node:
+    def sign(self, meta: Any, parts: list[Any]) -> Node:
         return Node("signed", str(parts[0]), (parts[1],), meta.start_pos)
 
     def member(self, meta: Any, parts: list[Any]) -> Node:
         return Node("member", str(parts[1]), (parts[0],), meta.start_pos)
 
-    def called(self, meta: Any, parts: list[Any]) -> Node:
+    def call(self, meta: Any, parts: list[Any]) -> Node:
         return Node("called", parts[1], (parts[0],), meta.start_pos)
 
     def _plain(kind: str) -> Callable[[Any, Any, list[Any]], Node]:  # type: ignore[misc]

@@ -103,12 +103,7 @@ def build_function_specs(functions: Mapping[str, Callable[..., Any]]) -> dict[st
 
 
 def describe_missing_function(name: str, known: Collection[str]) -> str:
-    """What is told of a function that is not there, and how one is given.
-
-    Args:
-        name: Its name in the script.
-        known: Those that are there.
-    """
+    """What is told of a function that is not there, and how one is given."""
     there = f"there is {', '.join(sorted(known))}" if known else "no function is registered yet"
     meant = did_you_mean(name, known)
     return (

@@ -18,11 +18,6 @@ _MOST_BYTES = 1_000_000
 def read_text(text: str, language: Literal["ppe", "pl"] | str, file: Path | None = None) -> Program:
     """Reads a script.
 
-    Args:
-        text: The script.
-        language: `ppe` or `pl`.
-        file: The file that it is from; what it loads lies beside it.
-
     Raises:
         FlowError: It is wrong, with line and column.
     """

@@ -28,13 +28,7 @@ _VERSION = 2
 
 
 def state_of(digest: str, records: Sequence[Record], more: Mapping[str, Any]) -> dict[str, Any]:
-    """The state of a run.
-
-    Args:
-        digest: The script's.
-        records: The journal.
-        more: What else is needed to go on, as JSON data.
-    """
+    """The state of a run."""
     state = {
         "version": _VERSION,
         "program_sha256": digest,

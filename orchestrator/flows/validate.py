@@ -15,10 +15,6 @@ from orchestrator.flows.steps import Place, Program
 def check_arguments(program: Program, given: Iterable[str]) -> None:
     """Checks that a program reads, sets or declares all that it is given.
 
-    Args:
-        program: The program, of either language.
-        given: The names of the arguments.
-
     Raises:
         ValidationError: One means nothing to it.
     """

@@ -43,7 +43,7 @@ class InMemoryStore:
             journal.extend(records)
             journal.updated = at
 
-    def updated(self, key: str) -> int:
+    def last_change(self, key: str) -> int:
         """When the last record of a session was written; 0 when there is none."""
         journal = self._journals.get(key)
         return journal.updated if journal is not None else 0

@@ -186,13 +186,13 @@ class Sessions:
         # Looks at two sessions for each one that was released: so at most twice as many stay as
         # must, and no call takes longer than another.
         used, store, now = self._used, self.store, self.clock()
-        updated = getattr(store, "updated", None)
-        if updated is None:  # a store of somebody else's, who frees what is to be freed
+        last_change = getattr(store, "last_change", None)
+        if last_change is None:  # a store of somebody else's, who frees what is to be freed
             return
         with used.lock:
             for _ in range(min(2 * _BATCH, len(used.queue))):
                 key = used.queue.popleft()
-                at = updated(key)  # 0 when nothing was written to it
+                at = last_change(key)  # 0 when nothing was written to it
                 if (
                     key in used.keys
                     or key in used.remembered

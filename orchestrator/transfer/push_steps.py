@@ -40,7 +40,7 @@ class Step:
     what: str
 
     @property
-    def done_text(self) -> str:
+    def text_when_done(self) -> str:
         """The step, once it is done."""
         return f"{_DONE[self.verb]} {self.what}"
 

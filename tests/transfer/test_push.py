@@ -45,7 +45,7 @@ ROC = {"customControl": "RETURN_CONTROL"}
 
 
 def steps(pushed: Any) -> list[str]:
-    return [f"{it.agent}: {it.done_text}" for it in pushed.steps]
+    return [f"{it.agent}: {it.text_when_done}" for it in pushed.steps]
 
 
 def group(name: str, **members: Any) -> dict[str, Any]:
@@ -280,7 +280,7 @@ def test_it_goes_on_where_it_stopped(there: Place, folder: Path) -> None:
     document = read_folder(write(folder, whole()))
     broken = Remote(Breaking(there.client), "us-east-1", None, there.url)
     with pytest.raises(DependencyFailed):
-        push(document, broken, wait=NOW, report=lambda step: told.append(step.done_text))
+        push(document, broken, wait=NOW, report=lambda step: told.append(step.text_when_done))
     assert told == ["created the agent", "created the action group 'visits'"]
     assert steps(there.push(document)) == [
         "claims: created the action group 'claims'",

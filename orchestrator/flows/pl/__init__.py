@@ -73,10 +73,6 @@ def _refuse_dependent(body: Block, dependent: Mapping[Place, Dependence], file: 
 def read(text: str, file: Path | None = None) -> Program:
     """Reads a program.
 
-    Args:
-        text: The program.
-        file: The file that it is from.
-
     Raises:
         FlowError: It is wrong, with line and column.
     """

@@ -79,12 +79,6 @@ def build_agent(
 ) -> Agent:
     """The agent that a program asks for.
 
-    Args:
-        name: Its name.
-        given: The values of `type`, `task`, `roles` and `tools`.
-        known: Specifications of all that can be called, by name.
-        others: Other names of them.
-
     Raises:
         Wrong: Something of this is wrong.
     """

@@ -42,11 +42,6 @@ def read_target(found: re.Match[str]) -> Target | None:
 def read_expression(lines: Lines, text: str, offset: int) -> Node:
     """Reads an expression.
 
-    Args:
-        lines: The program.
-        text: The expression.
-        offset: Where it begins in the program.
-
     Raises:
         FlowError: It is wrong, with line and column.
     """

@@ -26,12 +26,7 @@ _NO_NAME = re.compile(r"\$(?P<name>(?![A-Za-z0-9_])\w+)|(?P<open>\$\{(?![^{}]*\}
 
 
 def findings(body: Block, text: str) -> Found:
-    """What may not do what was meant.
-
-    Args:
-        body: The program.
-        text: Its text.
-    """
+    """What may not do what was meant."""
     if not body:
         yield "warning", "empty", Place(1), "the program has no statement", "write one"
     yield from doubtful_arrows(body, text)
@@ -39,12 +34,7 @@ def findings(body: Block, text: str) -> Found:
 
 
 def doubtful_arrows(body: Block, text: str) -> Found:
-    """Arrows that name no variable: what follows them belongs to the text.
-
-    Args:
-        body: The program.
-        text: Its text.
-    """
+    """Arrows that name no variable: what follows them belongs to the text."""
     lines = _lines(text)
     for one in statements_in(body):
         if not isinstance(one, Prompt):

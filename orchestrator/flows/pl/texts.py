@@ -64,11 +64,6 @@ def _refuse(lines: Lines, first: int, found: Sequence[str]) -> NoReturn:
 def refuse_case(lines: Lines, first: int, end: int) -> None:
     """Refuses a keyword in other letters, which is no keyword: `ELSE:`, `for $x in ...`.
 
-    Args:
-        lines: The program.
-        first: The first line that may have one.
-        end: The line after the last of them.
-
     Raises:
         FlowError: There is one.
     """

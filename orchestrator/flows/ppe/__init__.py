@@ -65,10 +65,6 @@ class _Program:
 def read(text: str, file: Path | None = None) -> Program:
     """Reads a script.
 
-    Args:
-        text: The script.
-        file: The file that it is from; what it calls lies beside it.
-
     Raises:
         FlowError: It is wrong, with line and column.
     """

@@ -27,12 +27,7 @@ class Library:
     """
 
     def __init__(self, text: str, file: Path | None) -> None:
-        """Finds the scripts.
-
-        Args:
-            text: The main script.
-            file: Its file; without one there are no others.
-        """
+        """Finds the scripts."""
         self._texts: dict[str, tuple[str, str]] = {}
         self._ids: dict[str, str] = {}
         self._read: dict[str, Script] = {}

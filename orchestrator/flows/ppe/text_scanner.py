@@ -51,9 +51,6 @@ class TextScanner:
     def find_all(self, *, calls: bool) -> Iterator[TextMatch]:
         """What there is, in order.
 
-        Args:
-            calls: Whether calls and regular expressions count.
-
         Raises:
             FlowError: An argument, a choice or an expression is wrong.
         """

@@ -123,12 +123,6 @@ def _jinja() -> Jinja:
 def compile_text(text: str, place: Place, file: str | None, style: Style | None = None) -> Text:
     """Compiles an author's text.
 
-    Args:
-        text: The text.
-        place: Where it begins.
-        file: The script's file.
-        style: How it is written.
-
     Raises:
         FlowError: A template, an argument or a choice in it is wrong, with its place.
     """
