@@ -24,15 +24,10 @@ _URI = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(.{1,1024})", re.DOT
 
 
 class BucketObject(NamedTuple):
-    """An object, as a listing tells of it.
+    """An object, as a listing tells of it."""
 
-    Attributes:
-        key: Its key.
-        tag: Another text for every content; `None` when only the content tells.
-    """
-
-    key: str
-    tag: str | None = None
+    key: str  # its key
+    tag: str | None = None  # another text for every content; `None` when only the content tells
 
 
 class Bucket(Protocol):

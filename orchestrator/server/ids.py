@@ -29,15 +29,10 @@ def derive_id(*names: str) -> str:
 
 
 class Arns(NamedTuple):
-    """The ARNs of a server's things.
+    """The ARNs of a server's things."""
 
-    Attributes:
-        region: The region in them.
-        account: The account in them.
-    """
-
-    region: str
-    account: str
+    region: str  # the region in them
+    account: str  # the account in them
 
     @classmethod
     def of(cls, settings: Settings) -> Arns:

@@ -66,16 +66,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class EventStream:
-    """An answer that is sent event by event.
+    """An answer that is sent event by event."""
 
-    Attributes:
-        events: Pairs of an event's name and its members, such as `("chunk", {"bytes": b"Hello"})`.
-            What it raises becomes the stream's last frame, an exception. It is closed when the
-            client has gone.
-        members: The answer's other members, such as `sessionId`.
-    """
-
+    # Pairs of an event's name and its members, such as `("chunk", {"bytes": b"Hello"})`. What it
+    # raises becomes the stream's last frame, an exception. It is closed when the client has gone.
     events: AsyncGenerator[tuple[str, Mapping[str, Any]], None]
+    # The answer's other members, such as `sessionId`
     members: Mapping[str, Any] = field(default_factory=dict)
 
 

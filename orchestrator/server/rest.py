@@ -32,17 +32,11 @@ _STATUSES: Mapping[str, int] = {
 
 
 class ErrorInfo(NamedTuple):
-    """An error, as callers read it.
+    """An error, as callers read it."""
 
-    Attributes:
-        name: Its name in Bedrock's API.
-        status: The HTTP status.
-        message: What went wrong.
-    """
-
-    name: str
-    status: int
-    message: str
+    name: str  # its name in Bedrock's API
+    status: int  # the HTTP status
+    message: str  # what went wrong
 
 
 def describe_error(fault: Fault) -> ErrorInfo:

@@ -115,25 +115,15 @@ _NOBODY = Key(Caller())
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What the `Authorization` header and the headers that go with it say.
+    """What the `Authorization` header and the headers that go with it say."""
 
-    Attributes:
-        access_key_id: Whose signature it is said to be.
-        region: The region that it is for.
-        stamp: When it was made, as it was signed.
-        made: The same.
-        headers: The names of the headers that it covers, sorted.
-        digest: The signature.
-        token: The session token; empty when there is none.
-    """
-
-    access_key_id: str
-    region: str
-    stamp: str
-    made: datetime
-    headers: tuple[str, ...]
-    digest: str
-    token: str
+    access_key_id: str  # whose signature it is said to be
+    region: str  # the region that it is for
+    stamp: str  # when it was made, as it was signed
+    made: datetime  # the same
+    headers: tuple[str, ...]  # the names of the headers that it covers, sorted
+    digest: str  # the signature
+    token: str  # the session token; empty when there is none
 
 
 def parse_signature(request: RawRequest, now: datetime) -> Signature:

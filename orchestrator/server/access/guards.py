@@ -118,18 +118,12 @@ def _parse_address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address |
 
 @dataclass(frozen=True, slots=True)
 class RawRequest:
-    """A request as it came over the wire.
+    """A request as it came over the wire."""
 
-    Attributes:
-        method: The HTTP method.
-        path: The path as it was sent, percent-encoded.
-        query: The query string as it was sent.
-        headers: Names, in lower case, and values, in the order in which they came.
-    """
-
-    method: str
-    path: bytes
-    query: bytes = b""
+    method: str  # the HTTP method
+    path: bytes  # the path as it was sent, percent-encoded
+    query: bytes = b""  # the query string as it was sent
+    # Names, in lower case, and values, in the order in which they came
     headers: Sequence[tuple[bytes, bytes]] = field(default=(), repr=False)
 
     def all(self, name: str) -> list[bytes]:

@@ -36,20 +36,14 @@ _LARGEST_FILE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key pair, an API key, or both.
+    """A key pair, an API key, or both."""
 
-    Attributes:
-        caller: Whose it is.
-        access_key_id: The public half of the pair; empty when there is none.
-        secret: The other half.
-        token: The session token that has to come with it; empty when there is none.
-        bearer: The digest of the API key; empty when there is none.
-    """
-
-    caller: Caller
-    access_key_id: str = ""
-    secret: str = field(default="", repr=False)
+    caller: Caller  # whose it is
+    access_key_id: str = ""  # the public half of the pair; empty when there is none
+    secret: str = field(default="", repr=False)  # the other half
+    # The session token that has to come with it; empty when there is none
     token: str = field(default="", repr=False)
+    # The digest of the API key; empty when there is none
     bearer: bytes = field(default=b"", repr=False)
 
 

@@ -70,26 +70,16 @@ def _find_no_agent(caller: Caller, agent_id: str, alias_id: str) -> Agent:
 
 @dataclass(slots=True)
 class AgentResources:
-    """What the names in definitions mean on this server, and what all of its agents share.
+    """What the names in definitions mean on this server, and what all of its agents share."""
 
-    Attributes:
-        settings: The settings of the server.
-        models: Models by the ids that definitions name.
-        lambdas: The code that stands for Lambda functions.
-        bases: Knowledge bases.
-        sessions: The conversations of all agents.
-        memory: What agents remember of their users.
-        redactor: Removes the server's folders from what callers read.
-        find_agent: Finds the agent of a caller by its id and that of its alias.
-    """
-
-    settings: Settings
-    models: Models
-    lambdas: Lambdas
-    bases: KnowledgeBaseService
-    sessions: Sessions
-    memory: MemoryStore
-    redactor: PathRedactor
+    settings: Settings  # the settings of the server
+    models: Models  # models by the ids that definitions name
+    lambdas: Lambdas  # the code that stands for Lambda functions
+    bases: KnowledgeBaseService  # knowledge bases
+    sessions: Sessions  # the conversations of all agents
+    memory: MemoryStore  # what agents remember of their users
+    redactor: PathRedactor  # removes the server's folders from what callers read
+    # Finds the agent of a caller by its id and that of its alias
     find_agent: Callable[[Caller, str, str], Agent] = field(default=_find_no_agent)
 
     @property

@@ -6,19 +6,12 @@ from typing import NamedTuple
 
 
 class PartKind(NamedTuple):
-    """A kind of an agent's parts.
+    """A kind of an agent's parts."""
 
-    Attributes:
-        name: What its documents are called in the store.
-        id: The member that has a part's id.
-        title: What people call one.
-        named: The member that has its name; no two of an agent share it.
-    """
-
-    name: str
-    id: str
-    title: str
-    named: str
+    name: str  # what its documents are called in the store
+    id: str  # the member that has a part's id
+    title: str  # what people call one
+    named: str  # the member that has its name; no two of an agent share it
 
 
 GROUP = PartKind("action-group", "actionGroupId", "action group", "actionGroupName")

@@ -44,15 +44,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What tells one snapshot of an agent from another.
+    """What tells one snapshot of an agent from another."""
 
-    Attributes:
-        digest: Changes with anything in it.
-        team: The ARNs of the aliases that it leads.
-    """
-
-    digest: str
-    team: list[str] = field(default_factory=list)
+    digest: str  # changes with anything in it
+    team: list[str] = field(default_factory=list)  # the ARNs of the aliases that it leads
 
 
 class AgentStore:

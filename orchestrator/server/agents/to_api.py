@@ -38,14 +38,10 @@ _OF_A_GROUP = (
 
 
 class ApiAgent(NamedTuple):
-    """A folder's agent as the API shows it.
+    """A folder's agent as the API shows it."""
 
-    Attributes:
-        agent: The members of GetAgent's `agent`.
-        parts: Its action groups, knowledge bases and collaborators, by their kinds' names.
-    """
-
-    agent: Mapping[str, Any]
+    agent: Mapping[str, Any]  # the members of GetAgent's `agent`
+    # Its action groups, knowledge bases and collaborators, by their kinds' names
     parts: Mapping[str, list[dict[str, Any]]]
 
 

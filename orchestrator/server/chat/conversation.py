@@ -37,25 +37,15 @@ class ToolResults:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What a request asks for.
+    """What a request asks for."""
 
-    Attributes:
-        model: The agent.
-        session_id: The session that the client named; empty when it named none.
-        question: The user's input; empty with results.
-        options: Options of the turn.
-        results: What tools gave, when a turn is to go on.
-        streams: Whether the answer is to come in chunks.
-        counts: Whether the last chunk is to tell the usage.
-    """
-
-    model: str
-    session_id: str
-    question: str
-    options: Options = field(default_factory=Options)
-    results: ToolResults | None = None
-    streams: bool = False
-    counts: bool = False
+    model: str  # the agent
+    session_id: str  # the session that the client named; empty when it named none
+    question: str  # the user's input; empty with results
+    options: Options = field(default_factory=Options)  # options of the turn
+    results: ToolResults | None = None  # what tools gave, when a turn is to go on
+    streams: bool = False  # whether the answer is to come in chunks
+    counts: bool = False  # whether the last chunk is to tell the usage
 
     @property
     def session(self) -> str:

@@ -19,19 +19,12 @@ Data = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What the handlers work with.
+    """What the handlers work with."""
 
-    Attributes:
-        agents: The agents.
-        cleanup: Deletes what deleted agents leave behind.
-        prompts: Their prompts.
-        tags: Their tags.
-    """
-
-    agents: Agents
-    cleanup: AgentCleanup
-    prompts: Prompts
-    tags: Tags
+    agents: Agents  # the agents
+    cleanup: AgentCleanup  # deletes what deleted agents leave behind
+    prompts: Prompts  # their prompts
+    tags: Tags  # their tags
 
     @property
     def store(self) -> AgentStore:

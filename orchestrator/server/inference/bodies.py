@@ -26,15 +26,11 @@ _MEMBERS = frozenset(
 
 
 class Body(Protocol):
-    """A request's body, and how it is answered.
+    """A request's body, and how it is answered."""
 
-    Attributes:
-        params: What it asks, as parameters of Converse; `inferenceConfig` may have a `topK`.
-        raw_text: Whether its one message holds the whole prompt.
-    """
-
+    # What it asks, as parameters of Converse; `inferenceConfig` may have a `topK`
     params: Mapping[str, Any]
-    raw_text: bool
+    raw_text: bool  # whether its one message holds the whole prompt
 
     def whole(self, output: Mapping[str, Any]) -> bytes:
         """The whole answer, from Converse's output."""

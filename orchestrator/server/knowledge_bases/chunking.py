@@ -22,12 +22,9 @@ _UNKNOWN = {
 
 @dataclass(frozen=True, slots=True)
 class Chunker:
-    """How documents are cut.
+    """How documents are cut."""
 
-    Attributes:
-        chunking: The size of passages; `None` keeps a document whole (Bedrock: `NONE`).
-    """
-
+    # The size of passages; `None` keeps a document whole (Bedrock: `NONE`)
     chunking: Chunking | None
 
     @property

@@ -20,17 +20,11 @@ _MODEL = "foundation-model/sentence-transformers.all-minilm-l6-v2"
 
 
 class AgentFolder(Protocol):
-    """An agent that is defined on disk.
+    """An agent that is defined on disk."""
 
-    Attributes:
-        folder: Its folder.
-        definition: What its file says, unless that is wrong.
-        changed: When a file of it was changed last.
-    """
-
-    folder: Path
-    definition: AgentDefinition | None
-    changed: datetime
+    folder: Path  # its folder
+    definition: AgentDefinition | None  # what its file says, unless that is wrong
+    changed: datetime  # when a file of it was changed last
 
 
 ListFolders = Callable[[], Sequence[AgentFolder]]

@@ -27,15 +27,10 @@ _NAMED = 10
 
 
 class DocumentFingerprint(NamedTuple):
-    """What is known of a document that was ingested before.
+    """What is known of a document that was ingested before."""
 
-    Attributes:
-        content: What tells its content from any other; empty when it could not be ingested.
-        metadata: What tells its metadata from any other; empty when it has none.
-    """
-
-    content: str
-    metadata: str
+    content: str  # what tells its content from any other; empty when it could not be ingested
+    metadata: str  # what tells its metadata from any other; empty when it has none
 
 
 class SyncReport(Protocol):
@@ -52,35 +47,21 @@ class SyncReport(Protocol):
 
 @dataclass
 class Sync:
-    """Brings what a data source has in an index up to date with a bucket.
+    """Brings what a data source has in an index up to date with a bucket."""
 
-    Attributes:
-        index: The index.
-        source: The data source's id.
-        cutting: How documents are cut.
-        bucket: Where the objects are.
-        name: The bucket's name.
-        prefix: How the keys of those begin that are read.
-        caller: In whose name.
-        before: What was ingested before, by name.
-        report: Stores what became of every document.
-        tick: Called after each step; what it raises ends the work.
-        statistics: What was counted (Bedrock: IngestionJobStatistics).
-        reasons: Why documents failed or were passed over.
-    """
-
-    index: Index
-    source: str
-    cutting: Chunker
-    bucket: Bucket
-    name: str
-    prefix: str
-    caller: Caller
-    before: Mapping[str, DocumentFingerprint]
-    report: SyncReport
-    tick: Callable[[], None]
+    index: Index  # the index
+    source: str  # the data source's id
+    cutting: Chunker  # how documents are cut
+    bucket: Bucket  # where the objects are
+    name: str  # the bucket's name
+    prefix: str  # how the keys of those begin that are read
+    caller: Caller  # in whose name
+    before: Mapping[str, DocumentFingerprint]  # what was ingested before, by name
+    report: SyncReport  # stores what became of every document
+    tick: Callable[[], None]  # called after each step; what it raises ends the work
+    # What was counted (Bedrock: IngestionJobStatistics)
     statistics: dict[str, int] = field(default_factory=lambda: new_statistics())
-    reasons: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)  # why documents failed or were passed over
 
     def run(self) -> None:
         """Reads what changed, and forgets what is gone; nothing is embedded.

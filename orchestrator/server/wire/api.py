@@ -31,15 +31,10 @@ _EVENT_STREAM = "application/vnd.amazon.eventstream"
 
 @dataclass(frozen=True, slots=True)
 class OperationMatch:
-    """The operation that a request means.
+    """The operation that a request means."""
 
-    Attributes:
-        routes: Where it lies; two, when two services have the same path.
-        labels: The texts of the path's labels, as they were sent.
-    """
-
-    routes: tuple[Route, ...]
-    labels: tuple[str, ...]
+    routes: tuple[Route, ...]  # where it lies; two, when two services have the same path
+    labels: tuple[str, ...]  # the texts of the path's labels, as they were sent
 
     @property
     def service(self) -> str:
@@ -228,19 +223,12 @@ def _read_params(
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """An operation and where it lies.
+    """An operation and where it lies."""
 
-    Attributes:
-        service: boto3's name of the service.
-        operation: The operation's name.
-        labels: The names of the labels in its path, in order.
-        fixed: What its query string must have.
-    """
-
-    service: str
-    operation: str
-    labels: tuple[str, ...] = ()
-    fixed: frozenset[tuple[str, str]] = frozenset()
+    service: str  # boto3's name of the service
+    operation: str  # the operation's name
+    labels: tuple[str, ...] = ()  # the names of the labels in its path, in order
+    fixed: frozenset[tuple[str, str]] = frozenset()  # what its query string must have
 
 
 @dataclass(slots=True)

@@ -39,17 +39,12 @@ _UNSAFE = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """An HTTP answer.
+    """An HTTP answer."""
 
-    Attributes:
-        status: The HTTP status.
-        headers: By their names.
-        body: The whole body, or the pieces of an event stream as they come. Closing that closes
-            what tells the events.
-    """
-
-    status: int
-    headers: dict[str, str] = field(default_factory=dict)
+    status: int  # the HTTP status
+    headers: dict[str, str] = field(default_factory=dict)  # by their names
+    # The whole body, or the pieces of an event stream as they come. Closing that closes what tells
+    # the events.
     body: bytes | MessageStream = b""
 
 

@@ -29,18 +29,12 @@ _LONGEST = 200
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong.
+    """One thing that is wrong."""
 
-    Attributes:
-        path: Where.
-        constraint: What is not so.
-        value: The value, when it may be told.
-        limit: Whether the value is of the right kind, but against a length, range, pattern or enum.
-    """
-
-    path: Path
-    constraint: str
-    value: Any = HIDDEN
+    path: Path  # where
+    constraint: str  # what is not so
+    value: Any = HIDDEN  # the value, when it may be told
+    # Whether the value is of the right kind, but against a length, range, pattern or enum
     limit: bool = False
 
     @property
