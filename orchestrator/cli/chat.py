@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestrator.cli.agents import ensure_data_folder, load_agent, load_models, note_templates
+from orchestrator.cli.findings import error_document, show_error
+from orchestrator.cli.live import LiveTurn
 from orchestrator.cli.options import (
     Attributes,
     Files,
@@ -25,7 +28,17 @@ from orchestrator.cli.options import (
     input_files,
     turn_options,
 )
-from orchestrator.cli.terminal import Terminal, clean, hide_prints, shorten, show_prints
+from orchestrator.cli.render import show_prompt_text
+from orchestrator.cli.return_control import ask_results
+from orchestrator.cli.terminal import (
+    Terminal,
+    assemble,
+    clean,
+    hide_prints,
+    shorten,
+    show_prints,
+    styled,
+)
 from orchestrator.cli.verb import AGENT_FAILED, verb
 from orchestrator.errors import OrchestratorError
 
@@ -60,8 +73,6 @@ def chat(
       $ orchestrator chat examples/hr --attribute employeeId=e-1042 --trace
       $ orchestrator chat my-agent --session s-1 --model local:0.5b
     """
-    from orchestrator.cli.agents import load_agent, load_models, note_templates
-
     options = turn_options(attribute, prompt_attribute, memory_id)
     agent = load_agent(folder, model, session, state)
     note_templates(agent, folder, terminal)
@@ -75,8 +86,6 @@ def chat(
 
 
 def _run_interactive(talk: Chat, folder: Path) -> None:
-    from orchestrator.cli.agents import ensure_data_folder
-
     try:
         history = ensure_data_folder(folder) / "history"
     except OSError:  # somebody else's agent: a conversation needs no history
@@ -115,8 +124,6 @@ class Chat:
 
     def answer_lines(self) -> bool:
         """Answers every line of stdin; whether all turns went well."""
-        from orchestrator.cli.findings import error_document, show_error
-
         well = True
         for line in sys.stdin:
             if not line.strip():
@@ -131,8 +138,6 @@ class Chat:
         return well
 
     def _answer_line(self, question: str) -> None:
-        from orchestrator.cli.live import LiveTurn
-
         if self.terminal.json:
             reply = self._agent.invoke(question, self._session, **self._take_options())
             self.terminal.line(reply.as_dict())
@@ -162,9 +167,6 @@ class Chat:
             self.terminal.print()
 
     def _run_turn(self, question: str, keyboard: Keyboard) -> None:
-        from orchestrator.cli.findings import show_error
-        from orchestrator.cli.live import LiveTurn
-
         live = LiveTurn(self.terminal, trace=self.trace)
         try:
             self._run_to_end(live, question, keyboard)
@@ -177,8 +179,6 @@ class Chat:
             self._prompt = live.prompt or self._prompt
 
     def _run_to_end(self, live: LiveTurn, question: str, keyboard: Keyboard) -> None:
-        from orchestrator.cli.return_control import ask_results
-
         options = self._take_options()
         while True:
             reply = live.run(self._agent.stream(question, self._session, **options))
@@ -195,16 +195,14 @@ class Chat:
             found[0]()
 
     def _greet(self) -> None:
-        from rich.text import Text
-
         plan = self._agent.plan
         model = plan.orchestration.model.model_id
-        self.terminal.block(Text.assemble((plan.name, "agent"), f"  {model}"))
+        self.terminal.block(assemble((plan.name, "agent"), f"  {model}"))
         groups = {operation.group for operation in plan.catalog.operations}
         count = len(plan.catalog.operations)
         actions = f"{count} action{'' if count == 1 else 's'}"
         facts = [f"{actions} in {', '.join(sorted(groups))}" if groups else "no actions"]
-        self.terminal.block(Text(" · ".join([*facts, "/help lists commands"]), "quiet"))
+        self.terminal.block(styled(" · ".join([*facts, "/help lists commands"]), "quiet"))
         self.terminal.print()
 
     def _toggle_trace(self) -> None:
@@ -216,8 +214,6 @@ class Chat:
         self.terminal.print(f"the steps are {'shown' if self.trace else 'hidden'} from now on")
 
     def _show_prompt(self) -> None:
-        from orchestrator.cli.render import show_prompt_text
-
         if self._prompt:
             show_prompt_text(self.terminal, self._prompt)
         else:

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.terminal import Terminal, clean
+from orchestrator.cli.terminal import Terminal, assemble, clean, styled
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import (
     AccessDenied,
@@ -63,9 +63,7 @@ def as_findings(error: DefinitionError) -> tuple[Diagnostic, ...]:
 
 def show_finding(terminal: Terminal, finding: Diagnostic, *, stderr: bool = False) -> None:
     """Writes a finding with its source line."""
-    from rich.text import Text
-
-    head = Text()
+    head = styled()
     if place := _format_place(finding):
         head.append(f"{place}: ", "name")
     head.append(finding.severity, finding.severity)
@@ -77,7 +75,7 @@ def show_finding(terminal: Terminal, finding: Diagnostic, *, stderr: bool = Fals
     for line in _source_lines(finding, gutter, console.width):
         console.print(line, soft_wrap=True)
     if finding.suggestion:
-        hint = Text.assemble(("= ", "quiet"), (clean(finding.suggestion), "good"))
+        hint = assemble(("= ", "quiet"), (clean(finding.suggestion), "good"))
         terminal.block(hint, gutter + 1, stderr=stderr)
 
 
@@ -87,8 +85,6 @@ def _format_place(finding: Diagnostic) -> str:
 
 
 def _source_lines(finding: Diagnostic, gutter: int, width: int) -> Iterable[Text]:
-    from rich.text import Text
-
     if finding.file is None or finding.line is None:
         return
     try:
@@ -98,9 +94,9 @@ def _source_lines(finding: Diagnostic, gutter: int, width: int) -> Iterable[Text
         return
     column = finding.column or 1
     shown, at = _crop_line(clean(line.rstrip("\n").expandtabs(1)), column - 1, width - gutter - 4)
-    yield Text.assemble((f"{finding.line:>{gutter}} | ", "quiet"), shown)
+    yield assemble((f"{finding.line:>{gutter}} | ", "quiet"), shown)
     if finding.column:
-        yield Text.assemble((f"{'':>{gutter}} | ", "quiet"), " " * at, ("^", finding.severity))
+        yield assemble((f"{'':>{gutter}} | ", "quiet"), " " * at, ("^", finding.severity))
 
 
 def _crop_line(line: str, at: int, width: int) -> tuple[str, int]:
@@ -115,8 +111,6 @@ def _crop_line(line: str, at: int, width: int) -> tuple[str, int]:
 
 def show_error(terminal: Terminal, error: BaseException) -> None:
     """Writes an error to stderr: with --debug after its traceback, and with the way out."""
-    from rich.text import Text
-
     if terminal.debug:
         terminal.note(clean("".join(traceback.format_exception(error))).rstrip())
     if isinstance(error, DefinitionError):
@@ -124,9 +118,9 @@ def show_error(terminal: Terminal, error: BaseException) -> None:
             show_finding(terminal, finding, stderr=True)
         return
     message = clean(_format_message(error))
-    terminal.block(Text.assemble(("error: ", "error"), message), stderr=True)
+    terminal.block(assemble(("error: ", "error"), message), stderr=True)
     if way_out := suggest_fix(error, debug=terminal.debug):
-        terminal.block(Text.assemble(("= ", "quiet"), (way_out, "good")), 2, stderr=True)
+        terminal.block(assemble(("= ", "quiet"), (way_out, "good")), 2, stderr=True)
 
 
 def _format_message(error: BaseException) -> str:

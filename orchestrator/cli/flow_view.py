@@ -10,7 +10,9 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from orchestrator.cli.terminal import Terminal, WordWrap, clean, shorten
+from orchestrator.cli.agents import load_model
+from orchestrator.cli.chat import Keyboard
+from orchestrator.cli.terminal import Terminal, WordWrap, assemble, clean, shorten, styled
 
 if TYPE_CHECKING:
     from orchestrator.agent.flow import Flow
@@ -49,13 +51,11 @@ class FlowView:
             self._wrap = None
 
     def _statement_start(self, event: FlowEvent) -> None:
-        from rich.text import Text
-
         self._told = self._role = ""
         line = f"{event.line:>4}  {_format_iteration(event)}"
         width = max(self._terminal.err.width - len(line), 20)
         statement = shorten(event.statement, min(width, 200))
-        self._terminal.note(Text.assemble((line, "quiet"), (statement, "name")))
+        self._terminal.note(assemble((line, "quiet"), (statement, "name")))
 
     def _token(self, event: FlowEvent) -> None:
         if "iteration" in event.members:  # several at once: each is shown when it has ended
@@ -102,9 +102,7 @@ class FlowView:
         self._line(event, ("exit", "quiet"))
 
     def _line(self, event: FlowEvent, *parts: tuple[str, str]) -> None:
-        from rich.text import Text
-
-        text = Text(_INDENT).append(_format_iteration(event), "quiet")
+        text = styled(_INDENT).append(_format_iteration(event), "quiet")
         for part, style in parts:
             text.append(clean(part), style)
         line = text.plain
@@ -114,9 +112,7 @@ class FlowView:
         self._terminal.err.print(text, soft_wrap=True)
 
     def _write(self, text: str) -> None:
-        from rich.text import Text
-
-        self._terminal.err.print(Text(text, "quiet"), end="", soft_wrap=True)
+        self._terminal.err.print(styled(text, "quiet"), end="", soft_wrap=True)
 
 
 def _format_iteration(event: FlowEvent) -> str:
@@ -154,7 +150,6 @@ class FlowRunner:
             state_file: The file for the state of a run that waits.
             named: Whether the user named it: else it is another one where it has another run's.
         """
-        from orchestrator.cli.agents import load_model
         from orchestrator.models import LocalModel, resolve_model
 
         model = resolve_model(options["model"])
@@ -206,8 +201,6 @@ class FlowRunner:
         return result
 
     def _ask_user(self, result: FlowResult) -> dict[str, Any] | None:
-        from orchestrator.cli.chat import Keyboard
-
         keyboard = Keyboard(None, colour=self._terminal.err.color_system)
         with keyboard:
             try:
@@ -221,10 +214,8 @@ class FlowRunner:
                 return None
 
     def _ask_mode(self, result: FlowResult, keyboard: Any) -> dict[str, Any] | None:
-        from rich.text import Text
-
         place = f"waits before line {result.line}: " if result.statement else "waits"
-        self._terminal.note(Text.assemble((place, "heading"), shorten(result.statement, 120)))
+        self._terminal.note(assemble((place, "heading"), shorten(result.statement, 120)))
         while True:
             asked = keyboard.answer(_ASKED).strip().lower()
             if asked in _MODES:
@@ -235,10 +226,8 @@ class FlowRunner:
                 self._show_variables(result)
 
     def _show_variables(self, result: FlowResult) -> None:
-        from rich.text import Text
-
         for name, value in result.variables.items():
-            self._terminal.note(Text.assemble(f"{_INDENT}{name} = ", _format_value(value)))
+            self._terminal.note(assemble(f"{_INDENT}{name} = ", _format_value(value)))
 
     def _save_state(self, result: FlowResult) -> None:
         if self._terminal.json:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestrator.cli.agents import load_agent, load_models, note_templates, read_session
+from orchestrator.cli.live import LiveTurn
 from orchestrator.cli.options import (
     Attributes,
     Files,
@@ -22,6 +24,7 @@ from orchestrator.cli.options import (
     read_input,
     turn_options,
 )
+from orchestrator.cli.return_control import list_waiting_calls
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import option, verb
 from orchestrator.errors import ValidationError
@@ -74,8 +77,6 @@ def invoke(
       $ orchestrator invoke my-agent --session s-1 --results results.json
       $ orchestrator invoke my-agent "What is in this?" --file plan.pdf
     """
-    from orchestrator.cli.agents import load_agent, load_models, note_templates
-
     if not question and results is None and session is None:
         raise ValidationError("there is no question; give one, or --session and --results")
     agent = load_agent(folder, model, session, state)
@@ -96,8 +97,6 @@ def invoke(
 def _stream(
     agent: Agent, asked: tuple[str, str | None, Options], terminal: Terminal, trace: bool
 ) -> None:
-    from orchestrator.cli.live import LiveTurn
-
     text, session, options = asked
     live = LiveTurn(terminal, trace=trace, last=trace)
     try:
@@ -117,8 +116,6 @@ def _stream(
 
 
 def _report_control(reply: Reply, session: str | None, terminal: Terminal) -> None:
-    from orchestrator.cli.return_control import list_waiting_calls
-
     control = reply.return_control
     for call in list_waiting_calls(control.invocation_inputs if control else ()):
         terminal.note(f"waits for you: {call.text} ({call.wants})")
@@ -139,7 +136,6 @@ def _parse_results(agent: Agent, session: str | None, results: Any) -> dict[str,
         return results
     if session is None or not isinstance(results, dict):
         raise ValidationError("--results needs --session, and a JSON object")
-    from orchestrator.cli.agents import read_session
     from orchestrator.engine.results import ControlReturn
 
     waits = _find_hand_over(read_session(agent, session))

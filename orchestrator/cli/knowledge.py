@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestrator.cli.terminal import Terminal, clean, join_facts, shorten
+from orchestrator.cli.terminal import Terminal, assemble, clean, join_facts, shorten, styled
 from orchestrator.cli.verb import Verb, Verbs, option, verb
 from orchestrator.errors import ResourceNotFound, ValidationError
 
@@ -221,8 +221,6 @@ def _report_index(terminal: Terminal, base: LocalKnowledgeBase, report: IndexRep
 def _show_passages(
     terminal: Terminal, base: LocalKnowledgeBase, references: list[dict[str, Any]]
 ) -> None:
-    from rich.text import Text
-
     if base.embedder is None:
         terminal.note("note: searched by keywords only: passages that have the question's words")
     if not references:
@@ -231,9 +229,9 @@ def _show_passages(
         heading, blank, text = reference["content"]["text"].partition("\n\n")
         name = reference["metadata"]["x-amz-bedrock-kb-chunk-id"]
         score = (f"  {reference['score']:.2f}", "quiet")
-        terminal.block(Text.assemble(f"{number}. ", (clean(name), "name"), score))
+        terminal.block(assemble(f"{number}. ", (clean(name), "name"), score))
         if blank:
-            terminal.block(Text(shorten(heading, 200), "heading"), 3)
+            terminal.block(styled(shorten(heading, 200), "heading"), 3)
         terminal.block(shorten(text if blank else heading, 400), 3)
 
 

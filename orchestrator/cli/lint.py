@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orchestrator.cli.agents import get_agent_root
-from orchestrator.cli.findings import as_findings
+from orchestrator.cli.findings import as_findings, show_finding
 from orchestrator.cli.options import Folder, Model
-from orchestrator.cli.terminal import Terminal, clean
+from orchestrator.cli.scripts import is_script, is_template, lint_script, lint_template_file
+from orchestrator.cli.terminal import Terminal, assemble, clean, styled
 from orchestrator.cli.verb import AGENT_FAILED, verb
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, OrchestratorError
@@ -52,9 +53,6 @@ def lint(
       $ orchestrator lint examples/flows/papers.pl
       $ orchestrator lint greeting.prompty
     """
-    from orchestrator.cli.findings import show_finding
-    from orchestrator.cli.scripts import is_script, is_template, lint_script, lint_template_file
-
     if is_script(folder):
         found = lint_script(folder)
     elif is_template(folder):
@@ -82,21 +80,17 @@ def lint(
 
 def _show_read_only(terminal: Terminal, found: Sequence[Diagnostic]) -> None:
     # Bedrock's answers have many members that only Bedrock sets: one line is enough for all.
-    from rich.text import Text
-
     if not found:
         return
     names = ", ".join(finding.message.split("'")[1] for finding in found)
     members = "1 member" if len(found) == 1 else f"{len(found)} members"
     text = f": {members} that only Bedrock sets left out: {names}"
-    terminal.block(Text.assemble(("info", "info"), clean(text), (f" [{READ_ONLY}]", "quiet")))
+    terminal.block(assemble(("info", "info"), clean(text), (f" [{READ_ONLY}]", "quiet")))
 
 
 def _show_summary(terminal: Terminal, found: Sequence[Diagnostic], count: Counter[str]) -> None:
-    from rich.text import Text
-
     if not found:
-        terminal.print(Text("nothing to complain about", "good"))
+        terminal.print(styled("nothing to complain about", "good"))
         return
     parts = [
         (f"{count[severity]} {severity}{'s' if count[severity] > 1 else ''}", severity)
@@ -105,7 +99,7 @@ def _show_summary(terminal: Terminal, found: Sequence[Diagnostic], count: Counte
     ]
     if count["info"]:
         parts.append((f"{count['info']} for your information", "info"))
-    line = Text()
+    line = styled()
     for place, part in enumerate(parts):
         line.append(", " if place else "").append(*part)
     terminal.print(line)
@@ -175,7 +169,6 @@ def _check_guardrail(definition: AgentDefinition) -> None:
 
 
 def _lint_script(definition: AgentDefinition) -> list[Diagnostic]:
-    from orchestrator.cli.scripts import lint_script
     from orchestrator.definition.files import locate
 
     if definition.orchestration is None:

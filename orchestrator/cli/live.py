@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.steps import describe_activity
-from orchestrator.cli.terminal import Terminal, WordWrap, clean
+from orchestrator.cli.terminal import Terminal, WordWrap, clean, styled
 from orchestrator.cli.trace import TraceView
 
 if TYPE_CHECKING:
@@ -26,10 +26,8 @@ class _ActivityStatus:
         self._since = time.monotonic()
 
     def __rich__(self) -> Text:
-        from rich.text import Text
-
         seconds = int(time.monotonic() - self._since)
-        text = Text(f"{self._doing}…", "quiet", no_wrap=True, overflow="ellipsis")
+        text = styled(f"{self._doing}…", "quiet", no_wrap=True, overflow="ellipsis")
         return text.append(f" {seconds} s") if seconds > 1 else text
 
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.terminal import Terminal, clean, join_facts
+from orchestrator.cli.agents import get_sessions_file
+from orchestrator.cli.session_state import iso_time, local_time
+from orchestrator.cli.terminal import Terminal, assemble, clean, join_facts
 from orchestrator.cli.verb import Verb, Verbs, option, verb
 
 if TYPE_CHECKING:
@@ -34,8 +36,6 @@ _ALL = 1_000_000
 
 def get_memory_file(folder: Path) -> Path:
     """The file in the agent's folder that keeps its memory; it need not be there."""
-    from orchestrator.cli.agents import get_sessions_file
-
     return get_sessions_file(folder).with_name("memory.sqlite")
 
 
@@ -48,8 +48,6 @@ def list_memories(terminal: Terminal, folder: Folder = HERE, state: State = None
       $ orchestrator memory list my-agent
       $ orchestrator memory list --state memory.sqlite --json
     """
-    from orchestrator.cli.session_state import iso_time, local_time
-
     found = _open(folder, state).memories(_now())
     if terminal.json:
         terminal.document(
@@ -81,7 +79,6 @@ def show(terminal: Terminal, memory: Id, folder: Folder = HERE, state: State = N
     [bold]Examples[/bold]
       $ orchestrator memory show ana my-agent
     """
-    from orchestrator.cli.session_state import local_time
     from orchestrator.memory import memory_contents
 
     store = _open(folder, state)
@@ -165,7 +162,5 @@ def _now() -> int:
 
 
 def _format_line(name: str, facts: list[str]) -> Text:
-    from rich.text import Text
-
     line = join_facts(map(clean, facts))
-    return Text.assemble((clean(name), "name"), (f"  {line}", "quiet"))
+    return assemble((clean(name), "name"), (f"  {line}", "quiet"))

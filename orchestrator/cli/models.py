@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orchestrator.cli.findings import format_path
-from orchestrator.cli.terminal import Terminal
+from orchestrator.cli.terminal import Terminal, assemble, progress_bar, styled
 from orchestrator.cli.verb import Verb, Verbs, option, verb
 
 if TYPE_CHECKING:
@@ -60,7 +60,6 @@ def pull(
       $ orchestrator models pull minilm
       $ orchestrator models pull --source /media/usb
     """
-    from orchestrator.cli.terminal import progress_bar
     from orchestrator.models import weights
 
     wanted = weights.find(name)
@@ -81,7 +80,6 @@ def path(terminal: Terminal, name: Name = "default") -> None:
     [bold]Examples[/bold]
       $ orchestrator models path 0.5b
     """
-    from orchestrator.cli.terminal import progress_bar
     from orchestrator.models import weights
 
     with progress_bar(terminal) as progress:
@@ -129,11 +127,9 @@ def _to_json(item: ModelListing) -> dict[str, Any]:
 
 
 def _show(terminal: Terminal, item: ModelListing) -> None:
-    from rich.text import Text
-
     weights = item.weights
     here = ("here", "good") if item.path else ("not downloaded", "quiet")
     short = f" ({', '.join(weights.aliases)})" if weights.aliases else ""
-    terminal.block(Text.assemble((weights.name, "name"), short, "  ", here))
+    terminal.block(assemble((weights.name, "name"), short, "  ", here))
     terminal.block(f"{weights.summary} · {weights.megabytes} · {weights.licence}", 2)
-    terminal.block(Text(f"sha256 {weights.sha256}", "quiet"), 2)
+    terminal.block(styled(f"sha256 {weights.sha256}", "quiet"), 2)

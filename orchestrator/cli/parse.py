@@ -9,7 +9,7 @@ import typer
 
 from orchestrator.cli.options import read_input
 from orchestrator.cli.render import to_stage_name
-from orchestrator.cli.terminal import Terminal, clean
+from orchestrator.cli.terminal import Terminal, assemble, clean, styled
 from orchestrator.cli.verb import AGENT_FAILED, option, verb
 
 if TYPE_CHECKING:
@@ -109,8 +109,6 @@ def _parse_reply(text: str) -> str | list[dict[str, Any]]:
 
 
 def _show(terminal: Terminal, explained: dict[str, Any]) -> None:
-    from rich.text import Text
-
     for piece in explained["pieces"]:
         if piece["text"].strip():
             _show_piece(terminal, piece)
@@ -118,33 +116,29 @@ def _show(terminal: Terminal, explained: dict[str, Any]) -> None:
     shown = json_module.dumps(explained["response"], ensure_ascii=False, indent=2)
     terminal.block(clean(shown), 2)
     if explained["raw"]:
-        terminal.print(Text("what could not be understood", "heading"))
+        terminal.print(styled("what could not be understood", "heading"))
         terminal.block(clean(explained["raw"]), 2)
     if explained["reprompt"]:
-        terminal.print(Text("what the model is told", "heading"))
+        terminal.print(styled("what the model is told", "heading"))
         terminal.block(clean(explained["reprompt"]), 2)
     for note in explained["notes"]:
-        terminal.block(Text.assemble(("note ", "info"), clean(note)))
+        terminal.block(assemble(("note ", "info"), clean(note)))
 
 
 def _show_piece(terminal: Terminal, piece: dict[str, Any]) -> None:
-    from rich.text import Text
-
     kind, text = piece["kind"], clean(piece["text"]).strip()
     place = f"{piece['start']}–{piece['end']}" if "start" in piece else ""
     look = _LOOK.get(kind, "quiet")
-    head = Text.assemble((f"{place:>11}  ", "quiet"), (f"{kind:<9}", look))
+    head = assemble((f"{place:>11}  ", "quiet"), (f"{kind:<9}", look))
     if "\n" in text:
         terminal.print(head)
-        terminal.block(Text(text, look), 13)
+        terminal.block(styled(text, look), 13)
     else:
         terminal.block(head.append(text, look))
 
 
 def _format_verdict(explained: dict[str, Any]) -> Text:
-    from rich.text import Text
-
     if explained["code"]:
-        return Text.assemble(("not understood ", "error"), explained["code"])
+        return assemble(("not understood ", "error"), explained["code"])
     grammar = f" (calls in the grammar of {explained['grammar']})" if explained["grammar"] else ""
-    return Text.assemble(("understood as", "heading"), (grammar, "quiet"))
+    return assemble(("understood as", "heading"), (grammar, "quiet"))

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestrator.cli.agents import load_agent
+from orchestrator.cli.findings import format_path, show_finding
 from orchestrator.cli.options import (
     Folder,
     Model,
@@ -19,7 +21,13 @@ from orchestrator.cli.options import (
     Tools,
     parse_pairs,
 )
-from orchestrator.cli.terminal import Terminal, clean
+from orchestrator.cli.scripts import (
+    capture_first_prompt,
+    is_script,
+    is_template,
+    template_prompt,
+)
+from orchestrator.cli.terminal import Terminal, assemble, clean, styled
 from orchestrator.cli.verb import option, verb
 from orchestrator.errors import ValidationError
 from orchestrator.message import AUTHOR, Span
@@ -72,15 +80,6 @@ def render(
       $ orchestrator render examples/flows/fan_in.pl plan="A bus every ten minutes"
       $ orchestrator render greeting.prompty question="Who are you?"
     """
-    from orchestrator.cli.agents import load_agent
-    from orchestrator.cli.findings import format_path
-    from orchestrator.cli.scripts import (
-        capture_first_prompt,
-        is_script,
-        is_template,
-        template_prompt,
-    )
-
     if is_script(folder) or is_template(folder):
         if is_script(folder):
             prompt, place = capture_first_prompt(folder, words or (), model, tool)
@@ -110,8 +109,6 @@ def render(
 
 
 def _show(terminal: Terminal, prompt: Prompt, place: str, found: Sequence[Diagnostic] = ()) -> None:
-    from orchestrator.cli.findings import show_finding
-
     if terminal.json:
         diagnostics = [finding.as_dict() for finding in found]
         terminal.document({**prompt_document(prompt), "diagnostics": diagnostics})
@@ -226,9 +223,7 @@ class _View:
         self._seen: dict[str, None] = {}
 
     def show_heading(self, name: str, rest: str = "") -> None:
-        from rich.text import Text
-
-        self._terminal.path(Text.assemble((name, "heading"), (f" {rest}" if rest else "", "quiet")))
+        self._terminal.path(assemble((name, "heading"), (f" {rest}" if rest else "", "quiet")))
 
     def show_message(self, role: str, content: Any, spans: Sequence[Span]) -> None:
         self._terminal.print()
@@ -247,8 +242,6 @@ class _View:
                 self._terminal.block(self._style_piece(shown, origin), 2)
 
     def show_tools(self, tools: Iterable[Mapping[str, Any]]) -> None:
-        from rich.text import Text
-
         specs = [tool["toolSpec"] for tool in tools]
         if not specs:
             return
@@ -260,9 +253,9 @@ class _View:
             names = ", ".join(
                 name if name in needed else f"{name}?" for name in schema.get("properties", ())
             )
-            self._terminal.block(Text.assemble((spec["name"], "call"), f"({names})"), 2)
+            self._terminal.block(assemble((spec["name"], "call"), f"({names})"), 2)
             if spec.get("description"):
-                self._terminal.block(Text(clean(spec["description"]), "quiet"), 4)
+                self._terminal.block(styled(clean(spec["description"]), "quiet"), 4)
 
     def show_inference(self, settings: Mapping[str, Any]) -> None:
         self._terminal.print()
@@ -274,32 +267,26 @@ class _View:
         self._terminal.block(" · ".join(shown) or "the model's defaults", 2)
 
     def show_legend(self) -> None:
-        from rich.text import Text
-
         origins = [origin for origin in self._seen if origin != AUTHOR]
         if not origins:
             return
-        line = Text("filled from: ")
+        line = styled("filled from: ")
         for place, origin in enumerate(origins):
             line.append(", " if place else "").append(f"${origin}$", _pick_colour(origin))
         self._terminal.print()
         self._terminal.block(line)
 
     def _colour_spans(self, text: str, spans: Sequence[Span]) -> Text:
-        from rich.text import Text
-
         if not spans:
-            return Text(clean(text))
-        coloured = Text()
+            return styled(clean(text))
+        coloured = styled()
         for span in spans:
             coloured.append_text(self._style_piece(text[span.start : span.end], span.origin))
         return coloured
 
     def _style_piece(self, text: str, origin: str) -> Text:
-        from rich.text import Text
-
         self._seen[origin] = None
-        return Text(clean(text), "" if origin == AUTHOR else _pick_colour(origin))
+        return styled(clean(text), "" if origin == AUTHOR else _pick_colour(origin))
 
 
 def _pick_colour(origin: str) -> str:

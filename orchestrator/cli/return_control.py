@@ -24,23 +24,14 @@ _YES_OR_NO = {"y": True, "yes": True, "n": False, "no": False, "": False}
 
 @dataclass(frozen=True, slots=True)
 class WaitingCall:
-    """A call that waits.
+    """A call that waits."""
 
-    Attributes:
-        text: The call on one line.
-        name: Its function or API path.
-        confirm: Whether it has to be confirmed.
-        result: Whether the caller carries it out.
-        wants: What it waits for, in words.
-        item: The call as it was handed over.
-    """
-
-    text: str
-    name: str
-    confirm: bool
-    result: bool
-    wants: str
-    item: dict[str, Any]
+    text: str  # the call on one line
+    name: str  # its function or API path
+    confirm: bool  # whether it has to be confirmed
+    result: bool  # whether the caller carries it out
+    wants: str  # what it waits for, in words
+    item: dict[str, Any]  # the call as it was handed over
 
 
 def list_waiting_calls(inputs: Iterable[Mapping[str, Any]]) -> list[WaitingCall]:

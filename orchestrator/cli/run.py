@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestrator.cli.findings import error_document, show_error
+from orchestrator.cli.flow_view import FlowRunner
 from orchestrator.cli.options import Tools, read_input
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import AGENT_FAILED, option, verb
@@ -104,7 +106,6 @@ def run(
       $ orchestrator run flow.pl --resume flow.state.json
     """
     from orchestrator.agent.flow import load_flow
-    from orchestrator.cli.flow_view import FlowRunner
 
     flow = load_flow(file)
     if resume is not None and words:
@@ -143,8 +144,6 @@ def format_value(value: Any) -> str:
 
 
 def _report_error(terminal: Terminal, error: FlowError) -> None:
-    from orchestrator.cli.findings import error_document, show_error
-
     if terminal.json:
         document = error_document(error)
         document["error"] |= {"statement": error.statement, "message_zh": error.message_zh}

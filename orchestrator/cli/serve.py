@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orchestrator.cli.options import parse_pairs
-from orchestrator.cli.terminal import Terminal, clean
+from orchestrator.cli.terminal import Terminal, assemble, clean, styled
 from orchestrator.cli.verb import option, verb
 from orchestrator.errors import ValidationError
 
@@ -229,31 +229,27 @@ def _report_start(terminal: Terminal, url: str, world: ServerState) -> None:
         document: dict[str, Any] = {"url": url, "pid": os.getpid(), "agents": agents}
         terminal.line({**document, "wrong": wrong} if wrong else document)
         return
-    from rich.text import Text
-
-    terminal.path(Text.assemble("Serving Amazon Bedrock's API on ", (url, "name")))
-    terminal.path(Text("Ctrl-C stops it.", "quiet"))
+    terminal.path(assemble("Serving Amazon Bedrock's API on ", (url, "name")))
+    terminal.path(styled("Ctrl-C stops it.", "quiet"))
     terminal.print()
     for one in agents:
         terminal.path(
-            Text.assemble(
+            assemble(
                 f"  {one['agentId']}  {one['agentAliasId']}  ",
                 (clean(one["agentName"]), "name"),
             )
         )
     for one in wrong:
-        terminal.path(
-            Text.assemble("  ", (clean(one["agentName"]), "name"), (" is wrong:", "error"))
-        )
+        terminal.path(assemble("  ", (clean(one["agentName"]), "name"), (" is wrong:", "error")))
         for line in one["reason"].splitlines():
-            terminal.path(Text(f"    {clean(line)}"))
+            terminal.path(styled(f"    {clean(line)}"))
     if not agents and not wrong:
         terminal.path(
-            Text("  There are no agents yet: give --agents DIR, or create one with boto3.")
+            styled("  There are no agents yet: give --agents DIR, or create one with boto3.")
         )
     terminal.print()
     for line in _make_snippet(url, world.settings, agents):
-        terminal.path(Text(f"  {line}", "quiet"))
+        terminal.path(styled(f"  {line}", "quiet"))
     terminal.print()
     terminal.out.file.flush()
 

@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.terminal import Terminal, clean
+from orchestrator.cli.return_control import list_waiting_calls
+from orchestrator.cli.steps import Step, format_call
+from orchestrator.cli.terminal import Terminal, assemble, clean, styled
+from orchestrator.cli.trace import TraceView
 from orchestrator.errors import (
     OrchestratorError,
     ResourceNotFound,
@@ -25,17 +28,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedCall:
-    """A call of an action that had begun when its process stopped; nobody knows its outcome.
+    """A call of an action that had begun when its process stopped; nobody knows its outcome."""
 
-    Attributes:
-        id: Names it in its turn.
-        key: Its idempotency key.
-        text: The call on one line; its name alone without an agent to find its parameters.
-    """
-
-    id: str
-    key: str
-    text: str
+    id: str  # names it in its turn
+    key: str  # its idempotency key
+    text: str  # the call on one line; its name alone without an agent to find its parameters
 
 
 def turn_logs(sessions: Sessions, info: SessionInfo) -> tuple[Session, list[TurnLog]]:
@@ -111,7 +108,6 @@ def _describe_calls(log: TurnLog, agent: Agent) -> Iterator[tuple[str, str]]:
 
 
 def _describe_call(agent: Agent, call: Call) -> str:
-    from orchestrator.cli.steps import format_call
     from orchestrator.engine.calls import invocation_input
     from orchestrator.engine.effects import WaitingCall
 
@@ -130,19 +126,12 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class TurnView:
-    """A turn and its state, of its records.
+    """A turn and its state, of its records."""
 
-    Attributes:
-        turn: The turn.
-        state: `ended`, `waiting`, `running` or `interrupted`.
-        begun: Its calls that were begun and have no outcome.
-        inputs: The calls that it waits for, in Bedrock's shape.
-    """
-
-    turn: StoredTurn
-    state: str
-    begun: list[UnfinishedCall]
-    inputs: list[dict[str, Any]]
+    turn: StoredTurn  # the turn
+    state: str  # `ended`, `waiting`, `running` or `interrupted`
+    begun: list[UnfinishedCall]  # its calls that were begun and have no outcome
+    inputs: list[dict[str, Any]]  # the calls that it waits for, in Bedrock's shape
 
     def as_dict(self, *, trace: bool) -> dict[str, Any]:
         """The turn as JSON members."""
@@ -160,18 +149,16 @@ class TurnView:
 
 def show_turn(terminal: Terminal, shown: TurnView, session: str, folder: str) -> None:
     """Writes a turn, and how to go on with it when it has not ended."""
-    from rich.text import Text
-
     turn = shown.turn
     if turn.new:
-        terminal.print(Text("the session began anew", "quiet"))
-    terminal.print(Text.assemble(("you ", "you"), (local_time(turn.at), "quiet")))
+        terminal.print(styled("the session began anew", "quiet"))
+    terminal.print(assemble(("you ", "you"), (local_time(turn.at), "quiet")))
     terminal.block(clean(turn.question), 2)
     if turn.note:
-        terminal.block(Text(turn.note, "warning"), 2)
+        terminal.block(styled(turn.note, "warning"), 2)
     _show_steps(terminal, shown)
     ending = _STATES.get(shown.state) or _ENDINGS.get(turn.stop_reason, turn.stop_reason)
-    terminal.print(Text.assemble(("agent", "agent"), (f" {ending}" if ending else "", "quiet")))
+    terminal.print(assemble(("agent", "agent"), (f" {ending}" if ending else "", "quiet")))
     terminal.block(clean(turn.text), 2)
     for line in _suggest_next_steps(shown, session, folder):
         terminal.block(line, 2)
@@ -179,9 +166,6 @@ def show_turn(terminal: Terminal, shown: TurnView, session: str, folder: str) ->
 
 
 def _show_steps(terminal: Terminal, shown: TurnView) -> None:
-    from orchestrator.cli.steps import Step
-    from orchestrator.cli.trace import TraceView
-
     calls = [(call.text, f"began; {_UNKNOWN}; key {call.key}") for call in shown.begun]
     if shown.state == "running":
         calls = [(text, "runs") for text, _ in calls]
@@ -198,8 +182,6 @@ def _show_steps(terminal: Terminal, shown: TurnView) -> None:
 
 
 def _suggest_next_steps(shown: TurnView, session: str, folder: str) -> list[str]:
-    from orchestrator.cli.return_control import list_waiting_calls
-
     again = f"orchestrator invoke {shlex.quote(folder)} --session {shlex.quote(session)}"
     if shown.state == "waiting":
         waits = [f"{clean(call.text)} ({call.wants})" for call in list_waiting_calls(shown.inputs)]
@@ -228,26 +210,17 @@ def iso_time(at: int) -> str:
 
 @dataclass(slots=True)
 class StoredTurn:
-    """One turn of a stored session, as the command line shows it.
+    """One turn of a stored session, as the command line shows it."""
 
-    Attributes:
-        question: The user's input.
-        text: The answer.
-        stop_reason: How it ended; `return_control` when it waits, `interrupted` when it was left.
-        at: When it began, in nanoseconds since 1970.
-        new: Whether the session began anew with it.
-        trace: Its trace parts, when an agent was there to make them.
-        note: What to know of the trace, or why there is none.
-        records: The journal's own records, when there can be no trace.
-    """
-
-    question: str
-    text: str
-    stop_reason: str
-    at: int
-    new: bool = False
+    question: str  # the user's input
+    text: str  # the answer
+    stop_reason: str  # how it ended; `return_control` when it waits, `interrupted` when it was left
+    at: int  # when it began, in nanoseconds since 1970
+    new: bool = False  # whether the session began anew with it
+    # Its trace parts, when an agent was there to make them
     trace: list[dict[str, Any]] = field(default_factory=list)
-    note: str = ""
+    note: str = ""  # what to know of the trace, or why there is none
+    # The journal's own records, when there can be no trace
     records: list[dict[str, Any]] = field(default_factory=list)
 
     def as_dict(self, *, trace: bool) -> dict[str, Any]:

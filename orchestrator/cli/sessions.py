@@ -8,8 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestrator.cli.agents import get_sessions_file
 from orchestrator.cli.options import Model
-from orchestrator.cli.terminal import Terminal, clean, join_facts
+from orchestrator.cli.session_state import (
+    TurnView,
+    agent_name,
+    find_session,
+    find_unfinished_calls,
+    iso_time,
+    local_time,
+    open_sessions,
+    read_turns,
+    session_state,
+    show_turn,
+    turn_logs,
+    turn_state,
+)
+from orchestrator.cli.terminal import Terminal, assemble, clean, join_facts
 from orchestrator.cli.verb import Verb, Verbs, option, verb
 
 if TYPE_CHECKING:
@@ -40,8 +55,6 @@ def list_sessions(terminal: Terminal, folder: Folder = HERE, state: State = None
       $ orchestrator sessions list my-agent
       $ orchestrator sessions list --state sessions.sqlite --json
     """
-    from orchestrator.cli.session_state import agent_name, iso_time, local_time, session_state
-
     sessions = _open(folder, state)
     listed: list[dict[str, Any]] = [
         {
@@ -83,15 +96,6 @@ def show(
       $ orchestrator sessions show s-1 my-agent --trace
     """
     from orchestrator.agent.agent import Agent
-    from orchestrator.cli.session_state import (
-        TurnView,
-        find_session,
-        find_unfinished_calls,
-        read_turns,
-        show_turn,
-        turn_logs,
-        turn_state,
-    )
 
     sessions = _open(folder, state)
     info = find_session(sessions, session)
@@ -119,8 +123,6 @@ def end(terminal: Terminal, session: Id, folder: Folder = HERE, state: State = N
     [bold]Examples[/bold]
       $ orchestrator sessions end s-1 my-agent
     """
-    from orchestrator.cli.session_state import find_session
-
     sessions = _open(folder, state)
     info = find_session(sessions, session)
     sessions.end(info.label)
@@ -135,8 +137,6 @@ def delete(terminal: Terminal, session: Id, folder: Folder = HERE, state: State 
     [bold]Examples[/bold]
       $ orchestrator sessions delete s-1 my-agent
     """
-    from orchestrator.cli.session_state import find_session
-
     sessions = _open(folder, state)
     info = find_session(sessions, session)
     sessions.store.delete(info.key)
@@ -144,9 +144,6 @@ def delete(terminal: Terminal, session: Id, folder: Folder = HERE, state: State 
 
 
 def _open(folder: Path, state: Path | None) -> Sessions:
-    from orchestrator.cli.agents import get_sessions_file
-    from orchestrator.cli.session_state import open_sessions
-
     return open_sessions(state or get_sessions_file(folder))
 
 
@@ -158,7 +155,5 @@ def _report_done(terminal: Terminal, what: str, label: str) -> None:
 
 
 def _show_line(terminal: Terminal, name: str, facts: Iterable[str]) -> None:
-    from rich.text import Text
-
     line = join_facts(map(clean, facts))
-    terminal.block(Text.assemble((clean(name), "name"), (f"  {line}", "quiet")))
+    terminal.block(assemble((clean(name), "name"), (f"  {line}", "quiet")))

@@ -58,6 +58,21 @@ def join_facts(facts: Iterable[str]) -> str:
     return " · ".join(fact.replace(" ", _HELD) for fact in facts)
 
 
+# rich takes long to import, and --json does without it: only these two import `Text`.
+def styled(text: str = "", style: str = "", **settings: Any) -> Text:
+    """A text in one style."""
+    from rich.text import Text
+
+    return Text(text, style, **settings)
+
+
+def assemble(*parts: Text | str | tuple[str, str]) -> Text:
+    """A text of parts, each plain or with its style."""
+    from rich.text import Text
+
+    return Text.assemble(*parts)
+
+
 class WordWrap:
     """Wraps a text by words while it streams."""
 
@@ -157,15 +172,13 @@ class Terminal:
 
     def block(self, text: Text | str, indent: int = 0, *, stderr: bool = False) -> None:
         """Writes a text wrapped by words, every line indented; long words stay whole in pipes."""
-        from rich.text import Text
-
         console = self._console(stderr=stderr)
-        body = Text(text) if isinstance(text, str) else text
+        body = styled(text) if isinstance(text, str) else text
         width = max(console.width - indent, 20)
         for line in body.wrap(console, width):
             line.rstrip()
             line.plain = line.plain.replace(_HELD, " ")
-            console.print(Text.assemble(" " * indent if line.plain else "", line), soft_wrap=True)
+            console.print(assemble(" " * indent if line.plain else "", line), soft_wrap=True)
 
     def _write(self, text: str) -> None:
         sys.stdout.write(text + "\n")
@@ -194,9 +207,7 @@ class _Prints(logging.Handler):
         self._terminal = terminal
 
     def emit(self, record: logging.LogRecord) -> None:
-        from rich.text import Text
-
-        text = Text.assemble(("handler: ", "quiet"), clean(record.getMessage()))
+        text = assemble(("handler: ", "quiet"), clean(record.getMessage()))
         self._terminal.block(text, 4, stderr=True)
 
 

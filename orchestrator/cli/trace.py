@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator.cli.options import read_input
-from orchestrator.cli.steps import Step, Steps, format_duration
-from orchestrator.cli.terminal import Terminal, clean, join_facts, shorten
+from orchestrator.cli.steps import Step, Steps, format_duration, list_steps
+from orchestrator.cli.terminal import Terminal, assemble, clean, join_facts, shorten, styled
 from orchestrator.cli.verb import verb
 from orchestrator.errors import ValidationError
 
@@ -33,8 +33,6 @@ def trace(
       $ orchestrator trace reply.json
       $ orchestrator invoke my-agent "Hi" --json | orchestrator trace
     """
-    from orchestrator.cli.steps import list_steps
-
     parts = list(_find_parts(_read(read_input(file), file)))
     if not parts:
         raise ValidationError(f"there are no trace parts in {file!r}")
@@ -122,9 +120,7 @@ class TraceView:
             facts.append(f"{steps.tokens[0]:,} → {steps.tokens[1]:,} tokens")
         facts += format_duration(steps.milliseconds)
         if facts:
-            from rich.text import Text
-
-            self._terminal.block(Text(join_facts(facts), "quiet"), stderr=self._stderr)
+            self._terminal.block(styled(join_facts(facts), "quiet"), stderr=self._stderr)
 
     def show(self, steps: Iterable[Step]) -> None:
         """Writes steps."""
@@ -141,10 +137,8 @@ class TraceView:
             self._show(step)
 
     def _show(self, step: Step) -> None:
-        from rich.text import Text
-
         number = f"{self._number:>2}. "
-        head = Text.assemble((number, "quiet"))
+        head = assemble((number, "quiet"))
         if step.agent:
             head.append(clean(step.agent), "agent").append(" ")
         head.append(step.verb, _LOOK.get(step.verb, "name"))
@@ -156,7 +150,7 @@ class TraceView:
         if step.text:
             arrow = ("→ ", "quiet") if step.verb in _QUOTED else ""
             look = "answer" if step.verb in ("answers", "asks the user") else ""
-            body = Text.assemble(arrow, (shorten(step.text, _LINE), look))
+            body = assemble(arrow, (shorten(step.text, _LINE), look))
             self._terminal.block(body, len(number), stderr=self._stderr)
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from orchestrator.cli.findings import error_document, show_error
 from orchestrator.cli.terminal import Terminal, hide_prints, show_prints
 from orchestrator.errors import DefinitionError, ValidationError
 
@@ -82,8 +83,6 @@ def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., No
 
 
 def _report_error(terminal: Terminal, error: Exception) -> int:
-    from orchestrator.cli.findings import error_document, show_error
-
     if terminal.json:
         terminal.document(error_document(error))
     show_error(terminal, error)
