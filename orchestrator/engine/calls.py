@@ -23,31 +23,22 @@ _STATES = {
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """One call of a reply, and what the model will read as its result.
+    """One call of a reply, and what the model will read as its result."""
 
-    Attributes:
-        id: The tool-use id that the result answers.
-        name: The tool name as the model wrote it.
-        call: The validated call, or `None` when it is wrong.
-        text: The result; `None` until it is known.
-        error: Whether the result tells of a mistake.
-        unknown: The parameter whose value the model says that it does not know.
-        waits: How the call waits for the caller (`actionInvocationType`); empty: it does not.
-        search: The knowledge base and query of a search; its text is then made by a partial.
-        payloads: The text that has the payloads which it shares.
-        checked: Whether no guardrail has to read the text any more: it did, or the text is ours.
-    """
-
-    id: str
-    name: str
-    call: Call | None = None
-    text: str | None = None
-    error: bool = False
+    id: str  # the tool-use id that the result answers
+    name: str  # the tool name as the model wrote it
+    call: Call | None = None  # the validated call, or `None` when it is wrong
+    text: str | None = None  # the result; `None` until it is known
+    error: bool = False  # whether the result tells of a mistake
+    # How the call waits for the caller (`actionInvocationType`); empty: it does not
     waits: str = ""
+    # The parameter whose value the model says that it does not know
     unknown: Parameter | None = None
+    # The knowledge base and query of a search; its text is then made by a partial
     search: tuple[str, str] | None = None
     branch: Branch | None = None
-    payloads: str = ""
+    payloads: str = ""  # the text that has the payloads which it shares
+    # Whether no guardrail has to read the text any more: it did, or the text is ours
     checked: bool = False
 
     def reject(self, text: str) -> None:

@@ -29,18 +29,12 @@ _MALFORMED = {
 
 @dataclass(slots=True)
 class Act:
-    """Carry out calls, then ask the user when there is a question.
+    """Carry out calls, then ask the user when there is a question."""
 
-    Attributes:
-        actions: `actionGroupInvocations` of the parser's object.
-        searches: Its `agentKnowledgeBases`.
-        question: What to ask the user; may be empty.
-        messages: Messages to collaborators: its `agentCollaboratorInvocations`.
-    """
-
-    actions: list[dict[str, Any]]
-    searches: list[dict[str, Any]]
-    question: str
+    actions: list[dict[str, Any]]  # `actionGroupInvocations` of the parser's object
+    searches: list[dict[str, Any]]  # its `agentKnowledgeBases`
+    question: str  # what to ask the user; may be empty
+    # Messages to collaborators: its `agentCollaboratorInvocations`
     messages: Sequence[dict[str, Any]] = ()
 
 

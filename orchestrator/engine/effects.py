@@ -26,28 +26,20 @@ ROUTE = "route"
 
 @dataclass(slots=True)
 class CallModel:
-    """Ask a stage's model. The outcome is a `model` record.
-
-    Attributes:
-        number: Counts the orchestration steps of the turn from 0; it ends the trace id.
-        values: Placeholder values that are not the same in every turn.
-        scratchpad: Messages of the steps so far; the turn appends to this list later on.
-        upto: How many of them belong to this call.
-        live: Whether the answer may be shown while it streams.
-        excluded: Tool names that may not be called now.
-        of_past: Makes further values of what was said in the session before.
-        prompt: The bound prompt and its messages, once they were asked for, if they are few.
-    """
+    """Ask a stage's model. The outcome is a `model` record."""
 
     stage: StagePlan
-    number: int
-    values: Mapping[str, str]
+    number: int  # counts the orchestration steps of the turn from 0; it ends the trace id
+    values: Mapping[str, str]  # placeholder values that are not the same in every turn
+    # Messages of the steps so far; the turn appends to this list later on
     scratchpad: list[Message]
-    upto: int
+    upto: int  # how many of them belong to this call
     attributes: Mapping[str, str]
-    live: bool = False
-    excluded: frozenset[str] = frozenset()
+    live: bool = False  # whether the answer may be shown while it streams
+    excluded: frozenset[str] = frozenset()  # tool names that may not be called now
+    # Makes further values of what was said in the session before
     of_past: Callable[[Talk], Mapping[str, str]] | None = None
+    # The bound prompt and its messages, once they were asked for, if they are few
     prompt: tuple[BoundPrompt, list[Message]] | None = None
 
 
@@ -74,27 +66,18 @@ class Dispatch:
 
 @dataclass(slots=True)
 class WaitingCall:
-    """A call that waits for the caller.
-
-    Attributes:
-        kind: `"RESULT"`, `"USER_CONFIRMATION"` or `"USER_CONFIRMATION_AND_RESULT"`.
-        agent_id: The agent that waits; empty where nobody's results are taken.
-    """
+    """A call that waits for the caller."""
 
     call: Call
-    kind: str
-    agent_id: str = ""
+    kind: str  # `"RESULT"`, `"USER_CONFIRMATION"` or `"USER_CONFIRMATION_AND_RESULT"`
+    agent_id: str = ""  # the agent that waits; empty where nobody's results are taken
 
 
 @dataclass(slots=True)
 class AwaitResults:
-    """Hand calls to the caller. The outcome is a `returned` record, or `None`: not yet known.
+    """Hand calls to the caller. The outcome is a `returned` record, or `None`: not yet known."""
 
-    Attributes:
-        invocation_id: Names this hand-over; results must repeat it.
-    """
-
-    invocation_id: str
+    invocation_id: str  # names this hand-over; results must repeat it
     waiting: list[WaitingCall]
     number: int
 
@@ -117,17 +100,12 @@ class Retrieve:
 
 @dataclass(slots=True)
 class Guard:
-    """Have the guardrail check a text. The outcome is a `guarded` record.
-
-    Attributes:
-        source: `INPUT` or `OUTPUT`.
-        id: Ends the trace id: `guardrail-pre-0`.
-    """
+    """Have the guardrail check a text. The outcome is a `guarded` record."""
 
     text: str
-    source: Literal["INPUT", "OUTPUT"]
+    source: Literal["INPUT", "OUTPUT"]  # `INPUT` or `OUTPUT`
     number: int
-    id: str
+    id: str  # ends the trace id: `guardrail-pre-0`
 
 
 @dataclass(slots=True)
@@ -144,33 +122,22 @@ class Orchestrate:
     """Have a custom orchestration decide what to do. The outcome is an `orchestrated` record.
 
     Whom to ask is `Turn.decide`.
-
-    Attributes:
-        state: Where the turn is, such as `MODEL_INVOKED`.
     """
 
-    state: str
+    state: str  # where the turn is, such as `MODEL_INVOKED`
     number: int
 
 
 @dataclass(slots=True)
 class Branch:
-    """One part of an effect that has several: a collaborator's work, or an iteration of a loop.
+    """One part of an effect that has several: a collaborator's work, or an iteration of a loop."""
 
-    Attributes:
-        id: Names the branch in the journal: the branches above it, and the call.
-        message: What the supervisor, or a routed user, wrote.
-        attributes: Prompt session attributes, as they are now.
-        limits: What of the supervisor's budgets is left.
-        team: Names the collaborator in the whole team: the names above it, and its own.
-    """
-
-    id: str
+    id: str  # names the branch in the journal: the branches above it, and the call
     collaborator: Member
-    message: str
-    attributes: Mapping[str, str]
-    limits: Limits
-    team: str
+    message: str  # what the supervisor, or a routed user, wrote
+    attributes: Mapping[str, str]  # prompt session attributes, as they are now
+    limits: Limits  # what of the supervisor's budgets is left
+    team: str  # names the collaborator in the whole team: the names above it, and its own
 
     @property
     def is_routed(self) -> bool:
@@ -190,23 +157,15 @@ class Branches:
     script's loop is a part of this agent's turn, whose work the turn has by the branch's id; what
     it comes to is its record's `text`. One that waits for the caller has, in place of its record, a
     `control`.
-
-    Attributes:
-        branches: Their work, in the order in which it was asked for.
-        live: Whether the answer may be shown while it streams.
-        routed: Whether the routing classifier chose the collaborator.
-        iterates: Whether they are iterations of a loop.
-        most: How many iterations run at the same time.
-        asks: How many model calls the loop's script has made before.
     """
 
-    branches: list[Branch]
+    branches: list[Branch]  # their work, in the order in which it was asked for
     number: int
-    live: bool = False
-    routed: bool = False
-    iterates: bool = False
-    most: int = 1
-    asks: int = 0
+    live: bool = False  # whether the answer may be shown while it streams
+    routed: bool = False  # whether the routing classifier chose the collaborator
+    iterates: bool = False  # whether they are iterations of a loop
+    most: int = 1  # how many iterations run at the same time
+    asks: int = 0  # how many model calls the loop's script has made before
 
 
 Live = CallModel | Dispatch | Retrieve | Guard | Branches | Orchestrate

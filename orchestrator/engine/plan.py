@@ -69,19 +69,13 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """An agent that a supervisor may give work to (Bedrock: a collaborator).
-
-    Attributes:
-        instruction: When to give it work, for the supervisor's model.
-        remote: The agent, when it is remote.
-        relay: Whether it reads the supervisor's conversation with the user
-            (`relayConversationHistory`).
-    """
+    """An agent that a supervisor may give work to (Bedrock: a collaborator)."""
 
     name: str
-    instruction: str
+    instruction: str  # when to give it work, for the supervisor's model
     agent: Plan | None = None
-    remote: RemoteAgent | None = None
+    remote: RemoteAgent | None = None  # the agent, when it is remote
+    # Whether it reads the supervisor's conversation with the user (`relayConversationHistory`)
     relay: bool = False
 
     @property
@@ -139,35 +133,24 @@ class Features:
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """One stage of an agent, compiled.
-
-    Attributes:
-        enabled: Whether a turn runs it.
-        additional: `additionalModelRequestFields`.
-        tools: Converse tool specifications, when the dialect uses tools natively.
-        call_format: What a well-formed call looks like, when the stage makes calls.
-        creation_mode: Bedrock's `promptCreationMode`, for traces.
-        new_parser: Makes a parser for one reply.
-        digest: Changes with the prompt, the model or its settings.
-        parser_name: Names the custom parser; empty for the dialect's.
-        verbatim: Whether the reply is the answer as it is: ORCHESTRATION is off.
-        tool_choice: Converse's `toolChoice`, of a custom orchestration.
-    """
+    """One stage of an agent, compiled."""
 
     stage: str
-    enabled: bool
+    enabled: bool  # whether a turn runs it
     dialect: Dialect
     template: Template
     model: Model
     inference: Mapping[str, Any]
-    additional: Mapping[str, Any]
+    additional: Mapping[str, Any]  # `additionalModelRequestFields`
+    # Converse tool specifications, when the dialect uses tools natively
     tools: Sequence[Mapping[str, Any]]
-    call_format: CallFormat | None
-    creation_mode: str
-    new_parser: Callable[[], Parser]
-    digest: str
-    parser_name: str = ""
-    verbatim: bool = False
+    call_format: CallFormat | None  # what a well-formed call looks like, when the stage makes calls
+    creation_mode: str  # Bedrock's `promptCreationMode`, for traces
+    new_parser: Callable[[], Parser]  # makes a parser for one reply
+    digest: str  # changes with the prompt, the model or its settings
+    parser_name: str = ""  # names the custom parser; empty for the dialect's
+    verbatim: bool = False  # whether the reply is the answer as it is: ORCHESTRATION is off
+    # Converse's `toolChoice`, of a custom orchestration
     tool_choice: Mapping[str, Any] | None = None
 
     def to_history_message(self, text: str) -> Message:
@@ -189,62 +172,47 @@ class StagePlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A compiled agent.
-
-    Attributes:
-        agent_id: Ten characters, as Bedrock's ids.
-        alias_id: The alias; `TSTALIASID` is the draft's.
-        version: `DRAFT`, or a number.
-        idle_ttl: The idle time-out of a session, in nanoseconds.
-        digest: Changes with any prompt, model or tool: journals name it, so that whoever reads
-            one later knows whether the agent is still the same.
-        identity: `name`, `id`, `alias` and `version`, as in Bedrock's Lambda event.
-        alias_arn: The ARN that traces name.
-        held: What may have to be closed: executors and knowledge bases.
-        tenant: Whose sessions and memories it has, among those that share it.
-        tenant_key: Stands for the tenant in keys: 32 hexadecimal digits; empty without one.
-        owner: Whose sessions and memories they are: the agent's id, its alias and its tenant.
-        pre_processing: That stage, if a turn runs it.
-        post_processing: That stage, if a turn runs it.
-        knowledge_response: The stage that answers from search results, if searches go through it.
-        routing: The stage that routes inputs, if one does.
-        memory_stage: The stage that summarises sessions, if they are remembered.
-        plain: Whether a turn is only pre-processing, the loop and post-processing.
-        only_reacts: Whether it is only the loop, of an agent that leads no others.
-        depth: How many levels of agents there are: 1 without collaborators.
-    """
+    """A compiled agent."""
 
     name: str
-    agent_id: str
-    alias_id: str
-    version: str
-    identity: Mapping[str, str]
-    alias_arn: str
+    agent_id: str  # ten characters, as Bedrock's ids
+    alias_id: str  # the alias; `TSTALIASID` is the draft's
+    version: str  # `DRAFT`, or a number
+    identity: Mapping[str, str]  # `name`, `id`, `alias` and `version`, as in Bedrock's Lambda event
+    alias_arn: str  # the ARN that traces name
     stages: Mapping[str, StagePlan]
     catalog: Catalog
     knowledge_bases: Mapping[str, KnowledgeBase]
     limits: Limits
-    idle_ttl: int
+    idle_ttl: int  # the idle time-out of a session, in nanoseconds
+    # Changes with any prompt, model or tool: journals name it, so that whoever reads one later
+    # knows whether the agent is still the same
     digest: str
     features: Features = Features()
     instruction: str = ""
-    held: Sequence[Any] = ()
-    tenant: str = ""
+    held: Sequence[Any] = ()  # what may have to be closed: executors and knowledge bases
+    tenant: str = ""  # whose sessions and memories it has, among those that share it
 
+    # Stands for the tenant in keys: 32 hexadecimal digits; empty without one
     tenant_key: str = field(init=False)
+    # Whose sessions and memories they are: the agent's id, its alias and its tenant
     owner: str = field(init=False)
     collaborators: Mapping[str, Member] = field(init=False)
-    pre_processing: StagePlan | None = field(init=False)
+    pre_processing: StagePlan | None = field(init=False)  # that stage, if a turn runs it
     orchestration: StagePlan = field(init=False)
-    post_processing: StagePlan | None = field(init=False)
+    post_processing: StagePlan | None = field(init=False)  # that stage, if a turn runs it
+    # The stage that answers from search results, if searches go through it
     knowledge_response: StagePlan | None = field(init=False)
-    routing: StagePlan | None = field(init=False)
+    routing: StagePlan | None = field(init=False)  # the stage that routes inputs, if one does
+    # The stage that summarises sessions, if they are remembered
     memory_stage: StagePlan | None = field(init=False)
     guardrail: Guardrail | None = field(init=False)
     shortcut: bool = field(init=False)
+    # Whether a turn is only pre-processing, the loop and post-processing
     plain: bool = field(init=False)
+    # Whether it is only the loop, of an agent that leads no others
     only_reacts: bool = field(init=False)
-    depth: int = field(init=False)
+    depth: int = field(init=False)  # how many levels of agents there are: 1 without collaborators
 
     def close(self) -> None:
         """Ends what the agent and its team have begun: servers, scratch folders, open files."""

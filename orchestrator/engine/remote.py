@@ -9,29 +9,21 @@ from typing import Any, Protocol, runtime_checkable
 
 @dataclass(slots=True)
 class RemoteReply:
-    """What a remote agent answered.
-
-    Attributes:
-        citations: Bedrock's citations.
-        trace: Its trace parts, if it gave any.
-        files: Files that it made: `name`, `type` and `bytes` of each.
-    """
+    """What a remote agent answered."""
 
     text: str
-    citations: Sequence[Mapping[str, Any]] = field(default_factory=list)
+    citations: Sequence[Mapping[str, Any]] = field(default_factory=list)  # Bedrock's citations
+    # Its trace parts, if it gave any
     trace: Sequence[Mapping[str, Any]] = field(default_factory=list)
+    # Files that it made: `name`, `type` and `bytes` of each
     files: Sequence[Mapping[str, Any]] = field(default_factory=list)
 
 
 @runtime_checkable
 class RemoteAgent(Protocol):
-    """A remote agent. Safe for many threads at once.
+    """A remote agent. Safe for many threads at once."""
 
-    Attributes:
-        alias_arn: The ARN of its alias.
-    """
-
-    alias_arn: str
+    alias_arn: str  # the ARN of its alias
 
     def invoke(
         self,

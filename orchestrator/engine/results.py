@@ -96,17 +96,11 @@ class ControlReturn:
 
 @dataclass(slots=True)
 class Failure:
-    """The turn could not be finished.
+    """The turn could not be finished."""
 
-    Attributes:
-        error: Why; `Agent.invoke` raises it.
-        code: Short reason for the trace.
-        begun: Whether it ended what had been begun.
-    """
-
-    error: OrchestratorError
-    code: str = ""
-    begun: bool = False
+    error: OrchestratorError  # why; `Agent.invoke` raises it
+    code: str = ""  # short reason for the trace
+    begun: bool = False  # whether it ended what had been begun
 
 
 Result = Answer | Refusal | ControlReturn | Failure

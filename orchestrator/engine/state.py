@@ -30,99 +30,80 @@ NO_VALUES: Mapping[str, str] = {}
 
 @dataclass(slots=True)
 class Start:
-    """What a turn begins with.
+    """What a turn begins with."""
 
-    Attributes:
-        request_id: A UUID; trace ids, idempotency keys and hand-over ids are made from it.
-        path: The branch of the journal that the turn's records are in; empty for the agent that
-            was invoked.
-        team: Names the agent in its team: the names above it, and its own.
-        summaries: What is remembered of earlier sessions, newest first: `text` and more.
-        retrieval: Retrieval configurations of this invocation, by knowledge base id.
-        files: Files of this invocation for programs (Bedrock: `InputFile`), their bytes in Base64.
-        attachments: Files of this invocation for the model, likewise.
-        history: The conversation that the caller gave, for the guardrail to read.
-        remembers: Says at the turn's end whether the session ends with it and is remembered.
-        earlier: The messages of earlier turns, for a custom orchestration.
-    """
-
-    request_id: str
+    request_id: str  # a UUID; trace ids, idempotency keys and hand-over ids are made from it
     question: str
     prompt_attributes: Mapping[str, str] = field(default_factory=dict)
+    # The branch of the journal that the turn's records are in; empty for the agent that was invoked
     path: str = ""
-    team: str = ""
+    team: str = ""  # names the agent in its team: the names above it, and its own
     limits: Limits | None = None
     last_agent: str = ""
+    # What is remembered of earlier sessions, newest first: `text` and more
     summaries: Sequence[Mapping[str, Any]] = ()
+    # Retrieval configurations of this invocation, by knowledge base id
     retrieval: Mapping[str, Mapping[str, Any]] | None = None
+    # Files of this invocation for programs (Bedrock: `InputFile`), their bytes in Base64
     files: Sequence[Mapping[str, Any]] = ()
+    # Files of this invocation for the model, likewise
     attachments: Sequence[Mapping[str, str]] = ()
     closing: bool = False
+    # The conversation that the caller gave, for the guardrail to read
     history: Sequence[Mapping[str, Any]] = ()
+    # Says at the turn's end whether the session ends with it and is remembered
     remembers: Callable[[], bool] = bool
+    # The messages of earlier turns, for a custom orchestration
     earlier: Callable[[], Sequence[Message]] = tuple
 
 
 @dataclass(slots=True)
 class Iteration:
-    """What an iteration of a script's loop does; its branch names it.
+    """What an iteration of a script's loop does; its branch names it."""
 
-    Attributes:
-        work: What it does, in a turn that is a part of this one.
-        hear: Gets what its models write, as it streams.
-        error: What it failed with in this process.
-    """
-
+    # What it does, in a turn that is a part of this one
     work: Callable[[Turn], Generator[Effect, Any, Result]]
-    hear: Callable[[str], None] | None = None
-    error: OrchestratorError | None = None
+    hear: Callable[[str], None] | None = None  # gets what its models write, as it streams
+    error: OrchestratorError | None = None  # what it failed with in this process
 
 
 @dataclass(slots=True, eq=False)
 class Turn:
-    """What a turn has come to know.
-
-    Attributes:
-        prompt_attributes: Prompt session attributes; actions may replace them.
-        last_reply: The `model` record of the loop's last reply.
-        scratchpad: Messages of the loop's finished steps.
-        responses: Outputs of actions and knowledge bases, for `$responses$`.
-        reprompts: The corrections that the model got: step number and text.
-        sources: Retrieved references by source id.
-        question: The user's input, as the guardrail lets it be read.
-        attachments: Files for the model, as the guardrail lets them be read.
-        results: The results of the last step, as `Slot.as_result` makes them.
-        guarded: The prompt session attributes that the guardrail has read.
-        topics: The session's summary that is to be kept, once it was made; may be empty.
-        unremembered: Why the session could not be summarised, if that failed.
-        begun: The calls of the step that is being carried out.
-        done: Calls that may not be repeated; `None` when they may.
-        excluded: Tool names that may not be called any more.
-        iterations: Iterations of a script's loops that run side by side, by branch id.
-        decide: Whom the `Orchestrate` effect that was yielded last asks.
-    """
+    """What a turn has come to know."""
 
     plan: Plan
     start: Start
-    scratchpad: list[Message] = field(default_factory=list)
+    scratchpad: list[Message] = field(default_factory=list)  # messages of the loop's finished steps
+    # Outputs of actions and knowledge bases, for `$responses$`
     responses: list[dict[str, str]] = field(default_factory=list)
+    # The corrections that the model got: step number and text
     reprompts: list[tuple[int, str]] = field(default_factory=list)
+    # Retrieved references by source id
     sources: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # The prompt session attributes that the guardrail has read
     guarded: Mapping[str, str] = field(default_factory=dict)
+    # The session's summary that is to be kept, once it was made; may be empty
     topics: Sequence[Mapping[str, Any]] | None = None
+    # Why the session could not be summarised, if that failed
     unremembered: OrchestratorError | None = None
     number: int = 0
+    # The results of the last step, as `Slot.as_result` makes them
     results: Sequence[dict[str, Any]] = ()
-    last_reply: Record = field(default_factory=dict)
-    begun: Sequence[Slot] = ()
-    excluded: frozenset[str] = frozenset()
+    last_reply: Record = field(default_factory=dict)  # the `model` record of the loop's last reply
+    begun: Sequence[Slot] = ()  # the calls of the step that is being carried out
+    excluded: frozenset[str] = frozenset()  # tool names that may not be called any more
+    # Iterations of a script's loops that run side by side, by branch id
     iterations: dict[str, Iteration] = field(default_factory=dict)
+    # Whom the `Orchestrate` effect that was yielded last asks
     decide: Callable[[SessionView], dict[str, Any]] | None = None
+    # Prompt session attributes; actions may replace them
     prompt_attributes: Mapping[str, str] = field(init=False)
-    question: str = field(init=False)
+    question: str = field(init=False)  # the user's input, as the guardrail lets it be read
+    # Files for the model, as the guardrail lets them be read
     attachments: Sequence[Mapping[str, str]] = field(init=False)
     dialect: Dialect = field(init=False)
     limits: Limits = field(init=False)
+    # Calls that may not be repeated; `None` when they may
     done: set[tuple[str, str]] | None = field(init=False)
     _step: tuple[int, Record] = field(init=False)
     _payloads: Payloads | None = None

@@ -51,16 +51,11 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Progress:
-    """An effect that is about to be carried out (`outcome` is `None`), or that was.
-
-    Attributes:
-        run: The run that it belongs to: the agent's own, or a collaborator's.
-        outcome: Its outcome: a journal record, or a list of them for calls.
-    """
+    """An effect that is about to be carried out (`outcome` is `None`), or that was."""
 
     effect: Effect
-    run: Run
-    outcome: Any = None
+    run: Run  # the run that it belongs to: the agent's own, or a collaborator's
+    outcome: Any = None  # its outcome: a journal record, or a list of them for calls
 
 
 @dataclass(slots=True)

@@ -31,41 +31,34 @@ _SESSION_ID = re.compile(r"[0-9a-zA-Z._:-]{2,100}")
 
 @dataclass(slots=True)
 class Input:
-    """What the caller of one invocation gave.
+    """What the caller of one invocation gave."""
 
-    Attributes:
-        question: The user's input; empty to go on with a turn that was interrupted.
-        session_id: The session (botocore: 2 to 100 of `0-9a-zA-Z._:-`).
-        session_attributes: Added to the session's attributes; they never reach a prompt.
-        prompt_session_attributes: Attributes of this turn; they do reach prompts.
-        results: The caller's results of a return of control, from `ControlReturn.answer` or in
-            the shape of Bedrock's `sessionState`.
-        end_session: Whether the session ends with the turn; said once, it holds for the turn's
-            later invocations too.
-        retrieval: Retrieval configurations of this invocation, by knowledge base id.
-        files: Files of this invocation, as `orchestrator.engine.input_files.read_files` gives them.
-        previous_turns: How many earlier turns the prompts have; all of them when `None`.
-        exclude_thinking: Whether the prompts leave out what the model thought in earlier turns.
-        guard_interval: After how many characters the guardrail checks an answer that streams, if
-            not the agent's own.
-        more: Whether anything is given but the question and the session.
-    """
-
-    question: str
-    session_id: str
+    question: str  # the user's input; empty to go on with a turn that was interrupted
+    session_id: str  # the session (botocore: 2 to 100 of `0-9a-zA-Z._:-`)
+    # Added to the session's attributes; they never reach a prompt
     session_attributes: Mapping[str, str] | None = None
+    # Attributes of this turn; they do reach prompts
     prompt_session_attributes: Mapping[str, str] | None = None
+    # The caller's results of a return of control, from `ControlReturn.answer` or in the shape of
+    # Bedrock's `sessionState`
     results: Mapping[str, Any] | None = None
     conversation_history: Sequence[Mapping[str, Any]] = ()
+    # Whether the session ends with the turn; said once, it holds for the turn's later invocations
+    # too
     end_session: bool = False
     memory_id: str = ""
+    # Retrieval configurations of this invocation, by knowledge base id
     retrieval: Mapping[str, Mapping[str, Any]] | None = None
+    # Files of this invocation, as `orchestrator.engine.input_files.read_files` gives them
     files: Sequence[Mapping[str, str]] = ()
+    # How many earlier turns the prompts have; all of them when `None`
     previous_turns: int | None = None
+    # Whether the prompts leave out what the model thought in earlier turns
     exclude_thinking: bool = False
+    # After how many characters the guardrail checks an answer that streams, if not the agent's own
     guard_interval: int | None = None
     closing: bool = False
-    more: bool = False
+    more: bool = False  # whether anything is given but the question and the session
 
     def check(self, limits: Limits) -> None:
         """Checks the question and the session's id.
