@@ -9,8 +9,7 @@ from sys import maxsize
 from typing import Any
 
 from orchestrator.engine.calls import Slot
-from orchestrator.engine.citations import realign_citations, source_ids
-from orchestrator.engine.decisions import find_refusal
+from orchestrator.engine.decisions import find_refusal, realign_citations, source_ids
 from orchestrator.engine.effects import ROUTE, Branch, Branches, Effect
 from orchestrator.engine.guardrail_checks import INTERVENED, guard_results
 from orchestrator.engine.payloads import expand_payloads, readable

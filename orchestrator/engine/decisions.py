@@ -1,17 +1,79 @@
-"""From a model's parsed orchestration reply to what the turn does next."""
+"""From a parsed reply to what the turn does next, and the citations of its answer."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.engine.citations import cite
 from orchestrator.engine.results import Answer, Refusal
 from orchestrator.errors import ModelOutputError
 from orchestrator.message import text_of
 from orchestrator.parsers.codes import CUSTOM_PARSER, OURS
 from orchestrator.sessions.journal import Record
+
+
+def source_ids(
+    references: Sequence[Mapping[str, Any]], known: Mapping[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Gives each reference a short id for the model to cite, unlike those known in the turn.
+
+    The service uses random tokens of four letters; these are made from the references. So a turn
+    that is run again, or whose model's replies were recorded, has the same prompts; and what was
+    cited in an earlier turn is not taken for something else in this one.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for reference in references:
+        text = json.dumps(reference, default=str, skipkeys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        ids = [digest[:size] for size in range(4, 65)]
+        taken = {**known, **found}
+        id = next((one for one in ids if taken.get(one, reference) == reference), digest)
+        found[id] = dict(reference)
+    return found
+
+
+def cite(
+    parts: Sequence[Mapping[str, Any]], sources: Mapping[str, dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Bedrock's citations of an answer whose parts (`generatedResponseParts`) name their sources.
+
+    Each part that has a known source has one, with the part's span in the whole text; `end`
+    is the last character's index, as the service counts.
+    """
+    citations = []
+    start = 0
+    for part in parts:
+        text = part.get("text") or ""
+        ids = [reference.get("sourceId") for reference in part.get("references") or ()]
+        known = [sources[id] for id in ids if id in sources]
+        if known:
+            span = {"start": start, "end": max(start + len(text) - 1, start)}
+            response = {"textResponsePart": {"text": text, "span": span}}
+            citations.append({"generatedResponsePart": response, "retrievedReferences": known})
+        start += len(text) + 1
+    return citations
+
+
+def realign_citations(citations: Sequence[Mapping[str, Any]], text: str) -> list[dict[str, Any]]:
+    """The citations that hold for another text of the answer: masked, or post-processed.
+
+    Those stay whose words still stand in the text in the same order, with their spans in it.
+    """
+    kept, position = [], 0
+    for citation in citations:
+        words = citation["generatedResponsePart"]["textResponsePart"]["text"]
+        start = text.find(words, position)
+        if start < 0 or not words:
+            continue
+        position = start + len(words)
+        span = {"start": start, "end": position - 1}
+        response = {"textResponsePart": {"text": words, "span": span}}
+        kept.append({**citation, "generatedResponsePart": response})
+    return kept
+
 
 REFUSAL = "Sorry, I am unable to assist you with this request."
 """What a user reads when the input was refused (recorded from the service)."""

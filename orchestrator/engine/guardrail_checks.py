@@ -8,8 +8,7 @@ from typing import Any
 
 from orchestrator.engine.attachments import text_to_check, with_text
 from orchestrator.engine.calls import Slot
-from orchestrator.engine.citations import realign_citations
-from orchestrator.engine.decisions import REFUSAL
+from orchestrator.engine.decisions import REFUSAL, realign_citations
 from orchestrator.engine.effects import Effect, Guard
 from orchestrator.engine.results import Answer, Refusal, Result
 from orchestrator.engine.state import Turn

@@ -6,8 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.engine.calls import Slot
-from orchestrator.engine.citations import cite, source_ids
-from orchestrator.engine.decisions import REFUSAL, find_refusal, find_truncation
+from orchestrator.engine.decisions import REFUSAL, cite, find_refusal, find_truncation, source_ids
 from orchestrator.engine.effects import Effect, Guard, Retrieve
 from orchestrator.engine.guardrail_checks import INTERVENED
 from orchestrator.engine.results import Answer, Refusal, Result

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, assert_never
 
-from orchestrator.engine.citations import realign_citations
 from orchestrator.engine.collaboration import route
 from orchestrator.engine.decisions import (
     REFUSAL,
@@ -21,6 +20,7 @@ from orchestrator.engine.decisions import (
     decide,
     find_refusal,
     find_truncation,
+    realign_citations,
 )
 from orchestrator.engine.effects import CallModel, Effect
 from orchestrator.engine.guardrail_checks import guard_answer, guard_input

@@ -14,7 +14,7 @@ from inline_snapshot import snapshot
 from trace_turns import SEARCH, TURNS, Turn, knowledge
 from whole_agents import NATIVE, XML, Calls, Family, agent, answer, outcome
 
-from orchestrator.engine.citations import source_ids
+from orchestrator.engine.decisions import source_ids
 from orchestrator.models import RecordingModel, ReplayModel
 
 QUESTION = "How many days have I left? Book three of them."

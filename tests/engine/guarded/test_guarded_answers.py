@@ -96,7 +96,7 @@ def test_citations_of_a_masked_answer_stand_in_it(family: Family) -> None:
         for text, _ in parts
     )
     base = FakeKnowledgeBase("HANDBOOK01", ["Rules."])
-    from orchestrator.engine.citations import source_ids
+    from orchestrator.engine.decisions import source_ids
 
     (source,) = source_ids(base.retrieve(""), {})
     model = family.model(

@@ -9,7 +9,7 @@ from guarded_support import BLOCKED, MASK, SECRET, Watching, kinds, prompt_texts
 from whole_agents import BOTH, INSTRUCTION, XML, Family, answer, live_parts, streamed
 
 from orchestrator import Agent
-from orchestrator.engine.citations import source_ids
+from orchestrator.engine.decisions import source_ids
 from orchestrator.engine.plan import Features
 from orchestrator.guardrails import LocalGuardrail, Pii
 from orchestrator.testing import FakeKnowledgeBase

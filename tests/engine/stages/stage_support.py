@@ -12,7 +12,7 @@ import botocore_shapes
 from whole_agents import INSTRUCTION
 
 from orchestrator import Agent, Reply
-from orchestrator.engine.citations import source_ids
+from orchestrator.engine.decisions import source_ids
 from orchestrator.models import Model, ModelReply, ModelRequest
 from orchestrator.testing import ScriptedModel
 
