@@ -6,7 +6,6 @@ import ast
 import json
 from collections.abc import Iterator, Sequence
 
-from orchestrator.errors import FlowError
 from orchestrator.flows.steps import Code
 
 _MARK = "\x1evalue:"
@@ -17,19 +16,16 @@ def wrap_code(step: Code) -> str:
     """The program that runs the code with its variables, and prints its value at last.
 
     Raises:
-        FlowError: The code is no Python.
+        FlowError: The code is not Python.
     """
     try:
         names = _find_assigned_names(ast.parse(step.text))
     except (SyntaxError, ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None)
         where = f" in its line {line}" if line else ""
-        raise FlowError(
-            f"the code is no Python{where}: {getattr(error, 'msg', error)}",
-            line=step.place.line,
-            column=step.place.column,
-            statement=step.place.statement,
-            message_zh=f"第 {step.place.line} 行：Python 代码有误: {getattr(error, 'msg', error)}",
+        mistake = getattr(error, "msg", error)
+        raise step.place.error(
+            f"the code is not Python{where}: {mistake}", f"Python 代码有误: {mistake}"
         ) from None
     given = json.dumps(dict(step.variables))
     wanted = [*step.names, *names]

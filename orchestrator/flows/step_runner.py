@@ -188,14 +188,7 @@ class StepRunner:
 
     def build_error(self, place: Place, what: str, what_zh: str) -> FlowError:
         """The error of a statement that failed."""
-        return FlowError(
-            what,
-            file=self._file,
-            line=place.line,
-            column=place.column,
-            statement=place.statement,
-            message_zh=f"第 {place.line} 行：{what_zh}",
-        )
+        return place.error(what, what_zh, self._file)
 
     # What is told
 

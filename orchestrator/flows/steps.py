@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol
+
+from orchestrator.errors import FlowError
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,25 @@ class Place:
     line: int
     column: int = 1
     statement: str = ""
+
+    def error(
+        self,
+        message: str,
+        message_zh: str,
+        file: str | Path | None = None,
+        *,
+        with_column: bool = False,
+    ) -> FlowError:
+        """The error of what stands here; its Chinese message names the line itself."""
+        column = f"第 {self.column} 列" if with_column else ""
+        return FlowError(
+            message,
+            file=file,
+            line=self.line,
+            column=self.column,
+            statement=self.statement,
+            message_zh=f"第 {self.line} 行{column}：{message_zh}",
+        )
 
 
 class StreamParser(Protocol):

@@ -252,7 +252,7 @@ LARGE = [
 @pytest.mark.parametrize("text", LARGE, ids=range(len(LARGE)))
 def test_a_large_program_is_read_in_one_pass(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Letters that are looked at one by one; what regular expressions look at is bounded by them.
-    from orchestrator.flows import scanning
+    from orchestrator.flows import expressions
     from orchestrator.flows.pl import reader
 
     looked = [0]
@@ -268,8 +268,8 @@ def test_a_large_program_is_read_in_one_pass(text: str, monkeypatch: pytest.Monk
         hashes[0] += 1
         return line.strip().startswith("#")
 
-    scanning_outside = scanning.outside_quotes
-    monkeypatch.setattr(scanning, "outside_quotes", counted)
+    scanning_outside = expressions.outside_quotes
+    monkeypatch.setattr(expressions, "outside_quotes", counted)
     monkeypatch.setattr(reader, "outside_quotes", counted)
     monkeypatch.setattr(reader, "is_comment", hashed)
     try:

@@ -14,8 +14,8 @@ from left_out import sampled
 
 from orchestrator import FlowError, load_flow
 from orchestrator.flows.ppe.choices import Choice, read_substitution
+from orchestrator.flows.ppe.dialects import as_jinja
 from orchestrator.flows.ppe.reader import read_script
-from orchestrator.flows.ppe.styles import as_jinja
 from orchestrator.flows.tree import ScriptError
 
 

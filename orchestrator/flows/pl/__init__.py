@@ -9,9 +9,8 @@ from typing import Any
 
 from orchestrator.errors import FlowError
 from orchestrator.flows.pl.linting import Found, doubtful_arrows, findings
-from orchestrator.flows.pl.loop_dependences import Dependence, find_dependences
 from orchestrator.flows.pl.nodes import Block, CodeBlock, Loop
-from orchestrator.flows.pl.uses import calls_in, statements_in
+from orchestrator.flows.pl.uses import Dependence, calls_in, find_dependences, statements_in
 from orchestrator.flows.steps import CallCatalog, Place, Program, Running
 
 __all__ = ["read"]
@@ -58,15 +57,12 @@ def _refuse_dependent(body: Block, dependent: Mapping[Place, Dependence], file: 
     for loop in statements_in(body):
         if not isinstance(loop, Loop) or loop.parallel is None or loop.place not in dependent:
             continue
-        place, why = loop.place, dependent[loop.place]
-        raise FlowError(
+        why = dependent[loop.place]
+        raise loop.place.error(
             f"the items of this FOR cannot run side by side: {why.message}; leave PARALLEL out",
-            file=file,
-            line=place.line,
-            column=place.column,
-            statement=place.statement,
-            message_zh=f"第 {place.line} 行第 {place.column} 列：此 FOR 的各项不能并行："
-            f"{why.message_zh}；请去掉 PARALLEL",
+            f"此 FOR 的各项不能并行：{why.message_zh}；请去掉 PARALLEL",
+            file,
+            with_column=True,
         )
 
 

@@ -8,7 +8,12 @@ import textwrap
 from collections.abc import Sequence
 from typing import Literal, NoReturn
 
-from orchestrator.flows.expressions import parse_arguments, parse_expression
+from orchestrator.flows.expressions import (
+    FENCE,
+    find_closing_bracket,
+    parse_arguments,
+    parse_expression,
+)
 from orchestrator.flows.pl.lines import CALL, Lines
 from orchestrator.flows.pl.nodes import (
     AgentCall,
@@ -19,7 +24,6 @@ from orchestrator.flows.pl.nodes import (
     Statement,
     Target,
 )
-from orchestrator.flows.scanning import FENCE, find_closing_bracket
 from orchestrator.flows.steps import Place
 from orchestrator.flows.tree import Argument, Node, ScriptError, names_in
 

@@ -9,7 +9,6 @@ from orchestrator.errors import FlowError
 from orchestrator.flows.evaluation import evaluate
 from orchestrator.flows.functions import describe_missing_function
 from orchestrator.flows.pl import agents, statements
-from orchestrator.flows.pl.loop_dependences import Dependence
 from orchestrator.flows.pl.loops import run_loop
 from orchestrator.flows.pl.nodes import (
     AgentCall,
@@ -25,6 +24,7 @@ from orchestrator.flows.pl.nodes import (
     Statement,
     Target,
 )
+from orchestrator.flows.pl.uses import Dependence
 from orchestrator.flows.pl.values import LenientPool, Pool, as_text
 from orchestrator.flows.steps import Call, CallCatalog, Event, Outcome, Pause, Place, Running, Step
 from orchestrator.flows.tree import Node, ScriptError
@@ -110,14 +110,7 @@ class Interpreter:
         Raises:
             FlowError: Always.
         """
-        raise FlowError(
-            message,
-            file=self._file,
-            line=place.line,
-            column=place.column,
-            statement=place.statement,
-            message_zh=f"第 {place.line} 行：{message_zh}",
-        )
+        raise place.error(message, message_zh, self._file)
 
     # Blocks
 
@@ -195,7 +188,7 @@ class Interpreter:
     def _exit(self, statement: Exit) -> Steps:
         message = statement.message
         self.output = (
-            None if message is None else statements.value_of(message, LenientPool(self.pool))
+            None if message is None else statements.argument_value(message, LenientPool(self.pool))
         )
         yield Event("exit", statement.place, {"text": self.output})
         raise _ExitReached

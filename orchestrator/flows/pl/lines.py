@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from orchestrator.errors import FlowError
-from orchestrator.flows.scanning import LineStarts
+from orchestrator.flows.expressions import LineStarts
 from orchestrator.flows.steps import Place
 
 CALL = re.compile(r"@(?P<name>[^\W\d]\w*)[ \t]*(?P<open>[(（])")
@@ -52,14 +51,7 @@ class Lines(LineStarts):
             FlowError: Always.
         """
         place = self.place(max(0, min(offset, len(self.text))))
-        raise FlowError(
-            message,
-            file=self.file,
-            line=place.line,
-            column=place.column,
-            statement=place.statement,
-            message_zh=f"第 {place.line} 行第 {place.column} 列：{message_zh}",
-        )
+        raise place.error(message, message_zh, self.file, with_column=True)
 
 
 ARROW = re.compile(r"(?P<arrow>->|>>)[ \t]*\$?(?P<name>[A-Za-z_]\w*)[ \t]*$", re.ASCII)

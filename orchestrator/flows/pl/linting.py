@@ -9,7 +9,7 @@ from typing import Literal
 
 from orchestrator.flows.pl.lines import ARROW, WRONG_ARROW, suggest_keyword
 from orchestrator.flows.pl.nodes import Block, Exit, FunctionCall, If, Loop, Prompt, Statement
-from orchestrator.flows.pl.texts import wrong_arrows
+from orchestrator.flows.pl.reader import wrong_arrows
 from orchestrator.flows.pl.uses import (
     find_assigned_names,
     find_read_names,

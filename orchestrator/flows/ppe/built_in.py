@@ -9,9 +9,9 @@ from orchestrator.actions.names import did_you_mean
 from orchestrator.flows.evaluation import UNDEFINED, path_value
 from orchestrator.flows.ppe import model_replies
 from orchestrator.flows.ppe.control_flow import Break, Continue
+from orchestrator.flows.ppe.dialects import STYLES
 from orchestrator.flows.ppe.nodes import Link
 from orchestrator.flows.ppe.settings import script_id
-from orchestrator.flows.ppe.styles import STYLES
 from orchestrator.flows.ppe.texts import Style, compile_text
 from orchestrator.flows.steps import Event, Step
 from orchestrator.flows.tree import ScriptError, path_of

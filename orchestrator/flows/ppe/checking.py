@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 from orchestrator.actions.names import did_you_mean
 from orchestrator.flows.ppe.built_in import BUILT_IN
 from orchestrator.flows.ppe.nodes import Link
-from orchestrator.flows.ppe.roles import UnknownRole, find_unknown_roles
-from orchestrator.flows.ppe.suggestions import suggest_instruction
+from orchestrator.flows.ppe.roles import UnknownRole, find_unknown_roles, suggest_instruction
 from orchestrator.flows.ppe.uses import statements_in
 from orchestrator.flows.steps import Place
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from orchestrator.flows.expressions import parse_arguments
-from orchestrator.flows.scanning import QUOTED
+from orchestrator.flows.expressions import QUOTED, parse_arguments
 from orchestrator.flows.tree import Argument, Node, ScriptError
 
 _NAMES = ("type", "minPick", "maxPick", "separator", "prefix", "suffix")

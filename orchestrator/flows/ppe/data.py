@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from orchestrator.errors import DefinitionError, FlowError
+from orchestrator.errors import DefinitionError
 from orchestrator.flows.steps import Place
 from orchestrator.support.documents import (
     ListNode,
@@ -84,14 +84,7 @@ class Source:
         Raises:
             FlowError: Always.
         """
-        raise FlowError(
-            message,
-            file=self.file,
-            line=place.line,
-            column=place.column,
-            statement=place.statement,
-            message_zh=f"第 {place.line} 行：{message_zh}",
-        )
+        raise place.error(message, message_zh, self.file)
 
     def refuse_tag(self, place: Place, tag: str) -> NoReturn:
         """Refuses a tag of YAML.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from orchestrator.flows.expressions import parse_arguments, parse_expression
+from orchestrator.flows.expressions import outside_quotes, parse_arguments, parse_expression
 from orchestrator.flows.ppe.data import Author, Source, data_of
 from orchestrator.flows.ppe.nodes import (
     Block,
@@ -21,7 +21,6 @@ from orchestrator.flows.ppe.nodes import (
     While,
 )
 from orchestrator.flows.ppe.patterns import read_pattern
-from orchestrator.flows.scanning import outside_quotes
 from orchestrator.flows.steps import Place
 from orchestrator.flows.tree import NAME, Argument, Node, ScriptError
 from orchestrator.support import documents

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NoReturn, assert_never
 
-from orchestrator.errors import FlowError
-from orchestrator.flows.ppe import control_flow, message_statements, model_replies
+from orchestrator.flows.ppe import control_flow, dialogue, model_replies
 from orchestrator.flows.ppe.built_in import ReturnReached
-from orchestrator.flows.ppe.calls import Calls
+from orchestrator.flows.ppe.calls import Calls, Instructions
 from orchestrator.flows.ppe.checking import check
 from orchestrator.flows.ppe.dialogue import Dialogue
 from orchestrator.flows.ppe.group_chat import GroupChat
-from orchestrator.flows.ppe.instructions import Instructions
 from orchestrator.flows.ppe.library import Library
 from orchestrator.flows.ppe.listeners import Listeners
 from orchestrator.flows.ppe.nodes import (
@@ -33,9 +31,8 @@ from orchestrator.flows.ppe.output import bind_arguments, describe_schema, input
 from orchestrator.flows.ppe.regexes import Searches
 from orchestrator.flows.ppe.rendering import Renderer, shift_place
 from orchestrator.flows.ppe.roles import find_unknown_roles
-from orchestrator.flows.ppe.scope import Data
+from orchestrator.flows.ppe.scope import Data, Values
 from orchestrator.flows.ppe.uses import statements_in
-from orchestrator.flows.ppe.values import Values
 from orchestrator.flows.steps import CallCatalog, Event, Place, Step
 from orchestrator.flows.tree import ScriptError
 from orchestrator.prompts.jinja import Mistake
@@ -131,14 +128,7 @@ class Interpreter:
         Raises:
             FlowError: Always.
         """
-        raise FlowError(
-            message,
-            file=self.script.file,
-            line=place.line,
-            column=place.column,
-            statement=place.statement,
-            message_zh=f"第 {place.line} 行：{message_zh}",
-        )
+        raise place.error(message, message_zh, self.script.file)
 
     # What there is
 
@@ -234,9 +224,9 @@ class Interpreter:
         match statement:
             case Say():
                 self._said_last, self.result = True, None
-                yield from message_statements.add_message(self, statement)
+                yield from dialogue.add_message(self, statement)
             case Separate():
-                yield from message_statements.start_dialogue(self, statement)
+                yield from dialogue.start_dialogue(self, statement)
             case Instruction():
                 yield from self.instructions.run(statement)
             case If():
@@ -250,7 +240,7 @@ class Interpreter:
             case Chain():
                 yield from control_flow.run_chain(self, statement)
             case Edit():
-                message_statements.edit_message(self, statement)
+                dialogue.edit_message(self, statement)
             case _:
                 assert_never(statement)
 

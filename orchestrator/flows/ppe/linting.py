@@ -21,10 +21,14 @@ from orchestrator.flows.ppe.nodes import (
     While,
 )
 from orchestrator.flows.ppe.output import inputs_of, schema_complaint
-from orchestrator.flows.ppe.roles import ROLES, find_unknown_roles
+from orchestrator.flows.ppe.roles import (
+    ROLES,
+    find_unknown_roles,
+    suggest_instruction,
+    suggest_name,
+)
 from orchestrator.flows.ppe.scope import ALL
 from orchestrator.flows.ppe.settings import KEYS, OF_CALL, PARAMETERS
-from orchestrator.flows.ppe.suggestions import suggest_instruction, suggest_name
 from orchestrator.flows.ppe.text_nodes import Substitution
 from orchestrator.flows.ppe.uses import Uses, blocks_in, conditions_in, statements_in
 from orchestrator.flows.steps import Place

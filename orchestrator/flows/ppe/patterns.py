@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.flows.expressions import parse_expression
+from orchestrator.flows.expressions import outside_quotes, parse_expression
 from orchestrator.flows.ppe.regexes import Searches, check_pattern
-from orchestrator.flows.scanning import outside_quotes
 from orchestrator.flows.tree import NAME, ScriptError
 
 _RANGE = re.compile(r"(-?\d+(?:\.\d+)?)(>)?\.\.(<)?(-?\d+(?:\.\d+)?)")

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.flows.ppe.data import Source
-from orchestrator.flows.ppe.dialects import dialect_of
+from orchestrator.flows.ppe.dialects import STYLES, dialect_of
 from orchestrator.flows.ppe.permissions import Permissions, permissions_of
-from orchestrator.flows.ppe.styles import STYLES
 from orchestrator.flows.ppe.texts import STRATEGIES, Style
 from orchestrator.flows.ppe.thinking import Thinking, thinking_of
 from orchestrator.flows.tree import ScriptError

@@ -11,11 +11,10 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from orchestrator.errors import FlowError
-from orchestrator.flows.expressions import parse_arguments
+from orchestrator.flows.expressions import LineStarts, find_closing_bracket, parse_arguments
 from orchestrator.flows.ppe.choices import read_substitution
 from orchestrator.flows.ppe.dialects import Dialect
 from orchestrator.flows.ppe.text_nodes import Bias, Inline, Substitution, TextMatch
-from orchestrator.flows.scanning import LineStarts, find_closing_bracket
 from orchestrator.flows.steps import Place
 from orchestrator.flows.tree import NAME, Argument, Node, ScriptError
 
@@ -70,15 +69,7 @@ class TextScanner:
 
     def error(self, message: str, message_zh: str, at: int = 0) -> FlowError:
         """An error at a place in the text, in English and in Chinese."""
-        place = self.place_of(at)
-        return FlowError(
-            message,
-            file=self.file,
-            line=place.line,
-            column=place.column,
-            statement=place.statement,
-            message_zh=f"第 {place.line} 行：{message_zh}",
-        )
+        return self.place_of(at).error(message, message_zh, self.file)
 
     def _read_at(self, sign: re.Match[str], calls: bool) -> TextMatch | None:
         at, written = sign.start(), sign[0]

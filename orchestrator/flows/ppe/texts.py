@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, wraps
 from typing import Any, cast
 
 from jinja2 import Undefined
 
 from orchestrator.errors import FlowError
-from orchestrator.flows.ppe.dialects import Dialect
-from orchestrator.flows.ppe.styles import STYLES, as_jinja
+from orchestrator.flows.ppe.dialects import STYLES, Dialect, as_jinja
 from orchestrator.flows.ppe.text_nodes import Bias, Inline, Substitution
 from orchestrator.flows.ppe.text_scanner import TextScanner
 from orchestrator.flows.steps import Place
@@ -192,12 +191,8 @@ class _Compiler:
             return Part(source, _jinja().compile_template(source), inlines, end)
         except Mistake as mistake:
             line = self._finder.place_of(begins).line - self._place.line + mistake.line - 1
-            place = self._place
-            raise FlowError(
-                mistake.message,
-                file=self._finder.file,
-                line=place.line + line,
-                column=1 if line else place.column,
-                statement=place.statement,
-                message_zh=f"第 {place.line + line} 行：模板错误: {mistake.message}",
+            place = replace(self._place, line=self._place.line + line)
+            place = replace(place, column=1) if line else place
+            raise place.error(
+                mistake.message, f"模板错误: {mistake.message}", self._finder.file
             ) from None
