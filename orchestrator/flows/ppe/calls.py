@@ -116,9 +116,6 @@ def _as_params(args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
     return {**named, "args": list(args)} if args else dict(named)
 
 
-Steps = Generator[Step, Any, Any]
-
-
 class Instructions:
     """Carries out the instructions of one run."""
 
