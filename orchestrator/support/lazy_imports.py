@@ -15,14 +15,15 @@ def lazy_exports(
 
     Args:
         package: The package's name.
-        homes: Names that it has, and the module of it that each is in.
+        homes: Names that it has, and the module of each: one of the package, or a full name.
     """
 
     def get(name: str) -> Any:
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{home}"), name)
+        full = home if home.startswith("orchestrator.") else f"{package}.{home}"
+        value = getattr(import_module(full), name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from orchestrator.support.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from orchestrator.models.scripted_model import ScriptedModel
@@ -24,26 +25,11 @@ __all__ = [
 ]
 
 # Imported when first used: pytest has the plugin in this package import it in every run.
-_LAZY = {
-    "Answer": "orchestrator.testing.bedrock",
-    "BedrockAgents": "orchestrator.testing.bedrock",
-    "FakeClock": "orchestrator.testing.fakes",
-    "FakeEmbedder": "orchestrator.testing.fakes",
-    "FakeGuardrail": "orchestrator.testing.fakes",
-    "FakeKnowledgeBase": "orchestrator.testing.fakes",
+_HOMES = {
+    **dict.fromkeys(("Answer", "BedrockAgents", "ServedAgent"), "bedrock"),
+    **dict.fromkeys(("FakeClock", "FakeEmbedder", "FakeGuardrail", "FakeKnowledgeBase"), "fakes"),
     "InMemoryStore": "orchestrator.sessions.in_memory_store",
     "ScriptedModel": "orchestrator.models.scripted_model",
-    "ServedAgent": "orchestrator.testing.bedrock",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_LAZY[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)

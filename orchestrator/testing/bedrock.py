@@ -129,11 +129,7 @@ class BedrockAgents:
         self._opened.close()
 
     def client(self, service: Service) -> Any:
-        """A boto3 client of one of the three services, which does not try again.
-
-        Args:
-            service: `bedrock-agent-runtime`, `bedrock-agent` or `bedrock-runtime`.
-        """
+        """A boto3 client of one of the three services, which does not try again."""
         # A retry would hide a failure that the test is about; a proxy would leave the machine.
         config = Config(retries={"total_max_attempts": 1}, proxies={})
         settings: dict[str, Any] = {"region_name": self._world.settings.region, "config": config}
@@ -159,7 +155,7 @@ class BedrockAgents:
     def script(
         self, model_id: str, replies: Iterable[Scripted], *, chunk: int = 0
     ) -> ScriptedModel:
-        """Has replies answer for a model id, in order, whoever asks.
+        """Uses replies for a model id, in order, whoever asks.
 
         Args:
             model_id: The id, as agents and callers name it.
@@ -174,12 +170,7 @@ class BedrockAgents:
         return model
 
     def use(self, model_id: str, model: Model | str) -> None:
-        """Has a model answer for a model id: a cassette, a model of your own, or a spec.
-
-        Args:
-            model_id: The id, as agents and callers name it.
-            model: The model, or a spec such as `"local"`.
-        """
+        """Uses a cassette, a custom model or a spec such as `"local"` for a model id."""
         self._world.scripts[model_id] = resolve_model(model)
 
     def load(
@@ -229,6 +220,7 @@ class BedrockAgents:
         return ServedAgent(agent_id, _TEST_ALIAS, None, self)
 
     def _wait_for_status(self, agent_id: str, wanted: str) -> None:
+        # AWS: CreateAgent and PrepareAgent answer (202) before it is done; GetAgent has the status.
         until = time.monotonic() + _SECONDS
         while True:
             agent = self.control.get_agent(agentId=agent_id)["agent"]
@@ -272,6 +264,7 @@ class BedrockAgents:
             members["sessionState"] = {**members.get("sessionState", {}), **results}
         elif question:
             members["inputText"] = question
+        # The server's error has no exception of the handler: its own list has it, for `from`.
         before, raised = len(self.requests), len(self.lambdas.raised)
         try:
             response = self.runtime.invoke_agent(

@@ -15,15 +15,9 @@ from orchestrator.models.base import ModelReply, ModelRequest
 
 
 class Cassette:
-    """The recordings of one test: one file for each model.
-
-    Attributes:
-        path: The first model's file.
-        recording: Whether real models are asked, and recorded.
-    """
+    """The recordings of one test: one file for each model, the first at `path`."""
 
     def __init__(self, path: Path, *, recording: bool, test: str) -> None:
-        """Opens nothing yet."""
         self.path = path
         self.recording = recording
         self._test = test
@@ -31,27 +25,28 @@ class Cassette:
         self._replayed: list[_DriftTrackingReplay] = []
 
     def __call__(self, model: Model | str) -> Model:
-        """The model, recorded or replayed; several are told apart by the order of these calls."""
+        """The model, recorded or replayed; a test with several asks for them in the same order."""
         number = len(self._files) + 1
         file = self.path if number == 1 else self.path.with_stem(f"{self.path.stem}.{number}")
         self._files.append(file)
         if self.recording:
+            # RecordingModel appends; a test that was stopped may have left half a recording.
             _get_new_file(file).unlink(missing_ok=True)
             return RecordingModel(resolve_model(model), _get_new_file(file))
         try:
-            replay = ReplayModel(file)
+            replay = _DriftTrackingReplay(file)
         except ResourceNotFound:
             pytest.fail(
                 f"there is no recording {str(file)!r}; {self._suggest_recording()}", pytrace=False
             )
-        self._replayed.append(_DriftTrackingReplay(replay))
-        return self._replayed[-1]
+        self._replayed.append(replay)
+        return replay
 
     def _suggest_recording(self) -> str:
         return f"with credentials of the real model, run: pytest --bedrock-record {self._test!r}"
 
     def finish(self, *, passed: bool) -> None:
-        """Keeps what was recorded, if the test has passed; fails it if a prompt has changed."""
+        """Saves what was recorded, if the test has passed; fails it if a prompt has changed."""
         for file in self._files if self.recording else ():
             if not passed:
                 _get_new_file(file).unlink(missing_ok=True)
@@ -65,7 +60,7 @@ class Cassette:
 
 
 def find_cassette_path(node: pytest.Item) -> Path:
-    """Where the recording of a test lies: as its marker says, or by its name."""
+    """The file of a test's recording: the one that its marker names, or one by the test's name."""
     marker = node.get_closest_marker("bedrock_cassette")
     if marker is not None and marker.args:
         named: str = marker.args[0]
@@ -82,27 +77,23 @@ def _get_new_file(file: Path) -> Path:
     return file.with_name(f"{file.name}.new")
 
 
-class _DriftTrackingReplay(Model):
-    """A replay that remembers which prompts it had no reply to."""
-
-    def __init__(self, replay: ReplayModel) -> None:
-        self.model_id = replay.model_id
+# A turn may handle the error of a prompt without a recording, and the test would pass with another
+# answer. So the replay remembers such prompts, and the fixture fails the test at its end.
+class _DriftTrackingReplay(ReplayModel):
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
         self.drifts: list[str] = []
-        self._replay = replay
 
     def complete(self, request: ModelRequest) -> ModelReply:
         try:
-            return self._replay.complete(request)
+            return super().complete(request)
         except ResourceNotFound as error:
             self.drifts.append(error.message)
             raise
 
-    async def acomplete(self, request: ModelRequest) -> ModelReply:
-        return self.complete(request)
-
     def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:
         try:
-            yield from self._replay.stream(request)
+            yield from super().stream(request)
         except ResourceNotFound as error:
             self.drifts.append(error.message)
             raise

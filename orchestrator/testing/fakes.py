@@ -1,4 +1,4 @@
-"""Fakes of the seams that need one of their own."""
+"""Fakes of a clock, an embedder, a guardrail and a knowledge base."""
 
 from __future__ import annotations
 
@@ -15,14 +15,9 @@ if TYPE_CHECKING:
 
 
 class FakeClock:
-    """A clock that only tests move, for `Sessions(clock=...)`."""
+    """A clock that only tests move, for `Sessions(clock=...)`; `now` is in ns since 1970."""
 
     def __init__(self, now: int = 1_700_000_000_000_000_000) -> None:
-        """Makes the clock.
-
-        Args:
-            now: Nanoseconds since 1970.
-        """
         self.now = now
 
     def __call__(self) -> int:
@@ -42,16 +37,11 @@ class FakeEmbedder:
 
     Attributes:
         id: `fake:` and the number of dimensions.
-        dimensions: The length of a vector.
+        dimensions: The length of a vector; more make words share fewer places.
         texts: What was embedded, in order.
     """
 
     def __init__(self, dimensions: int = 64) -> None:
-        """Makes the embedder.
-
-        Args:
-            dimensions: The length of a vector; more make words share fewer places.
-        """
         self.id = f"fake:{dimensions}"
         self.dimensions = dimensions
         self.texts: list[str] = []
@@ -63,7 +53,9 @@ class FakeEmbedder:
         self.texts.extend(texts)
         rows = np.zeros((len(texts), self.dimensions), np.float32)
         for row, text in zip(rows, texts, strict=True):
+            # A text without words needs a vector of length 1 too.
             for word in re.findall(r"\w+", text.lower()) or [""]:
+                # Python's own `hash` of a text differs in every process.
                 digest = hashlib.sha256(word.encode("utf-8", "replace")).digest()
                 row[int.from_bytes(digest[:4], "little") % self.dimensions] += 1
         unit: NDArray[np.float32] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
@@ -95,7 +87,7 @@ class FakeGuardrail:
             blocked: Words that block a text.
             masked: Words that are masked, and the kind that stands instead: `{"Ana": "NAME"}`
                 makes `{NAME}` of `Ana`.
-            message: What is said instead of a blocked text.
+            message: The answer in place of a blocked text.
             id: Its id.
         """
         self.id = id
@@ -125,7 +117,7 @@ class FakeGuardrail:
 
 
 class FakeKnowledgeBase:
-    """A knowledge base that finds the same passages for every query.
+    """A knowledge base that finds the same `passages` for every query.
 
     Attributes:
         queries: What was searched for, in order.
@@ -133,13 +125,6 @@ class FakeKnowledgeBase:
     """
 
     def __init__(self, id: str, passages: Sequence[str], description: str = "") -> None:
-        """Makes the knowledge base.
-
-        Args:
-            id: Its id.
-            passages: The passages' texts.
-            description: For the model.
-        """
         self.id = id
         self.description = description
         self.queries: list[str] = []

@@ -103,7 +103,7 @@ def bedrock_agents(
 
 @pytest.fixture
 def bedrock_cassette(request: pytest.FixtureRequest) -> Iterator[Cassette]:
-    """Has a test replay what a real model answered: `bedrock_cassette("<model id>")` is a model.
+    """Replays what a real model answered: `bedrock_cassette("<model id>")` is a model.
 
     With `--bedrock-record` the real model is asked and recorded. The recording is the file that
     `@pytest.mark.bedrock_cassette("<path>")` names, or `cassettes/<module>/<test>.jsonl` beside
@@ -128,14 +128,8 @@ _FAKE = "testing"
 
 
 def set_environment(patch: pytest.MonkeyPatch, url: str, *, recording: bool) -> None:
-    """Has boto3 find Amazon Bedrock at `url`, and no credentials that open anything.
-
-    Args:
-        patch: Undoes it when the test has ended.
-        url: Where Amazon Bedrock is.
-        recording: Whether real models are asked: they need the credentials that there are, and
-            their own address.
-    """
+    """Points boto3 to Amazon Bedrock at `url`, with credentials that open nothing."""
+    # A recording asks real models, which need the user's credentials and their own address.
     # boto3 reads one variable a service (AWS: "Service-specific endpoints").
     services = ["BEDROCK_AGENT_RUNTIME", "BEDROCK_AGENT"]
     if not recording:
@@ -148,6 +142,7 @@ def set_environment(patch: pytest.MonkeyPatch, url: str, *, recording: bool) -> 
     for service in services:
         patch.setenv(f"AWS_ENDPOINT_URL_{service}", url)
     patch.delenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", raising=False)
+    # Without it boto3 looks for credentials at 169.254.169.254, and waits where nobody answers.
     patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or _REGION
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):  # boto3 reads the second alone

@@ -34,20 +34,19 @@ _NAME = re.compile(r"arn:aws[a-z-]*:lambda:[^:]*:[^:]*:function:([^:]+)(?::[^:]+
 class Lambdas(UserDict[str, Handler]):
     """Handlers of event and context, by names or ARNs of the Lambda functions they stand for.
 
-    A handler may also be given as `"<file>:<function>"`.
+    A handler may also be a text `"<file>:<function>"`.
 
     Attributes:
         raised: What handlers raised, in order: the server's answer has only its type and place.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Makes it empty."""
         self._folder = folder
         self.raised: list[Exception] = []
         super().__init__()
 
     def __setitem__(self, name: str, handler: Handler | str) -> None:
-        """Has a handler stand for a function.
+        """Uses a handler for a function.
 
         Raises:
             DefinitionError: There is no such file, or no such function in it.
@@ -63,13 +62,13 @@ class Lambdas(UserDict[str, Handler]):
 
     def find_handler(self, arn: str) -> Handler | None:
         """The handler of a function that is named by its ARN, also with a version or alias."""
-        # A function may be named with a version or an alias, which is the eighth field of its ARN.
+        # AWS: "Lambda function ARN": the eighth field is a version or an alias.
         named = _NAME.fullmatch(arn)
         places = (arn, ":".join(arn.split(":")[:7]), named[1] if named else "")
         return next((self.data[it] for it in places if it in self.data), None)
 
     def get_stub(self, arn: str) -> Handler:
-        """The handler; one that may be given later, if there is none yet."""
+        """The handler; when there is none yet, one that looks for it at each call."""
         found = self.find_handler(arn)
         if found is not None:
             return self._wrap_handler(found)
@@ -122,7 +121,6 @@ class TestWorld(ServerState):
     __test__ = False  # for pytest, which looks at names
 
     def __init__(self, settings: Settings, folder: Path) -> None:
-        """Opens it."""
         from orchestrator.testing import FakeEmbedder
 
         super().__init__(settings, embedder=FakeEmbedder())
@@ -161,9 +159,8 @@ def with_model(world: TestWorld, model: Model) -> AgentResources:
     )
 
 
+# A test may prepare an agent before it sets the handlers: every function exists for the server.
 class _StubbedLambdas(ServerLambdas):
-    """Finds a test's handlers, also those that are given later."""
-
     def __init__(self, lambdas: Lambdas) -> None:
         super().__init__({})
         self._lambdas = lambdas
@@ -172,9 +169,9 @@ class _StubbedLambdas(ServerLambdas):
         return self._lambdas.get_stub(arn)
 
 
+# Agents are built with their models, and a test may script a model only afterwards: so a model is
+# looked up by its id when it is asked.
 class _Models(Models):
-    """Models that are found when they are asked."""
-
     def __init__(self, settings: Settings, find: Callable[[str], Model]) -> None:
         super().__init__(settings)
         self._find = find
@@ -187,8 +184,6 @@ class _Models(Models):
 
 
 class _LateBoundModel(Model):
-    """Stands for a model that may be given later, and notes what is asked."""
-
     def __init__(
         self, model_id: str, find: Callable[[], Model], requests: list[ModelRequest]
     ) -> None:
@@ -219,29 +214,28 @@ class _LateBoundModel(Model):
                 yield item
 
 
+# Wraps the service and is no subclass of it: ids that the test does not set are the server's own.
 class _TestBases:
-    """A server's knowledge bases, and a test's before them."""
-
     def __init__(self, bases: KnowledgeBaseService, first: Mapping[str, KnowledgeBase]) -> None:
         self._bases = bases
-        self._given = first
+        self._first = first
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._bases, name)
 
     def base(self, caller: Caller, knowledge_base_id: str) -> KnowledgeBase:
-        if knowledge_base_id in self._given:
-            return self._given[knowledge_base_id]
+        if knowledge_base_id in self._first:
+            return self._first[knowledge_base_id]
+        # A caller without `allow` has no way to AWS: only knowledge bases of this server are found.
         try:
             self._bases.base(replace(caller, allow=()), knowledge_base_id)
-        except ResourceNotFound:  # or one that only AWS may have
+        except ResourceNotFound:
             return _MissingKnowledgeBase(knowledge_base_id)
         return self._bases.base(caller, knowledge_base_id)
 
 
+# The error comes when the agent searches, since an agent that never does may name any id.
 class _MissingKnowledgeBase:
-    """A knowledge base that is not there; nobody asks AWS for it."""
-
     def __init__(self, id: str) -> None:
         self.id = id
         self.description = ""
