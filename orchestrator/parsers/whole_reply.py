@@ -11,8 +11,8 @@ from orchestrator.message import Block
 from orchestrator.parsers import codes
 from orchestrator.parsers.base import THINKING, Parsed, build_response
 from orchestrator.parsers.calls import tool_uses
+from orchestrator.parsers.orchestration import span_of
 from orchestrator.parsers.scanner import Piece
-from orchestrator.parsers.thinking import span_of
 from orchestrator.parsers.xml_calls import decode
 
 _FLAGS = re.IGNORECASE | re.ASCII

@@ -13,10 +13,9 @@ from orchestrator.prompts.bound_prompt import BoundPrompt
 from orchestrator.prompts.compiler import compile_template, lint_template
 from orchestrator.prompts.dialect import Dialect, dialect_for, load_dialect
 from orchestrator.prompts.languages.registry import load_template
-from orchestrator.prompts.leaf import Use
 from orchestrator.prompts.placeholders import PLACEHOLDERS, STAGES, Placeholder
 from orchestrator.prompts.settings import StageDefaults
-from orchestrator.prompts.template import Template
+from orchestrator.prompts.template import Template, Use
 
 __all__ = [
     "PLACEHOLDERS",

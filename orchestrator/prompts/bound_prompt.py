@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from orchestrator.message import Message, Span, Text
-from orchestrator.prompts.leaf import spans_of
 from orchestrator.prompts.markers import Markers, Piece, end_of
 
 if TYPE_CHECKING:
@@ -137,3 +136,13 @@ def append_message(messages: list[Message], message: Message) -> None:
 def _merge_spans(first: Message, second: Message) -> tuple[Span, ...]:
     shift = len(first["content"])
     return first.spans + tuple(span._replace(block=span.block + shift) for span in second.spans)
+
+
+def spans_of(pieces: Sequence[tuple[str, str]], block: int = 0) -> tuple[Span, ...]:
+    """Who wrote which characters of the joined `pieces`."""
+    spans, start = [], 0
+    for origin, text in pieces:
+        if text:
+            spans.append(Span(block, start, start + len(text), origin))
+            start += len(text)
+    return tuple(spans)

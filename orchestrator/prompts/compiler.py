@@ -10,7 +10,6 @@ from orchestrator.errors import TemplateError
 from orchestrator.prompts.bound_prompt import HISTORY, SCRATCHPAD
 from orchestrator.prompts.jsonbody import Body, Node, parse, source_offsets
 from orchestrator.prompts.languages.registry import language_of
-from orchestrator.prompts.leaf import Leaf, Use
 from orchestrator.prompts.lint import inspect
 from orchestrator.prompts.placeholders import (
     KNOWLEDGE_BASE_RESPONSE_GENERATION,
@@ -20,7 +19,7 @@ from orchestrator.prompts.placeholders import (
     STAGES,
 )
 from orchestrator.prompts.source import Source, warn
-from orchestrator.prompts.template import Slot, Template, find_anchor, insert_history
+from orchestrator.prompts.template import Leaf, Slot, Template, Use, find_anchor, insert_history
 
 if TYPE_CHECKING:
     from orchestrator.prompts.dialect import Dialect

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from orchestrator.diagnostics import Diagnostic
-from orchestrator.prompts.leaf import Use
 from orchestrator.prompts.placeholders import (
     KNOWLEDGE_BASE_RESPONSE_GENERATION,
     MEMORY_SUMMARIZATION,
@@ -20,6 +19,7 @@ from orchestrator.prompts.placeholders import (
     names,
 )
 from orchestrator.prompts.source import Source, warn
+from orchestrator.prompts.template import Use
 
 if TYPE_CHECKING:
     from orchestrator.prompts.languages.base import Input

@@ -11,7 +11,7 @@ from typing import Any
 
 from orchestrator.errors import TemplateError
 from orchestrator.message import AUTHOR, Block, Message, Span, Text
-from orchestrator.prompts.bound_prompt import append_message
+from orchestrator.prompts.bound_prompt import append_message, spans_of
 from orchestrator.prompts.languages.base import (
     Content,
     Media,
@@ -22,7 +22,6 @@ from orchestrator.prompts.languages.base import (
     ToolUse,
 )
 from orchestrator.prompts.languages.message_dicts import parse_tool_use
-from orchestrator.prompts.leaf import spans_of
 from orchestrator.prompts.markers import Piece
 
 # Roles whose messages are the system text.
