@@ -19,10 +19,7 @@ from orchestrator.definition.fields import (
     mistake,
 )
 from orchestrator.definition.knowledge_base import KnowledgeBaseAssociation
-from orchestrator.definition.prompt_override import (
-    PromptConfiguration,
-    PromptOverrideConfiguration,
-)
+from orchestrator.definition.prompt_override import PromptConfiguration, PromptOverrideConfiguration
 from orchestrator.limits import Limits
 from orchestrator.support.documents import Source
 

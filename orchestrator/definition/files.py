@@ -13,15 +13,7 @@ from orchestrator.definition.agent import AgentDefinition
 from orchestrator.definition.prompt_override import PromptConfiguration
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError
-from orchestrator.support.documents import (
-    MAX_BYTES,
-    Keys,
-    Rules,
-    Source,
-    decode,
-    parse,
-    parse_json,
-)
+from orchestrator.support.documents import MAX_BYTES, Keys, Rules, Source, decode, parse, parse_json
 
 _RULES = Rules(aliases=True, any_names=False)
 

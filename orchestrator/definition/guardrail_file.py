@@ -125,10 +125,7 @@ _POLICIES = {
     "topicPolicy": {"topics": "topicsConfig", "tier": "tierConfig"},
     "contentPolicy": {"filters": "filtersConfig", "tier": "tierConfig"},
     "wordPolicy": {"words": "wordsConfig", "managedWordLists": "managedWordListsConfig"},
-    "sensitiveInformationPolicy": {
-        "piiEntities": "piiEntitiesConfig",
-        "regexes": "regexesConfig",
-    },
+    "sensitiveInformationPolicy": {"piiEntities": "piiEntitiesConfig", "regexes": "regexesConfig"},
     "contextualGroundingPolicy": {},
     "automatedReasoningPolicy": {},
 }

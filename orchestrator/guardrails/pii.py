@@ -203,10 +203,7 @@ _CONTACTS: Mapping[str, Patterns] = {
     ),
     "PHONE": (
         (rf"(?<![\w+])(?:\+|00(?=[1-9])){_NUMBER}{_AFTER}", _is_phone_number),
-        (
-            rf"{_BEFORE}(?:1[ .-]?)?(?:\(\d{{3}}\) ?|\d{{3}}[ .-])\d{{3}}[ .-]\d{{4}}{_AFTER}",
-            None,
-        ),
+        (rf"{_BEFORE}(?:1[ .-]?)?(?:\(\d{{3}}\) ?|\d{{3}}[ .-])\d{{3}}[ .-]\d{{4}}{_AFTER}", None),
         (
             rf"{_BEFORE}\(?0[1-9]\d{{1,3}}\)?(?:[ /.-]{{1,3}}\d{{2,8}}){{1,4}}{_AFTER}",
             _is_phone_number,
@@ -249,10 +246,7 @@ _SECRETS: Mapping[str, Patterns] = {
     ),
     "AWS_SECRET_KEY": ((r"(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])", _is_secret_key),),
     "PASSWORD": (
-        (
-            r"\b(?:password|passwd|passphrase|pwd)\s{0,3}[:=]\s{0,3}(?P<value>\S{1,128}+)",
-            None,
-        ),
+        (r"\b(?:password|passwd|passphrase|pwd)\s{0,3}[:=]\s{0,3}(?P<value>\S{1,128}+)", None),
         (r"\bpass(?:word|phrase) is:?\s{1,3}[\"']?(?P<value>[^\s\"']{4,128}+)", _has_digit),
     ),
     "PIN": ((_build_announced_pattern("pin", r"\d{4,8}"), None),),

@@ -96,17 +96,11 @@ class BedrockReranker:
         model: dict[str, Any] = {"modelArn": self._arn}
         if self._fields:
             model["additionalModelRequestFields"] = self._fields
-        reranking = {
-            "modelConfiguration": model,
-            "numberOfResults": min(wanted, len(references)),
-        }
+        reranking = {"modelConfiguration": model, "numberOfResults": min(wanted, len(references))}
         request = {
             "queries": [{"type": "TEXT", "textQuery": {"text": query[:_LONGEST]}}],
             "sources": [self._source(it) for it in references],
-            "rerankingConfiguration": {
-                "type": _TYPE,
-                "bedrockRerankingConfiguration": reranking,
-            },
+            "rerankingConfiguration": {"type": _TYPE, "bedrockRerankingConfiguration": reranking},
         }
         client = self._client or get_shared_client(self._settings, self._target)
         with translate_errors(self._target):

@@ -8,13 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from orchestrator.models.base import (
-    CallFormat,
-    Model,
-    ModelReply,
-    ModelRequest,
-    OperationFormat,
-)
+from orchestrator.models.base import CallFormat, Model, ModelReply, ModelRequest, OperationFormat
 from orchestrator.support.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:

@@ -19,10 +19,7 @@ from orchestrator.models.usage import Usage
 # What a tool result without text says: Bedrock refuses blank texts.
 EMPTY_RESULT = "(empty result)"
 
-_OPENING = {
-    "user": '{"role":"user","content":[',
-    "assistant": '{"role":"assistant","content":[',
-}
+_OPENING = {"user": '{"role":"user","content":[', "assistant": '{"role":"assistant","content":['}
 
 
 def encode_messages(messages: Sequence[Message]) -> str:

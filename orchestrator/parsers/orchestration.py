@@ -250,27 +250,17 @@ def _build_result(calls: Calls, thinking: str, answer: str = "") -> Parsed:
     if not calls.code:
         member = {"rationale": thinking, "responseDetails": calls.details()}
         return Parsed(_build_response(member), "", notes)
-    member = {
-        "rationale": thinking,
-        "parsingErrorDetails": {"repromptResponse": calls.reprompt},
-    }
+    member = {"rationale": thinking, "parsingErrorDetails": {"repromptResponse": calls.reprompt}}
     return Parsed(_build_response(member), calls.code, notes, calls.raw)
 
 
 def _build_finish(thinking: str, final: dict[str, Any], notes: tuple[str, ...]) -> Parsed:
     details = {"invocationType": "FINISH", "agentFinalResponse": final}
-    return Parsed(
-        _build_response({"rationale": thinking, "responseDetails": details}),
-        "",
-        notes,
-    )
+    return Parsed(_build_response({"rationale": thinking, "responseDetails": details}), "", notes)
 
 
 def _build_failure(thinking: str, code: str, notes: tuple[str, ...]) -> Parsed:
-    member = {
-        "rationale": thinking,
-        "parsingErrorDetails": {"repromptResponse": codes.NO_REPLY},
-    }
+    member = {"rationale": thinking, "parsingErrorDetails": {"repromptResponse": codes.NO_REPLY}}
     return Parsed(_build_response(member), code, notes)
 
 

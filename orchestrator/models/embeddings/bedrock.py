@@ -175,12 +175,7 @@ class BedrockEmbedder:
         # cutting it.
         if self._is_titan:
             return {"inputText": texts[0], **self._asked}
-        return {
-            "texts": texts,
-            "input_type": self._input_type,
-            "truncate": "NONE",
-            **self._asked,
-        }
+        return {"texts": texts, "input_type": self._input_type, "truncate": "NONE", **self._asked}
 
     @property
     def _is_titan(self) -> bool:
