@@ -18,7 +18,7 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from bench.server_model import TOKEN, WAIT_SECONDS
-from orchestrator.server.wire.streams import encode_frame
+from orchestrator.server.wire.responses import encode_frame
 
 _HEADERS = {
     ":message-type": "event",

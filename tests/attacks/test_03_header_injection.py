@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from orchestrator.server.operations import EventStream, Fault, Request
 from orchestrator.server.wire.api import Api, HttpResponse
 from orchestrator.server.wire.faults import WrongOutput
-from orchestrator.server.wire.responses import get_response_writer
-from orchestrator.server.wire.streams import get_stream_writer
+from orchestrator.server.wire.responses import get_response_writer, get_stream_writer
 
 INVOKE = ("bedrock-agent-runtime", "InvokeAgent")
 PATH = "/agents/ABCDEFGHIJ/agentAliases/TSTALIASID/sessions/s-1/text"

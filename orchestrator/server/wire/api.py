@@ -19,9 +19,9 @@ from orchestrator.server.wire.responses import (
     HttpResponse,
     build_error_response,
     get_response_writer,
+    get_stream_writer,
 )
 from orchestrator.server.wire.shapes import SERVICES, operation_model, service_model
-from orchestrator.server.wire.streams import get_stream_writer
 
 _NOBODY = Caller()
 # A larger body takes long enough to read to keep the event loop waiting.

@@ -22,13 +22,13 @@ from shape_values import STREAMED, Operation, values
 from orchestrator.errors import DependencyFailed, LimitExceeded, ThrottlingError
 from orchestrator.server.operations import EventStream, Fault
 from orchestrator.server.wire.faults import WrongOutput, as_fault
-from orchestrator.server.wire.shapes import Walks, operation_model
-from orchestrator.server.wire.streams import (
+from orchestrator.server.wire.responses import (
     LARGEST_PAYLOAD,
     EventWriter,
     encode_frame,
     get_stream_writer,
 )
+from orchestrator.server.wire.shapes import Walks, operation_model
 
 # For each of many operations.
 SOME = settings(max_examples=settings().max_examples // 5, suppress_health_check=list(HealthCheck))
