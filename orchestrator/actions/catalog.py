@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from orchestrator.actions.arguments import Check, compile_check
 from orchestrator.actions.base import Executor, Operation, Parameter
-from orchestrator.actions.check import Check, compile_check
 from orchestrator.actions.group import CODE_INTERPRETER, USER_INPUT, ActionGroup, ReturnControl
 from orchestrator.actions.results import GuardedExecutor, guard_executor
 from orchestrator.errors import DefinitionError

@@ -343,17 +343,11 @@ _RULES = Rules(aliases=True, merge_keys=True, max_depth=100)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed document and where it came from.
+    """A parsed document and where it came from."""
 
-    Attributes:
-        content: The parsed mapping.
-        root: Its places; `None` when it was given as a mapping.
-        file: Its file, when it has one.
-    """
-
-    content: Mapping[str, Any]
-    root: Place | None = None
-    file: Path | None = None
+    content: Mapping[str, Any]  # the parsed mapping
+    root: Place | None = None  # its places; `None` when it was given as a mapping
+    file: Path | None = None  # its file, when it has one
 
     @classmethod
     def read(cls, source: Mapping[str, Any] | str | Path) -> Document:

@@ -2,18 +2,278 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import types
+import typing
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial, update_wrapper
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from orchestrator.actions.base import ActionResult, Call, CallContext, Operation, Reprompt
+from orchestrator.actions.base import (
+    ActionResult,
+    Call,
+    CallContext,
+    Operation,
+    Parameter,
+    Reprompt,
+)
+from orchestrator.actions.functions import object_schema
+from orchestrator.actions.names import check_name, check_text
 from orchestrator.actions.results import as_text, build_failure
-from orchestrator.actions.signatures import Compiled, compile_function
-from orchestrator.errors import DependencyFailed
+from orchestrator.actions.schemas import SchemaReader, Where, kind_of
+from orchestrator.errors import DefinitionError, DependencyFailed
 from orchestrator.support.threads import in_thread
 from orchestrator.support.user_code import place_in_function
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A function, and how to make its arguments out of a call's."""
+
+    function: Callable[..., Any]
+    is_async: bool
+    context: str
+    absent: Mapping[str, None]
+    converters: Mapping[str, Callable[[Any], Any]]
+
+    def arguments(self, call: Call, context: CallContext) -> dict[str, Any]:
+        """Keyword arguments for the function.
+
+        Raises:
+            Reprompt: A value does not fit the parameter's Python type.
+        """
+        if not (self.absent or self.converters or self.context):
+            return call.arguments
+        values = {**self.absent, **call.arguments}
+        for name, convert in self.converters.items():
+            if values.get(name) is not None:
+                try:
+                    values[name] = convert(values[name])
+                except ValueError as error:
+                    raise Reprompt(_conversion_problem(call.operation, name, error)) from error
+        if self.context:
+            values[self.context] = context
+        return values
+
+
+def _conversion_problem(operation: Operation, name: str, error: ValueError) -> str:
+    details = getattr(error, "errors", None)
+    parts = []
+    if details is not None:
+        for one in details(include_url=False, include_context=False, include_input=False)[:5]:
+            place = ".".join(str(step) for step in one["loc"])
+            parts.append(f"{place}: {one['msg']}" if place else one["msg"])
+    return (
+        f"The argument {name} in the {operation.name} function call is wrong"
+        f"{': ' if parts else ''}{'; '.join(parts)}. Please correct it and try again."
+    )
+
+
+_SIMPLE: dict[Any, dict[str, Any]] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    list: {"type": "array"},
+    dict: {"type": "object"},
+    Any: {},
+}
+_ALLOWED = (
+    "str, int, float, bool, list, dict, Literal, Enum, Optional, datetime, dataclasses and "
+    "pydantic models"
+)
+
+
+def compile_function(
+    group: str,
+    name: str,
+    function: Callable[..., Any],
+    *,
+    require_confirmation: bool = False,
+    idempotent: bool = False,
+) -> tuple[Operation, Compiled]:
+    """The operation that a Python function is, and how to call it.
+
+    Raises:
+        DefinitionError: Its name, a parameter or a type cannot be given to a model.
+    """
+    check_name(name, "function")
+    what = f"the function '{group}::{name}'"
+    description, texts = read_docstring(getattr(function, "__doc__", ""))
+    parameters: list[Parameter] = []
+    converters: dict[str, Callable[[Any], Any]] = {}
+    absent: dict[str, None] = {}
+    context = ""
+    for given in _signature(function, what):
+        kind = _annotation(function, given, what)
+        if kind is CallContext:
+            context = given.name
+            continue
+        parameter, convert = _parameter(given, kind, texts.get(given.name, ""), what)
+        parameters.append(parameter)
+        if convert is not None:
+            converters[given.name] = convert
+        if given.default is given.empty and not parameter.required:
+            absent[given.name] = None
+    operation = Operation(
+        group=group,
+        name=name,
+        description=check_text(description, f"the docstring of {what}"),
+        parameters=tuple(parameters),
+        require_confirmation=require_confirmation,
+        idempotent=idempotent,
+        schema=object_schema(parameters),
+    )
+    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004  a callable object with async call
+    )
+    return operation, Compiled(function, is_async, context, absent, converters)
+
+
+def _signature(function: Callable[..., Any], what: str) -> list[inspect.Parameter]:
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError) as error:
+        raise DefinitionError(f"{what} has no signature that can be read: {error}") from error
+    for one in parameters:
+        if one.kind not in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
+            raise DefinitionError(
+                f"{what} has the {one.kind.description} parameter {one.name!r}; a model gives each "
+                "argument by name, so name every parameter and allow it as a keyword"
+            )
+        check_name(one.name, f"parameter of {what},")
+    return parameters
+
+
+def _annotation(function: Callable[..., Any], given: inspect.Parameter, what: str) -> Any:
+    kind = given.annotation
+    if kind is given.empty:
+        default = type(given.default)
+        return default if given.default is not given.empty and default in _SIMPLE else str
+    if not isinstance(kind, str):
+        return kind
+    if kind.split(".")[-1].strip("'\"") == CallContext.__name__:
+        return CallContext  # may only be imported for type checkers
+    plain = inspect.unwrap(getattr(function, "__func__", function))
+    names = getattr(plain, "__globals__", {})
+    holder: Any = types.SimpleNamespace(__annotations__={given.name: kind})
+    try:
+        local = inspect.getclosurevars(plain).nonlocals
+        return typing.get_type_hints(holder, names, dict(local), include_extras=True)[given.name]
+    except (NameError, TypeError, SyntaxError, AttributeError, ValueError) as error:
+        raise DefinitionError(
+            f"the type {kind!r} of the parameter {given.name!r} of {what} is not known where the "
+            f"function is defined ({error})"
+        ) from error
+
+
+def _parameter(
+    given: inspect.Parameter, kind: Any, text: str, what: str
+) -> tuple[Parameter, Callable[[Any], Any] | None]:
+    place = f"the parameter {given.name!r} of {what}"
+    convert: Callable[[Any], Any] | None = None
+    try:
+        simple = _SIMPLE.get(kind)
+    except TypeError:  # an annotation that cannot be hashed
+        simple = None
+    if simple is not None:
+        schema = dict(simple)
+    else:
+        schema, convert = _pydantic(kind, place)
+    text = check_text(text or _note(kind) or schema.get("description", ""), place)
+    if text:
+        schema["description"] = text
+    if isinstance(given.default, str | int | float):
+        schema["default"] = given.default
+    required = given.default is given.empty and not _allows_none(kind)
+    return Parameter(given.name, kind_of(schema), text, required, schema=schema), convert
+
+
+def _note(kind: Any) -> str:
+    notes = typing.get_args(kind)[1:] if typing.get_origin(kind) is typing.Annotated else ()
+    return next((note for note in notes if isinstance(note, str)), "")
+
+
+def _allows_none(kind: Any) -> bool:
+    if typing.get_origin(kind) is typing.Annotated:
+        kind = typing.get_args(kind)[0]
+    if kind is None or kind is type(None):
+        return True
+    unions = (typing.Union, types.UnionType)
+    return typing.get_origin(kind) in unions and any(map(_allows_none, typing.get_args(kind)))
+
+
+def _pydantic(kind: Any, place: str) -> tuple[dict[str, Any], Callable[[Any], Any]]:
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticUserError
+
+    def fail(message: str, where: Where) -> DefinitionError:
+        return DefinitionError(f"{place} has a type that a model cannot be given: {message}")
+
+    try:
+        adapter = TypeAdapter(kind)
+        document = adapter.json_schema()
+    except (PydanticUserError, TypeError, NameError) as error:
+        raise DefinitionError(
+            f"{place} has the type {_type_name(kind)!r}, which has no JSON form; allowed are "
+            f"{_ALLOWED}, and lists, dicts and unions of them"
+        ) from error
+    return SchemaReader(document, fail).schema(document, ()), adapter.validate_python
+
+
+def _type_name(kind: Any) -> str:
+    return kind.__qualname__ if isinstance(kind, type) else str(kind)
+
+
+_SECTION = re.compile(
+    r"(Args|Arguments|Parameters|Returns?|Yields?|Raises|Attributes|Examples?|Notes?|See Also|"
+    r"Warnings?|Todo|References):\s*"
+)
+_ARGUMENTS = ("Args", "Arguments", "Parameters")
+_ARGUMENT = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
+
+
+def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
+    """Returns the description before the first section, and the arguments' descriptions."""
+    lines = inspect.cleandoc(text or "").splitlines()
+    description: list[str] = []
+    arguments: list[str] = []
+    target: list[str] | None = description
+    for line in lines:
+        section = _SECTION.fullmatch(line)
+        if section:
+            target = arguments if section[1] in _ARGUMENTS else None
+        elif target is arguments and line and not line.startswith((" ", "\t")):
+            target = None
+        elif target is not None:
+            target.append(line)
+    return _paragraphs(description), _arguments(arguments)
+
+
+def _paragraphs(lines: list[str]) -> str:
+    paragraphs = "\n".join(lines).strip().split("\n\n")
+    return "\n".join(" ".join(part.split()) for part in paragraphs if part.strip())
+
+
+def _arguments(lines: list[str]) -> dict[str, str]:
+    filled = [line for line in lines if line.strip()]
+    if not filled:
+        return {}
+    margin = min(len(line) - len(line.lstrip()) for line in filled)
+    found: dict[str, str] = {}
+    name = ""
+    for line in filled:
+        start = _ARGUMENT.fullmatch(line[margin:])
+        if start:
+            name = start[1]
+            found[name] = start[2].strip()
+        elif name:
+            found[name] = f"{found[name]} {line.strip()}".strip()
+    return found
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -120,12 +380,9 @@ def python_group(
 
 
 class PythonExecutor:
-    """Calls Python functions.
+    """Calls Python functions."""
 
-    Attributes:
-        folder: Places in the functions' files are relative to it, such as the agent's folder.
-    """
-
+    # Places in the functions' files are relative to it, such as the agent's folder
     folder: Path | None = None
 
     def __init__(self, actions: Mapping[str, Compiled]) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 from orchestrator.actions import ActionGroup, ActionResult, Call, CallContext, Operation, Parameter
 from orchestrator.actions.names import did_you_mean
+from orchestrator.actions.python import compile_function
 from orchestrator.actions.results import as_text
-from orchestrator.actions.signatures import compile_function
 from orchestrator.errors import DefinitionError, DependencyFailed
 from orchestrator.support.user_code import describe_exception, place_in_function
 

@@ -13,17 +13,11 @@ from orchestrator.errors import DependencyFailed
 
 
 class Layout(NamedTuple):
-    """What a kind of file holds.
+    """What a kind of file holds."""
 
-    Attributes:
-        application: A number that tells the kind from all others (SQLite: `application_id`).
-        version: The version of its tables, from 1.
-        schema: The statements that make them.
-    """
-
-    application: int
-    version: int
-    schema: str
+    application: int  # a number that tells the kind from all others (SQLite: `application_id`)
+    version: int  # the version of its tables, from 1
+    schema: str  # the statements that make them
 
 
 class SqliteFile:

@@ -46,21 +46,14 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a program ended.
+    """How a program ended."""
 
-    Attributes:
-        output: Its standard output.
-        error: Its standard error, with the traceback when it raised.
-        stopped: Why it was ended, for the model; empty when it ended by itself.
-        timeout: Whether its time was up.
-        isolation: What the sandbox was made of: `namespaces`, `landlock`, `seccomp`; nothing when
-            the program was ended before it began.
-    """
-
-    output: str
-    error: str
-    stopped: str
-    timeout: bool
+    output: str  # its standard output
+    error: str  # its standard error, with the traceback when it raised
+    stopped: str  # why it was ended, for the model; empty when it ended by itself
+    timeout: bool  # whether its time was up
+    # What the sandbox was made of: `namespaces`, `landlock`, `seccomp`; nothing when the program
+    # was ended before it began
     isolation: tuple[str, ...]
 
 
@@ -89,22 +82,15 @@ def _packages() -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One execution of a program.
+    """One execution of a program."""
 
-    Attributes:
-        code: The program.
-        settings: Its limits.
-        until: When it is ended at the latest, on the monotonic clock; or when the setting
-            `seconds` have passed since the sandbox was ready.
-        output_bytes: How many bytes of each of its outputs are stored.
-        stopping: Asked often; when it says so, the program is ended.
-    """
-
-    code: str
-    settings: CodeInterpreterSettings
+    code: str  # the program
+    settings: CodeInterpreterSettings  # its limits
+    # When it is ended at the latest, on the monotonic clock; or when the setting `seconds` have
+    # passed since the sandbox was ready
     until: float
-    output_bytes: int
-    stopping: Callable[[], bool]
+    output_bytes: int  # how many bytes of each of its outputs are stored
+    stopping: Callable[[], bool]  # asked often; when it says so, the program is ended
 
     def run(self, base: Path, folder: Path, storage: Storage) -> Outcome:
         """Runs the program to its end; then its process is gone.

@@ -37,22 +37,16 @@ def session_key(context: CallContext) -> str:
 
 @dataclass(slots=True)
 class Session:
-    """One session's files.
+    """One session's files."""
 
-    Attributes:
-        base: The private folder that all sessions are in. It has an empty folder `root`, to build
-            a file system's root in, and `probe`, a file that no code may reach.
-        folder: The scratch folder.
-        given: Digests of the user's files that were put there, by name.
-        lock: Held while a program runs.
-        users: How many programs run or wait here.
-    """
-
+    # The private folder that all sessions are in. It has an empty folder `root`, to build a file
+    # system's root in, and `probe`, a file that no code may reach.
     base: Path
-    folder: Path
+    folder: Path  # the scratch folder
+    # Digests of the user's files that were put there, by name
     given: dict[str, bytes] = field(default_factory=dict)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    users: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)  # held while a program runs
+    users: int = 0  # how many programs run or wait here
 
 
 class Scratch:

@@ -28,31 +28,19 @@ from orchestrator.support.aws.failures import (
 
 
 class Settings(NamedTuple):
-    """What a client is made of; equal settings share one client.
+    """What a client is made of; equal settings share one client."""
 
-    Attributes:
-        service: boto3's name of the service.
-        region: The region; that of the environment or the profile when `None`.
-        profile: A profile of AWS's configuration files; the environment's when `None`.
-        endpoint_url: Another address than the region's.
-        connections: Connections at once.
-        connect_timeout: Seconds to wait for a connection.
-        read_timeout: Seconds to wait for the next bytes.
-        max_attempts: Tries of one request, with botocore's standard retries and backoff.
-        deadline: Seconds after which a failed try is not repeated.
-        validated: Whether boto3 checks parameters before it sends them.
-    """
-
-    service: str
-    region: str | None = None
+    service: str  # boto3's name of the service
+    region: str | None = None  # the region; that of the environment or the profile when `None`
+    # A profile of AWS's configuration files; the environment's when `None`
     profile: str | None = None
-    endpoint_url: str | None = None
-    connections: int = 64
-    connect_timeout: float = 10.0
-    read_timeout: float = 60.0
-    max_attempts: int = 4
-    deadline: float | None = None
-    validated: bool = True
+    endpoint_url: str | None = None  # another address than the region's
+    connections: int = 64  # connections at once
+    connect_timeout: float = 10.0  # seconds to wait for a connection
+    read_timeout: float = 60.0  # seconds to wait for the next bytes
+    max_attempts: int = 4  # tries of one request, with botocore's standard retries and backoff
+    deadline: float | None = None  # seconds after which a failed try is not repeated
+    validated: bool = True  # whether boto3 checks parameters before it sends them
 
 
 # What of the environment decides whose client it is: a process that changes it gets another one.

@@ -25,26 +25,19 @@ from orchestrator.errors import (
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is asked at AWS, and how its errors are told.
+    """What is asked at AWS, and how its errors are told."""
 
-    Attributes:
-        what: The thing with its name, such as `the knowledge base 'ABCDEFGHIJ'`.
-        resource: Its name, for the errors' `resource`.
-        allow: What lets one use it, such as `allow bedrock:Retrieve`.
-        find: Where to look when there is no such thing.
-        instead: What could be used without an account; may be empty.
-        quoted: The codes of errors whose text is repeated; `None` for all. Services that are given
-            an agent's data, and may put it into their errors, have only a few.
-        callers: Whether the caller has chosen what is asked, so that a thing that is not there, or
-            a request that is refused, is his mistake and no failed dependency.
-    """
-
-    what: str
-    resource: str
-    allow: str
+    what: str  # the thing with its name, such as `the knowledge base 'ABCDEFGHIJ'`
+    resource: str  # its name, for the errors' `resource`
+    allow: str  # what lets one use it, such as `allow bedrock:Retrieve`
+    # Where to look when there is no such thing
     find: str = "check its name, the account and the region"
-    instead: str = ""
+    instead: str = ""  # what could be used without an account; may be empty
+    # The codes of errors whose text is repeated; `None` for all. Services that are given an agent's
+    # data, and may put it into their errors, have only a few.
     quoted: frozenset[str] | None = None
+    # Whether the caller has chosen what is asked, so that a thing that is not there, or a request
+    # that is refused, is his mistake and no failed dependency
     callers: bool = True
 
 

@@ -68,28 +68,21 @@ PLAIN_SCALARS: dict[str, tuple[re.Pattern[str], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How a text is read.
+    """How a text is read."""
 
-    Attributes:
-        scalars: The YAML version whose plain scalars are numbers and truth values: in 1.1 `yes` is
-            true and `010` is eight. Dates are texts in both. With `text` all scalars are.
-        aliases: Whether aliases are allowed; each counts as all the values that it repeats.
-        merge_keys: Whether `<<` adds the members of other mappings.
-        any_names: Whether member names may look like numbers or truth values; they are texts then.
-        tags: Makes a value of a tag of its own, such as `!Sub`, and of what it stands before.
-        max_depth: Levels of lists and mappings.
-        max_nodes: Values, in all.
-        error: The error for texts that cannot be read.
-    """
-
+    # The YAML version whose plain scalars are numbers and truth values: in 1.1 `yes` is true and
+    # `010` is eight. Dates are texts in both. With `text` all scalars are.
     scalars: Literal["1.2", "1.1", "text"] = "1.2"
+    # Whether aliases are allowed; each counts as all the values that it repeats
     aliases: bool = False
-    merge_keys: bool = False
+    merge_keys: bool = False  # whether `<<` adds the members of other mappings
+    # Whether member names may look like numbers or truth values; they are texts then
     any_names: bool = True
+    # Makes a value of a tag of its own, such as `!Sub`, and of what it stands before
     tags: Callable[[str, Any], Any] | None = None
-    max_depth: int = 50
-    max_nodes: int = 100_000
-    error: type[DefinitionError] = DefinitionError
+    max_depth: int = 50  # levels of lists and mappings
+    max_nodes: int = 100_000  # values, in all
+    error: type[DefinitionError] = DefinitionError  # the error for texts that cannot be read
 
 
 DEFAULT = Rules()
@@ -97,15 +90,10 @@ DEFAULT = Rules()
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text that was read.
+    """A text that was read."""
 
-    Attributes:
-        data: Its value: mappings, lists, texts, numbers, truth values and nulls.
-        root: The places.
-    """
-
-    data: Any
-    root: Place
+    data: Any  # its value: mappings, lists, texts, numbers, truth values and nulls
+    root: Place  # the places
 
 
 def decode(content: bytes, file: str, *, limit: int = MAX_BYTES) -> str:

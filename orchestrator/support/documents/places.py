@@ -21,20 +21,13 @@ MOST_FINDINGS = 20
 
 @dataclass(slots=True)
 class Place:
-    """Where one value is in the text.
+    """Where one value is in the text."""
 
-    Attributes:
-        line: Line of the value, from 1.
-        column: Column of the value, from 1.
-        key: Line and column of its member name, when it has one.
-        text: How a number, truth value or null was written; empty for everything else.
-        children: The values inside, by member name or index.
-    """
-
-    line: int
-    column: int
-    key: tuple[int, int] | None = None
-    text: str = ""
+    line: int  # line of the value, from 1
+    column: int  # column of the value, from 1
+    key: tuple[int, int] | None = None  # line and column of its member name, when it has one
+    text: str = ""  # how a number, truth value or null was written; empty for everything else
+    # The values inside, by member name or index
     children: dict[str | int, Place] = field(default_factory=dict)
 
     def child(self, name: str | int) -> Place | None:
@@ -64,17 +57,14 @@ class Source:
 
     All sources are equal: where a definition comes from is not part of what it is, so that two
     definitions with the same members are equal.
-
-    Attributes:
-        file: The file; empty when the definition was made in Python.
-        folder: The agent's folder, to which the files that the definition names are relative.
-        root: The places.
-        notes: What was read differently from how it was written.
     """
 
+    # The file; empty when the definition was made in Python
     file: str = field(default="", compare=False)
+    # The agent's folder, to which the files that the definition names are relative
     folder: Path | None = field(default=None, compare=False)
-    root: Place | None = field(default=None, compare=False, repr=False)
+    root: Place | None = field(default=None, compare=False, repr=False)  # the places
+    # What was read differently from how it was written
     notes: tuple[Diagnostic, ...] = field(default=(), compare=False)
 
     def find(self, keys: Keys) -> tuple[Place | None, bool]:

@@ -19,21 +19,13 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 
 @dataclass(slots=True)
 class Node:
-    """One value as it is written.
+    """One value as it is written."""
 
-    Attributes:
-        line: Its line, from 1.
-        column: Its column, from 1.
-        tag: Its tag, such as `!Sub` or `!!str`; empty without one.
-        style: The quotes of a text, `|` or `>` of a block; empty for plain scalars.
-        value: The text of a scalar, the nodes of a list, the pairs of nodes of a mapping.
-    """
-
-    line: int
-    column: int
-    tag: str = ""
-    style: str = ""
-    value: Any = None
+    line: int  # its line, from 1
+    column: int  # its column, from 1
+    tag: str = ""  # its tag, such as `!Sub` or `!!str`; empty without one
+    style: str = ""  # the quotes of a text, `|` or `>` of a block; empty for plain scalars
+    value: Any = None  # the text of a scalar, the nodes of a list, the pairs of nodes of a mapping
 
     @property
     def custom_tag(self) -> str:

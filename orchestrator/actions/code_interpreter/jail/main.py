@@ -33,31 +33,19 @@ _DEVICES = ("/dev/null", "/dev/random", "/dev/urandom", "/dev/zero")
 
 
 class Job(TypedDict):
-    """The job that the process reads from standard input.
+    """The job that the process reads from standard input."""
 
-    Attributes:
-        code: The Python program.
-        parent: The id of the process that started this one, and with which it must end.
-        layers: Which of `namespaces` and `landlock` to try.
-        packages: Folders of installed packages.
-        scratch: The code's folder.
-        bounds: What the file system holds that is made in its place: `bytes` and `inodes`.
-        root: An empty folder, to build a new root in.
-        outside: A folder with a file `probe` that the code must not reach.
-        user: The user to become when this process is root.
-        limits: Values by the names of `resource`, without `RLIMIT_`.
-    """
-
-    code: str
-    parent: int
-    layers: list[str]
-    packages: list[str]
-    scratch: str
+    code: str  # the Python program
+    parent: int  # the id of the process that started this one, and with which it must end
+    layers: list[str]  # which of `namespaces` and `landlock` to try
+    packages: list[str]  # folders of installed packages
+    scratch: str  # the code's folder
+    # What the file system holds that is made in its place: `bytes` and `inodes`
     bounds: dict[str, int]
-    root: str
-    outside: str
-    user: int
-    limits: dict[str, int]
+    root: str  # an empty folder, to build a new root in
+    outside: str  # a folder with a file `probe` that the code must not reach
+    user: int  # the user to become when this process is root
+    limits: dict[str, int]  # values by the names of `resource`, without `RLIMIT_`
 
 
 def main(status: int) -> None:
