@@ -30,15 +30,11 @@ class NoAnswer(Exception):
 
 
 class Refusal(Exception):
-    """The server answered with an error of the protocol.
-
-    Attributes:
-        advice: A text for the model, when it can mend the call.
-    """
+    """The server answered with an error of the protocol."""
 
     def __init__(self, message: str, advice: str | None = None) -> None:
         super().__init__(message)
-        self.advice = advice
+        self.advice = advice  # a text for the model, when it can mend the call
 
 
 class LinkSettings(NamedTuple):
@@ -112,12 +108,7 @@ class Link:
         return found
 
     def call(self, name: str, arguments: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """What a tool returned, in MCP's members.
-
-        Raises:
-            NoAnswer: The server did not answer.
-            Refusal: It answered with an error.
-        """
+        """What a tool returned, in MCP's members; raises as `tools` does."""
 
         async def ask() -> dict[str, Any]:
             called = await self._client.call_tool(name, arguments, read_timeout_seconds=seconds)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator.actions.base import ActionResult, Operation, Parameter
 from orchestrator.actions.functions import object_schema
-from orchestrator.actions.names import check_name, check_text, slug
+from orchestrator.actions.names import PARAMETER_NAME, check_name, check_text, slug
 from orchestrator.actions.schemas import SchemaReader, Where, kind_of
 from orchestrator.errors import DefinitionError
 
 _MEMBERS = ("title", "description", "inputSchema", "outputSchema", "annotations")
-_PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _MOST_TOOLS = 500
 _MOST_CHARS = 2_000_000
 
@@ -74,7 +72,7 @@ def _parameters(what: str, schema: Mapping[str, Any]) -> tuple[Parameter, ...]:
     required = read.get("required", ())
     made = []
     for name, one in read.get("properties", {}).items():
-        if not _PARAMETER_NAME.fullmatch(name):
+        if not PARAMETER_NAME.fullmatch(name):
             raise fail(
                 f"the parameter name {name!r} is not possible: a letter, then up to 63 letters, "
                 "digits, '_', '.' or '-'",

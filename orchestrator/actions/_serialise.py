@@ -27,7 +27,7 @@ def path_of(call: Call) -> str:
     """The operation's path with its values.
 
     Raises:
-        Unfit: A value is missing, or would change the path's segments.
+        SerialisationError: A value is missing, or would change the path's segments.
     """
     path, names = call.operation.path, []
     for parameter in _iter_parameters(call, "path"):
@@ -63,7 +63,7 @@ def query_of(call: Call) -> str:
     """The query, without its question mark.
 
     Raises:
-        Unfit: An object would be written as another parameter.
+        SerialisationError: An object would be written as another parameter.
     """
     pairs = (
         pair
@@ -77,7 +77,7 @@ def headers_of(call: Call) -> dict[str, str]:
     """The headers that are parameters.
 
     Raises:
-        Unfit: A value has characters that no header may have.
+        SerialisationError: A value has characters that no header may have.
     """
     headers = {}
     for parameter in _iter_parameters(call, "header"):

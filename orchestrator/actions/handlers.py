@@ -194,7 +194,7 @@ def handler_file(
 ) -> Path:
     """The Python file at `path`, after links are resolved, inside of `folder` if there is one.
 
-    For messages, `what` is what it is, and `otherwise` what else could be given.
+    For messages, `what` says what it is, and `otherwise` what else it could be.
 
     Raises:
         DefinitionError: There is none, or it is outside the folder or cannot be imported.

@@ -50,22 +50,16 @@ class RefusedAddress(Exception):
 
 
 class Hosts:
-    """Where actions may connect to: the public internet, and the private hosts that are named.
+    """Where actions may connect to: the public internet, and the `private` hosts that are named.
 
     Every HTTP connection of an action asks here, whichever client makes it.
     """
 
     def __init__(self, private: Collection[str] = ()) -> None:
-        """Takes the names of hosts that may have private addresses, as they are in urls."""
         self._private = frozenset(one.lower().strip("[]") for one in private)
 
     def resolve(self, host: str, port: int) -> list[str]:
-        """The checked addresses of a host; see `addresses_of`.
-
-        Raises:
-            RefusedAddress: One of them is not allowed; the text has the way out.
-            OSError: The name is unknown.
-        """
+        """The checked addresses of a host; raises as `addresses_of` does."""
         try:
             return addresses_of(host, port, private=host.lower() in self._private)
         except RefusedAddress:

@@ -42,7 +42,7 @@ class LambdaContext:
         self._deadline = time.monotonic() + (_LONGEST_SECONDS if seconds is None else seconds)
 
     def get_remaining_time_in_millis(self) -> int:
-        """Milliseconds until the action is given up."""
+        """Milliseconds that the action still has."""
         return max(int((self._deadline - time.monotonic()) * 1000), 0)
 
 

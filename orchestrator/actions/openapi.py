@@ -14,8 +14,8 @@ from typing import Any
 
 from orchestrator.actions.base import Operation, Parameter
 from orchestrator.actions.functions import object_schema, read_confirmation
-from orchestrator.actions.names import check_text, did_you_mean, slug
-from orchestrator.actions.schemas import SchemaReader, Where, kind_of
+from orchestrator.actions.names import PARAMETER_NAME, check_text, did_you_mean, slug
+from orchestrator.actions.schemas import TYPES, SchemaReader, Where, kind_of
 from orchestrator.errors import DefinitionError
 from orchestrator.support.aws import read_object
 from orchestrator.support.documents import Place, Rules, parse, parse_json
@@ -32,8 +32,6 @@ _STYLES = {
 _BODIES = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
 _OWN_HEADERS = ("accept", "content-type", "authorization")  # (OpenAPI: ignored as parameters)
 _SUCCESS = ("200", "201", "202", "203", "204", "206", "2XX", "DEFAULT")
-_TYPES = ("string", "number", "integer", "boolean", "array", "object")
-_PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
 def api_operations(group: str, source: Mapping[str, Any] | str | Path) -> tuple[Operation, ...]:
@@ -171,7 +169,7 @@ class _Reader:
         schema = self._follow_mapping(_schema_of(node.get("content")), (*where, key))
         given, kind = node.get("description") or schema.get("description"), schema.get("type")
         text = self._text(given, "a description", (*where, key)) if isinstance(given, str) else ""
-        known = kind if kind in _TYPES else ""
+        known = kind if kind in TYPES else ""
         return (known or "object", text.strip()) if known or text.strip() else None
 
     def _follow_mapping(self, node: Any, where: Where) -> Mapping[str, Any]:
@@ -311,7 +309,7 @@ class _Reader:
             )
 
     def _name(self, name: object, where: Where) -> str:
-        if isinstance(name, str) and _PARAMETER_NAME.fullmatch(name):
+        if isinstance(name, str) and PARAMETER_NAME.fullmatch(name):
             return name
         raise self._fail(
             f"the parameter name {name!r} is not possible: a letter, then up to 63 letters, "
@@ -398,10 +396,6 @@ _MAX_BYTES = 2_000_000
 
 def read_s3_schema(bucket: str, key: str) -> str:
     """The text of an OpenAPI document in S3, read with boto3's own credentials.
-
-    Args:
-        bucket: The bucket's name.
-        key: The object's key.
 
     Raises:
         DefinitionError: The object is too large, or is no UTF-8 text.

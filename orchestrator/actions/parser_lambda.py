@@ -47,11 +47,8 @@ def lambda_parser(
 ) -> Callable[[], Parser]:
     """Makes a custom parser for each reply of a stage.
 
-    Args:
-        function: The parser, as `parser_function` gives it, or any function of the event.
-        stage: The prompt type.
-        agent: `name`, `id`, `alias` and `version`.
-        tool_use: Whether the stage's model calls tools natively.
+    `function` takes Bedrock's event, as what `parser_function` returns does; `agent` has `name`,
+    `id`, `alias` and `version`; `tool_use` says whether the stage's model calls tools natively.
 
     Raises:
         ValidationError: There is no such stage.
@@ -64,11 +61,7 @@ def lambda_parser(
 
 
 class LambdaParser:
-    """Has one reply parsed by somebody else's function, when it is whole: nothing streams.
-
-    Attributes:
-        pieces: The reply's text as one piece: only the function knows what is what.
-    """
+    """Has one reply parsed by somebody else's function, when it is whole: nothing streams."""
 
     __slots__ = ("_agent", "_fed", "_function", "_stage", "_tool_use", "pieces")
 
@@ -82,6 +75,7 @@ class LambdaParser:
         self._agent = agent
         self._tool_use = tool_use
         self._fed: list[str] = []
+        # The reply's text as one piece: only the function knows what is what.
         self.pieces: list[Piece] = []
 
     def feed(self, text: str) -> Sequence[tuple[str, str]]:

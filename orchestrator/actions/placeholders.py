@@ -12,22 +12,12 @@ _REFERENCE = re.compile(r"\$\{(?:(env|session):([A-Za-z_][A-Za-z0-9_.-]*)|[^}]*)
 
 
 class PlaceholderText:
-    """A text with references, filled when it is needed, so that a definition holds no secret.
-
-    Attributes:
-        is_secret: Whether it has references.
-    """
+    """A text with references, filled when it is needed, so that a definition holds no secret."""
 
     __slots__ = ("_text", "_what", "is_secret")
 
     def __init__(self, what: str, text: str, *, session: bool = True) -> None:
-        """Reads the text.
-
-        Args:
-            what: What the text is, for messages.
-            text: The text; `${env:NAME}` stands for an environment variable, `${session:NAME}`
-                for a session attribute.
-            session: Whether session attributes are possible.
+        """Reads the text, which messages call `what`; `session` allows `${session:NAME}`.
 
         Raises:
             DefinitionError: It is no text, or has another reference.
@@ -42,6 +32,7 @@ class PlaceholderText:
                 raise DefinitionError(f"{what} has the reference {found[0]!r}; known: {kinds}")
         self._what = what
         self._text = text
+        # A text with references may be a credential once it is filled.
         self.is_secret = _REFERENCE.search(text) is not None
 
     def fill(self, context: CallContext | None, resource: str) -> str:

@@ -380,9 +380,8 @@ def python_group(
 
 
 class PythonExecutor:
-    """Calls Python functions."""
+    """Calls Python functions; messages name their files relative to `folder`, if there is one."""
 
-    # Places in the functions' files are relative to it, such as the agent's folder
     folder: Path | None = None
 
     def __init__(self, actions: Mapping[str, Compiled]) -> None:
@@ -417,11 +416,7 @@ class AsyncPythonExecutor(PythonExecutor):
     """The same for groups with at least one async function."""
 
     async def acall(self, call: Call, context: CallContext) -> ActionResult:
-        """Awaits an async function; a sync one of the same group runs in a thread of its own.
-
-        Raises:
-            DependencyFailed: The function raised, or returned what cannot become a text.
-        """
+        """Awaits an async function, or runs a sync one in its own thread; raises as `call` does."""
         compiled = self._actions[call.operation.name]
         if not compiled.is_async:
             import asyncio

@@ -118,11 +118,7 @@ class GuardedExecutor:
         self.executor = executor
 
     def call(self, call: Call, context: CallContext) -> ActionResult:
-        """Carries `call` out.
-
-        Raises:
-            DependencyFailed: The executor raised.
-        """
+        """Carries `call` out; raises `DependencyFailed` when the executor raises anything."""
         try:
             return limit_size(self.executor.call(call, context), context.max_bytes)
         except OrchestratorError:
@@ -135,11 +131,6 @@ class _AsyncGuardedExecutor(GuardedExecutor):
     __slots__ = ()
 
     async def acall(self, call: Call, context: CallContext) -> ActionResult:
-        """Carries `call` out without blocking the event loop.
-
-        Raises:
-            DependencyFailed: The executor raised.
-        """
         executor: Any = self.executor
         try:
             return limit_size(await executor.acall(call, context), context.max_bytes)

@@ -29,15 +29,12 @@ _LISTS = ("anyOf", "oneOf", "allOf")
 
 
 class SchemaReader:
-    """Reads schemas out of one document; its bounds hold for all of them together."""
+    """Reads schemas out of one document; its bounds hold for all of them together.
+
+    `#/...` references point into `document`; `fail` makes the error for a message and a place.
+    """
 
     def __init__(self, document: Any, fail: Callable[[str, Where], DefinitionError]) -> None:
-        """Makes the reader.
-
-        Args:
-            document: What `#/...` references point into.
-            fail: Makes the error for a message and a place.
-        """
         self._document = document
         self._fail = fail
         self._resolver: Any = None

@@ -31,18 +31,16 @@ Id = Annotated[str, "a UUID"]
 Texts = dict[str, str]
 
 
+# Says which process runs the turn from here on.
 class _Process(TypedDict):
-    """What says which process runs the turn from here on."""
-
     v: NotRequired[int]
     owner: NotRequired[str]
     until: NotRequired[int]
     end_session: NotRequired[bool]
 
 
+# What an effect came to; a collaborator's names its branch.
 class _Outcome(TypedDict):
-    """What an effect came to; a collaborator's names its branch."""
-
     began: Time
     ended: Time
     branch: NotRequired[str]
@@ -176,7 +174,7 @@ class GuardedRecord(_Outcome):
 
 
 class OrchestratedRecord(_Outcome):
-    """A custom orchestration said what to do."""
+    """A custom orchestration asked for the next event."""
 
     kind: Literal["orchestrated"]
     state: str
@@ -287,17 +285,13 @@ def upgrade_record(record: Any) -> Record:
 
 
 class RecordError(ValueError):
-    """A record cannot be read; the message goes on from the words "record 3 ".
-
-    Attributes:
-        way_out: What the user can do.
-    """
+    """A record cannot be read; the message goes on from the words "record 3 "."""
 
     def __init__(
         self, problem: str, way_out: str = "delete the session, or use another session id"
     ) -> None:
         super().__init__(problem)
-        self.way_out = way_out
+        self.way_out = way_out  # what the user can do
 
 
 def _refuse_version(version: Any) -> None:
@@ -350,7 +344,6 @@ def _shapes() -> dict[str, dict[Any, Any]]:
 
 
 def _to_shape(hint: Any) -> Any:
-    """The shape that `_fits` takes, of a type hint."""
     origin, inner = get_origin(hint), get_args(hint)
     # Annotations are texts here, so a TypedDict does not know its optional members itself: they
     # are read off the hints (Python: "typing.TypedDict", `__required_keys__`).
@@ -375,15 +368,10 @@ def _to_shape(hint: Any) -> Any:
     return object if hint is Any else hint
 
 
+# A shape is a type, `Time` or `Id`; `[shape]` for a list; `(shape, shape)` for a list of that
+# length; a mapping from members to shapes, where `"name?"` may be missing and `str` means every
+# member.
 def _fits(value: Any, shape: Any) -> bool:
-    """Whether a JSON value has a shape.
-
-    Args:
-        value: The value.
-        shape: A type, `Time` or `Id`; `[shape]` for a list; `(shape, shape)` for a list of that
-            length; a mapping from members to shapes, where `"name?"` may be missing and `str` means
-            every member.
-    """
     if isinstance(shape, type):
         return isinstance(value, shape)
     if isinstance(shape, dict):

@@ -58,21 +58,15 @@ class TurnLog:
         return next((record for record in reversed(self.records) if "owner" in record), {})
 
 
+# Other forms of a session's past, as far as they were needed: models without thinking read another
+# history, and templates read texts. Building them anew would cost more with each turn.
 class _HistoryCache:
-    """Other forms of a session's past, as far as they were needed.
-
-    Attributes:
-        without_thinking: The history without what models thought.
-        rendered: The talk's entries as texts, by what rendered them.
-        relayed: The talk as messages.
-    """
-
     __slots__ = ("relayed", "rendered", "without_thinking")
 
     def __init__(self) -> None:
         self.without_thinking: list[Message] = []
-        self.rendered: dict[object, list[str]] = {}
-        self.relayed: list[Message] = []
+        self.rendered: dict[object, list[str]] = {}  # the talk as texts, by what rendered it
+        self.relayed: list[Message] = []  # the talk as messages
 
 
 class Past:

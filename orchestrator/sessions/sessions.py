@@ -330,29 +330,21 @@ class Sessions:
                 self._idle_bytes -= session.size
 
 
+# What this process does with the sessions of one store, whoever opened the store. All members from
+# `ttls` on are for a store in memory.
 class _StoreUse:
-    """What this process does with the sessions of one store, whoever opened the store.
-
-    Attributes:
-        keys: The sessions that are in use.
-        ttls: Of a store in memory, as all that follow: the idle time-outs of its sessions.
-        queue: Its sessions, the one to look at next first.
-        remembered: Sessions that are to be summarised, which closes them, before they are freed.
-        released: How often a session was released.
-    """
-
     __slots__ = ("__weakref__", "keys", "lock", "queue", "released", "remembered", "ttls")
 
     def __init__(self) -> None:
-        self.keys: set[str] = set()
+        self.keys: set[str] = set()  # the sessions that are in use
         self.lock = Lock()
-        self.ttls: dict[str, int] = {}
-        self.queue: deque[str] = deque()
+        self.ttls: dict[str, int] = {}  # idle time-outs
+        self.queue: deque[str] = deque()  # the one to look at next first
+        # Sessions that are to be summarised, which closes them, before they are freed.
         self.remembered: set[str] = set()
-        self.released = 0
+        self.released = 0  # how often a session was released
 
     def note_ttl(self, key: str, ttl: int) -> None:
-        """Keeps the idle time-out that a session was taken with."""
         if key not in self.ttls:
             self.queue.append(key)
             self.ttls[key] = ttl
@@ -391,8 +383,8 @@ def _upgrade_records(records: Sequence[Record], label: str, first: int) -> Itera
         yield upgraded
 
 
+# About how many bytes of memory a JSON value takes.
 def _size(value: Any) -> int:
-    """About how many bytes of memory a JSON value takes."""
     size = getsizeof(value)
     if isinstance(value, dict):
         return size + sum(map(_size, value.values()))  # the keys are few, and shared

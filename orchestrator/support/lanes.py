@@ -19,7 +19,6 @@ class Lanes:
     # threads at the same time.
 
     def __init__(self, count: int) -> None:
-        """Makes so many lanes; the thread of each starts with its first call."""
         self._lanes: list[SimpleQueue[_Work | None] | None] = [None] * count
         self._lock = Lock()
 
@@ -54,8 +53,6 @@ def _run(lane: SimpleQueue[_Work | None]) -> None:
 
 
 class _Work:
-    """A call in a lane, and how it ended."""
-
     __slots__ = ("_done", "_loop", "_waiter", "_work", "error", "result")
 
     def __init__(self, work: Callable[[], Any]) -> None:
@@ -67,7 +64,6 @@ class _Work:
         self._waiter = self._loop.create_future()
 
     def carry_out(self) -> None:
-        """Makes the call, in the lane's thread."""
         try:
             self.result = self._work()
         except BaseException as error:  # handed to whoever waits
@@ -82,12 +78,8 @@ class _Work:
         if not self._waiter.done():
             self._waiter.set_result(None)
 
+    # A lane cannot be stopped in the middle of a write: a cancelled task waits for the end, too.
     async def wait(self) -> None:
-        """Waits in the loop until the call has ended.
-
-        Raises:
-            CancelledError: The task was cancelled meanwhile.
-        """
         cancelled: asyncio.CancelledError | None = None
         while not self._done:
             try:

@@ -13,9 +13,7 @@ def lazy_exports(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """The `__getattr__` and `__dir__` of a package (Python: "Customizing module attribute access").
 
-    Args:
-        package: The package's name.
-        homes: Names that it has, and the module of each: one of the package, or a full name.
+    `homes` has its names, and the module of each: one of the package, or a full name.
     """
 
     def get(name: str) -> Any:

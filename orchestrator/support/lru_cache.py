@@ -11,10 +11,9 @@ V = TypeVar("V")
 
 
 class LruCache(Generic[V]):
-    """The values, by key, that were used last. Safe for many threads."""
+    """The `most` values, by key, that were used last. Safe for many threads."""
 
     def __init__(self, most: int) -> None:
-        """Keeps at most `most` values; the one that was not used for longest goes first."""
         self._most = most
         self._values: OrderedDict[Hashable, V] = OrderedDict()
         self._lock = Lock()
@@ -37,5 +36,4 @@ class LruCache(Generic[V]):
         return value
 
     def __len__(self) -> int:
-        """How many values there are."""
         return len(self._values)

@@ -31,12 +31,7 @@ class ProcessLocks:
     # The lock is SQLite's, since Python has no other one that works on every system.
 
     def __init__(self, folder: Path | None) -> None:
-        """Takes no lock yet.
-
-        Args:
-            folder: Where the lock files are, made when it is needed; `None` when everything is in
-                memory, where there is no other process.
-        """
+        """Takes no lock yet; without a folder all is in memory, where no other process is."""
         self._folder = folder
         self._guard = Lock()
         self._pid = 0

@@ -25,9 +25,6 @@ class SqliteFile:
 
     The log is write-ahead with `synchronous=NORMAL`: a killed process loses nothing; a power cut
     may lose the last transactions, never the file.
-
-    Attributes:
-        path: The file's path, or `:memory:`.
     """
 
     def __init__(
@@ -38,13 +35,9 @@ class SqliteFile:
         hint: str = "check that its folder exists, is writable and has room, and that it is a file "
         "of this program",
     ) -> None:
-        """Opens the file, and makes it when it is not there.
+        """Opens the file, or makes it in a folder that exists; `:memory:` is one in memory alone.
 
-        Args:
-            path: The file; its folder must exist. `:memory:` for one that is in memory alone.
-            what: What it is, for messages.
-            layout: What it holds.
-            hint: What to do when SQLite cannot use it.
+        Messages call it `what`; `hint` says what to do when SQLite cannot use it.
 
         Raises:
             DependencyFailed: The file cannot be opened, is another program's or of another kind,
@@ -87,7 +80,7 @@ class SqliteFile:
                 raise
 
     def _is_ready(self, layout: Layout) -> bool:
-        # The tables first: they are committed together with what tells whose they are.
+        # The tables first: they are committed together with what says whose they are.
         (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         (application,) = self._db.execute("PRAGMA application_id").fetchone()
         (version,) = self._db.execute("PRAGMA user_version").fetchone()

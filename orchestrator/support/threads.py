@@ -46,8 +46,6 @@ def _run(function: Callable[[], T], future: Future[T], context: Context) -> None
 
 
 class _Places:
-    """The threads of one level, and the work that waits for one."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._taken = 0

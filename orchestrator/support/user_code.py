@@ -22,12 +22,9 @@ def describe_exception(error: BaseException, place: str = "") -> str:
 def place_in_function(
     error: BaseException, function: Callable[..., Any], folder: Path | None = None
 ) -> str:
-    """`file:line` of the innermost frame in the function's own file; may be empty.
+    """`file:line` of the innermost frame in the function's own file, as seen from `folder`.
 
-    Args:
-        error: What it raised.
-        function: The function.
-        folder: A file in it is named relative to it; another one by its own name alone.
+    A file outside the folder has its own name alone; without such a frame the text is empty.
     """
     code = getattr(inspect.unwrap(function), "__code__", None)
     frame = innermost(error, code.co_filename.__eq__) if code is not None else None

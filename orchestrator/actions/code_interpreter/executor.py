@@ -97,13 +97,7 @@ class CodeInterpreter:
         return self._result(call, context, lambda: False)
 
     async def acall(self, call: Call, context: CallContext) -> ActionResult:
-        """The same without blocking the event loop; being cancelled ends the program.
-
-        Raises:
-            DependencyFailed: There can be no sandbox here; the program did not run.
-            ThrottlingError: Others ran for as long as this one had time.
-            ValidationError: A file of `context.files` has an impossible name, or is too large.
-        """
+        """Does what `call` does without blocking the event loop; cancelling it ends the program."""
         import asyncio
 
         cancelled = threading.Event()

@@ -189,8 +189,6 @@ _TIME = "its time was up"
 
 
 class _ProcessMonitor:
-    """A process whose output is read while its limits are looked at."""
-
     def __init__(
         self, process: subprocess.Popen[bytes], status: socket.socket, run: Run, storage: Storage
     ) -> None:
@@ -307,7 +305,6 @@ class Output:
     __slots__ = ("_first", "_half", "_last", "_left_out")
 
     def __init__(self, most: int) -> None:
-        """Makes an empty one that keeps about `most` bytes."""
         # The beginning says what the program did, and the end how it ended.
         self._half = max(most // 2, 1)
         self._first = bytearray()

@@ -50,15 +50,10 @@ class Session:
 
 
 class Scratch:
-    """The folders of all sessions of one interpreter, and whose turn it is.
-
-    Attributes:
-        closed: Whether programs must end, and no more can begin.
-    """
+    """The folders of all sessions of one interpreter, and whose turn it is."""
 
     def __init__(self, sessions: int, parallel: int) -> None:
-        """Takes how many sessions keep their files, and how many programs run at the same time."""
-        self.closed = False
+        self.closed = False  # whether programs must end, and no more can begin
         self._most = sessions
         self._slots = threading.Semaphore(parallel)
         self._sessions: OrderedDict[str, Session] = OrderedDict()

@@ -35,18 +35,12 @@ def bounds(settings: CodeInterpreterSettings) -> dict[str, int]:
 
 
 class Storage:
-    """The files of one execution.
-
-    Attributes:
-        used: The descriptor of the folder that the program uses.
-        bounded: Whether that is a file system that bounds itself.
-        before: What was in it when the program began.
-    """
+    """The files of one execution."""
 
     def __init__(self, descriptor: int) -> None:
-        """The session's folder, by its descriptor, as long as no other is there."""
+        # The folder that the program uses: the session's, as long as no other is there.
         self._session_folder = self.used = descriptor
-        self.bounded = False
+        self.bounded = False  # whether it is a file system that bounds itself
         self._mark()
 
     def _mark(self) -> None:

@@ -64,14 +64,11 @@ _served: set[int] = set()
 
 @contextmanager
 def serving_at(port: int) -> Iterator[None]:
-    """Around the life of a process that itself answers for AWS at a port, for others alone.
+    """Around the life of a process that answers for AWS at `port`, of any address of this machine.
 
     What it does not have it looks for in AWS. When the environment has its own address in AWS's
     place (`AWS_ENDPOINT_URL`), it would ask itself, and again, until nobody waits any more: no
     client of its address is made.
-
-    Args:
-        port: The port, of any of this machine's addresses.
     """
     _served.add(port)
     try:
@@ -91,13 +88,10 @@ def get_shared_client(
 ) -> Any:
     """The client for `settings`, made at the first call; equal ones are shared.
 
-    Args:
-        settings: What it is made of.
-        target: What it is for first, for messages.
-        prepare: Does to a new client what it needs before its first request.
+    Messages name `target`; `prepare` changes a new client before its first request.
 
     Raises:
-        AccessDenied: There are no credentials or no region; nothing was sent, nothing is kept.
+        AccessDenied: There are no credentials or no region; nothing was sent or cached.
         ResourceNotFound: It would ask the server that this process is; see `serving_at`.
     """
     own = f"AWS_ENDPOINT_URL_{settings.service.upper().replace('-', '_')}"
@@ -151,7 +145,6 @@ def _create_client(settings: Settings, target: Target) -> Any:
 
 
 def _is_served(url: str) -> bool:
-    """Whether an address is of this machine, and at a port that this process serves."""
     parts = urlsplit(url)
     port = parts.port or {"https": 443}.get(parts.scheme, 80)
     if port not in _served:
@@ -214,11 +207,7 @@ ALIAS_ARN = re.compile(
 def read_object(bucket: str, key: str, most: int, what: str) -> bytes:
     """The content of an object, of which at most one byte more than `most` is read.
 
-    Args:
-        bucket: The bucket's name.
-        key: The object's key.
-        most: The most bytes that it may have; the caller refuses what is longer.
-        what: What the object is, for messages; its place is added.
+    The caller refuses what is longer. Messages call the object `what`, and add its place.
 
     Raises:
         DependencyFailed: It is not there, or may not be read; `AccessDenied` is a kind of it.

@@ -1,6 +1,6 @@
 """What went wrong at AWS, as an error of the tree.
 
-AWS's own words are kept where they help (what is wrong with a request, who lacks which
+AWS's own words stay where they help (what is wrong with a request, who lacks which
 permission), never where they repeat what was sent: signatures, tokens, values of the request.
 """
 
@@ -25,7 +25,7 @@ from orchestrator.errors import (
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is asked at AWS, and how its errors are told."""
+    """What a request to AWS is for, as its errors describe it."""
 
     what: str  # the thing with its name, such as `the knowledge base 'ABCDEFGHIJ'`
     resource: str  # its name, for the errors' `resource`
@@ -199,9 +199,9 @@ def _of_service(error: Any, target: Target) -> OrchestratorError:
     known = [code] if code not in ("", "Unknown") else []
     place = ", ".join([*known, f"request {request}"] if request else known)
     place = f" ({place})" if place else ""
-    told = text and (target.quoted is None or code in target.quoted)
+    shows_text = text and (target.quoted is None or code in target.quoted)
     kind = _kind(code, _status(error), text)
-    return _build_error(kind, place, f": {text}" if told else "", target)
+    return _build_error(kind, place, f": {text}" if shows_text else "", target)
 
 
 _Kind = Literal["sign in", "denied", "not ready", "throttled", "missing", "wrong", "failed"]

@@ -131,13 +131,7 @@ def _bounds_of(file: str, rules: Rules, line: int = 1) -> Bounds:
 
 
 def parse(text: str, file: str = "", rules: Rules = DEFAULT, *, line: int = 1) -> Document:
-    """Reads a YAML text.
-
-    Args:
-        text: The text.
-        file: The file, for messages.
-        rules: How it is read.
-        line: The line of the file that the text begins in.
+    """Reads a YAML text, which begins in line `line` of `file`.
 
     Raises:
         DefinitionError: It is not YAML, names a member twice, or is too deep or too large; or it

@@ -16,11 +16,7 @@ class Refused(Exception):
 
 
 def check_result(result: int, what: str) -> int:
-    """`result`, unless it says that `what` failed.
-
-    Raises:
-        OSError: It does.
-    """
+    """`result`; raises `OSError` when it says that `what` failed."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
@@ -28,20 +24,12 @@ def check_result(result: int, what: str) -> int:
 
 
 def syscall(number: int, what: str, *arguments: int) -> int:
-    """A system call by its number; every argument is a number or an address.
-
-    Raises:
-        OSError: It failed.
-    """
+    """A system call by its number, of numbers and addresses; raises `OSError` when it fails."""
     return check_result(libc.syscall(_LONG(number), *(_LONG(one) for one in arguments)), what)
 
 
 def prctl(option: int, *arguments: int) -> int:
-    """`prctl(2)`.
-
-    Raises:
-        OSError: It failed.
-    """
+    """`prctl(2)`; raises `OSError` when it fails."""
     values = [*arguments, 0, 0, 0, 0][:4]
     return check_result(
         libc.prctl(option, *(ctypes.c_ulong(one) for one in values)), f"prctl {option}"
