@@ -26,8 +26,7 @@ from whole_agents import CLAUDE_35, agent
 
 from orchestrator import OrchestratorError, errors
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation, Parameter
-from orchestrator.actions.lambda_event import lambda_event
-from orchestrator.actions.lambda_response import read_response
+from orchestrator.actions.lambda_contract import lambda_event, read_response
 from orchestrator.models.base import ModelReply
 from orchestrator.prompts import PLACEHOLDERS, load_dialect
 from orchestrator.prompts.placeholders import STAGES, status

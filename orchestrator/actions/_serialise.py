@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from orchestrator.actions.base import Call, Operation, Parameter
-from orchestrator.actions.lambda_event import value_text
+from orchestrator.actions.lambda_contract import value_text
 
 _SEPARATOR = re.compile(r"[/\\;]")
 # How often a path is decoded at most on its way, by proxies and by the server.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from orchestrator.actions.base import Operation, Parameter
-from orchestrator.actions.lambda_event import value_text
+from orchestrator.actions.lambda_contract import value_text
 from orchestrator.actions.names import did_you_mean
 from orchestrator.support.safe_json import json_or
 

@@ -9,8 +9,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from orchestrator.actions.base import ActionResult, Call, CallContext
-from orchestrator.actions.lambda_event import lambda_event
-from orchestrator.actions.lambda_response import read_response
+from orchestrator.actions.lambda_contract import lambda_event, read_response
 from orchestrator.errors import ActionOutcomeUnknown, DefinitionError, DependencyFailed
 from orchestrator.support.aws import (
     Settings,

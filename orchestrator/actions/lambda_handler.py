@@ -13,8 +13,7 @@ from typing import Any
 
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
 from orchestrator.actions.handlers import HandlerModule, Variables
-from orchestrator.actions.lambda_event import lambda_event
-from orchestrator.actions.lambda_response import read_response
+from orchestrator.actions.lambda_contract import lambda_event, read_response
 from orchestrator.actions.python import wait_for
 from orchestrator.actions.results import build_failure
 from orchestrator.errors import DefinitionError, DependencyFailed

@@ -9,7 +9,7 @@ from typing import Any
 
 from orchestrator.actions import Catalog
 from orchestrator.actions.base import Call, Operation, Parameter
-from orchestrator.actions.lambda_event import call_parameters
+from orchestrator.actions.lambda_contract import call_parameters
 from orchestrator.engine.effects import Branch, WaitingCall
 from orchestrator.engine.toolbox import search_name
 from orchestrator.errors import ValidationError

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.actions import USER_INPUT, ActionGroup, Call, Catalog, ReturnControl
-from orchestrator.actions.lambda_event import call_parameters
+from orchestrator.actions.lambda_contract import call_parameters
 from orchestrator.errors import DefinitionError
 
 CLAIMS = {

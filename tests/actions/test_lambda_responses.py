@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.actions import ActionGroup, ReturnControl
-from orchestrator.actions.lambda_response import read_response
+from orchestrator.actions.lambda_contract import read_response
 
 FUNCTION = ActionGroup("hr", functions=[{"name": "days"}], executor=ReturnControl()).operations[0]
 API = ActionGroup(

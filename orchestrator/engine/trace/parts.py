@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from orchestrator.actions.base import Call
-from orchestrator.actions.lambda_event import call_parameters
+from orchestrator.actions.lambda_contract import call_parameters
 from orchestrator.engine.effects import CallModel, Converse
 from orchestrator.engine.plan import INLINE_AGENT, Plan
 from orchestrator.message import content_to_json, text_of, text_to_json

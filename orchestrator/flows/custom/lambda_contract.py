@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from orchestrator.actions.lambda_event import value_text
+from orchestrator.actions.lambda_contract import value_text
 from orchestrator.flows.custom.converse_request import describe_word, plain_content
 from orchestrator.message import Block, Message, Span, clean, text_of, to_json
 from orchestrator.prompts.steps import is_step, to_plain_message
