@@ -94,14 +94,14 @@ def headers_of(call: Call) -> dict[str, str]:
 def body_of(call: Call) -> bytes | None:
     """The request body in the operation's content type, or `None` for none."""
     operation = call.operation
-    given = {one.name: call.arguments[one.name] for one in _iter_parameters(call, "body")}
-    if not operation.content_type or (not given and not _needs_body(operation)):
+    values = {one.name: call.arguments[one.name] for one in _iter_parameters(call, "body")}
+    if not operation.content_type or (not values and not _needs_body(operation)):
         return None
     if operation.content_type == "application/json":
-        return json.dumps(given, ensure_ascii=False).encode("utf-8", "replace")
+        return json.dumps(values, ensure_ascii=False).encode("utf-8", "replace")
     pairs = (
         f"{_percent_encode(name)}={_percent_encode(value_text(one))}"
-        for name, value in given.items()
+        for name, value in values.items()
         for one in (value if isinstance(value, list) else [value])
     )
     return "&".join(pairs).encode()

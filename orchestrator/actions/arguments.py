@@ -178,11 +178,11 @@ def _object(schema: Mapping[str, Any]) -> Coerce:
     other = compile_schema(extra) if isinstance(extra, Mapping) else _accept_any
 
     def object_(value: Any) -> dict[str, Any]:
-        given = json_or(value.strip(), None) if isinstance(value, str) else value
-        if not isinstance(given, Mapping):
+        values = json_or(value.strip(), None) if isinstance(value, str) else value
+        if not isinstance(values, Mapping):
             raise CoercionError(f"must be a JSON object, not {_render_value(value)}")
         out: dict[str, Any] = {}
-        for name, item in given.items():
+        for name, item in values.items():
             name = str(name)
             if name not in known and extra is False:
                 raise CoercionError(
@@ -350,15 +350,15 @@ def _look_closely(
     operation: Operation, fields: tuple[_Field, ...], arguments: Any, protocol: str
 ) -> tuple[dict[str, Any], list[str]]:
     tool = operation.tool_use_name if protocol == "tool_use" else operation.xml_name
-    given = _to_dict(arguments)
-    if given is None:
+    values = _to_dict(arguments)
+    if values is None:
         return {}, [f"The arguments of the {tool} function call must be one JSON object."]
     known = {field.name: field for field in fields}
-    given = _correct_names(given, known)
+    values = _correct_names(values, known)
     out: dict[str, Any] = {}
     problems: list[str] = []
     for field in fields:
-        value = given.get(field.name)
+        value = values.get(field.name)
         absent = value is None or (value == "" and field.empty_is_absent)
         if not absent:
             try:
@@ -373,7 +373,7 @@ def _look_closely(
     problems.extend(
         f"The {tool} function has no argument {name[:100]}{did_you_mean(name, known)}. "
         f"Please use only these arguments: {', '.join(known) or 'none'}."
-        for name in given
+        for name in values
         if name not in known
     )
     return out, problems
@@ -393,13 +393,13 @@ def _to_dict(arguments: Any) -> dict[str, Any] | None:
 
 
 # Models write `claim_id` for `claimId`; corrected where only one parameter can be meant.
-def _correct_names(given: dict[str, Any], known: Mapping[str, _Field]) -> dict[str, Any]:
+def _correct_names(values: dict[str, Any], known: Mapping[str, _Field]) -> dict[str, Any]:
     missing: dict[str, list[str]] = {}
     for name in known:
-        if name not in given:
+        if name not in values:
             missing.setdefault(_fold_name(name), []).append(name)
     renamed: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in values.items():
         meant = missing.get(_fold_name(name), ()) if name not in known else ()
         if len(meant) == 1 and meant[0] not in renamed:
             name = meant[0]

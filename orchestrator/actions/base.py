@@ -150,7 +150,7 @@ class ActionResult:
 
     Attributes:
         text: The body, as the model will read it.
-        state: Empty, `"REPROMPT"` (the text tells the model what to do better) or `"FAILURE"`
+        state: Empty, `"REPROMPT"` (the text says what the model can do better) or `"FAILURE"`
             (the turn ends with `DependencyFailed`).
         session_attributes: The session's attributes from now on, or `None` for no change. When
             several calls of one reply change them, each call's changes are applied, in the calls'
@@ -177,7 +177,7 @@ class ActionResult:
 
 
 class Reprompt(Exception):
-    """Raised by a Python action to tell the model what to do better; its text goes to the model."""
+    """Raised by a Python action to ask the model for something better; the model reads its text."""
 
 
 @runtime_checkable

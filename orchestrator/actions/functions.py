@@ -32,10 +32,10 @@ def _operation(group: str, function: Any) -> Operation:
     name = check_name(function.get("name"), "function")
     what = f"the function '{group}::{name}'"
     _members(function, _MEMBERS, what)
-    given = function.get("parameters") or {}
-    if not isinstance(given, Mapping):
+    entries = function.get("parameters") or {}
+    if not isinstance(entries, Mapping):
         raise DefinitionError(f"`parameters` of {what} must map names to parameters")
-    parameters = tuple(_parameter(what, key, value) for key, value in given.items())
+    parameters = tuple(_parameter(what, key, value) for key, value in entries.items())
     return Operation(
         group=group,
         name=name,
@@ -48,28 +48,28 @@ def _operation(group: str, function: Any) -> Operation:
     )
 
 
-def _parameter(what: str, name: object, given: Any) -> Parameter:
+def _parameter(what: str, name: object, node: Any) -> Parameter:
     name = check_name(name, f"parameter of {what},")
     place = f"the parameter {name!r} of {what}"
-    if not isinstance(given, Mapping):
+    if not isinstance(node, Mapping):
         raise DefinitionError(f"{place} must be an object with a `type`")
-    _members(given, _PARAMETER_MEMBERS, place)
-    kind = given.get("type")
+    _members(node, _PARAMETER_MEMBERS, place)
+    kind = node.get("type")
     if kind not in TYPES:
         raise DefinitionError(
             f"{place} has the type {kind!r}; allowed are {', '.join(TYPES)}"
             f"{did_you_mean(kind, TYPES)}"
         )
-    required = given.get("required", False)
+    required = node.get("required", False)
     if not isinstance(required, bool):
         raise DefinitionError(f"`required` of {place} must be true or false, not {required!r}")
-    description = check_text(given.get("description"), f"the description of {place}")
+    description = check_text(node.get("description"), f"the description of {place}")
     schema = {"type": kind, "description": description} if description else {"type": kind}
     return Parameter(name, kind, description, required, schema=schema)
 
 
-def _members(given: Mapping[str, Any], allowed: Sequence[str], what: str) -> None:
-    for key in given:
+def _members(node: Mapping[str, Any], allowed: Sequence[str], what: str) -> None:
+    for key in node:
         if key not in allowed:
             raise DefinitionError(
                 f"{what} has an unknown member {key!r}; allowed are {', '.join(allowed)}"

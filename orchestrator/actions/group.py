@@ -77,7 +77,7 @@ class ActionGroup:
         self.description = check_text(description, f"the description of the action group {name!r}")
         self.signature = signature
         self.enabled = _is_enabled(name, state)
-        given = [
+        sources = [
             key
             for key, value in (
                 ("actions", actions or None),
@@ -88,15 +88,15 @@ class ActionGroup:
             if value is not None
         ]
         brings = getattr(executor, "operations", None)
-        if len(given) != (0 if brings else 1):
+        if len(sources) != (0 if brings else 1):
             if brings:
                 raise DefinitionError(
                     f"the executor of the action group {name!r} brings its own operations; leave "
-                    f"{given[0]} out"
+                    f"{sources[0]} out"
                 )
             raise DefinitionError(
                 f"the action group {name!r} needs exactly one of actions, functions, api_schema "
-                f"or signature; it has {' and '.join(given) or 'none'}"
+                f"or signature; it has {' and '.join(sources) or 'none'}"
             )
         own: Executor | None = None
         if brings:  # a server that nobody uses is not started

@@ -52,7 +52,7 @@ class HttpExecutor:
     """Calls an API over HTTP, for groups with an OpenAPI schema.
 
     - A 2xx answer's body is what the model reads. So are 4xx answers, after `HTTP 404 Not Found`:
-      the model may have asked for the wrong thing, and can mend it or tell the user.
+      the model may have asked for the wrong thing, and can correct it or inform the user.
     - 401 and 407 raise `AccessDenied`: the definition's credentials are wrong. 429 raises
       `ThrottlingError`, 5xx `DependencyFailed`. Of operations that only read (GET, HEAD, OPTIONS)
       429, 502, 503, 504 and broken connections are tried again, twice at most, after `Retry-After`.
@@ -208,7 +208,7 @@ class HttpExecutor:
             response = self._try_send(request, operation, deadline, most, last)
             if response is None:
                 continue
-            # A redirect of a request that changes something would change it twice, or elsewhere.
+            # A redirected request that changes something would change it twice, or at another host.
             if response.status in _MOVED and operation.idempotent:
                 moves, attempt = moves + 1, attempt - 1
                 request = _follow_redirect(request, response, operation, moves)
@@ -312,27 +312,27 @@ def _result(
     response: Response, operation: Operation, secrets: Sequence[str], most: int
 ) -> ActionResult:
     name, status = operation.xml_name, response.status
-    said = f"HTTP {status} {_phrase(status)}".strip()
+    answer = f"HTTP {status} {_phrase(status)}".strip()
     # The credentials are the definition's: no other arguments of the model would help.
     if status in (401, 407):
         raise AccessDenied(
-            f"the API refused the credentials of {name!r} ({said}); check the headers of the "
+            f"the API refused the credentials of {name!r} ({answer}); check the headers of the "
             "definition",
             resource=name,
         )
     if status == 429:
-        raise ThrottlingError(f"the API refused {name!r} for now ({said})", resource=name)
+        raise ThrottlingError(f"the API refused {name!r} for now ({answer})", resource=name)
     if not (200 <= status < 300 or 400 <= status < 500):
-        raise DependencyFailed(f"the API failed at {name!r} ({said})", resource=name)
+        raise DependencyFailed(f"the API failed at {name!r} ({answer})", resource=name)
     text = _text(response, most)
     # An API that repeats a credential would hand it to the model, and to the trace.
     for secret in secrets:
         text = text.replace(secret, "[a credential]")
     if status >= 400:
         return ActionResult(
-            f"{said}\n{text}".strip(), http_status=status, notes=(f"the HTTP status is {status}",)
+            f"{answer}\n{text}".strip(), http_status=status, notes=(f"the HTTP status is {status}",)
         )
-    return ActionResult(text or said, http_status=status)
+    return ActionResult(text or answer, http_status=status)
 
 
 # By the standard and not by the server, which may repeat what was sent.

@@ -31,15 +31,15 @@ def call_parameters(call: Call) -> tuple[list[dict[str, str]], dict[str, Any] | 
     The parameters are in the schema's order, without those of the body; the request body is
     `{"content": {type: {"properties": [...]}}}`, or `None` when the operation has none.
     """
-    given, operation = call.arguments, call.operation
+    arguments, operation = call.arguments, call.operation
     parameters: list[dict[str, str]] = []
     properties: list[dict[str, str]] = []
     for parameter in operation.parameters:
-        if parameter.name in given:
+        if parameter.name in arguments:
             entry = {
                 "name": parameter.name,
                 "type": parameter.type,
-                "value": value_text(given[parameter.name]),
+                "value": value_text(arguments[parameter.name]),
             }
             (properties if parameter.location == "body" else parameters).append(entry)
     if not operation.content_type:
@@ -161,14 +161,14 @@ def _compare(response: Mapping[str, Any], operation: Operation, notes: list[str]
     else:
         expected["function"] = operation.name
     for key, value in expected.items():
-        said = response.get(key, value)
+        written = response.get(key, value)
         same = (
-            said.upper() == value
-            if key == "httpMethod" and isinstance(said, str)
-            else said == value
+            written.upper() == value
+            if key == "httpMethod" and isinstance(written, str)
+            else written == value
         )
         if not same:
-            notes.append(f"`{key}` is {_short(said)}, not {value!r}")
+            notes.append(f"`{key}` is {_short(written)}, not {value!r}")
 
 
 def _body(
@@ -222,39 +222,39 @@ def _repr(value: object) -> str:
 
 
 def _state(inner: Mapping[str, Any], response: Mapping[str, Any], notes: list[str]) -> str:
-    said = inner.get("responseState", response.get("responseState"))
-    if said is None or said == "":
+    written = inner.get("responseState", response.get("responseState"))
+    if written is None or written == "":
         return ""
-    state = str(said).upper() if isinstance(said, str) else ""
+    state = str(written).upper() if isinstance(written, str) else ""
     if state not in _STATES:
-        notes.append(f"`responseState` is {_short(said)}, not REPROMPT or FAILURE; ignored")
+        notes.append(f"`responseState` is {_short(written)}, not REPROMPT or FAILURE; ignored")
         return ""
-    if state != said:
-        notes.append(f"`responseState` is {_short(said)}, not {state!r}")
+    if state != written:
+        notes.append(f"`responseState` is {_short(written)}, not {state!r}")
     return state
 
 
 def _attributes(envelope: Mapping[str, Any], key: str, notes: list[str]) -> dict[str, str] | None:
-    given = envelope.get(key)
-    if given is None:
+    written = envelope.get(key)
+    if written is None:
         return None
-    if not isinstance(given, Mapping):
+    if not isinstance(written, Mapping):
         notes.append(f"`{key}` is not an object; ignored")
         return None
-    if all(type(k) is str and type(v) is str for k, v in given.items()):
-        return dict(given)
+    if all(type(k) is str and type(v) is str for k, v in written.items()):
+        return dict(written)
     notes.append(f"`{key}` has values that are not texts; made into texts")
-    return {str(k): value_text(v) for k, v in given.items() if v is not None}
+    return {str(k): value_text(v) for k, v in written.items() if v is not None}
 
 
 def _configurations(
     envelope: Mapping[str, Any], notes: list[str]
 ) -> dict[str, dict[str, Any]] | None:
-    given = envelope.get(_BASES)
-    if given is None:
+    written = envelope.get(_BASES)
+    if written is None:
         return None
     try:
-        text = json.dumps(given)
+        text = json.dumps(written)
         # A round trip through JSON: what a handler returns may be any Python object.
         listed = json.loads(text) if len(text) <= _LONGEST_CONFIGURATIONS else None
     except (TypeError, ValueError, RecursionError):
@@ -271,19 +271,19 @@ def _configurations(
 
 
 def _status(response: Mapping[str, Any], notes: list[str]) -> int | None:
-    said = response.get("httpStatusCode")
-    if type(said) is not int:
-        if said is None:
+    written = response.get("httpStatusCode")
+    if type(written) is not int:
+        if written is None:
             return None
-        if not (isinstance(said, str) and re.fullmatch(r"[1-5][0-9][0-9]", said)):
-            notes.append(f"`httpStatusCode` is {_short(said)}, not a number; ignored")
+        if not (isinstance(written, str) and re.fullmatch(r"[1-5][0-9][0-9]", written)):
+            notes.append(f"`httpStatusCode` is {_short(written)}, not a number; ignored")
             return None
         notes.append("`httpStatusCode` is a text, not a number")
-        said = int(said)
-    if said >= 400:
+        written = int(written)
+    if written >= 400:
         # (Bedrock passes the body to the model whatever the status is; so do we.)
-        notes.append(f"the HTTP status is {said}")
-    return said
+        notes.append(f"the HTTP status is {written}")
+    return written
 
 
 def _short(value: object) -> str:

@@ -243,9 +243,9 @@ class MCPServer:
         # A server may change a tool after it was reviewed ("rug pull"): such a call is refused.
         if live == frozen:
             return
-        said = "is gone" if live is None else "is not what it was when the agent was made"
+        change = "is gone" if live is None else "is not what it was when the agent was made"
         raise DependencyFailed(
-            f"the tool {name!r} of the MCP server {self.name!r} {said}, and was not called. Look "
+            f"the tool {name!r} of the MCP server {self.name!r} {change}, and was not called. Look "
             f"at the difference, and load the agent again if it is meant:\n{_diff(frozen, live)}",
             resource=operation.xml_name,
         )
@@ -301,10 +301,10 @@ class _Current:
             link.close()
 
 
-def _values(what: str, given: Mapping[str, str] | None) -> dict[str, PlaceholderText]:
+def _values(what: str, texts: Mapping[str, str] | None) -> dict[str, PlaceholderText]:
     return {
         name: PlaceholderText(f"{what} {name!r}", value, session=False)
-        for name, value in (given or {}).items()
+        for name, value in (texts or {}).items()
     }
 
 

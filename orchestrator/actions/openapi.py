@@ -59,8 +59,8 @@ class _Reader:
         content = self._document.content
         version = str(content.get("openapi", ""))
         if not version.startswith(("3.0", "3.1")):
-            said = f"`openapi` is {version!r}" if version else "there is no `openapi`"
-            raise self._fail(f"{said}; OpenAPI 3.0 and 3.1 are read, such as `openapi: 3.0.0`", ())
+            wrong = f"`openapi` is {version!r}" if version else "there is no `openapi`"
+            raise self._fail(f"{wrong}; OpenAPI 3.0 and 3.1 are read, such as `openapi: 3.0.0`", ())
         paths = content.get("paths")
         if not isinstance(paths, Mapping) or not paths:
             raise self._fail("the document has no `paths`", ("paths",))
@@ -167,8 +167,8 @@ class _Reader:
             return None
         node = self._follow_mapping(responses[key], (*where, key))
         schema = self._follow_mapping(_schema_of(node.get("content")), (*where, key))
-        given, kind = node.get("description") or schema.get("description"), schema.get("type")
-        text = self._text(given, "a description", (*where, key)) if isinstance(given, str) else ""
+        words, kind = node.get("description") or schema.get("description"), schema.get("type")
+        text = self._text(words, "a description", (*where, key)) if isinstance(words, str) else ""
         known = kind if kind in TYPES else ""
         return (known or "object", text.strip()) if known or text.strip() else None
 
@@ -344,7 +344,7 @@ class Document:
     """A parsed document and where it came from."""
 
     content: Mapping[str, Any]  # the parsed mapping
-    root: Place | None = None  # its places; `None` when it was given as a mapping
+    root: Place | None = None  # its places; `None` for a mapping
     file: Path | None = None  # its file, when it has one
 
     @classmethod

@@ -98,7 +98,7 @@ def compile_function(
     """The operation that a Python function is, and how to call it.
 
     Raises:
-        DefinitionError: Its name, a parameter or a type cannot be given to a model.
+        DefinitionError: A model cannot use its name, a parameter or a type.
     """
     check_name(name, "function")
     what = f"the function '{group}::{name}'"
@@ -107,17 +107,17 @@ def compile_function(
     converters: dict[str, Callable[[Any], Any]] = {}
     absent: dict[str, None] = {}
     context = ""
-    for given in _signature(function, what):
-        kind = _annotation(function, given, what)
+    for param in _signature(function, what):
+        kind = _annotation(function, param, what)
         if kind is CallContext:
-            context = given.name
+            context = param.name
             continue
-        parameter, convert = _parameter(given, kind, texts.get(given.name, ""), what)
+        parameter, convert = _parameter(param, kind, texts.get(param.name, ""), what)
         parameters.append(parameter)
         if convert is not None:
-            converters[given.name] = convert
-        if given.default is given.empty and not parameter.required:
-            absent[given.name] = None
+            converters[param.name] = convert
+        if param.default is param.empty and not parameter.required:
+            absent[param.name] = None
     operation = Operation(
         group=group,
         name=name,
@@ -148,32 +148,32 @@ def _signature(function: Callable[..., Any], what: str) -> list[inspect.Paramete
     return parameters
 
 
-def _annotation(function: Callable[..., Any], given: inspect.Parameter, what: str) -> Any:
-    kind = given.annotation
-    if kind is given.empty:
-        default = type(given.default)
-        return default if given.default is not given.empty and default in _SIMPLE else str
+def _annotation(function: Callable[..., Any], param: inspect.Parameter, what: str) -> Any:
+    kind = param.annotation
+    if kind is param.empty:
+        default = type(param.default)
+        return default if param.default is not param.empty and default in _SIMPLE else str
     if not isinstance(kind, str):
         return kind
     if kind.split(".")[-1].strip("'\"") == CallContext.__name__:
         return CallContext  # may only be imported for type checkers
     plain = inspect.unwrap(getattr(function, "__func__", function))
     names = getattr(plain, "__globals__", {})
-    holder: Any = types.SimpleNamespace(__annotations__={given.name: kind})
+    holder: Any = types.SimpleNamespace(__annotations__={param.name: kind})
     try:
         local = inspect.getclosurevars(plain).nonlocals
-        return typing.get_type_hints(holder, names, dict(local), include_extras=True)[given.name]
+        return typing.get_type_hints(holder, names, dict(local), include_extras=True)[param.name]
     except (NameError, TypeError, SyntaxError, AttributeError, ValueError) as error:
         raise DefinitionError(
-            f"the type {kind!r} of the parameter {given.name!r} of {what} is not known where the "
+            f"the type {kind!r} of the parameter {param.name!r} of {what} is not known where the "
             f"function is defined ({error})"
         ) from error
 
 
 def _parameter(
-    given: inspect.Parameter, kind: Any, text: str, what: str
+    param: inspect.Parameter, kind: Any, text: str, what: str
 ) -> tuple[Parameter, Callable[[Any], Any] | None]:
-    place = f"the parameter {given.name!r} of {what}"
+    place = f"the parameter {param.name!r} of {what}"
     convert: Callable[[Any], Any] | None = None
     try:
         simple = _SIMPLE.get(kind)
@@ -186,10 +186,10 @@ def _parameter(
     text = check_text(text or _note(kind) or schema.get("description", ""), place)
     if text:
         schema["description"] = text
-    if isinstance(given.default, str | int | float):
-        schema["default"] = given.default
-    required = given.default is given.empty and not _allows_none(kind)
-    return Parameter(given.name, kind_of(schema), text, required, schema=schema), convert
+    if isinstance(param.default, str | int | float):
+        schema["default"] = param.default
+    required = param.default is param.empty and not _allows_none(kind)
+    return Parameter(param.name, kind_of(schema), text, required, schema=schema), convert
 
 
 def _note(kind: Any) -> str:
@@ -363,7 +363,7 @@ def python_group(
     """The operations of Python functions, and the executor that calls them.
 
     Raises:
-        DefinitionError: A function's name, parameter or type cannot be given to a model.
+        DefinitionError: A model cannot use a function's name, a parameter or a type.
     """
     made = [
         compile_function(

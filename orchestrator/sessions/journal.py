@@ -1,6 +1,6 @@
 """The journal's records and the seam of its stores.
 
-A session is the list of its records, in order; nothing else is kept. A record is a JSON object
+A session is the list of its records, in order; nothing else is stored. A record is a JSON object
 with a `kind`; `records.py` has the types of its members, reads them and upgrades them:
 
 | kind | members |
@@ -19,7 +19,7 @@ with a `kind`; `records.py` has the types of its members, reads them and upgrade
 | `retrieved` | a knowledge base answered: `id`, `references`, `began`, `ended` |
 | `guarded` | a guardrail checked a text: `id`, `action`, `text`, `blocked`, `assessments`,
   `began`, `ended` |
-| `orchestrated` | a custom orchestration said what to do: `state`, `event`, `text`,
+| `orchestrated` | a custom orchestration answered: `state`, `event`, `text`,
   `trace`, `attributes`, `prompt_attributes`, `notes`, `began`, `ended` |
 | `branch` | a collaborator's work ended: `id`, `name`, `asked`, `before`, `usage`, `began`,
   `ended`, the members of `end`, `prompt_attributes` that its caller's results came with, the
@@ -64,7 +64,7 @@ class SessionInfo:
 
     Attributes:
         key: The store's key.
-        label: `agent/alias/session id`, as given when the session began.
+        label: `agent/alias/session id`, as it was when the session began.
         records: How many records its journal has.
         updated: When the last one was written, in nanoseconds since 1970.
     """
@@ -116,7 +116,7 @@ class SessionStore(Protocol):
 
 
 def build_cancelled_record(at: int) -> Record:
-    """The `end` record of a turn that was stopped, or given up, before its end."""
+    """The `end` record of a turn that was stopped, or abandoned, before its end."""
     return {
         "kind": "end",
         "result": "cancelled",

@@ -174,7 +174,7 @@ class GuardedRecord(_Outcome):
 
 
 class OrchestratedRecord(_Outcome):
-    """A custom orchestration asked for the next event."""
+    """A custom orchestration answered."""
 
     kind: Literal["orchestrated"]
     state: str

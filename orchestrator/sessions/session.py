@@ -134,7 +134,7 @@ class Session(Past):
         answered: By invocation id of each hand-over that has its results: the results' digest, and
             the log of the turn.
         started: When the session began, in nanoseconds since 1970.
-        size: About how many bytes of memory it takes; kept for durable stores alone.
+        size: About how many bytes of memory it takes; counted for durable stores alone.
         memory_id: Whose memory the session belongs to; empty when it is not remembered.
         last_agent: The collaborator that answered last.
     """

@@ -15,7 +15,7 @@ from orchestrator.errors import DependencyFailed
 class Layout(NamedTuple):
     """What a kind of file holds."""
 
-    application: int  # a number that tells the kind from all others (SQLite: `application_id`)
+    application: int  # a number that no other kind has (SQLite: `application_id`)
     version: int  # the version of its tables, from 1
     schema: str  # the statements that make them
 

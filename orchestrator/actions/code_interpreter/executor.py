@@ -31,7 +31,7 @@ _WAYS_OUT = (
 )
 _STARTING = 20.0  # seconds to wait for others, and to make the sandbox
 _NAMED = 10  # files that are not returned, with the reason
-_FEWEST_BYTES = 200  # of output that is kept, however small a result may be
+_FEWEST_BYTES = 200  # of output that is shown, however small a result may be
 
 
 class CodeInterpreter:
@@ -133,7 +133,7 @@ class CodeInterpreter:
     def _perform(
         self, code: str, context: CallContext, cancelled: Callable[[], bool]
     ) -> tuple[Outcome, files.Returned]:
-        given = _collect_files(context.files, self.settings)
+        user_files = _collect_files(context.files, self.settings)
         until = time.monotonic() + _seconds(self.settings, context)
         scratch = self._scratch
         try:
@@ -145,7 +145,7 @@ class CodeInterpreter:
                     _output_bytes(self.settings, context),
                     lambda: cancelled() or scratch.closed,
                 )
-                return _execute(run, session, given)
+                return _execute(run, session, user_files)
         except Refusal as error:
             raise DependencyFailed(
                 f"the code interpreter has no sandbox here: {error}. The program did not run; "
@@ -169,10 +169,10 @@ def _output_bytes(settings: CodeInterpreterSettings, context: CallContext) -> in
 
 
 def _collect_files(
-    given: Sequence[Mapping[str, Any]], settings: CodeInterpreterSettings
+    user_files: Sequence[Mapping[str, Any]], settings: CodeInterpreterSettings
 ) -> dict[str, bytes]:
     named: dict[str, bytes] = {}
-    for file in given:
+    for file in user_files:
         name, content = files.file_name(file.get("name")), file.get("bytes")
         if not isinstance(content, bytes):
             raise ValidationError(f"the file {name!r} has no bytes; give its content as bytes")
@@ -188,15 +188,16 @@ def _collect_files(
 
 
 def _execute(
-    run: Run, session: Session, given: Mapping[str, bytes]
+    run: Run, session: Session, user_files: Mapping[str, bytes]
 ) -> tuple[Outcome, files.Returned]:
     settings = run.settings
     with files.open_folder(session.folder) as folder:
-        for name, content in given.items():
+        for name, content in user_files.items():
             digest = sha256(content).digest()
-            if session.given.get(name) != digest:  # else the code may have changed it, and it stays
+            # A file that is the same stays: the code may have changed its copy.
+            if session.user_files.get(name) != digest:
                 files.place(folder, name, content)
-                session.given[name] = digest
+                session.user_files[name] = digest
         limits = settings.scratch_bytes, settings.scratch_files
         outcome, why = Outcome("", "", "", False, ()), files.check_size(folder, *limits)
         if not why:
@@ -209,7 +210,7 @@ def _execute(
                         storage.used, storage.before, settings.files, settings.file_bytes
                     )
         files.empty(folder)
-        session.given.clear()
+        session.user_files.clear()
     stopped = f"{why}; all files in the working folder were removed"
     return dataclasses.replace(outcome, stopped=stopped), files.Returned()
 

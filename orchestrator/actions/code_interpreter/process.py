@@ -251,10 +251,10 @@ class _ProcessMonitor:
     def _read_status(self) -> bytes:
         flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
         try:
-            data, given, _, _ = socket.recv_fds(self._status, _CHUNK, 1, flags)
+            data, descriptors, _, _ = socket.recv_fds(self._status, _CHUNK, 1, flags)
         except ConnectionResetError:  # it ended without reading an answer
             return b""
-        for folder in given:
+        for folder in descriptors:
             self._storage.move(folder)
             with suppress(BrokenPipeError):
                 self._status.send(b"\n")

@@ -44,7 +44,7 @@ class Session:
     base: Path
     folder: Path  # the scratch folder
     # Digests of the user's files that were put there, by name
-    given: dict[str, bytes] = field(default_factory=dict)
+    user_files: dict[str, bytes] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)  # held while a program runs
     users: int = 0  # how many programs run or wait here
 

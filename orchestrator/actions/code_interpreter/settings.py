@@ -24,7 +24,7 @@ class CodeInterpreterSettings:
         threads: Threads of one execution; approximate, and for root without namespaces no limit.
         scratch_bytes: Size of all files of a session together, and of the largest one.
         scratch_files: How many files and folders a session may have.
-        output_bytes: How much of the standard output is kept, and of the standard error; the
+        output_bytes: How much of the standard output is shown, and of the standard error; the
             middle of more is left out.
         files: How many files an execution may return.
         file_bytes: The largest file that is returned (Bedrock: at most 1,000,000 bytes).

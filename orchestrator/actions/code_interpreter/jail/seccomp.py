@@ -109,8 +109,8 @@ def restrict() -> None:
     code = program(machine, os.getpid())
     held = ctypes.create_string_buffer(code, len(code))
     about = struct.pack("@HP", len(code) // 8, ctypes.addressof(held))
-    given = ctypes.create_string_buffer(about, len(about))
+    fprog = ctypes.create_string_buffer(about, len(about))
     try:
-        prctl(_SET_SECCOMP, _FILTER, ctypes.addressof(given))
+        prctl(_SET_SECCOMP, _FILTER, ctypes.addressof(fprog))
     except OSError as error:
         raise Refused(f"the kernel takes no seccomp filter ({error.strerror})") from error
