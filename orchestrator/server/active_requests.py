@@ -106,13 +106,11 @@ class ActiveRequests:
     ) -> AsyncGenerator[T, None]:
         """The same events, which are closed with this generator once it is begun.
 
-        Args:
-            events: What is told.
-            first: An item before them, for whoever begins the generator.
+        `first` is an item before them, for whoever begins the generator.
 
         Raises:
             LimitExceeded: They went on for too long.
-            Fault: The process ends; a turn is kept.
+            Fault: The process ends; what the turn has done is stored.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._seconds

@@ -46,10 +46,7 @@ def application(
 ) -> Starlette:
     """The ASGI application over a state, which the caller closes after it.
 
-    Args:
-        state: What it serves.
-        clock: Gives the time that signatures are compared with.
-        during: What is done around its running.
+    `clock` gives the time for signatures; `during` is a context around its running.
 
     Raises:
         ValidationError: Others than this machine could use it without keys.

@@ -24,10 +24,10 @@ _URI = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(.{1,1024})", re.DOT
 
 
 class BucketObject(NamedTuple):
-    """An object, as a listing tells of it."""
+    """An object in a listing."""
 
-    key: str  # its key
-    tag: str | None = None  # another text for every content; `None` when only the content tells
+    key: str
+    tag: str | None = None  # changes with the content; `None`: compare contents
 
 
 class Bucket(Protocol):

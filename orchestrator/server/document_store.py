@@ -53,7 +53,7 @@ _END = chr(0x10FFFF)
 class DocumentStore:
     """A store of documents: JSON values, and `datetime`s and `bytes`, which come back exactly.
 
-    A document has a tenant, a kind, a parent (empty for none) and an id, which together tell it
+    A document has a tenant, a kind, a parent (empty for none) and an id, which together identify it
     from all others; it may have a name, which no two of one list share. Safe for many threads, and
     for many processes on one file. What is read is the reader's own, to change as it likes.
     """
@@ -171,15 +171,8 @@ class DocumentStore:
     ) -> Page[dict[str, Any]]:
         """Some documents of a list, in the order in which they were made.
 
-        What is added or deleted between two pages neither repeats nor hides another.
-
-        Args:
-            tenant: Whose.
-            kind: Of which kind.
-            parent: Of which list.
-            max_results: How many; as many as a page may have when left out.
-            next_token: Goes on after an earlier page of the same list.
-            newest: Whether the order is the other way round.
+        What is added or deleted between two pages neither repeats nor hides another. `newest`
+        reverses the order.
         """
         scope = f"{tenant}\0{kind}\0{parent}" + ("\0newest" if newest else "")
         after = decode_token(next_token, scope)
@@ -224,15 +217,8 @@ class DocumentStore:
     ) -> dict[str, Any]:
         """Carries a request out once, however often it is sent (Bedrock: clientToken).
 
-        Args:
-            tenant: Who sends it.
-            operation: What it asks for.
-            token: Its client token; without one it is carried out each time.
-            request: Its parameters; `clientToken` among them does not count.
-            make: Carries it out, in one transaction with what is remembered of it. It is short.
-
-        Returns:
-            What `make` gave, or what it gave when the request came first.
+        Without a token it is carried out each time; otherwise a repeated request returns what
+        `make` returned the first time. `make` runs inside the transaction, so it must be short.
 
         Raises:
             Fault: ConflictException, when the token came with another request within a day.
@@ -279,7 +265,7 @@ def digest(value: Any) -> str:
 
 
 def encode_document(value: Any) -> str:
-    """A document as the text that is kept."""
+    """A document as the text that is stored."""
     return json.dumps(_to_plain(value), separators=(",", ":"))
 
 
@@ -344,11 +330,11 @@ def paginate(
     """Some of a list that is made as it is asked for; see `Documents.page`.
 
     Args:
-        items: All of them, each with a key of texts and numbers; they are given by their keys'
-            order, and no two keys are the same.
+        items: All of them, each with a key of texts and numbers; pages are in the order of the
+            keys, and no two keys are the same.
         max_results: How many; as many as a page may have when left out.
         next_token: Goes on after an earlier page of the same list.
-        scope: Tells the list from others, to which its tokens do not belong.
+        scope: Names the list: its tokens are valid for no other.
     """
     after = decode_token(next_token, scope)
     most = clamp_page_size(max_results)
@@ -367,7 +353,7 @@ def clamp_page_size(asked: int | None) -> int:
 
 
 def encode_token(key: Sequence[Any], scope: str) -> str:
-    """The token of the page after a key, in a list that its scope tells from others."""
+    """The token of the page after a key, in the list of that scope."""
     text = json.dumps([_hash_scope(scope), list(key)], separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 

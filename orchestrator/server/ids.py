@@ -31,8 +31,8 @@ def derive_id(*names: str) -> str:
 class Arns(NamedTuple):
     """The ARNs of a server's things."""
 
-    region: str  # the region in them
-    account: str  # the account in them
+    region: str
+    account: str
 
     @classmethod
     def of(cls, settings: Settings) -> Arns:
@@ -59,5 +59,5 @@ class Arns(NamedTuple):
         return self._arn(f"session/{session_id}")
 
     def role(self) -> str:
-        """The ARN that stands for the role of agents that were given none."""
+        """The ARN that stands for the role of agents that have none."""
         return f"arn:aws:iam::{self.account}:role/AmazonBedrockExecutionRoleForAgents"

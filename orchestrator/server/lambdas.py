@@ -30,11 +30,7 @@ class Lambdas:
         }
 
     def find(self, arn: str) -> LambdaCode | None:
-        """What stands for a function; `None` when it is AWS's own.
-
-        Args:
-            arn: Its ARN, also with a version or alias, or its name.
-        """
+        """The code for a function's ARN (also of a version or alias) or name, if there is any."""
         parts = arn.split(":")
         is_arn = parts[0] == "arn" and parts[2:6:3] == ["lambda", "function"] and len(parts) > 6
         names = (arn, ":".join(parts[:7]), parts[6]) if is_arn else (arn,)

@@ -107,10 +107,7 @@ def list_agent_names(agents: Agents, caller: Caller) -> Mapping[str, str]:
 def find_agent(agents: Agents, caller: Caller, name: str) -> Agent:
     """The agent that a caller means, with the tenant's own sessions; blocks.
 
-    Args:
-        agents: The agents of the server.
-        caller: Who asks.
-        name: The agent's name, its id, or `<id>/<alias id>`; the only agent when empty.
+    `name` is the agent's name, its id, or `<id>/<alias id>`; empty means the only agent.
 
     Raises:
         ResourceNotFound: The caller sees no such agent.

@@ -47,7 +47,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _BACKLOG = 2048
 # That a worker may be busy: to load a model keeps all of its threads waiting.
 _WORKER_SECONDS = 60
-# After turns were left, for their clients to be told.
+# After turns were left: time to send their clients the error.
 _SPARE_SECONDS = 5.0
 # Seconds between looks at whether all is answered.
 _MOMENT = 0.002
@@ -58,10 +58,7 @@ def serve(settings: Settings, report: Callable[[str, ServerState], None]) -> Non
 
     Running turns go on for `settings.shutdown_seconds`, and are then left open in their journals;
     another process goes on with them. A second SIGINT leaves them at once.
-
-    Args:
-        settings: How.
-        report: Called with the server's URL and what it serves, once it takes connections.
+    `report` is called with the server's URL and its state, once it takes connections.
 
     Raises:
         ValidationError: The settings do not fit together, or the address cannot be used.
@@ -81,7 +78,7 @@ def serve(settings: Settings, report: Callable[[str, ServerState], None]) -> Non
             if settings.workers == 1:
                 _run_single(state, listening, lambda: report(url, state))
                 return
-            # What is wrong is told here, and not once by every worker.
+            # What is wrong is reported here, and not once by every worker.
             application(state)
             supervisor = _build_supervisor(settings, listening)
             report(url, state)

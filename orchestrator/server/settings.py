@@ -17,7 +17,7 @@ class Settings:
         host: The address to listen on.
         port: The port; 0 for any that is free.
         agents: A folder of agents' folders, or one agent's folder; none when `None`.
-        state: The SQLite file of sessions; what else is kept lies beside it. `None` keeps
+        state: The SQLite file of sessions; other files of the state lie beside it. `None` keeps
             everything in memory, for one process.
         model: A model spec that answers instead of every other.
         models: Model specs by patterns of the model ids that they answer for.

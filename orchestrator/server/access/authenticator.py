@@ -101,7 +101,7 @@ def _missing_credentials_error(request: RawRequest) -> Refusal:
 
 ALGORITHM = "AWS4-HMAC-SHA256"
 SKEW = timedelta(minutes=5)
-"""How far the clocks of client and server may be apart; an older request is a replay."""
+"""How far the clocks of client and server may differ; an older request is a replay."""
 
 # What all three services sign for (botocore: `signingName`).
 _SERVICE = "bedrock"
@@ -117,10 +117,10 @@ _NOBODY = Key(Caller())
 class Signature:
     """What the `Authorization` header and the headers that go with it say."""
 
-    access_key_id: str  # whose signature it is said to be
+    access_key_id: str  # whose signature it claims to be
     region: str  # the region that it is for
-    stamp: str  # when it was made, as it was signed
-    made: datetime  # the same
+    stamp: str  # the signed text of `made`
+    made: datetime  # when it was signed
     headers: tuple[str, ...]  # the names of the headers that it covers, sorted
     digest: str  # the signature
     token: str  # the session token; empty when there is none
@@ -148,7 +148,7 @@ def parse_signature(request: RawRequest, now: datetime) -> Signature:
 
 
 def find_key(signed: Signature, find: Callable[[str], Key | None]) -> Key:
-    """The key that a request is said to be signed with; nothing of its body is needed.
+    """The key that a request claims to be signed with; nothing of its body is needed.
 
     A key that is not there takes as long as one whose token is wrong.
 

@@ -60,8 +60,8 @@ class Guard:
         """Looks at one request.
 
         Raises:
-            Refusal: It comes from a page of elsewhere, or for a name that is not this server's, or
-                two headers of it tell where its body ends.
+            Refusal: It comes from a page of another site, or for a name that is not this server's,
+                or two headers of it say where its body ends.
         """
         if request.all("transfer-encoding") and request.all("content-length"):
             # A proxy before the server may have believed the other one (RFC 9112, section 6.1).
@@ -91,7 +91,7 @@ class Guard:
         name = found["name"].strip("[]").lower().rstrip(".")
         if is_loopback(name) or name == self._bound:
             return True
-        # Open to a network: an address cannot be made to lead elsewhere, nor can a private name.
+        # Open to a network: nobody can make an address or a private name lead to another machine.
         own = _parse_address(name) is not None or "." not in name or name.endswith(_PRIVATE)
         return self._open and own
 
@@ -120,7 +120,7 @@ def _parse_address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address |
 class RawRequest:
     """A request as it came over the wire."""
 
-    method: str  # the HTTP method
+    method: str
     path: bytes  # the path as it was sent, percent-encoded
     query: bytes = b""  # the query string as it was sent
     # Names, in lower case, and values, in the order in which they came

@@ -112,7 +112,7 @@ class Keys:
         return self._pairs.get(access_key_id)
 
     def find_api_key(self, token: str) -> Key | None:
-        """The API key that `token` is; looked up by its digest, so that time tells nothing."""
+        """The API key that `token` is; looked up by its digest, so that timing reveals nothing."""
         self._refresh()
         return self._bearers.get(_hash_token(token))
 

@@ -1,1 +1,1 @@
-"""The agents of a server, in folders and made through the API: stored, built, kept and deleted."""
+"""The agents of a server, from folders and the API: stored, built, cached and deleted."""

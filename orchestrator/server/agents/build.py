@@ -72,10 +72,10 @@ def _find_no_agent(caller: Caller, agent_id: str, alias_id: str) -> Agent:
 class AgentResources:
     """What the names in definitions mean on this server, and what all of its agents share."""
 
-    settings: Settings  # the settings of the server
+    settings: Settings
     models: Models  # models by the ids that definitions name
     lambdas: Lambdas  # the code that stands for Lambda functions
-    bases: KnowledgeBaseService  # knowledge bases
+    bases: KnowledgeBaseService
     sessions: Sessions  # the conversations of all agents
     memory: MemoryStore  # what agents remember of their users
     redactor: PathRedactor  # removes the server's folders from what callers read

@@ -31,7 +31,7 @@ _FIRST, _LONGEST = 1.0, 60.0
 class AgentCleanup:
     """Deletes what aliases of agents have left. Safe for many threads.
 
-    What is to be deleted is kept in the documents, so that the next process goes on with it. A
+    What is to be deleted is recorded in the documents, so that the next process goes on with it. A
     session whose turn runs is deleted when the turn is over.
     """
 

@@ -108,7 +108,7 @@ class FolderAgent:
         return name, self.definition.agent_id or derive_id(name)
 
     def keep_identity(self, before: FolderAgent | None) -> FolderAgent:
-        """Itself, under the id that it had before, if its file does not tell one any more."""
+        """Itself, under the id that it had before, if its file does not name one any more."""
         if before is not None and self.definition is None:
             self.name, self.agent_id = before.name, before.agent_id
             self.aliases = before.aliases
@@ -219,12 +219,8 @@ class Folders:
             return [*self._added.values(), *self._found.values()]
 
     def refresh(self, anew: str = "") -> None:
-        """Looks at the files now.
-
-        Args:
-            anew: The id of an agent that is read again though its files are the same: what it
-                needs of others may have changed.
-        """
+        """Looks at the files now; the agent `anew` is read even if its files are the same."""
+        # Its collaborators and knowledge bases may have changed.
         if self._root is not None:
             with self._lock:
                 self._refresh(self._root, anew)
@@ -236,7 +232,7 @@ class Folders:
         self._ids = {it.agent_id for it in self._found.values()}
 
     def add(self, one: FolderAgent) -> None:
-        """Adds an agent that lies elsewhere, and whose files are not looked at again.
+        """Adds an agent from another folder, whose files are not looked at again.
 
         It takes the place of one with its id that was added before.
         """

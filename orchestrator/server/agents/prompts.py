@@ -35,10 +35,7 @@ def default_configurations(
 ) -> list[dict[str, Any]]:
     """The prompt configurations of an agent that changes nothing, one for each stage.
 
-    Args:
-        model_id: The model that answers.
-        stages: The stages that the agent has.
-        templates: A folder of templates that win over the shipped ones.
+    The folder `templates` wins over the shipped ones.
     """
     dialect = _load_dialect(model_id, templates)
     return [

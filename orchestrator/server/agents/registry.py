@@ -92,7 +92,7 @@ class Agents:
         return agent.for_tenant(caller.tenant) if agent is not None else None
 
     def check(self, caller: Caller, snapshot: Mapping[str, Any]) -> None:
-        """Builds `DRAFT` of a snapshot, which is kept for whoever invokes it next.
+        """Builds `DRAFT` of a snapshot, which is cached for whoever invokes it next.
 
         Raises:
             OrchestratorError: It is wrong, or what it names is not there or may not be used.
@@ -209,7 +209,7 @@ class Agents:
     def _read_collaborator(
         self, caller: Caller, agent_id: str, alias_id: str
     ) -> tuple[str, Caller, list[str]]:
-        """What tells an agent from what it was; who leads, and whom."""
+        """The mark of an agent's state; who leads, and whom."""
         defined = self.folders.find(agent_id)
         if defined is not None:
             return defined.mark, OPERATOR, defined.team

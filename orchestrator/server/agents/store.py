@@ -29,7 +29,7 @@ class Record:
     """An agent as it is edited.
 
     Attributes:
-        agent: The members of GetAgent's `agent`, as far as they were given or are known.
+        agent: The members of GetAgent's `agent`, as far as they were set or are known.
         latest: The number of its latest version; 0 without one.
         folder: Where it is defined, if in a folder: it cannot be changed then.
         passing: A status that it had on the way to its own, and that nobody has read yet: clients
@@ -44,7 +44,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What tells one snapshot of an agent from another."""
+    """The digest and the team of one snapshot of an agent."""
 
     digest: str  # changes with anything in it
     team: list[str] = field(default_factory=list)  # the ARNs of the aliases that it leads
@@ -257,7 +257,7 @@ class AgentStore:
         for kind_of_version in (VERSION, SNAPSHOT, HEAD):
             self.documents.delete(caller.tenant, kind_of_version, version, agent_id)
 
-    # Aliases; that of `DRAFT` is not kept.
+    # Aliases; that of `DRAFT` is not stored.
 
     def alias(self, caller: Caller, agent_id: str, alias_id: str) -> dict[str, Any] | None:
         """An alias that was made, if there is one."""
@@ -286,7 +286,7 @@ class AgentStore:
 
 
 def build_head(snapshot: Data) -> Head:
-    """What tells a snapshot from another one."""
+    """The digest of a snapshot."""
     team = [
         it["agentDescriptor"].get("aliasArn", "") for it in snapshot["parts"][COLLABORATOR.name]
     ]

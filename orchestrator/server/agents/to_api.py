@@ -212,7 +212,7 @@ def _build_group(
 
 
 def _build_functions(group: str, defined: FolderAgent) -> dict[str, Any]:
-    """The functions of a Python file, as far as the API can tell them."""
+    """The functions of a Python file, as far as the API can describe them."""
     operations = defined.agent().plan.catalog.operations
     members = {"functionSchema": to_function_schema(it for it in operations if it.group == group)}
     wrong = any(at[0] in members for at, _ in find_violations("CreateAgentActionGroup", members))

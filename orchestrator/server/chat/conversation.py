@@ -1,7 +1,7 @@
 """From the messages of a chat completion to one turn of an agent.
 
 A chat client sends the whole conversation each time. Without a session of its own, each request is
-a session of its own: the messages before the last are told as conversation history. With one, the
+a session of its own: the messages before the last are sent as conversation history. With one, the
 server remembers, and the last message is all that is read.
 """
 
@@ -42,10 +42,10 @@ class ChatRequest:
     model: str  # the agent
     session_id: str  # the session that the client named; empty when it named none
     question: str  # the user's input; empty with results
-    options: Options = field(default_factory=Options)  # options of the turn
+    options: Options = field(default_factory=Options)
     results: ToolResults | None = None  # what tools gave, when a turn is to go on
     streams: bool = False  # whether the answer is to come in chunks
-    counts: bool = False  # whether the last chunk is to tell the usage
+    counts: bool = False  # whether the last chunk has the usage
 
     @property
     def session(self) -> str:
@@ -150,7 +150,7 @@ def _read_results(turns: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str
 
 
 def _read_history(turns: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    # What was called on the way is no part of it: the answers tell what came of it.
+    # What was called on the way is no part of it: the answers say what came of it.
     for message in turns:
         text = _text(message)
         if message["role"] != "tool" and text.strip():

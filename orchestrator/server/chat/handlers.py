@@ -50,7 +50,7 @@ def routes_of(agents: Agents, running: ActiveRequests) -> list[Route]:
 
 
 def _build_route(path: str, redactor: PathRedactor, endpoint: Endpoint, method: str) -> Route:
-    """A route to an endpoint whose errors are told in OpenAI's shape."""
+    """A route to an endpoint whose errors have OpenAI's shape."""
 
     @wraps(endpoint)
     async def handle(request: Request) -> Response:

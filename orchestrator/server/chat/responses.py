@@ -51,13 +51,7 @@ async def stream_chunks(
     """The chunks of a completion as server-sent events.
 
     The first item is empty, for whoever begins the generator; from then on closing it stops the
-    turn. A turn that fails ends with an error in a chunk's place.
-
-    Args:
-        asked: What was asked for.
-        events: The turn.
-        watched: Gives the events until their time is over.
-        fault_of: An error as an exception of the service.
+    turn. A turn that fails ends with an error in a chunk's place. `watched` limits its time.
     """
     head = _build_head(asked, "chat.completion.chunk")
     if asked.counts:

@@ -21,10 +21,10 @@ Data = Mapping[str, Any]
 class Services:
     """What the handlers work with."""
 
-    agents: Agents  # the agents
+    agents: Agents
     cleanup: AgentCleanup  # deletes what deleted agents leave behind
-    prompts: Prompts  # their prompts
-    tags: Tags  # their tags
+    prompts: Prompts
+    tags: Tags
 
     @property
     def store(self) -> AgentStore:
@@ -47,7 +47,7 @@ Handling = Callable[[Services, Request], Data]
 
 
 def pick(members: Data, names: Sequence[str]) -> dict[str, Any]:
-    """The members of these names that were given."""
+    """The members of these names that are there."""
     return {name: members[name] for name in names if members.get(name) is not None}
 
 

@@ -70,7 +70,7 @@ def _create_alias(services: Services, request: Request) -> Data:
 def _resolve_routing(
     services: Services, caller: Caller, record: Record, params: Data
 ) -> list[dict[str, Any]]:
-    """Where an alias is to point: to the version that was given, or to a new one."""
+    """Where an alias is to point: to the version in the request, or to a new one."""
     members = params.get("routingConfiguration")
     if not members or not members[0].get("agentVersion"):
         extra = dict(members[0]) if members else {}

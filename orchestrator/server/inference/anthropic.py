@@ -97,7 +97,7 @@ class AnthropicBody:
         )
 
     def pieces(self, name: str, members: Mapping[str, Any]) -> Iterator[bytes]:
-        """Anthropic's events; what a reply cost is known, and told, at its end."""
+        """Anthropic's events; what a reply cost is known, and sent, at its end."""
         yield from map(_encode_json, self._events(name, members))
 
     def _events(self, name: str, members: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ from orchestrator.server.wire.requests import read_members
 from orchestrator.support.safe_json import json_or
 
 METRICS = "amazon-bedrock-invocationMetrics"
-"""What the last chunk of a stream tells of its costs, whatever the form (Bedrock)."""
+"""The costs in the last chunk of a stream, whatever the form (Bedrock)."""
 
 _FORMS = (
     "Anthropic's Messages (with 'anthropic_version'); Converse's members as Amazon Nova takes them "
@@ -69,7 +69,7 @@ def read_converse_params(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def render_costs(members: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of the last chunk that tell costs, from the event `metadata`."""
+    """The members of the last chunk with the costs, from the event `metadata`."""
     usage, latency = members["usage"], members["metrics"]["latencyMs"]
     return {
         METRICS: {

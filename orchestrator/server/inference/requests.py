@@ -83,7 +83,7 @@ def has_thinking(request: ModelRequest) -> bool:
 
 
 def _check_fields(model: Model, additional: Mapping[str, Any]) -> None:
-    # Bedrock takes them in a member of their own; elsewhere they lie beside everything else.
+    # Bedrock takes them in a member of their own; other APIs have them beside everything else.
     if isinstance(model, BedrockModel):
         return
     if named := sorted(_OURS & additional.keys()):

@@ -32,8 +32,8 @@ async def answer(model: Model, request: ModelRequest) -> dict[str, Any]:
 async def stream_answer(model: Model, request: ModelRequest) -> AsyncGenerator[Told, None]:
     """The events of ConverseStream; the first piece of the reply has come when this returns.
 
-    Text is told as it comes. Models do not tell before the end what they thought, and thoughts
-    come before text: for a request that has the model think, all blocks are told at the end.
+    Text is sent as it comes. Models do not report before the end what they thought, and thoughts
+    come before text: for a request that has the model think, all blocks are sent at the end.
     """
     start = monotonic()
     pieces = model.astream(request)

@@ -78,7 +78,7 @@ def open_aws_base(id: str) -> Searchable:
 class AssociatedBase:
     """A knowledge base with an agent's own description and configuration; a `KnowledgeBase`.
 
-    It is found anew for every search, so that an agent that is kept searches what is there now.
+    It is found anew for every search, so that a cached agent searches what is there now.
 
     Attributes:
         id: The knowledge base id.

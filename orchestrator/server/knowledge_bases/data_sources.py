@@ -100,7 +100,7 @@ def get(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
 
 
 def update(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
-    """UpdateDataSource: all that is given replaces what was; how documents are cut must stay."""
+    """UpdateDataSource: all that is sent replaces what was; how documents are cut must stay."""
     params, tenant = request.params, request.caller.tenant
     base, id = params["knowledgeBaseId"], params["dataSourceId"]
     _check_configuration(params, request.caller)

@@ -87,7 +87,7 @@ def _refuse_folder(bases: KnowledgeBaseService, tenant: str, id: str) -> None:
 
 
 def update(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
-    """UpdateKnowledgeBase: all that is given replaces what was; the configurations must stay."""
+    """UpdateKnowledgeBase: all that is sent replaces what was; the configurations must stay."""
     params, tenant = request.params, request.caller.tenant
     _refuse_folder(bases, tenant, params["knowledgeBaseId"])
     with bases.documents.transaction():

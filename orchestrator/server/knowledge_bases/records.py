@@ -34,7 +34,7 @@ def make_document_key(uri: str) -> str:
 
 
 def get_base(documents: DocumentStore, tenant: str, id: str) -> dict[str, Any]:
-    """What is kept of a knowledge base: `knowledgeBase`, `tags`, and its last `job`."""
+    """What is stored of a knowledge base: `knowledgeBase`, `tags`, and its last `job`."""
     found = documents.get(tenant, BASE, id)
     if found is None:
         raise ResourceNotFound(f"there is no knowledge base {id!r}")
@@ -67,7 +67,7 @@ def check_tags(tags: Mapping[str, str]) -> None:
 
 
 def shorten_reasons(reasons: Sequence[str], most: int = 100, longest: int = 2000) -> list[str]:
-    """Reasons of failures, as many and as long as are told."""
+    """Reasons of failures, as many and as long as are reported."""
     shortened = [it if len(it) <= longest else it[:longest] + "…" for it in reasons[:most]]
     more = len(reasons) - most
     return [*shortened, f"and {more:,} more"] if more > 0 else shortened

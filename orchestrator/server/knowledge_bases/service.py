@@ -46,14 +46,7 @@ class KnowledgeBaseService:
         redactor: PathRedactor,
         list_folders: ListFolders,
     ) -> None:
-        """Opens what is needed; indexes are opened as they are used.
-
-        Args:
-            documents: Where they are stored.
-            settings: The settings of the server.
-            embedder: What understands meaning, or a name for `resolve_embedder`.
-            redactor: Removes the server's folders from what callers read.
-            list_folders: Lists the agents that are defined on disk.
+        """Opens the folder of the indexes; each index is opened when it is first used.
 
         Raises:
             DependencyFailed: The folder of the indexes cannot be used.

@@ -29,8 +29,8 @@ _NAMED = 10
 class DocumentFingerprint(NamedTuple):
     """What is known of a document that was ingested before."""
 
-    content: str  # what tells its content from any other; empty when it could not be ingested
-    metadata: str  # what tells its metadata from any other; empty when it has none
+    content: str  # digest of its content; empty when it could not be ingested
+    metadata: str  # digest of its metadata; empty when it has none
 
 
 class SyncReport(Protocol):

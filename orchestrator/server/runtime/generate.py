@@ -170,7 +170,7 @@ class GenerationAgents:
         return self._kept.get(key, partial(self._build_agent, request, configuration, base))
 
     def question(self, request: Request, text: str, earlier: Sequence[tuple[str, str]]) -> str:
-        """What is searched for and answered: the user's input, told so that it stands alone.
+        """What is searched for and answered: the user's input, rewritten so that it stands alone.
 
         A model is asked for that where the session has earlier turns, or the request brings a
         prompt of its own for it (Bedrock: `orchestrationConfiguration`).

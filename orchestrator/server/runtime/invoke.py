@@ -165,13 +165,8 @@ class Turns:
     ) -> EventStream:
         """Has an agent answer, event by event.
 
-        What is wrong with the call is raised here; what goes wrong later ends the events.
-
-        Args:
-            agent: The agent; its sessions are the tenant's.
-            request: The call.
-            state: The member that holds the session's state.
-            trace: The shape of its trace parts.
+        What is wrong with the call is raised here; what goes wrong later ends the events. `state`
+        names the member that holds the session's state, `trace` the shape of the trace parts.
 
         Raises:
             ValidationError: A parameter is wrong.

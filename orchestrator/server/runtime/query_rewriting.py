@@ -69,7 +69,7 @@ class Rewriter:
         self._additional = additional
 
     def rewrite(self, text: str, earlier: Sequence[tuple[str, str]]) -> str:
-        """A question that stands alone; the given one when the model writes none.
+        """A question that stands alone; the original one when the model writes none.
 
         Raises:
             DependencyFailed: The model failed.

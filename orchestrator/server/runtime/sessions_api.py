@@ -1,4 +1,4 @@
-"""The Sessions API: conversations of programs of other frameworks, kept for them.
+"""The Sessions API: conversations of programs of other frameworks, stored for them.
 
 They have nothing to do with the sessions of InvokeAgent. A session holds invocations, an invocation
 holds steps, and a step what the program puts in: texts and images. Lists begin with what is newest,
@@ -98,7 +98,7 @@ class SessionsApi:
         return {**result, **(described or {})}
 
     def update(self, request: Request) -> _Answer:
-        """UpdateSession: metadata, when given, replaces what was."""
+        """UpdateSession: metadata in the request replaces what was."""
         with self._documents.transaction():
             record = self._get_active_session(request)
             self._save_metadata(request, record["session"]["sessionId"])
@@ -160,7 +160,7 @@ class SessionsApi:
     # -- invocations -----------------------------------------------------------------------------
 
     def create_invocation(self, request: Request) -> _Answer:
-        """CreateInvocation, under the id that is given or a new one."""
+        """CreateInvocation, under the id in the request or a new one."""
         params, tenant = request.params, request.caller.tenant
         with self._documents.transaction():
             record = self._get_active_session(request)
@@ -194,7 +194,7 @@ class SessionsApi:
     # -- steps -----------------------------------------------------------------------------------
 
     def put_step(self, request: Request) -> _Answer:
-        """PutInvocationStep, under the id that is given or a new one."""
+        """PutInvocationStep, under the id in the request or a new one."""
         params, tenant = request.params, request.caller.tenant
         size = len(encode_document(params["payload"]))
         with self._documents.transaction():

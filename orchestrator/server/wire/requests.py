@@ -118,7 +118,7 @@ class RequestReader:
 
 
 def _find_required_params(shape: StructureShape | None) -> tuple[str, ...]:
-    """Required members that do not lie in the body, whose structure tells of its own."""
+    """Required members that do not lie in the body, whose structure checks its own."""
     if shape is None:
         return ()
     payload = shape.serialization.get("payload")
@@ -220,7 +220,7 @@ def _parse_query(query: str) -> list[tuple[str, str]]:
 
 
 def _from_text(shape: Shape, text: str) -> Any:
-    """A value that a path, a query or a header tells; what cannot be one stays text."""
+    """A value from a path, a query or a header; what cannot be one stays text."""
     if shape.type_name in ("integer", "long"):
         return int(text) if re.fullmatch(r"-?\d{1,19}", text, re.ASCII) else text
     if shape.type_name in ("float", "double"):

@@ -210,13 +210,13 @@ def get_converter(shape: str) -> Converted:
     """What makes a value of a shape as a handler gives it: times for texts, and no more members.
 
     Members that the shape does not have are left out: those of agents that inline agents' traces
-    do not have, and what knowledge bases and agents elsewhere say besides.
+    do not have, and what knowledge bases and remote agents say besides.
     """
     return _build_converter(service_model(_SERVICE).shape_for(shape), ()) or _identity
 
 
 def _build_converter(shape: Any, above: tuple[str, ...]) -> Converted | None:
-    """How a value of a shape is converted; `None` when it is told as it is."""
+    """How a value of a shape is converted; `None` when it is written as it is."""
     if shape.type_name == "timestamp":
         return _parse_time
     # Filters hold themselves, and are the caller's own.

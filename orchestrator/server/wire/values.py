@@ -33,7 +33,7 @@ class Problem(NamedTuple):
 
     path: Path  # where
     constraint: str  # what is not so
-    value: Any = HIDDEN  # the value, when it may be told
+    value: Any = HIDDEN  # the value, when it may be shown
     # Whether the value is of the right kind, but against a length, range, pattern or enum
     limit: bool = False
 
@@ -310,7 +310,7 @@ def _make_time_write_walk(shape: Shape, hidden: bool) -> Walk:
         if isinstance(value, datetime) and value.tzinfo is not None:
             return format_time(value, form)
         if form == "iso8601" and isinstance(value, str) and _ISO.fullmatch(value):
-            # A trace's own: as told when it happened, to the nanosecond.
+            # A trace's own: as recorded when it happened, to the nanosecond.
             return value
         problems.add(path, "Member must be a datetime with a zone")
         return value
