@@ -134,13 +134,8 @@ class Turn:
     ) -> Generator[Effect, Any, Record]:
         """Asks the model of a stage outside the loop; its `model` record.
 
-        Args:
-            stage: The stage.
-            values: Placeholder values that differ from turn to turn.
-            number: The step that the call belongs to.
-            live: Whether the answer may be shown while it streams.
-            again: Replies that could not be understood, and the corrections they got.
-            of_past: Makes more values of the session's earlier turns.
+        `live`: the answer may be shown while it streams. `again`: replies that could not be
+        understood, and their corrections. `of_past` makes values of the session's earlier turns.
 
         Raises:
             LimitExceeded: The turn may not call a model any more.

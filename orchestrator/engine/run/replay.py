@@ -229,9 +229,6 @@ class Replay:
     def run_to_end(self, end: Record | None) -> None:
         """Runs the turn as far as its journal goes, for its trace.
 
-        Args:
-            end: The record of its end, when it has ended.
-
         Raises:
             SessionConflict: The journal was written by another version of the agent.
         """
@@ -475,11 +472,7 @@ def _is_branch_end(record: Record, branch: Branch) -> bool:
 
 
 def build_version_conflict(how: str) -> SessionConflict:
-    """The error of a turn that this version of its agent cannot go on with.
-
-    Args:
-        how: What its journal does that shows it.
-    """
+    """The error of a turn that this version of its agent cannot go on with."""
     return SessionConflict(
         f"the session's open turn was begun with another version of this agent (its journal {how}"
         "): finish it with that version, give it up by another question, or end the session"

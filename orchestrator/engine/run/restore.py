@@ -26,11 +26,6 @@ STOPPED = Failure(OrchestratorError("the turn was stopped"), "cancelled")
 def add_routed_turns(replay: Replay, log: TurnLog, verdict: Result) -> None:
     """Adds the turn of a routed collaborator, and of those below it, to their histories.
 
-    Args:
-        replay: The supervisor's turn, which has ended.
-        log: The journal's records of the whole turn.
-        verdict: How it ended for the user.
-
     Raises:
         SessionConflict: The journal was written by another version of the agent.
     """
@@ -134,11 +129,6 @@ def restore_history(plan: Plan, session: Session) -> None:
 
 def rebuild_replay(plan: Plan, past: Past, log: TurnLog) -> Replay:
     """Replays a turn that ended or was suspended, from its journal alone.
-
-    Args:
-        plan: The agent.
-        past: What was before it.
-        log: The turn.
 
     Raises:
         SessionConflict: The journal was written by another version of the agent.

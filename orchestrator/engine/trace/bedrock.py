@@ -63,24 +63,13 @@ class TraceParts(PartWriter):
         self,
         plan: Plan,
         session_id: str,
-        started: int,
+        started: int,  # nanoseconds since 1970
         replay: Replay,
         *,
-        reported: int = 0,
-        chain: Sequence[str] = (),
-        name: str = "",
+        reported: int = 0,  # how many of the turn's records the caller has seen before
+        chain: Sequence[str] = (),  # ARNs of the aliases above the agent
+        name: str = "",  # the agent's name in the team of the one above
     ) -> None:
-        """Begins a turn's trace.
-
-        Args:
-            plan: The agent.
-            session_id: Its session.
-            started: When the turn began, in nanoseconds since 1970.
-            replay: The turn.
-            reported: How many of the turn's journal records the caller has seen before.
-            chain: ARNs of the aliases above the agent.
-            name: The agent's name in the team of the one above.
-        """
         super().__init__(plan, session_id, started, replay.turn.start.request_id, chain, name)
         self._replay = replay
         self._reprompted = 0
