@@ -150,7 +150,7 @@ class FlowRun:
         self._given = given
         self._pending: deque[FlowEvent] = deque()
         self._last: FlowEvent | None = None
-        self._listener = Listener(self._queue_event, seen=dict(seen), told=sum(seen.values()))
+        self._listener = Listener(self._queue_event, seen=dict(seen), sent=sum(seen.values()))
         if limits is None:
             limits = replace(LIMITS, parallel=max(LIMITS.parallel, parallel or 0))
         check_parts(action_groups, (), limits, _FOREVER)
@@ -272,12 +272,12 @@ class FlowRun:
             # Text after the end is in the result already, or its iteration has sent it.
             if event.text and not over:
                 for members in listener.parse_text(event.text):
-                    yield FlowEvent("token", listener.told, 0, "", members)
+                    yield FlowEvent("token", listener.sent, 0, "", members)
         elif isinstance(event, TurnEnd):
             yield self._build_end_event(self._build_result(event.reply))
 
     def _build_end_event(self, result: FlowResult) -> FlowEvent:
-        last, seen = self._last, self._listener.told
+        last, seen = self._last, self._listener.sent
         members = {"waits_for": result.waits_for} if result.waits_for else {}
         if result.waits_for == "user":
             members["text"] = result.question
@@ -295,7 +295,7 @@ class FlowRun:
         if isinstance(error, FlowError):
             line, statement = error.line or 0, error.statement
             members |= {"text": error.reason, "text_zh": error.message_zh}
-        yield FlowEvent("error", self._listener.told, line, statement, members)
+        yield FlowEvent("error", self._listener.sent, line, statement, members)
 
     # Results
 

@@ -67,8 +67,8 @@ class CallResolver:
         """
         name = self.known.name_of(step.name)
         if name in self._functions:
-            given: dict[str, Any] = {"args": list(step.args), "kwargs": dict(step.kwargs)}
-            return f"{FUNCTIONS}::{name}", given
+            input: dict[str, Any] = {"args": list(step.args), "kwargs": dict(step.kwargs)}
+            return f"{FUNCTIONS}::{name}", input
         if name in self._actions:
             return name, self._by_name(name, step)
         if name in self._members:

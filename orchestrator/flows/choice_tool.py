@@ -41,12 +41,12 @@ def build_bias_fields(bias: Sequence[tuple[str, float | None]]) -> dict[str, Any
     """
     if not bias:
         return {}
-    told = {
+    biases = {
         form: False if value is None else value
         for text, value in bias
         for form in (text, f" {text.lstrip()}")
     }
-    return {"logit_bias": [[text, value] for text, value in told.items()]}
+    return {"logit_bias": [[text, value] for text, value in biases.items()]}
 
 
 def build_choice_tool(choices: Sequence[str], picks: tuple[int, int] = (1, 1)) -> dict[str, Any]:

@@ -27,10 +27,10 @@ def wrap_code(step: Code) -> str:
         raise step.place.error(
             f"the code is not Python{where}: {mistake}", f"Python 代码有误: {mistake}"
         ) from None
-    given = json.dumps(dict(step.variables))
+    variables = json.dumps(dict(step.variables))
     wanted = [*step.names, *names]
     return (
-        f"import json as _json\nglobals().update(_json.loads({given!r}))\n"
+        f"import json as _json\nglobals().update(_json.loads({variables!r}))\n"
         f"exec(compile({step.text!r}, 'code', 'exec'))\n"
         f"for _name in {wanted!r}:\n"
         "    if _name in globals() and not callable(globals()[_name]):\n"

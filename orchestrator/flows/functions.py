@@ -83,11 +83,11 @@ def _check(
     try:
         taken.bind(*args, **kwargs)
     except TypeError as error:
-        given = [f"{len(args)} by place"] if args or not kwargs else []
-        given += [f"{one!r} by name" for one in kwargs]
+        counts = [f"{len(args)} by place"] if args or not kwargs else []
+        counts += [f"{one!r} by name" for one in kwargs]
         raise DependencyFailed(
             f"the function {name!r} takes ({', '.join(taken.parameters)}), and is given "
-            f"{', '.join(given)}: {error}",
+            f"{', '.join(counts)}: {error}",
             resource=name,
         ) from None
 
@@ -98,12 +98,12 @@ def build_functions_group(functions: Mapping[str, Callable[..., Any]]) -> Action
 
 
 def build_function_specs(functions: Mapping[str, Callable[..., Any]]) -> dict[str, dict[str, Any]]:
-    """What a model is told of functions that it may call, by their names."""
+    """Specifications of the functions that a model may call, by name."""
     return {name: _build_spec(name, function) for name, function in functions.items()}
 
 
 def describe_missing_function(name: str, known: Collection[str]) -> str:
-    """What is told of a function that is not there, and how one is given."""
+    """The error of a function that is missing, and how to register one."""
     there = f"there is {', '.join(sorted(known))}" if known else "no function is registered yet"
     meant = did_you_mean(name, known)
     return (

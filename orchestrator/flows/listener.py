@@ -16,7 +16,7 @@ _NOWHERE = Place(0)
 
 @dataclass(slots=True)
 class Listener:
-    """What a run that has no agent around it tells of itself while it goes.
+    """Sends the events of a run that has no agent around it.
 
     Iterations that run side by side each tell their own events in order.
     """
@@ -24,10 +24,10 @@ class Listener:
     tell: Callable[[int, Event], None] | None = None  # takes each event once, with its number
     pause: Pause | AskUser | None = None  # where the run waits, when it does
     outcome: Outcome | None = None  # how it ended, when it has
-    # How many events were told, by the iteration that they are of; empty for the run
+    # How many events were sent, by the iteration that they are of; empty for the run
     seen: dict[str, int] = field(default_factory=dict)
-    told: int = 0  # how many that are together
-    # The warnings among those that were told here
+    sent: int = 0  # how many that are together
+    # The warnings among those that were sent
     warnings: list[Event] = field(default_factory=list)
     _counts: dict[str, int] = field(default_factory=dict, repr=False)
     _pieces: dict[str, StreamParser] = field(default_factory=dict, repr=False)
@@ -39,23 +39,23 @@ class Listener:
             self._counts[path] = 0
 
     def handle_event(self, event: Event, path: str = _WHOLE) -> None:
-        """Takes an event; one that was told before is not told again."""
+        """Sends an event once: a replay yields the same events again."""
         with self._lock:
             count = self._counts[path] = self._counts.get(path, 0) + 1
             if count > self.seen.get(path, 0):
                 self.seen[path] = count
-                self.told += 1
+                self.sent += 1
                 if event.type == "warning":
                     self.warnings.append(event)
                 if self.tell is not None:
-                    self.tell(self.told, event)
+                    self.tell(self.sent, event)
 
     def handle_text(self, text: str, path: str, more: Mapping[str, Any]) -> None:
-        """Takes a piece of what the model of an iteration says."""
+        """Takes a piece of a reply in an iteration."""
         self._send_tokens(self.parse_text(text, path), more)
 
     def parse_text(self, text: str, path: str = _WHOLE) -> Sequence[Mapping[str, Any]]:
-        """What is told of a piece of what a model says: members of `token` events."""
+        """The members of the `token` events of a piece of a reply."""
         pieces = self._pieces.get(path)
         return [{"text": text}] if pieces is None else pieces.feed(text)
 
@@ -63,7 +63,7 @@ class Listener:
     def attach_parser(
         self, pieces: StreamParser, path: str, more: Mapping[str, Any]
     ) -> Iterator[None]:
-        """Has something read what a model says meanwhile."""
+        """Sets the parser of the reply that streams now."""
         self._pieces[path] = pieces
         try:
             yield
@@ -72,15 +72,15 @@ class Listener:
                 del self._pieces[path]
         self._send_tokens(pieces.finish(), more)
 
-    def _send_tokens(self, told: Sequence[Mapping[str, Any]], more: Mapping[str, Any]) -> None:
+    def _send_tokens(self, pieces: Sequence[Mapping[str, Any]], more: Mapping[str, Any]) -> None:
         tell = self.tell
         if tell is None:
             return
         with self._lock:
-            for members in told:
-                tell(self.told, Event("token", _NOWHERE, {**members, **more}))
+            for members in pieces:
+                tell(self.sent, Event("token", _NOWHERE, {**members, **more}))
 
 
 def add_members(event: Event, more: Mapping[str, object]) -> Event:
-    """An event with what tells the iteration that it is of."""
+    """An event with the members that name its iteration."""
     return replace(event, members={**event.members, **more}) if more else event

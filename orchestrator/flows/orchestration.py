@@ -80,7 +80,7 @@ class FlowOrchestration:
     Attributes:
         name: The script's file or language, for errors.
         program: The program.
-        groups: The action groups that it calls, which no model is told of.
+        groups: The action groups that it calls, which no model sees.
         digest: Changes with the program.
     """
 
@@ -151,10 +151,10 @@ def check_functions(functions: object) -> None:
 
 def _blame_dependency(error: FlowError, cause: DependencyFailed) -> OrchestratorError:
     """What failed a statement, for who uses the agent: to him it is no fault of the script."""
-    made = rebuild_error(type(cause).__name__, error.message, "")
-    if isinstance(made, DependencyFailed):
-        made.resource = cause.resource
-    return made
+    rebuilt = rebuild_error(type(cause).__name__, error.message, "")
+    if isinstance(rebuilt, DependencyFailed):
+        rebuilt.resource = cause.resource
+    return rebuilt
 
 
 def _build_groups(
@@ -187,8 +187,12 @@ class _Run:
             self._arguments, seed = asked["arguments"], asked["seed"]
             wanted = asked.get("parallel")
             if asked["step"] and self._program.language != "pl":  # which does that itself
-                given = self._arguments
-                stepped = given if isinstance(given, dict) else {flow.program.text_input: given}
+                arguments = self._arguments
+                stepped = (
+                    arguments
+                    if isinstance(arguments, dict)
+                    else {flow.program.text_input: arguments}
+                )
             self._known = replace(self._known, stepping=asked["step"], parallel=wanted)
         else:
             said = {"question": turn.question, flow.program.text_input: turn.question}
@@ -196,7 +200,9 @@ class _Run:
                 {"role": it["role"], "text": text_of(it["content"])} for it in turn.start.earlier()
             ]
             self._arguments = {"history": earlier, **turn.prompt_attributes, **said}
-            if flow.parallel is not None:  # only so does a turn that was begun go on
+            if (
+                flow.parallel is not None
+            ):  # a turn that has started goes on only with the same setting
                 self._known = replace(self._known, parallel=flow.parallel > 1)
                 self._digest += " parallel" if flow.parallel > 1 else " one by one"
         self._carrier = StepRunner(

@@ -87,15 +87,15 @@ def _find_turn_end(iteration: Iteration, record: Record) -> Result | None:
     return Answer(text, reason) if reason == "ask_user" else None
 
 
-def _take_result(carrier: StepRunner, told: dict[str, Any], before: Mapping[str, str]) -> Any:
+def _take_result(carrier: StepRunner, result: dict[str, Any], before: Mapping[str, str]) -> Any:
     """What an iteration returned; what else it did is taken into the turn."""
     turn = carrier.turn
-    carrier.work.add(*told["spent"])
-    turn.responses += told.get("responses", ())
-    if "attributes" in told:
+    carrier.work.add(*result["spent"])
+    turn.responses += result.get("responses", ())
+    if "attributes" in result:
         now = turn.prompt_attributes
-        turn.prompt_attributes = merge_changes(before, now, told["attributes"])
-    return told["value"]
+        turn.prompt_attributes = merge_changes(before, now, result["attributes"])
+    return result["value"]
 
 
 def _build_branch(carrier: StepRunner, step: Parallel, number: int) -> Branch:
@@ -103,9 +103,9 @@ def _build_branch(carrier: StepRunner, step: Parallel, number: int) -> Branch:
     id, start = f"for-{loop}-{number}", turn.start
     path = f"{start.path}/{id}" if start.path else id
     place = step.place
-    told = f"line {place.line}, item {number} of {len(step.works)}"
+    description = f"line {place.line}, item {number} of {len(step.works)}"
     member = Member("", "", turn.plan)
-    branch = Branch(path, member, told, turn.prompt_attributes, turn.limits, start.team)
+    branch = Branch(path, member, description, turn.prompt_attributes, turn.limits, start.team)
     iteration = Iteration(_build_work(carrier, step.works[number - 1], number))
     if carrier.alone:
         within = {"iteration": [*carrier.iteration, number]}
@@ -136,9 +136,9 @@ def _run_iteration(carrier: StepRunner, work: Work) -> Generator[Effect, Any, Re
     value = yield from carrier.run_steps(work())
     if isinstance(value, Result):
         return value
-    told: dict[str, Any] = {"value": value, "spent": carrier.work.spending}
+    result: dict[str, Any] = {"value": value, "spent": carrier.work.spending}
     if turn.prompt_attributes is not turn.start.prompt_attributes:
-        told["attributes"] = turn.prompt_attributes
+        result["attributes"] = turn.prompt_attributes
     if turn.responses:
-        told["responses"] = turn.responses
-    return Answer(json.dumps(told))
+        result["responses"] = turn.responses
+    return Answer(json.dumps(result))

@@ -49,31 +49,31 @@ def read_state(state: Any, digest: str) -> dict[str, Any]:
             "the state is none that a paused run gave; pass `result.paused` as it was",
             message_zh="状态不是暂停的运行给出的；请原样传入 `result.paused`",
         )
-    given = {key: value for key, value in state.items() if key != "signature"}
-    if not hmac.compare_digest(_signature(given).encode(), state["signature"].encode()):
+    unsigned = {key: value for key, value in state.items() if key != "signature"}
+    if not hmac.compare_digest(_signature(unsigned).encode(), state["signature"].encode()):
         raise FlowError(
             "the state's signature is wrong: it was changed, or made where another key is; set "
             f"{SECRET_VARIABLE} to one value in both processes",
             message_zh=f"状态签名不符：被改动，或密钥不同；请设置相同的 {SECRET_VARIABLE}",
         )
-    if given.get("version") != _VERSION:
+    if unsigned.get("version") != _VERSION:
         raise FlowError(
-            f"the state has version {given.get('version')!r}; this is {_VERSION}",
-            message_zh=f"状态版本为 {given.get('version')!r}，此处为 {_VERSION}",
+            f"the state has version {unsigned.get('version')!r}; this is {_VERSION}",
+            message_zh=f"状态版本为 {unsigned.get('version')!r}，此处为 {_VERSION}",
         )
-    if given.get("program_sha256") != digest:
+    if unsigned.get("program_sha256") != digest:
         raise FlowError(
             "the state is of another script, or of another version of this one",
             message_zh="状态属于另一个脚本，或此脚本的另一版本",
         )
     try:
-        given["journal"] = [upgrade_record(record) for record in given["journal"]]
+        unsigned["journal"] = [upgrade_record(record) for record in unsigned["journal"]]
     except RecordError as error:
         raise FlowError(
             f"the state's journal has a record that {error}",
             message_zh=f"状态的日志中有无效记录: {error}",
         ) from error
-    return given
+    return unsigned
 
 
 def _signature(state: Mapping[str, Any]) -> str:
@@ -82,8 +82,8 @@ def _signature(state: Mapping[str, Any]) -> str:
 
 
 def _key() -> bytes:
-    given = os.environ.get(SECRET_VARIABLE)
-    return given.encode() if given else _load_or_create_key(_key_file())
+    configured = os.environ.get(SECRET_VARIABLE)
+    return configured.encode() if configured else _load_or_create_key(_key_file())
 
 
 def _key_file() -> Path:

@@ -190,7 +190,7 @@ class StepRunner:
         """The error of a statement that failed."""
         return place.error(what, what_zh, self._file)
 
-    # What is told
+    # Events
 
     def _report_event(self, event: Event) -> Generator[Effect, Any, Any]:
         """Tells the listener; statements and warnings are in the trace, too."""
@@ -224,7 +224,7 @@ class StepRunner:
             worked.seconds = float(record["text"])
 
     def _wait_before_step(self, event: Event) -> Generator[Effect, Any, Any]:
-        """Waits before a statement, with the variables that were told of so far."""
+        """Waits before a statement, with the variables that events have reported so far."""
         place, members = event.place, event.members
         if event.type == "variable_set":
             self._value = self._variables[members["name"]] = members["value"]
@@ -238,8 +238,8 @@ class StepRunner:
 
     def note(self, state: str, text: str) -> Generator[Effect, Any, None]:
         """Notes something for the trace."""
-        told = {"event": "TRACE", "text": "", "trace": clean(text)}
-        yield from self.turn.orchestrate(state, lambda _: told)
+        record = {"event": "TRACE", "text": "", "trace": clean(text)}
+        yield from self.turn.orchestrate(state, lambda _: record)
 
     # What is done
 
@@ -276,7 +276,7 @@ class StepRunner:
         return ModelAnswer(content, record["stop"], messages)
 
     def _attach_parser(self, step: Ask, live: bool) -> AbstractContextManager[None]:
-        """Reads a reply while it streams, where the script wants it told so."""
+        """Parses a reply while it streams, where the script asks for that."""
         if step.pieces is None or not (live and self.alone):
             return nullcontext()
         return self.listener.attach_parser(
@@ -296,10 +296,10 @@ class StepRunner:
 
     def _call(self, step: Call) -> Generator[Effect, Any, Any]:
         try:
-            name, given = self._reach.resolve(step)
+            name, input = self._reach.resolve(step)
         except NoSuchCall as error:
             raise self.build_error(step.place, *error.args) from None
-        result = yield from self._call_tool(name, given)
+        result = yield from self._call_tool(name, input)
         if not isinstance(result, ToolResult):
             return result
         if result.error:
@@ -330,20 +330,20 @@ class StepRunner:
             yield from self._note_work("WAITING")
         self.listener.pause = step
         if isinstance(step, Pause):
-            name, given = BREAKPOINT, {"line": step.place.line, "statement": step.place.statement}
+            name, input = BREAKPOINT, {"line": step.place.line, "statement": step.place.statement}
         else:
-            name, given = USER, {"text": step.text}
-        result = yield from self._call_tool(f"{PAUSING}::{name}", given)
+            name, input = USER, {"text": step.text}
+        result = yield from self._call_tool(f"{PAUSING}::{name}", input)
         if isinstance(result, ToolResult):
             self.listener.pause = None
             return result.text
         return result
 
     def _call_tool(
-        self, name: str, given: Mapping[str, Any]
+        self, name: str, input: Mapping[str, Any]
     ) -> Generator[Effect, Any, ToolResult | Result]:
         self._uses += 1
-        use = {"toolUseId": f"flow-{self._uses}", "name": name, "input": clean(dict(given))}
+        use = {"toolUseId": f"flow-{self._uses}", "name": name, "input": clean(dict(input))}
         done = yield from self.work.call([use])
         if not isinstance(done, list):
             return done

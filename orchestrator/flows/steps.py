@@ -50,10 +50,10 @@ class Place:
 
 
 class StreamParser(Protocol):
-    """Reads a reply while it streams: what is told of it, piece by piece, and with what."""
+    """Parses a reply while it streams, into members of `token` events."""
 
     def feed(self, text: str) -> Sequence[Mapping[str, Any]]:
-        """Takes the next piece; members of the `token` events that are told of it."""
+        """Parses the next piece; returns the members of its `token` events."""
         ...
 
     def finish(self) -> Sequence[Mapping[str, Any]]:
@@ -86,7 +86,7 @@ class Ask:
     live: bool = True  # whether the reply is shown while it streams
     # Whether the reply is the script's result, if nothing goes wrong: the answer of an agent
     last: bool = False
-    # Makes what reads the reply while it streams, where that is not told as it is
+    # Creates the parser of the streamed reply, where the text is not sent as it is
     pieces: Callable[[], StreamParser] | None = None
 
 
@@ -141,7 +141,7 @@ class AskUser:
     """Say something to the user and wait. Its answer is the user's text."""
 
     place: Place  # the statement
-    text: str  # what is said
+    text: str  # the text
     output: Any  # the value of the last statement that ran
     variables: Mapping[str, Any]  # all variables
 
@@ -177,7 +177,7 @@ EventType = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something to tell who listens. It has no answer, and changes nothing.
+    """An event for listeners. It has no answer, and changes nothing.
 
     Attributes:
         type: What happened.
@@ -229,11 +229,11 @@ class CallCatalog:
     # What scripts may call them besides, such as a function without its action group
     names: Mapping[str, str] = field(default_factory=dict)
     stepping: bool = False  # whether the run waits before its first statement
-    # Whether loops run side by side what can: `None` where a loop says so, `True` wherever it can
-    # be done, `False` nowhere
+    # Whether loops run in parallel: `None` where a loop asks for it, `True` wherever it
+    # is possible, `False` nowhere
     parallel: bool | None = None
     most: int = 8  # how much runs at the same time
-    # Time for what must have a limit of its own, such as one regular expression
+    # Time for what needs a separate limit, such as one regular expression
     seconds: float = 1.0
     biases: bool = False  # whether the model takes a bias of tokens
     # How long the run has worked at what has a limit
@@ -251,7 +251,7 @@ class Program(Protocol):
     file: str | None  # the file that it was read from, if any
     digest: str  # of its text, and of all that it loads: a paused run goes on with the same only
     uses_code: bool  # whether it may run Python
-    text_input: str  # the argument that one text is: what an agent's user says
+    text_input: str  # the argument that takes the text of an agent's user
 
     def run(self, arguments: Mapping[str, Any] | str | None, known: CallCatalog) -> Running:
         """Runs it from its beginning.

@@ -12,8 +12,8 @@ from orchestrator.errors import ValidationError
 from orchestrator.flows.steps import Place, Program
 
 
-def check_arguments(program: Program, given: Iterable[str]) -> None:
-    """Checks that a program reads, sets or declares all that it is given.
+def check_arguments(program: Program, names: Iterable[str]) -> None:
+    """Checks that a program reads, sets or declares all its arguments.
 
     Raises:
         ValidationError: One means nothing to it.
@@ -21,7 +21,7 @@ def check_arguments(program: Program, given: Iterable[str]) -> None:
     wanted, known = _find_arguments(program)
     if known is None:
         return
-    for name in given:
+    for name in names:
         if name not in known:
             there = ", ".join(wanted) or "none"
             raise ValidationError(
@@ -43,13 +43,13 @@ def _find_arguments(program: Any) -> tuple[Collection[str], Collection[str] | No
     )
 
     read: dict[str, None] = {}
-    made: set[str] = set()
+    arguments: set[str] = set()
     for one in statements_in(program.body):
         read |= dict.fromkeys(find_read_names(one))
-        made.update(find_assigned_names(one))
+        arguments.update(find_assigned_names(one))
         for branch in one.branches if isinstance(one, If) else ():
             read |= dict.fromkeys(names_in_node(branch.condition))
-    return [name for name in read if name not in made], {*read, *made}
+    return [name for name in read if name not in arguments], {*read, *arguments}
 
 
 Found = Iterator[tuple[Literal["error", "warning", "info"], str, Place, str, str]]

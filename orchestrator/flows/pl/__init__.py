@@ -30,7 +30,8 @@ class _Program:
         self.text = text
         self.body = read_program(text, self.file)
         self.doubts = [
-            (place, f"{told}; {way}") for *_, place, told, way in doubtful_arrows(self.body, text)
+            (place, f"{message}; {way}")
+            for *_, place, message, way in doubtful_arrows(self.body, text)
         ]
         self.calls = calls_in(self.body)
         self.dependent = find_dependences(self.body)

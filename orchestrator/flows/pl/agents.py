@@ -47,15 +47,15 @@ class Agent:
 
     @property
     def spec(self) -> dict[str, Any]:
-        """What models are told of it."""
+        """The specification that models get of it."""
         schema = {
             "type": "object",
             "properties": {"task": {"type": "string"}},
             "required": ["task"],
         }
         description = f"An agent. Its first task was: {self.task}"
-        made = {"name": self.name, "description": description, "inputSchema": {"json": schema}}
-        return {"toolSpec": made}
+        tool = {"name": self.name, "description": description, "inputSchema": {"json": schema}}
+        return {"toolSpec": tool}
 
     def again(self, task: str) -> Agent:
         """The same agent with another task."""
@@ -73,7 +73,7 @@ class Agent:
 
 def build_agent(
     name: str,
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     known: Mapping[str, Mapping[str, Any]],
     others: Mapping[str, str],
 ) -> Agent:
@@ -82,7 +82,8 @@ def build_agent(
     Raises:
         Wrong: Something of this is wrong.
     """
-    type, roles, tools = given.get("type", _AUTO), given.get("roles") or {}, given.get("tools")
+    type, roles = arguments.get("type", _AUTO), arguments.get("roles") or {}
+    tools = arguments.get("tools")
     if type not in (_AUTO, "bambo", "prompt-based"):
         raise ScriptError(f"there is no agent type {type!r}", f"未知的Agent类型: {type}")
     if not isinstance(roles, dict):
@@ -94,8 +95,10 @@ def build_agent(
         if one not in known:
             there = ", ".join(known) or "none"
             raise ScriptError(f"there is no tool {one!r}; there is {there}", f"未找到工具: {one}")
-    told = {as_text(role): as_text(text) for role, text in roles.items()}
-    return Agent(name, type, as_text(given["task"]), told, {one: known[one] for one in names})
+    role_texts = {as_text(role): as_text(text) for role, text in roles.items()}
+    return Agent(
+        name, type, as_text(arguments["task"]), role_texts, {one: known[one] for one in names}
+    )
 
 
 def _run_decide(agent: Agent, run: Interpreter, place: Place) -> Text:
@@ -125,7 +128,7 @@ def _too_many(agent: Agent, run: Interpreter, place: Place) -> str:
 def _call_tool(
     agent: Agent, run: Interpreter, place: Place, call: Mapping[str, Any]
 ) -> Generator[Step, Any, dict[str, Any]]:
-    """A tool's result for the model; a mistake of the model is told to it."""
+    """A tool's result for the model; the model's mistake is a result, too."""
     name, status = _find_tool(agent, run, call["name"]), {}
     if name in agent.tools:
         text = as_text((yield from run.call(place, name, (), call["input"])))
@@ -144,17 +147,17 @@ def _find_tool(agent: Agent, run: Interpreter, name: str) -> str:
 def _run_talk(agent: Agent, run: Interpreter, place: Place) -> Text:
     """The model talks with the user, until the user ends it."""
     messages: list[Mapping[str, Any]] = []
-    said: list[str] = []
+    parts: list[str] = []
     text = agent.task
     for _ in range(_MOST_ROUNDS * 5):
         messages.append(_build_user_message(text))
         reply = yield Ask(place, messages, system=agent.task, inference=_INFERENCE)
         messages.append(reply.message)
-        said.append(reply.text)
+        parts.append(reply.text)
         answer = yield AskUser(place, reply.text, run.output, dict(run.pool.values))
         if str(answer).strip().lower() in _LAST_WORDS:
-            return "\n".join(said)
-        said.append(str(answer))
+            return "\n".join(parts)
+        parts.append(str(answer))
         text = str(answer)
     return _too_many(agent, run, place)
 
@@ -197,32 +200,32 @@ def _run_play(agent: Agent, run: Interpreter, place: Place) -> Text:
         whole.append(played.text)
         if played.tool is None:
             return "".join(whole)
-        told = yield from _use_tool(agent, run, place, played)
+        result = yield from _use_tool(agent, run, place, played)
         messages = [
             *messages,
             _build_model_message(played.text),
-            _build_user_message(f"{told}\nGo on with the task."),
+            _build_user_message(f"{result}\nGo on with the task."),
         ]
     return _too_many(agent, run, place)
 
 
 def _describe_tools(agent: Agent) -> str:
-    told = []
+    lines = []
     for name, spec in agent.tools.items():
         known = spec["toolSpec"]
         schema = json.dumps(known["inputSchema"]["json"], ensure_ascii=False)
-        told.append(f"- {name}: {known.get('description', '')} {schema}")
-    return "\n".join(told)
+        lines.append(f"- {name}: {known.get('description', '')} {schema}")
+    return "\n".join(lines)
 
 
 def _use_tool(agent: Agent, run: Interpreter, place: Place, played: _ParsedReply) -> Text:
-    name, given = _find_tool(agent, run, played.tool or ""), played.input
+    name, arguments = _find_tool(agent, run, played.tool or ""), played.input
     if name not in agent.tools:
         return f"There is no tool {name!r}; there is {', '.join(agent.tools) or 'none'}."
-    if given is None:
+    if arguments is None:
         return f"The input of {name!r} was no JSON object; write it again."
     try:
-        value = yield from run.call(place, name, (), given)
+        value = yield from run.call(place, name, (), arguments)
     except FlowError as error:
         return f"The tool {name!r} failed: {error.reason}"
     return f"The result of {name!r}: {as_text(value)}"
@@ -233,24 +236,24 @@ class _ParsedReply:
     """A reply, read."""
 
     text: str  # the reply, up to the end of its first tool call
-    parts: list[tuple[str, str]]  # who says what, in order
+    parts: list[tuple[str, str]]  # speaker and text, in order
     tool: str | None = None  # the tool that it calls, if any
     input: dict[str, Any] | None = None  # the tool's input; `None` when it could not be read
 
     def events(self, place: Place, agent: Agent) -> Sequence[Event]:
-        """What listeners are told."""
+        """The events that listeners get."""
         found = []
         for role, text in self.parts:
             if role not in agent.roles and role != _LEADER:
-                told = {"text": f"{role!r} is no role of {agent.name!r}; {_LEADER} speaks"}
-                found.append(Event("warning", place, told))
+                data = {"text": f"{role!r} is no role of {agent.name!r}; {_LEADER} speaks"}
+                found.append(Event("warning", place, data))
                 role = _LEADER
             found.append(Event("role_switch", place, {"role": role, "text": text}))
         return found
 
 
 class _ReplyParser:
-    """Reads a reply while it streams: who says what, without the marks; a tool call is no speech.
+    """Splits a streamed reply by speaker, without the marks; a tool call is not speech.
 
     It is what `_read` makes of the whole.
     """
@@ -262,20 +265,20 @@ class _ReplyParser:
         self._over = False
 
     def feed(self, text: str) -> Sequence[Mapping[str, Any]]:
-        """Takes the next piece; what is told of it."""
+        """Reads the next piece; returns the members of its events."""
         self._held += text
-        told: list[Mapping[str, Any]] = []
+        pieces: list[Mapping[str, Any]] = []
         while self._held and not self._over:
             at = self._held.find("=>")
             if at < 0:
                 at = len(self._held) - self._held.endswith("=")
-            told += self._to_members(self._held[:at])
+            pieces += self._to_members(self._held[:at])
             self._held = self._held[at:]
-            if not self._take_mark(told):
+            if not self._take_mark(pieces):
                 break
-        return told
+        return pieces
 
-    def _take_mark(self, told: list[Mapping[str, Any]]) -> bool:
+    def _take_mark(self, pieces: list[Mapping[str, Any]]) -> bool:
         """Takes the mark that the rest begins with; whether to go on."""
         mark = _MARK.match(self._held)
         if mark is not None and mark.end() < len(self._held):  # spaces belong to it, too
@@ -285,12 +288,12 @@ class _ReplyParser:
             return True
         if mark is not None or _OPEN_MARK.fullmatch(self._held):
             return False
-        told += self._to_members(self._held[:2])
+        pieces += self._to_members(self._held[:2])
         self._held = self._held[2:]
         return True
 
     def finish(self) -> Sequence[Mapping[str, Any]]:
-        """What is told of the rest."""
+        """Returns the members of the events of the rest."""
         rest = "" if self._over or _MARK.fullmatch(self._held) else self._held
         return self._to_members(rest)
 

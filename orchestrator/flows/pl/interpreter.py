@@ -42,7 +42,7 @@ class Interpreter:
     Attributes:
         known: What it may call, and how.
         dependent: Loops whose iterations depend on each other, and why.
-        told_dependent: Those of them that were told of.
+        warned_dependent: Those of them that a warning was sent about.
         pool: The variables.
         output: The value of the last statement that had one.
         has_output: Whether there was one.
@@ -64,7 +64,7 @@ class Interpreter:
         self._next_runs = False
         self.known = known
         self.dependent = dependent
-        self.told_dependent: set[Place] = set()
+        self.warned_dependent: set[Place] = set()
         self.pool = Pool(arguments)
         self.output: Any = None
         self.has_output = False
@@ -74,11 +74,11 @@ class Interpreter:
 
     def for_iteration(self, known: CallCatalog) -> Interpreter:
         """Another one that goes on from here by itself, with the variables as they are now."""
-        made = Interpreter(self._program, self._file, self.pool.values, known, self.dependent)
-        made.output = self.output
-        made.told_dependent = set(self.told_dependent)
-        made.agents, made.loops = dict(self.agents), dict(self.loops)
-        return made
+        inner = Interpreter(self._program, self._file, self.pool.values, known, self.dependent)
+        inner.output = self.output
+        inner.warned_dependent = set(self.warned_dependent)
+        inner.agents, inner.loops = dict(self.agents), dict(self.loops)
+        return inner
 
     def run(self, calls: Mapping[str, Place], doubts: Sequence[tuple[Place, str]] = ()) -> Running:
         """Runs it.
@@ -202,8 +202,8 @@ class Interpreter:
             self.loops.pop(target.name, None)
         if target.name:
             self.pool.set(target.name, value, target.append)
-            told = {"name": target.name, "value": self.pool.values[target.name]}
-            yield Event("variable_set", place, told)
+            data = {"name": target.name, "value": self.pool.values[target.name]}
+            yield Event("variable_set", place, data)
 
     def tools(self) -> dict[str, Mapping[str, Any]]:
         """What models may call: what the run knows, and the program's agents so far."""
@@ -220,12 +220,12 @@ class Interpreter:
         yield Event("tool_call", place, {"name": name, "args": list(args), "kwargs": dict(kwargs)})
         agent = self.agents.get(name)
         if agent is not None:
-            given = [*args, *kwargs.values()]
-            if len(given) != 1:
+            values = [*args, *kwargs.values()]
+            if len(values) != 1:
                 self.fail(
                     place, f"the agent {name!r} takes one task", f"agent {name} 只接受一个任务"
                 )
-            value = yield from agent.again(as_text(given[0])).run(self, place)
+            value = yield from agent.again(as_text(values[0])).run(self, place)
         elif self.known.name_of(name):
             value = yield Call(place, name, list(args), dict(kwargs))
         else:

@@ -9,7 +9,7 @@ from orchestrator.flows.expressions import LineStarts
 from orchestrator.flows.steps import Place
 
 CALL = re.compile(r"@(?P<name>[^\W\d]\w*)[ \t]*(?P<open>[(（])")
-"""How a call begins; a full-width bracket is a mistake that has a message of its own."""
+"""How a call begins; a full-width bracket is a mistake with a special message."""
 
 
 class Lines(LineStarts):

@@ -45,11 +45,11 @@ def doubtful_arrows(body: Block, text: str) -> Found:
             if named is None or ARROW.search(lines[line - 1]):
                 continue
             place = Place(line, named.start("name") + 1, lines[line - 1].strip())
-            told = (
+            message = (
                 f"{named['name']!r} is no variable name, so this line is text for the model, with "
                 "what follows it"
             )
-            yield "warning", "arrow", place, told, "names are letters a-z, digits and _"
+            yield "warning", "arrow", place, message, "names are letters a-z, digits and _"
 
 
 def _lines(text: str) -> list[str]:
@@ -132,11 +132,11 @@ def _suggest_name(name: str, known: Iterable[str], sign: str) -> str:
 def _calls(body: Block) -> Found:
     """Functions that somebody must give, and statements of the language that were misspelt."""
     own = {name for one in statements_in(body) for name in find_assigned_names(one)}
-    told: set[str] = set()
+    reported: set[str] = set()
     for one in statements_in(body):
-        if not isinstance(one, FunctionCall) or one.name in own | told:
+        if not isinstance(one, FunctionCall) or one.name in own | reported:
             continue
-        told.add(one.name)
+        reported.add(one.name)
         text = f"@{one.name} is a function that the program needs"
         if meant := _suggest_name(one.name, _BUILT_IN, "@"):
             yield "warning", "function", one.place, f"{text}{meant}", ""

@@ -1,4 +1,4 @@
-"""`FOR`: item after item, or side by side where that comes to the same."""
+"""`FOR`: item after item, or in parallel where the result is the same."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def run_loop(run: Interpreter, loop: Loop, last: bool) -> Steps:
     """
     items = _items(run, loop)
     if loop.name in run.pool.values and run.loops.get(loop.name) is not loop:
-        told = {"text": f"FOR overwrites the variable ${loop.name}"}
-        yield Event("warning", loop.place, told)
+        data = {"text": f"FOR overwrites the variable ${loop.name}"}
+        yield Event("warning", loop.place, data)
     most = yield from _count_parallel(run, loop, len(items))
     if most:
         yield from _run_in_parallel(run, loop, items, most)
@@ -76,11 +76,11 @@ def _count_parallel(run: Interpreter, loop: Loop, count: int) -> Generator[Step,
     why = run.dependent.get(loop.place)
     if why is None:
         return min(loop.parallel or known.most, known.most)
-    if loop.place not in run.told_dependent:
-        run.told_dependent.add(loop.place)
-        told = {"text": f"this FOR runs one item after the other: {why.message}"}
+    if loop.place not in run.warned_dependent:
+        run.warned_dependent.add(loop.place)
+        data = {"text": f"this FOR runs one item after the other: {why.message}"}
         yield Event(
-            "warning", loop.place, {**told, "text_zh": f"此 FOR 逐项执行：{why.message_zh}"}
+            "warning", loop.place, {**data, "text_zh": f"此 FOR 逐项执行：{why.message_zh}"}
         )
     return 0
 
@@ -118,5 +118,5 @@ def _run_alone(above: Interpreter, loop: Loop, item: Any, known: Any) -> Steps:
     before = dict(run.agents)
     yield from _run_iteration(run, loop, item, last=False)
     agents = {name: asdict(it) for name, it in run.agents.items() if before.get(name) is not it}
-    told: dict[str, Any] = {"variables": changed.changes, "agents": agents}
-    return {**told, "output": run.output} if run.has_output else told
+    result: dict[str, Any] = {"variables": changed.changes, "agents": agents}
+    return {**result, "output": run.output} if run.has_output else result

@@ -132,11 +132,11 @@ def wrong_arrows(text: str) -> Iterator[int]:
 
 def _dedent(lines: Sequence[str], indent: int) -> str:
     """A text without the indentation of its block."""
-    made = []
+    dedented = []
     for line in lines:
         own = len(line) - len(line.lstrip())
-        made.append(line[min(own, indent) :])
-    return "\n".join(made).strip()
+        dedented.append(line[min(own, indent) :])
+    return "\n".join(dedented).strip()
 
 
 _FOR = re.compile(r"FOR[ \t]+(?P<name>\S+)(?P<in>[ \t]+in[ \t]+)?(?P<items>.*)$", re.DOTALL)

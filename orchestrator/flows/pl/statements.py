@@ -66,12 +66,12 @@ def bind_variables(code: str, pool: Mapping[str, Any]) -> tuple[str, dict[str, A
         values[name] = value
         return name
 
-    made, at = [], 0
+    pieces, at = [], 0
     for quoted in _STRING.finditer(code):
-        made += [USE.sub(replace_variable, code[at : quoted.start()]), quoted[0]]
+        pieces += [USE.sub(replace_variable, code[at : quoted.start()]), quoted[0]]
         at = quoted.end()
-    made.append(USE.sub(replace_variable, code[at:]))
-    return "".join(made), values
+    pieces.append(USE.sub(replace_variable, code[at:]))
+    return "".join(pieces), values
 
 
 def _name(name: str | None, count: int, code: str) -> str:
@@ -162,9 +162,9 @@ def prompt(run: Interpreter, statement: Prompt, last: bool) -> Steps:
 def function(run: Interpreter, statement: FunctionCall) -> Steps:
     """Calls a function, or an agent of the program."""
     scope = ArgumentPool(run.pool)
-    given = [(one.name, argument_value(one.node, scope)) for one in statement.arguments]
-    args = [value for name, value in given if not name]
-    kwargs = {name: value for name, value in given if name}
+    arguments = [(one.name, argument_value(one.node, scope)) for one in statement.arguments]
+    args = [value for name, value in arguments if not name]
+    kwargs = {name: value for name, value in arguments if name}
     yield from run.warn(statement.place)
     value = yield from run.call(statement.place, statement.name, args, kwargs)
     yield from run.assign(statement.place, statement.target, value)
@@ -173,11 +173,11 @@ def function(run: Interpreter, statement: FunctionCall) -> Steps:
 def agent(run: Interpreter, statement: AgentCall) -> Steps:
     """Has a model work on a task, and makes a tool of it."""
     scope = ArgumentPool(run.pool)
-    given = {one.name: argument_value(one.node, scope) for one in statement.arguments}
+    arguments = {one.name: argument_value(one.node, scope) for one in statement.arguments}
     yield from run.warn(statement.place)
-    made = agents.build_agent(statement.target.name, given, run.tools(), run.known.names)
-    text = yield from made.run(run, statement.place)
-    run.agents[statement.target.name] = made
+    built = agents.build_agent(statement.target.name, arguments, run.tools(), run.known.names)
+    text = yield from built.run(run, statement.place)
+    run.agents[statement.target.name] = built
     yield from run.assign(statement.place, statement.target, text)
 
 
@@ -231,7 +231,7 @@ def _run(
 
 
 def _run_generated_code(run: Interpreter, statement: CodeBlock) -> Steps:
-    """Python that a model writes; it is told of a failure, and may try again."""
+    """Python that a model writes; after a failure it gets the error and may try again."""
     place = statement.place
     messages = [_build_user_message(run.pool.fill(statement.text))]
     yield from run.warn(place)
@@ -244,8 +244,8 @@ def _run_generated_code(run: Interpreter, statement: CodeBlock) -> Steps:
             if not left:
                 text = error.message
                 run.fail(place, f"the model's code failed: {text}", f"生成的代码执行错误: {text}")
-            told = f"That failed: {error.message}\nWrite the whole program again, mended."
-            messages = [*messages, reply.message, _build_user_message(told)]
+            problem = f"That failed: {error.message}\nWrite the whole program again, mended."
+            messages = [*messages, reply.message, _build_user_message(problem)]
     raise AssertionError
 
 

@@ -136,12 +136,12 @@ def _find_last_line(loop: Loop, loops: Sequence[Loop]) -> int:
 
 def _find_talkers(agents: Sequence[AgentCall], upto: int) -> set[str]:
     """The agents made up to a line that may talk with the user, themselves or by their tools."""
-    made = [it for it in agents if it.place.line <= upto]
-    talks = {it.target.name for it in made if _may_talk(it)}
+    earlier = [it for it in agents if it.place.line <= upto]
+    talks = {it.target.name for it in earlier if _may_talk(it)}
     known = 0
     while len(talks) > known:
         known = len(talks)
-        talks |= {it.target.name for it in made if _tools(it, talks) & talks}
+        talks |= {it.target.name for it in earlier if _tools(it, talks) & talks}
     return talks
 
 
@@ -256,8 +256,10 @@ def _find_sure_assignments(statement: Statement) -> frozenset[str]:
     target = target_of(statement)
     if target is None or target.append:
         return frozenset()
-    made = {target.name, f"@{target.name}"} if isinstance(statement, AgentCall) else {target.name}
-    return frozenset(made)
+    assigned = (
+        {target.name, f"@{target.name}"} if isinstance(statement, AgentCall) else {target.name}
+    )
+    return frozenset(assigned)
 
 
 def _build_wait_dependence(place: Place) -> Dependence:

@@ -118,7 +118,7 @@ class LenientPool(Pool):
 
 
 class ArgumentPool(LenientPool):
-    """The same variables for arguments: what is called is given no name in the place of a value.
+    """The same variables for arguments: a callee never gets a name instead of a value.
 
     Within a quoted text, an undefined variable keeps its text.
     """

@@ -58,8 +58,8 @@ class _Program:
         output = plain((yield from run.run()))
         yield Event("run_end", start, {"output": output})
         system, messages = merge_messages([(one.role, one.done) for one in run.dialogue.all])
-        told = [{"role": "system", "content": [{"text": system}]}] if system else []
-        return Outcome(output, plain(run.data.whole()), [*told, *messages])
+        system_messages = [{"role": "system", "content": [{"text": system}]}] if system else []
+        return Outcome(output, plain(run.data.whole()), [*system_messages, *messages])
 
 
 def read(text: str, file: Path | None = None) -> Program:

@@ -27,12 +27,12 @@ class ReturnReached(Exception):
     """`$ret` was reached."""
 
 
-def _ai(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    return (yield from model_replies.ask_all(run, link.place, given))
+def _ai(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
+    return (yield from model_replies.ask_all(run, link.place, arguments))
 
 
-def _set(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    for written, one in given.items():
+def _set(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
+    for written, one in arguments.items():
         name, made = written, one
         steps = path_of(written) if "." in written else None
         if steps and len(steps) > 1:
@@ -43,7 +43,7 @@ def _set(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> 
         run.data.runtime[name] = made
         run.data.prompt.pop(name, None)
         yield Event("variable_set", link.place, {"name": name, "value": made})
-    return dict(given)
+    return dict(arguments)
 
 
 def _set_at_path(whole: Any, steps: Sequence[str | int], value: Any) -> Any:
@@ -59,19 +59,19 @@ def _set_at_path(whole: Any, steps: Sequence[str | int], value: Any) -> Any:
     return {**known, str(first): _set_at_path(known.get(str(first)), rest, value)}
 
 
-def _prompt(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    run.data.prompt.update(given)
+def _prompt(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
+    run.data.prompt.update(arguments)
     yield from ()
-    return dict(given)
+    return dict(arguments)
 
 
-def _parameters(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    run.parameters.update(given)
+def _parameters(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
+    run.parameters.update(arguments)
     yield from ()
-    return dict(given)
+    return dict(arguments)
 
 
-def _get(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
+def _get(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
     if isinstance(value, list):
         found = {}
         for one in value:
@@ -87,35 +87,37 @@ def _get_value(run: Interpreter, written: str) -> Steps:
     return None if found is UNDEFINED else found
 
 
-def _echo(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
+def _echo(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
     yield from ()
     return value
 
 
-def _print(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
+def _print(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
     yield Event("token", link.place, {"text": "" if value is None else str(value)})
     return value
 
 
-def _ret(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
+def _ret(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
     yield from ()
     run.keep(value)
     raise ReturnReached
 
 
-def _leave(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
+def _leave(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
     yield from ()
     raise Break if link.name == "break" else Continue
 
 
-def _abort(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
+def _abort(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
     yield from ()
     why, why_zh = (f": {value}", f": {value}") if value else ("", "")
     run.fail(link.place, f"the script was aborted{why}", f"脚本已中止{why_zh}")
 
 
-def _exec(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    written = given.get("id") or given.get("filename") or (value if value is not None else "")
+def _exec(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
+    written = (
+        arguments.get("id") or arguments.get("filename") or (value if value is not None else "")
+    )
     name = script_id(str(written))
     if not run.script_of(name):
         there = ", ".join(run.library.ids) or "none"
@@ -125,17 +127,17 @@ def _exec(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) ->
             f"there is no script {name!r} beside this one{meant}; there is {there}",
             f"同一文件夹中没有脚本 {name!r}；现有: {there}",
         )
-    args = given.get("args")
+    args = arguments.get("args")
     if isinstance(args, dict):
         return (yield from run.calls.script(Link(link.place, name, False), (), args))
     listed = args if isinstance(args, list) else [] if args is None else [args]
     return (yield from run.calls.script(Link(link.place, name, False), listed, {}))
 
 
-def _tool(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
+def _tool(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
     """`$tool: name`, or `$tool: {name: ..., ...}`: a function with the others for arguments."""
-    name = str(given.get("name", value if isinstance(value, str) else ""))
-    others = {key: one for key, one in given.items() if key != "name"}
+    name = str(arguments.get("name", value if isinstance(value, str) else ""))
+    others = {key: one for key, one in arguments.items() if key != "name"}
     if name == "llm":
         return (yield from model_replies.ask_all(run, link.place, others))
     if not run.known.name_of(name):
@@ -149,18 +151,18 @@ def _tool(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) ->
     return (yield from run.calls.function(link.place, name, (), others))
 
 
-def _format(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    """`$format`: a template, with data of its own above the script's."""
-    templates = str(given.get("templateFormat", "hf"))
+def _format(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
+    """`$format`: a template, with `data` above the script's data."""
+    templates = str(arguments.get("templateFormat", "hf"))
     if templates not in STYLES:
         there = ", ".join(STYLES)
         raise ScriptError(
             f"there is no templateFormat {templates!r}; there are {there}",
             f"没有 templateFormat {templates!r}，可用: {there}",
         )
-    written = f"!{given.get('template', value)}"
+    written = f"!{arguments.get('template', value)}"
     text = compile_text(written, link.place, run.script.file, Style(templates))
-    data = given.get("data")
+    data = arguments.get("data")
     outer = run.data.scope
     run.data.scope = {**outer, **(data if isinstance(data, dict) else {})}
     try:
@@ -169,7 +171,7 @@ def _format(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) 
         run.data.scope = outer
 
 
-def _pipe(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
+def _pipe(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
     previous = yield from run.previous()
     if value is None:
         return previous
@@ -180,9 +182,9 @@ def _pipe(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) ->
 # Events
 
 
-def _listen(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
+def _listen(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
     yield from ()
-    event, callback = given.get("event"), given.get("callback")
+    event, callback = arguments.get("event"), arguments.get("callback")
     if not isinstance(event, str) or not isinstance(callback, str):
         raise ScriptError(
             f"${link.name} has an 'event' and a 'callback': a function, a script or '?=...'",
@@ -192,22 +194,22 @@ def _listen(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) 
     return None
 
 
-def _unlisten(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
+def _unlisten(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
     yield from ()
-    run.listeners.remove(str(given.get("event", value)), str(given.get("callback") or ""))
+    run.listeners.remove(str(arguments.get("event", value)), str(arguments.get("callback") or ""))
     return None
 
 
-def _emit(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
+def _emit(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
     """`$emit`: what the last listener that gave something back gave, else the first argument."""
-    args = given.get("args")
-    told = list(args) if isinstance(args, list) else [] if args is None else [args]
-    event = str(given.get("event", value))
-    made = yield from run.listeners.emit(link.place, event, told, 0)
-    return made if made is not None else told[0] if told else None
+    args = arguments.get("args")
+    values = list(args) if isinstance(args, list) else [] if args is None else [args]
+    event = str(arguments.get("event", value))
+    answer = yield from run.listeners.emit(link.place, event, values, 0)
+    return answer if answer is not None else values[0] if values else None
 
 
-def _ready(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
+def _ready(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
     yield from run.listeners.emit(link.place, "ready", [value is not False])
     return value is not False
 

@@ -49,7 +49,7 @@ class Calls:
         )
 
     def script(self, link: Link, args: Sequence[Any], named: Mapping[str, Any]) -> Steps:
-        """Runs another script, with a dialogue of its own; its result.
+        """Runs another script with a new dialogue; returns its result.
 
         Raises:
             FlowError: Scripts call each other too deeply, or too often.
@@ -62,8 +62,8 @@ class Calls:
                 f"脚本互相调用超过 {MOST_LEVELS} 层",
             )
         args, named = yield from self._before(link.place, link.name, args, named)
-        told = {"name": link.name, "args": list(args), "kwargs": dict(named)}
-        yield Event("tool_call", link.place, told)
+        data = {"name": link.name, "args": list(args), "kwargs": dict(named)}
+        yield Event("tool_call", link.place, data)
         run.shared.calls += 1
         if run.shared.calls > MOST_CALLS:
             run.fail(
@@ -91,28 +91,28 @@ class Calls:
     ) -> Generator[Step, Any, tuple[Sequence[Any], Mapping[str, Any]]]:
         """The arguments, as listeners to `beforeCall` leave them."""
         run = self._run
-        told = _as_params(args, named)
-        made = yield from run.listeners.emit(place, "beforeCall", [name, told], 1)
-        if made is None:
+        params = _as_params(args, named)
+        answer = yield from run.listeners.emit(place, "beforeCall", [name, params], 1)
+        if answer is None:
             return args, named
-        if not isinstance(made, dict) or not isinstance(made.get("args", []), list):
+        if not isinstance(answer, dict) or not isinstance(answer.get("args", []), list):
             run.fail(
                 place,
                 "a listener to 'beforeCall' gives back a map of arguments",
                 "'beforeCall' 的监听者须返回参数字典",
             )
-        return made.pop("args", []), made
+        return answer.pop("args", []), answer
 
     def _after(
         self, place: Place, name: str, args: Sequence[Any], named: Mapping[str, Any], value: Any
     ) -> Steps:
-        told = [name, _as_params(args, named), value]
-        made = yield from self._run.listeners.emit(place, "afterCall", told, 2)
-        return value if made is None else made
+        values = [name, _as_params(args, named), value]
+        answer = yield from self._run.listeners.emit(place, "afterCall", values, 2)
+        return value if answer is None else answer
 
 
 def _as_params(args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """What listeners are told of arguments: those by name, and `args`, if there are any."""
+    """Arguments for listeners: those by name, and `args`, if there are any."""
     return {**named, "args": list(args)} if args else dict(named)
 
 
@@ -176,5 +176,5 @@ class Instructions:
         if value is None and args:
             value = args[0]
             named = {**dict(zip(ORDER.get(link.name, ()), args, strict=False)), **named}
-        given = {**(value if isinstance(value, dict) else {}), **named}
-        return (yield from MADE[link.name](self._run, link, value, given))
+        arguments = {**(value if isinstance(value, dict) else {}), **named}
+        return (yield from MADE[link.name](self._run, link, value, arguments))

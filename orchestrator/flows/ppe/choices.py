@@ -99,7 +99,7 @@ class Choice:
         return inside[0] if len(inside) == 1 else None
 
     def instruction(self) -> str:
-        """What the model is told."""
+        """The instruction that the model gets."""
         count = "exactly one" if self.most == 1 else f"{self.fewest} to {self.most}"
         between = "" if self.most == 1 else f", with {self.separator!r} between them"
         listed = "\n".join(f"- {one}" for one in self.distinct_items)
@@ -127,13 +127,13 @@ def read_substitution(text: str) -> tuple[Choice | None, list[Argument]]:
         return None, parameters
     bars, *options = _split(stripped[1:], ":")
     items = tuple(_unquote(one) for one in _split(bars, "|"))
-    made: dict[str, object] = {}
+    settings: dict[str, object] = {}
     parameters = []
     for option in options:
-        _take(option.strip(), made, parameters)
+        _take(option.strip(), settings, parameters)
     if not all(items):
         raise ScriptError("a choice has an empty item", "选项不能为空")
-    most, fewest = made.get("maxPick", 1), made.get("minPick", 1)
+    most, fewest = settings.get("maxPick", 1), settings.get("minPick", 1)
     if not isinstance(most, int) or not isinstance(fewest, int) or not 1 <= fewest <= most:
         raise ScriptError(
             f"a choice of {fewest} to {most} items is none", f"不能选择 {fewest} 到 {most} 项"
@@ -143,26 +143,26 @@ def read_substitution(text: str) -> tuple[Choice | None, list[Argument]]:
         raise ScriptError(
             f"a choice of {fewest} items has only {there}", f"须选 {fewest} 项，但只有 {there} 项"
         )
-    kind = made.get("type", "ai")
+    kind = settings.get("type", "ai")
     if kind not in ("ai", _RANDOM):
         raise ScriptError(
             f"a choice has the type {kind!r}; it is 'ai' or 'random'",
             f"选择的 type 是 {kind!r}，应为 'ai' 或 'random'",
         )
-    texts = {name: str(made.get(name, default)) for name, default in _TEXTS.items()}
+    texts = {name: str(settings.get(name, default)) for name, default in _TEXTS.items()}
     return Choice(items, most, fewest, kind == _RANDOM, **texts), parameters
 
 
 _TEXTS = {"separator": ",", "prefix": "", "suffix": ""}
 
 
-def _take(option: str, made: dict[str, object], parameters: list[Argument]) -> None:
+def _take(option: str, settings: dict[str, object], parameters: list[Argument]) -> None:
     """Takes one option: a count, a type, a separator in quotes, or `name=value`s."""
     for one in parse_arguments(option):
         if one.name and one.name not in _NAMES:
             parameters.append(one)
         elif one.node.kind in ("value", "text", "name"):
-            made[one.name or _find_option_name(one.node)] = one.node.value
+            settings[one.name or _find_option_name(one.node)] = one.node.value
         else:
             what = one.name or "an option"
             raise ScriptError(f"{what} of a choice is a constant", f"选择的 {what} 必须是常量")

@@ -85,11 +85,11 @@ def run_for(run: Interpreter, statement: For) -> Steps:
         value = yield from run.values.evaluate_data(items)
     pairs = _list_pairs(value)
     if pairs is None:
-        told = value_text(value)
+        text = value_text(value)
         run.fail(
             statement.place,
-            f"$for needs a list, and this is {told!r}",
-            f"$for 需要列表，而这里是 {told!r}",
+            f"$for needs a list, and this is {text!r}",
+            f"$for 需要列表，而这里是 {text!r}",
         )
     if len(pairs) > MOST_ROUNDS:
         run.fail(

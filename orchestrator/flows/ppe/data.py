@@ -145,13 +145,13 @@ def data_of(node: Node | None, source: Source) -> Any:
 
 
 def _read_mapping(node: MapNode, source: Source) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
     for key, value in node.value:
         name = str(data_of(key, source))
-        if name in made:
+        if name in mapping:
             source.fail(source.at(key), f"{name!r} is there twice", f"{name!r} 重复出现")
-        made[name] = data_of(value, source)
-    return made
+        mapping[name] = data_of(value, source)
+    return mapping
 
 
 def _read_scalar(kind: str, node: ScalarNode, source: Source) -> Any:

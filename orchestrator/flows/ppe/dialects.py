@@ -104,10 +104,10 @@ def _from_go(text: str) -> str:
         end = "%}" if kind == "{%" else "}}"
         return f"{kind}{before} {inner.removeprefix('%')} {after}{end}"
 
-    made = _GO.sub(tag, text)
+    template = _GO.sub(tag, text)
     if open_blocks:
         raise ScriptError("a block of Go's template has no {{end}}", "Go 模板的块缺少 {{end}}")
-    return made
+    return template
 
 
 def _go_tag(words: str, open_blocks: list[str]) -> str:

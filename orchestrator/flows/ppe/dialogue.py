@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class DialogueMessage:
     """A message."""
 
-    role: str  # who says it
-    text: Text | None  # the author's text; `None` when a model said it
+    role: str  # the speaker's role
+    text: Text | None  # the author's text; `None` for a model's reply
     place: Place
     done: str = ""  # as much of it as is rendered and substituted
     next: int = 0  # the part of the text that comes next
@@ -29,9 +29,9 @@ class DialogueMessage:
     values: dict[str, Any] = field(default_factory=dict)  # what was substituted in it, by variable
     drawn: bool = False  # whether something was substituted
     busy: bool = False  # whether it is being rendered
-    to: tuple[str, ...] = ()  # to whom it is said, in a group chat
+    to: tuple[str, ...] = ()  # the roles that it addresses, in a group chat
     audience: frozenset[str] | None = None  # who may read it there; `None` for everybody
-    implicit: bool = False  # whether it is the answer of somebody to whom something was said
+    implicit: bool = False  # whether it is the answer of a role that a message addressed
 
     @property
     def ready(self) -> bool:
@@ -109,7 +109,7 @@ def add_message(run: Interpreter, statement: Say) -> Steps:
 
 
 def _drop_implicit_answer(run: Interpreter, role: str) -> None:
-    """Takes an answer that nobody has read yet back: its role says itself what it says."""
+    """Removes an answer that nobody has read yet: the role's next message replaces it."""
     messages = run.dialogue.messages
     last = messages[-1] if messages else None
     if last is not None and last.implicit and last.role == role and not last.drawn:
@@ -131,8 +131,8 @@ def start_dialogue(run: Interpreter, statement: Separate) -> Steps:
     for one in loaded if isinstance(loaded, list) else ():
         if isinstance(one, dict) and isinstance(one.get("content"), str):
             role, text = str(one.get("role", "user")), one["content"]
-            said = DialogueMessage(role, None, statement.place, done=text, drawn=True)
-            run.dialogue.messages.append(said)
+            message = DialogueMessage(role, None, statement.place, done=text, drawn=True)
+            run.dialogue.messages.append(message)
 
 
 def edit_message(run: Interpreter, statement: Edit) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 RESPONSE = "RESPONSE"
-"""The variable with the last reply that has no variable of its own."""
+"""The variable with the last reply that no other variable takes."""
 
 _MAIN = "assistant"
 
@@ -79,7 +79,7 @@ class GroupChat:
 
     def create_answers(self, statement: Say, message: DialogueMessage) -> list[DialogueMessage]:
         """The messages of those who must answer one: what they say is not yet known."""
-        made = []
+        answers = []
         for name in self._expand_addressees(statement):
             if name == statement.role or (name not in self.roles and name not in self._main):
                 continue
@@ -88,12 +88,12 @@ class GroupChat:
             text = Text(place, "late", (hole,))
             audience = message.audience
             role = _MAIN if name in self._main else name
-            made.append(
+            answers.append(
                 DialogueMessage(
                     role, text, place, scope=message.scope, audience=audience, implicit=True
                 )
             )
-        return made
+        return answers
 
     def messages(self, upto: DialogueMessage | None = None) -> Generator[Step, Any, Told]:
         """What a model is sent: the messages before one, or all, as who speaks has heard them."""
@@ -102,18 +102,18 @@ class GroupChat:
             return (yield from run.rendering.messages(upto))
         speaker = upto.role if upto is not None and upto.role in self.roles else _MAIN
         main = speaker == _MAIN
-        told: Told = [] if main else list((yield from self._load_opening(speaker)))
+        sent: Told = [] if main else list((yield from self._load_opening(speaker)))
         for message in run.dialogue.all if main else run.dialogue.messages:
             if message is upto:
                 break
             if main or message.role != "system":
                 yield from run.rendering.settle(message)
-                told += self._convert_message(message, speaker)
+                sent += self._convert_message(message, speaker)
         if main:
             name = run.script.settings.name or _MAIN
-            first = next((at for at, it in enumerate(told) if it[0] != "system"), len(told))
-            told.insert(first, ("system", _build_rules(name, self.roles)))
-        return told
+            first = next((at for at, it in enumerate(sent) if it[0] != "system"), len(sent))
+            sent.insert(first, ("system", _build_rules(name, self.roles)))
+        return sent
 
     def _convert_message(self, message: DialogueMessage, speaker: str) -> Told:
         who = self._main if speaker == _MAIN else frozenset((speaker,))
@@ -146,14 +146,14 @@ class GroupChat:
             known = {**(character if isinstance(character, dict) else {}), **front}
             named = {} if "name" in front else {"name": known.get("name", role)}
             inner = run.inner(script, (), named)
-            told = yield from inner.run_opening()
-            if not any(one == "system" for one, _ in told):
+            opening = yield from inner.run_opening()
+            if not any(one == "system" for one, _ in opening):
                 about = inner.data.render(known.get("description", ""))
                 name = inner.data.render(known.get("name", role))
-                told = [("system", f"You are {name}.\n{about}".strip()), *told]
+                opening = [("system", f"You are {name}.\n{about}".strip()), *opening]
             names = dict.fromkeys((*self.roles, run.script.settings.name or role))
-            told.append(("system", _build_rules(role, names)))
-            self._openings[role] = told
+            opening.append(("system", _build_rules(role, names)))
+            self._openings[role] = opening
         return self._openings[role]
 
     def strip_speaker(self, role: str, reply: str) -> str:
@@ -165,7 +165,7 @@ class GroupChat:
 
 
 def _attribute_message(message: DialogueMessage) -> str:
-    """A message of somebody else: who says it, and to whom, before a text that cannot say so."""
+    """A message of another role: speaker and addressees stand before the text."""
     to = "".join(f"@{name}, " for name in message.to)
     text = _LINE_END.sub(r"\g<0>  ", f"{to}{message.done}")
     return f"{message.role}: {text}"

@@ -37,7 +37,7 @@ PARTS = ("then", "else", "do", "as")
 """What stands below instructions."""
 
 LISTENING = ("on", "once", "off")
-"""Instructions whose `callback` is no value, but is kept as it is written."""
+"""Instructions whose `callback` is not evaluated, but stored as it is written."""
 
 _LINK = re.compile(rf"(?P<dollar>\$?)(?P<name>{NAME}(?:[-.]\w+)*)(?:[ ]*\((?P<inner>.*)\))?", re.S)
 
@@ -91,8 +91,8 @@ class InstructionReader:
         items: Any = data_of(value, source)
         if not isinstance(items, list | dict):
             items = self._expression(str(items), source.at(value), source)
-        given = named.get("value")
-        values = (str(given),) if given else ("item", "value")
+        name = named.get("value")
+        values = (str(name),) if name else ("item", "value")
         return For(place, items, values, str(named.get("index", "index")), body)
 
     def _match(
@@ -131,10 +131,10 @@ class InstructionReader:
                 "a condition is an expression, or one instruction",
                 "条件须是表达式或单个指令",
             )
-        made = self.instruction(found, data_of(value, source), source.at(node), source)
-        if isinstance(made, Chain):
+        instruction = self.instruction(found, data_of(value, source), source.at(node), source)
+        if isinstance(instruction, Chain):
             source.fail(source.at(node), "a condition is no pipe", "条件不能是管道")
-        return made
+        return instruction
 
     def _expression(self, text: str, place: Place, source: Source) -> Node:
         try:
@@ -168,7 +168,7 @@ class InstructionReader:
         return Instruction(place, name, value, arguments)
 
     def _listens(self, value: Any, place: Place) -> None:
-        """Notes the function, or the script, that an event is told to."""
+        """Notes the function, or the script, that listens to an event."""
         name = value.get("callback") if isinstance(value, dict) else None
         if isinstance(name, str) and not name.startswith("?="):
             self._calls.append(Link(place, name.removeprefix("$"), name.startswith("$")))

@@ -104,13 +104,13 @@ class Interpreter:
     def _data(self, args: Sequence[Any], named: Mapping[str, Any]) -> Data:
         front = self.script.front
         try:
-            given = bind_arguments(inputs_of(front.get("input")), args, named, front)
+            bound = bind_arguments(inputs_of(front.get("input")), args, named, front)
         except ScriptError as wrong:
             self.fail(Place(1), wrong.message, wrong.message_zh)
         prompt = front.get("prompt")
-        data = Data({**front, **given}, dict(prompt) if isinstance(prompt, dict) else {})
+        data = Data({**front, **bound}, dict(prompt) if isinstance(prompt, dict) else {})
         schema = front.get("output")
-        if isinstance(schema, dict) and "output" not in given:
+        if isinstance(schema, dict) and "output" not in bound:
             natural = self.parameters.get("naturalOutput", front.get("naturalOutput"))
             data.runtime["output"] = (
                 describe_schema(schema) if natural is not False else dict(schema)
@@ -123,7 +123,7 @@ class Interpreter:
         return Interpreter(script, self.library, self.known, args, named, level, self.shared)
 
     def fail(self, place: Place, message: str, message_zh: str) -> NoReturn:
-        """Ends the run at a statement, and says why in English and in Chinese.
+        """Ends the run at a statement, with a reason in English and in Chinese.
 
         Raises:
             FlowError: Always.

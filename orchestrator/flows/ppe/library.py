@@ -85,7 +85,7 @@ class Library:
         if not isinstance(base, str) or not _ID.fullmatch(base):
             return script
         if base in _KINDS and (base in above or self.id_of(base) in ("", script.id)):
-            return script  # it says what the script is, and names no script beside it
+            return script  # a `type` names a kind of script, and not a script beside it
         if base in (*above, script.id):
             raise FlowError(
                 f"the script inherits from itself: {base!r}",

@@ -49,12 +49,12 @@ _MODEL_SETTINGS = frozenset(
 def findings(text: str, script: Script, library: Library) -> Findings:
     """What may not do what was meant, with its place and the way out.
 
-    Functions that a script calls are registered when it is run: that a name is one is told, and is
-    no fault. So are arguments that it reads.
+    A script's functions are registered, and its arguments passed, when it runs. So a name that may
+    be one of them is reported as information, and not as a mistake.
     """
     uses = Uses(script)
-    for place, told in script.warnings:
-        yield "warning", "doubtful", place, told, ""
+    for place, message in script.warnings:
+        yield "warning", "doubtful", place, message, ""
     yield from _calls(script, library)
     yield from _roles(script, library)
     yield from _speakers(text, script)
@@ -72,11 +72,11 @@ def findings(text: str, script: Script, library: Library) -> Findings:
 
 
 def _calls(script: Script, library: Library) -> Findings:
-    told: set[str] = set()
+    message: set[str] = set()
     for link in script.calls:
-        if link.name in told or link.name in script.settings.imports:
+        if link.name in message or link.name in script.settings.imports:
             continue
-        told.add(link.name)
+        message.add(link.name)
         found = _instruction(link) if link.instruction else _script(link, library)
         if found is not None:
             yield found
@@ -88,8 +88,8 @@ def _instruction(link: Link) -> Finding | None:
         return None
     close = suggest_instruction(name, BUILT_IN)
     if close:
-        told = f"there is no instruction ${name}, unless a function of that name is registered"
-        return "warning", "unknown-instruction", link.place, told, close
+        message = f"there is no instruction ${name}, unless a function of that name is registered"
+        return "warning", "unknown-instruction", link.place, message, close
     return (
         "info",
         "function",
@@ -104,20 +104,20 @@ def _script(link: Link, library: Library) -> Finding | None:
     if library.has(name) or (name in BUILT_IN and not link.text):
         return None
     close = suggest_name(name, library.ids)
-    told = (
+    message = (
         f"there is no script {name!r} beside this one: it is a function, which is to be registered"
     )
     if close:
-        return "warning", "unknown-script", link.place, told, close
-    return "info", "function", link.place, told, _GIVEN
+        return "warning", "unknown-script", link.place, message, close
+    return "info", "function", link.place, message, _GIVEN
 
 
 def _roles(script: Script, library: Library) -> Findings:
     for role, id in script.settings.roles.items():
         if not library.has(id):
-            told = f"the role {role!r} is the script {id!r}, which is not beside this one"
+            message = f"the role {role!r} is the script {id!r}, which is not beside this one"
             way = suggest_name(id, library.ids) or "put it there"
-            yield "error", "unknown-role", Place(1), told, way
+            yield "error", "unknown-role", Place(1), message, way
 
 
 def _speakers(text: str, script: Script) -> Findings:
@@ -126,9 +126,9 @@ def _speakers(text: str, script: Script) -> Findings:
         near = (place.line, place.line - 1)  # a block's text begins below its role
         at = next((it for it in near if role in "".join(lines[it - 1 : it])), 0)
         where = Place(at, lines[at - 1].index(role) + 1, place.statement) if at else place
-        told = f"there is no role {role!r}: no model knows it"
+        message = f"there is no role {role!r}: no model knows it"
         severity: Literal["error", "warning"] = "error" if close else "warning"
-        yield severity, "unknown-role", where, told, close or f"there is {', '.join(ROLES)}"
+        yield severity, "unknown-role", where, message, close or f"there is {', '.join(ROLES)}"
 
 
 # Names
@@ -145,11 +145,11 @@ def _names(text: str, script: Script, uses: Uses) -> Findings:
         known = [one for one in uses.given if one.rstrip("s") != name.rstrip("s")]
         close = suggest_name(name, known)
         if close:
-            told = f"{name!r} gets no value in the script, unless it is an argument"
-            yield "warning", "undefined", where, told, close
+            message = f"{name!r} gets no value in the script, unless it is an argument"
+            yield "warning", "undefined", where, message, close
         else:
-            told = f"{name!r} is an argument: the script itself gives it no value"
-            yield "info", "argument", where, told, "name it in 'input'" if declared else ""
+            message = f"{name!r} is an argument: the script itself gives it no value"
+            yield "info", "argument", where, message, "name it in 'input'" if declared else ""
 
 
 def _inputs(text: str, script: Script) -> Findings:
@@ -164,12 +164,12 @@ def _inputs(text: str, script: Script) -> Findings:
             f"by itself {str(has)[:60]!r}" if has is not None else "",
             "what a text without a name is" if one.index == 0 else "",
         ]
-        told = ", ".join(filter(None, about))
+        message = ", ".join(filter(None, about))
         yield (
             "info",
             "argument",
             _place_of_input(text, one.name),
-            f"{one.name!r} is an argument" + (f": {told}" if told else ""),
+            f"{one.name!r} is an argument" + (f": {message}" if message else ""),
             "",
         )
 
@@ -203,8 +203,8 @@ def _keys(text: str, script: Script, uses: Uses) -> Findings:
         close = suggest_name(key, KEYS)
         place = _place_of(text, key)
         if close and key not in uses.names:
-            told = f"the front matter's key {key!r} means nothing, and nothing reads it"
-            yield "warning", "unknown-key", place, told, close
+            message = f"the front matter's key {key!r} means nothing, and nothing reads it"
+            yield "warning", "unknown-key", place, message, close
         elif key not in read:
             yield "info", "unused", place, f"nothing reads {key!r} of the front matter", ""
 
@@ -222,19 +222,19 @@ def _parameters(text: str, script: Script, uses: Uses) -> Findings:
     output = script.front.get("output")
     if isinstance(output, dict) and (wrong := schema_complaint(output)):
         yield "warning", "wrong-schema", _place_of(text, "output"), f"'output': {wrong}", ""
-    given = script.front.get("parameters")
+    parameters = script.front.get("parameters")
     known = (*PARAMETERS, *OF_CALL, *_MODEL_SETTINGS)
-    for name in given if isinstance(given, dict) else ():
+    for name in parameters if isinstance(parameters, dict) else ():
         if name not in known:
-            told = f"the model parameter {name!r} is not known, and is not sent"
+            message = f"the model parameter {name!r} is not known, and is not sent"
             close = suggest_name(name, known)
-            yield "warning", "unknown-parameter", _place_of(text, name), told, close
+            yield "warning", "unknown-parameter", _place_of(text, name), message, close
     for hole in uses.holes:
         for one in hole.parameters:
             if one.name not in known:
-                told = f"the model parameter {one.name!r} is not known, and is not sent"
+                message = f"the model parameter {one.name!r} is not known, and is not sent"
                 close = suggest_name(one.name, known)
-                yield "warning", "unknown-parameter", hole.place, told, close
+                yield "warning", "unknown-parameter", hole.place, message, close
 
 
 # The order of statements
@@ -244,11 +244,11 @@ def _block(block: Block, *, in_loop: bool) -> Findings:
     for at, statement in enumerate(block):
         if isinstance(statement, Instruction) and statement.name in _ENDS:
             if statement.name in ("break", "continue") and not in_loop:
-                told = f"${statement.name} is in no loop"
-                yield "error", "no-loop", statement.place, told, "put it below $for or $while"
+                message = f"${statement.name} is in no loop"
+                yield "error", "no-loop", statement.place, message, "put it below $for or $while"
             if at + 1 < len(block):
-                told = f"this is never reached: ${statement.name} is before it"
-                yield "warning", "unreachable", block[at + 1].place, told, "remove it"
+                message = f"this is never reached: ${statement.name} is before it"
+                yield "warning", "unreachable", block[at + 1].place, message, "remove it"
                 return
         within = in_loop or isinstance(statement, For | While)
         for inner in blocks_in(statement):
@@ -257,12 +257,12 @@ def _block(block: Block, *, in_loop: bool) -> Findings:
 
 def _events(statement: Statement) -> Findings:
     if isinstance(statement, Instruction) and statement.name in ("on", "once"):
-        given = statement.value if isinstance(statement.value, dict) else {}
-        event = str(given.get("event", ""))
+        events = statement.value if isinstance(statement.value, dict) else {}
+        event = str(events.get("event", ""))
         close = suggest_name(event, EVENTS)
         if event and event not in EVENTS and close:
-            told = f"the event {event!r} is told by $emit alone"
-            yield "warning", "unknown-event", statement.place, told, close
+            message = f"the event {event!r} is sent by $emit alone"
+            yield "warning", "unknown-event", statement.place, message, close
 
 
 def _matches(statement: Statement, uses: Uses) -> Findings:
@@ -270,8 +270,8 @@ def _matches(statement: Statement, uses: Uses) -> Findings:
         return
     kinds = [pattern.kind for pattern, _ in statement.branches]
     if "any" in kinds[:-1] and not statement.all:
-        told = "branches below `_` are never reached: it fits everything"
-        yield "warning", "unreachable", statement.place, told, "put `_` last"
+        message = "branches below `_` are never reached: it fits everything"
+        yield "warning", "unreachable", statement.place, message, "put `_` last"
     hole = _hole_of(statement.value, uses.holes)
     if hole is None or hole.choice is None:
         return
@@ -279,8 +279,8 @@ def _matches(statement: Statement, uses: Uses) -> Findings:
     yield from _impossible(compared, hole, statement.place)
     left = [one for one in hole.choice.distinct_items if one not in compared]
     if left and all(kind == "equal" for kind in kinds):
-        told = f"no branch is for {', '.join(map(repr, left))}, which [[{hole.name}]] may be"
-        yield "warning", "unused-choice", statement.place, told, "add one, or `_`"
+        message = f"no branch is for {', '.join(map(repr, left))}, which [[{hole.name}]] may be"
+        yield "warning", "unused-choice", statement.place, message, "add one, or `_`"
 
 
 # Choices
@@ -297,13 +297,13 @@ def _choices(script: Script, uses: Uses) -> Findings:
     for hole in uses.holes:
         for item in hole.choice.distinct_items if hole.choice is not None else ():
             if "{{" in item or "{%" in item:
-                told = f"{item!r} is a choice as it is written: choices are constants"
+                message = f"{item!r} is a choice as it is written: choices are constants"
                 way = "write its text, or have $match or $if choose among messages"
-                yield "warning", "constant-choice", hole.place, told, way
+                yield "warning", "constant-choice", hole.place, message, way
         read = uses.names & {*hole.names, *ALL, RESULT}
         if hole.choice is not None and not read and hole not in ends:
-            told = f"{hole.name!r} is chosen, and nothing reads it"
-            yield "info", "unused-choice", hole.place, told, ""
+            message = f"{hole.name!r} is chosen, and nothing reads it"
+            yield "info", "unused-choice", hole.place, message, ""
 
 
 RESULT = "LatestResult"
@@ -320,9 +320,9 @@ def _impossible(texts: Iterable[Any], hole: Substitution, place: Place) -> Findi
             and isinstance(text, str)
             and hole.choice.text([text]) not in (hole.choice.text([one]) for one in known)
         ):
-            told = f"[[{hole.name}]] is never {text!r}"
+            message = f"[[{hole.name}]] is never {text!r}"
             way = suggest_name(text, known)
-            yield "warning", "impossible", place, told, way or f"there is {', '.join(known)}"
+            yield "warning", "impossible", place, message, way or f"there is {', '.join(known)}"
 
 
 def _find_comparisons(node: Node, holes: list[Substitution]) -> Iterator[tuple[Substitution, str]]:

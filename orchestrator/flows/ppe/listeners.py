@@ -2,7 +2,7 @@
 
 A listener is a registered function, a script beside this one, an instruction or an expression. What
 it does are steps of the run, so a run that goes on after a crash does not call it twice. What a
-listener gives back takes the place of what it was told. While one works, nothing else is told.
+listener gives back replaces the event's value. While one works, no other event is sent.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Listeners:
         return any(self._all.get(one) for one in events)
 
     def add(self, place: Place, event: str, callback: str, *, once: bool) -> None:
-        """Has a listener told of an event.
+        """Adds a listener to an event.
 
         Raises:
             FlowError: There are too many.
@@ -68,9 +68,9 @@ class Listeners:
         listening.append(_Listener(callback, once))
 
     def remove(self, event: str, callback: str) -> None:
-        """Has a listener told no more; all of an event's without a callback."""
-        kept = [it for it in self._all.get(event, ()) if callback and it.callback != callback]
-        self._all[event] = kept
+        """Removes a listener; all of an event's without a callback."""
+        remaining = [it for it in self._all.get(event, ()) if callback and it.callback != callback]
+        self._all[event] = remaining
 
     def emit(self, place: Place, event: str, args: Sequence[Any], at: int | None = None) -> Steps:
         """Tells an event; what the last listener that gave something back gave, or `None`.
@@ -78,26 +78,26 @@ class Listeners:
         Args:
             place: The statement.
             event: The event.
-            args: What listeners are told.
+            args: What listeners get.
             at: The argument whose place takes what a listener gives back, for the next one.
         """
         listening = self._all.get(event)
         if not listening or self._busy:
             return None
-        told, given = list(plain(list(args))), None
+        values, answer = list(plain(list(args))), None
         for one in tuple(listening):
             if one.once:
                 listening.remove(one)
             self._busy = True
             try:
-                back = yield from self._notify(one, place, event, told)
+                back = yield from self._notify(one, place, event, values)
             finally:
                 self._busy = False
             if back is not None:
-                given = back
-                if at is not None and at < len(told):
-                    told[at] = back
-        return given
+                answer = back
+                if at is not None and at < len(values):
+                    values[at] = back
+        return answer
 
     def _notify(self, one: _Listener, place: Place, event: str, args: Sequence[Any]) -> Steps:
         run = self._run

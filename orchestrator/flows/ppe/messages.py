@@ -73,8 +73,8 @@ class MessagesDocument:
         self._front = {k: v for k, v in script.front.items() if k not in ("prompt", "messages")}
         parts = [part for one in self._messages for part in one.text.parts]
         plain = all(part.template is None or part.template.straight for part in parts)
-        told = repr((self._front, self._prompt))
-        self.straight = plain and "{{" not in told and "{%" not in told
+        data = repr((self._front, self._prompt))
+        self.straight = plain and "{{" not in data and "{%" not in data
         self.settings = _settings(script.front, self._prompt)
         self.inputs: Sequence[Input] = tuple(self._inputs(script.front.get("input")))
 
@@ -101,16 +101,16 @@ class MessagesDocument:
         properties = schema.get("properties", schema) if isinstance(schema, dict) else {}
         places = first_uses(self.text, names)
         for name in (*places, *sorted(names - places.keys())):
-            told = properties.get(name)
-            told = told if isinstance(told, dict) else {}
+            property = properties.get(name)
+            property = property if isinstance(property, dict) else {}
             line, column = places.get(name, (1, 1))
-            default = self._prompt.get(name, self._front.get(name, told.get("default")))
+            default = self._prompt.get(name, self._front.get(name, property.get("default")))
             yield Input(
                 name,
                 line,
                 column,
-                kind=str(told.get("type", "")),
-                required=name in required or told.get("required") is True,
+                kind=str(property.get("type", "")),
+                required=name in required or property.get("required") is True,
                 default=default,
             )
 
@@ -177,7 +177,7 @@ def _names(text: Text) -> Iterator[str]:
 
 
 def _settings(front: Mapping[str, Any], prompt: Mapping[str, Any]) -> dict[str, Any]:
-    """What the front matter says of the model and the call."""
+    """The settings of the model and the call in the front matter."""
     made = {name: str(front[name]) for name in ("name", "description") if name in front}
     parameters = front.get("parameters")
     inference = inference_of(parameters if isinstance(parameters, dict) else {})

@@ -1,4 +1,4 @@
-"""One call of a model for a script: told to listeners, remembered, gone on with, with tools."""
+"""One model call of a script: listeners, memoization, continuation, and tools."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ReplyRequest:
     place: Place  # the statement
     messages: Told  # roles and texts
     options: Mapping[str, Any]  # model parameters, as scripts call them
-    # What the call says besides, such as `stream`
+    # The call's other arguments, such as `stream`
     given: Mapping[str, Any] = field(default_factory=dict)
     choice: Choice | None = None  # what may be replied, if not anything
     bias: Sequence[tuple[str, float | None]] = ()  # texts that shall be likelier or rarer
@@ -47,7 +47,7 @@ def call_model(run: Interpreter, wanted: ReplyRequest) -> Generator[Step, Any, s
     thinks = run.script.settings.thinking
     asked = bool(wanted.messages) and wanted.messages[-1][0] != "assistant"
     thinks = thinks if wanted.choice is None and asked else None
-    if thinks is not None and thinks.told:
+    if thinks is not None and thinks.prompted:
         wanted = replace(wanted, messages=[("system", thinks.instruction()), *wanted.messages])
     wanted = yield from _apply_request_listeners(run, wanted)
     text = yield from _ask_listeners(run, wanted)
@@ -69,15 +69,17 @@ def call_model(run: Interpreter, wanted: ReplyRequest) -> Generator[Step, Any, s
 def _apply_request_listeners(
     run: Interpreter, wanted: ReplyRequest
 ) -> Generator[Step, Any, ReplyRequest]:
-    """What is asked, as listeners to `llmParams` leave it; `llmBefore` is told of that."""
+    """The request after listeners to `llmParams` changed it; `llmBefore` gets the result."""
     place, listeners = wanted.place, run.listeners
     if not listeners.has("llmParams", "llmBefore"):
         return wanted
-    told = {"value": _as_messages(wanted.messages), "options": dict(wanted.options), "count": 0}
-    made = yield from listeners.emit(place, "llmParams", [told], 0)
-    if made is not None:
-        told = {**told, **made} if isinstance(made, dict) else {**told, "value": made}
-        messages, options = _from_messages(told["value"]), told["options"]
+    request = {"value": _as_messages(wanted.messages), "options": dict(wanted.options), "count": 0}
+    answer = yield from listeners.emit(place, "llmParams", [request], 0)
+    if answer is not None:
+        request = (
+            {**request, **answer} if isinstance(answer, dict) else {**request, "value": answer}
+        )
+        messages, options = _from_messages(request["value"]), request["options"]
         if messages is None or not isinstance(options, dict):
             run.fail(
                 place,
@@ -86,7 +88,7 @@ def _apply_request_listeners(
                 "'llmParams' 的监听者须返回含 'value'（消息列表）和 'options' 的字典",
             )
         wanted = replace(wanted, messages=messages, options=options)
-    yield from listeners.emit(place, "llmBefore", [told])
+    yield from listeners.emit(place, "llmBefore", [request])
     return wanted
 
 
@@ -94,20 +96,20 @@ def _ask_listeners(run: Interpreter, wanted: ReplyRequest) -> Generator[Step, An
     """What a listener to `llmRequest` replies in the model's place."""
     if run.script.front.get("disableLlmRequest") is True:
         return None
-    told = [_as_messages(wanted.messages), dict(wanted.options)]
-    made = yield from run.listeners.emit(wanted.place, "llmRequest", told)
-    if isinstance(made, dict):
-        made = made.get("content")
-    if made is None:
+    request = [_as_messages(wanted.messages), dict(wanted.options)]
+    answer = yield from run.listeners.emit(wanted.place, "llmRequest", request)
+    if isinstance(answer, dict):
+        answer = answer.get("content")
+    if answer is None:
         return None
     run.called = True
-    return made if isinstance(made, str) else json.dumps(made, ensure_ascii=False)
+    return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
 
 
 def _apply_reply_listeners(run: Interpreter, place: Place, text: str) -> Generator[Step, Any, str]:
-    """A reply, as listeners to `llm` leave it; `llmStream` is told of it first, in one part.
+    """A reply after listeners to `llm` changed it; `llmStream` gets it first, in one part.
 
-    How a reply was cut while it streamed is not known when a run goes on: listeners are told the
+    How a reply was cut while it streamed is not known when a run goes on: listeners get the
     same in every run.
     """
     listeners = run.listeners
@@ -116,10 +118,10 @@ def _apply_reply_listeners(run: Interpreter, place: Place, text: str) -> Generat
         end = {"content": "", "stop": True, "finishReason": "stop"}
         yield from listeners.emit(place, "llmStream", [part, text, 0])
         yield from listeners.emit(place, "llmStream", [end, text, 0])
-    made = yield from listeners.emit(place, "llm", [text], 0)
-    if made is None:
+    answer = yield from listeners.emit(place, "llm", [text], 0)
+    if answer is None:
         return text
-    return made if isinstance(made, str) else json.dumps(made, ensure_ascii=False)
+    return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
 
 
 def _as_messages(messages: Told) -> list[dict[str, str]]:
@@ -129,21 +131,21 @@ def _as_messages(messages: Told) -> list[dict[str, str]]:
 def _from_messages(value: Any) -> list[tuple[str, str]] | None:
     if not isinstance(value, list):
         return None
-    told = []
+    pairs = []
     for one in value:
         if not isinstance(one, dict) or not isinstance(one.get("role"), str):
             return None
         if not isinstance(one.get("content"), str):
             return None
-        told.append((one["role"], one["content"]))
-    return told
+        pairs.append((one["role"], one["content"]))
+    return pairs
 
 
 # Asking
 
 
 def _call_memoized(run: Interpreter, wanted: ReplyRequest) -> Generator[Step, Any, str]:
-    """A reply, which is that of an equal call before if the script says so."""
+    """A reply; that of an earlier equal call, if the script memoizes calls."""
     run.called = True
     if run.parameters.get("memoized") is not True:
         return (yield from _call_until_complete(run, wanted))
@@ -194,8 +196,12 @@ def _can_continue(run: Interpreter, wanted: ReplyRequest) -> bool:
 
 
 def _count_retries(run: Interpreter) -> int:
-    given = run.parameters.get("maxRetry")
-    most = given if isinstance(given, int) and not isinstance(given, bool) else _MOST_RETRIES
+    configured = run.parameters.get("maxRetry")
+    most = (
+        configured
+        if isinstance(configured, int) and not isinstance(configured, bool)
+        else _MOST_RETRIES
+    )
     return max(0, min(most, 100))
 
 
@@ -225,8 +231,8 @@ def _build_step(
     run: Interpreter, wanted: ReplyRequest, system: str, messages: Sequence[Any]
 ) -> Ask:
     settings, choice = run.script.settings, wanted.choice
-    thinks, given = settings.thinking, wanted.given
-    shown = given.get("stream", run.parameters.get("stream", settings.live)) is not False
+    thinks, arguments = settings.thinking, wanted.given
+    shown = arguments.get("stream", run.parameters.get("stream", settings.live)) is not False
     changed = bool(thinks or settings.tools or settings.delimiter)
     return Ask(
         wanted.place,

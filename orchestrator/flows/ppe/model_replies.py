@@ -43,7 +43,7 @@ def substitute(
     Raises:
         FlowError: The model chose nothing that may be chosen.
     """
-    given = yield from _parameters(run, substitution)
+    parameters = yield from _parameters(run, substitution)
     choice = substitution.choice
     if choice is not None and choice.random:
         return _fill_choice(choice, choice.draw((yield RandomNumber())))
@@ -52,8 +52,8 @@ def substitute(
     wanted = ReplyRequest(
         substitution.place,
         before,
-        _options(run, given),
-        given,
+        _options(run, parameters),
+        parameters,
         bias=run.rendering.biases(message),
         last=choice is None and run.finishing and _is_all(run, message),
     )
@@ -94,8 +94,8 @@ def _parameters(
             named[one.name] = value
         else:
             meant = did_you_mean(one.name, known)
-            told = f"the model parameter {one.name!r} is not known, and is not sent{meant}"
-            yield Event("warning", place, {"text": told})
+            warning = f"the model parameter {one.name!r} is not known, and is not sent{meant}"
+            yield Event("warning", place, {"text": warning})
     return named
 
 
@@ -109,14 +109,14 @@ def _number(text: str) -> Any:
 def _ask_choice(
     run: Interpreter, substitution: Substitution, choice: Choice, wanted: ReplyRequest
 ) -> Generator[Step, Any, list[str]]:
-    told = [("system", choice.instruction()), *wanted.messages]
+    messages = [("system", choice.instruction()), *wanted.messages]
     for _ in range(_TRIES):
-        reply = yield from call_model(run, replace(wanted, messages=told, choice=choice))
+        reply = yield from call_model(run, replace(wanted, messages=messages, choice=choice))
         found = choice.read(reply)
         if not isinstance(found, str):
             return found
         yield Event("warning", wanted.place, {"text": f"the model's choice: {found}"})
-        told = [*told, ("assistant", reply), ("user", f"{found} {choice.instruction()}")]
+        messages = [*messages, ("assistant", reply), ("user", f"{found} {choice.instruction()}")]
     listed = ", ".join(map(repr, choice.distinct_items))
     run.fail(
         wanted.place,
@@ -125,13 +125,13 @@ def _ask_choice(
     )
 
 
-def ask_all(run: Interpreter, place: Place, given: Mapping[str, Any]) -> Steps:
+def ask_all(run: Interpreter, place: Place, arguments: Mapping[str, Any]) -> Steps:
     """`$AI`: runs what waits, and asks with all messages unless that was the reply; the result.
 
     Args:
         run: The script.
         place: The statement.
-        given: The call's arguments: model parameters, and data for templates.
+        arguments: The call's arguments: model parameters, and data for templates.
 
     Raises:
         FlowError: The reply is not what the script's `output` promises.
@@ -141,31 +141,31 @@ def ask_all(run: Interpreter, place: Place, given: Mapping[str, Any]) -> Steps:
         last = run.dialogue.last
         if last is not None and last.role != "user":
             return last.done
-    data = {name: one for name, one in given.items() if name not in (*PARAMETERS, *OF_CALL)}
+    data = {name: one for name, one in arguments.items() if name not in (*PARAMETERS, *OF_CALL)}
     run.data.arguments = data
     try:
         messages = yield from run.cast.messages()
     finally:
         run.data.arguments = {}
     bias = run.rendering.biases(None)
-    wanted = ReplyRequest(place, messages, _options(run, given), given, bias=bias)
+    wanted = ReplyRequest(place, messages, _options(run, arguments), arguments, bias=bias)
     value, reply = yield from _ask_output(run, wanted)
-    _add(run, reply, place, given)
+    _add(run, reply, place, arguments)
     run.data.prompt[RESPONSE] = value
     run.data.last = value
     return value
 
 
-def _add(run: Interpreter, reply: str, place: Place, given: Mapping[str, Any]) -> None:
+def _add(run: Interpreter, reply: str, place: Place, arguments: Mapping[str, Any]) -> None:
     messages = run.dialogue.messages
-    if given.get("pushMessage") is False:
+    if arguments.get("pushMessage") is False:
         return
-    said = DialogueMessage("assistant", None, place, done=reply, drawn=True)
-    append = given.get("shouldAppendResponse", run.script.front.get("shouldAppendResponse"))
+    message = DialogueMessage("assistant", None, place, done=reply, drawn=True)
+    append = arguments.get("shouldAppendResponse", run.script.front.get("shouldAppendResponse"))
     if append is False and messages and messages[-1].role == "assistant":
-        messages[-1] = said
+        messages[-1] = message
     else:
-        messages.append(said)
+        messages.append(message)
 
 
 def _ask_output(run: Interpreter, wanted: ReplyRequest) -> Generator[Step, Any, tuple[Any, str]]:
@@ -176,17 +176,21 @@ def _ask_output(run: Interpreter, wanted: ReplyRequest) -> Generator[Step, Any, 
     if not format:
         reply = yield from call_model(run, replace(wanted, last=run.finishing))
         return reply, reply
-    told = [("system", _describe_output(format, schema)), *wanted.messages]
+    messages = [("system", _describe_output(format, schema)), *wanted.messages]
     wrong = wrong_zh = ""
     for _ in range(1 + _REPAIRS):
-        reply = yield from call_model(run, replace(wanted, messages=told, whole=True))
+        reply = yield from call_model(run, replace(wanted, messages=messages, whole=True))
         try:
             return read_output(reply, format, schema), reply
         except ScriptError as found:
             wrong, wrong_zh = found.message, found.message_zh
         if front.get("forceJson") is False:
             return reply, reply
-        told = [*told, ("assistant", reply), ("user", f"That is wrong: {wrong}. Write it again.")]
+        messages = [
+            *messages,
+            ("assistant", reply),
+            ("user", f"That is wrong: {wrong}. Write it again."),
+        ]
     run.fail(
         wanted.place,
         f"the model's reply is not what 'output' promises: {wrong}",
@@ -194,10 +198,10 @@ def _ask_output(run: Interpreter, wanted: ReplyRequest) -> Generator[Step, Any, 
     )
 
 
-def _format(run: Interpreter, given: Mapping[str, Any]) -> str:
-    wanted = given.get("response_format", run.parameters.get("response_format"))
+def _format(run: Interpreter, arguments: Mapping[str, Any]) -> str:
+    wanted = arguments.get("response_format", run.parameters.get("response_format"))
     kind = str(wanted.get("type", "")) if isinstance(wanted, dict) else str(wanted or "")
-    if not kind and given.get("forceJson", run.script.front.get("forceJson")) is True:
+    if not kind and arguments.get("forceJson", run.script.front.get("forceJson")) is True:
         kind = "json"
     return {"json": "json", "json_object": "json", "yaml": "yaml", "nobj": "nobj"}.get(kind, "")
 
@@ -208,10 +212,10 @@ def _describe_output(format: str, schema: Mapping[str, Any] | None) -> str:
     return f"Reply with {name} alone.{what}"
 
 
-def _options(run: Interpreter, given: Mapping[str, Any]) -> dict[str, Any]:
+def _options(run: Interpreter, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Model parameters: those of the call over `prompt` over `parameters`."""
     merged: dict[str, Any] = {}
-    for source in (run.parameters, run.data.prompt, given):
+    for source in (run.parameters, run.data.prompt, arguments):
         merged.update({name: it for name, it in source.items() if name in PARAMETERS})
     rendered: dict[str, Any] = run.data.render(merged)
     return rendered

@@ -18,7 +18,7 @@ class Say:
     """A message."""
 
     place: Place  # where it is
-    role: str  # who says it
+    role: str  # the speaker's role
     text: Text  # what
     to: tuple[str, ...] = ()  # to whom, in a group chat
     private: bool = False  # whether only they may read it
@@ -37,7 +37,7 @@ class Instruction:
 
     place: Place  # where it is
     name: str  # its name, without the dollar sign
-    value: Any = None  # what it is given, as the author wrote it; `None` for nothing
+    value: Any = None  # its value, as the author wrote it; `None` for nothing
     # Its arguments in brackets; `None` without brackets
     arguments: Sequence[Argument] | None = None
     piped: bool = False  # whether it takes the result of the statement before, too
@@ -91,7 +91,7 @@ class Link:
     place: Place  # where it is
     name: str  # the name
     instruction: bool  # whether it is an instruction or a function, and no script
-    arguments: Sequence[Argument] = ()  # what it is given
+    arguments: Sequence[Argument] = ()  # its arguments
     text: bool = False  # whether a text calls it
 
 

@@ -1,4 +1,4 @@
-"""What a script's `input` takes and its `output` promises: told in words, read, and validated."""
+"""A script's `input` and `output`: described for models, read, and validated."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Input:
     """One input of a script."""
 
     name: str  # its name
-    required: bool = False  # whether it must be given
+    required: bool = False  # whether an argument is necessary
     index: int | None = None  # its place among arguments without names
-    default: Any = None  # its value when it is not given; `None` for none
+    default: Any = None  # its value without an argument; `None` for none
     schema: Mapping[str, Any] | None = None  # what it must be, as a JSON Schema
     about: str = ""  # what it is, for a model that may call the script
-    hidden: bool = False  # whether such a model is not told of it
+    hidden: bool = False  # whether such a model does not see it
 
 
 def inputs_of(declared: Any) -> list[Input]:
@@ -71,7 +71,7 @@ def bind_arguments(
     named: Mapping[str, Any],
     front: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Arguments by name; the front matter's values are those of inputs that are not given.
+    """Arguments by name; inputs without an argument take the front matter's values.
 
     Raises:
         Wrong: A required one is missing, or one is not of its type.
@@ -178,13 +178,13 @@ def _flat(text: str) -> Any:
     """`key: value` lines; commas make lists, a blank line begins the next object."""
     objects = []
     for block in re.split(r"\n\s*\n", text.strip()):
-        made: dict[str, Any] = {}
+        flat: dict[str, Any] = {}
         for line in block.splitlines():
             key, colon, value = line.partition(":")
             if not colon:
                 raise ScriptError(f"{line!r} is no 'key: value'", f"{line!r} 不是 'key: value'")
-            made[key.strip().replace(" ", "_")] = _flat_value(value.strip())
-        objects.append(made)
+            flat[key.strip().replace(" ", "_")] = _flat_value(value.strip())
+        objects.append(flat)
     return objects[0] if len(objects) == 1 else objects
 
 

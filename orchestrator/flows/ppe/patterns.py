@@ -93,10 +93,10 @@ class Pattern:
 def _all(pairs: Any, searches: Searches) -> dict[str, Any] | None:
     found: dict[str, Any] = {}
     for one, value in pairs:
-        given = one.fits(value, searches)
-        if given is None:
+        names = one.fits(value, searches)
+        if names is None:
             return None
-        found.update(given)
+        found.update(names)
     return found
 
 

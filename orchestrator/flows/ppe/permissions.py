@@ -29,7 +29,7 @@ class Permissions:
     rules: Sequence[_Rule] = ()  # the rules, in order
     default: str = "allow"  # what holds for what no rule names
 
-    def action(self, name: str, given: Mapping[str, Any]) -> str:
+    def action(self, name: str, arguments: Mapping[str, Any]) -> str:
         """Whether a call is allowed: `allow`, `deny`, or `confirm` to ask the user."""
         found = [one for one in self.rules if fnmatchcase(name, one.names)]
         if any(one.action == "deny" for one in found):
@@ -37,7 +37,7 @@ class Permissions:
         if not found:
             return self.default
         first = found[0]
-        fits = all(_fits(wanted, given.get(one)) for one, wanted in first.parameters.items())
+        fits = all(_fits(wanted, arguments.get(one)) for one, wanted in first.parameters.items())
         return first.action if fits else "deny"
 
     def may_ever(self, name: str) -> bool:
@@ -125,28 +125,28 @@ _FORMS: Sequence[Callable[[str], str]] = (str, *_SAME, _normalize_address)
 """Those in which it is looked for among prohibitions."""
 
 
-def permissions_of(given: Any) -> Permissions:
+def permissions_of(written: Any) -> Permissions:
     """What `permissions` means: `{ai: {call: [...]}}`, or `{call: [...]}`.
 
     Raises:
         Wrong: It means nothing.
     """
-    if given is None:
+    if written is None:
         return Permissions()
-    if not isinstance(given, dict):
+    if not isinstance(written, dict):
         raise ScriptError(
             "'permissions' is a map with 'call'", "'permissions' 须是含 'call' 的字典"
         )
-    inner = given.get("ai")
-    told = inner if isinstance(inner, dict) else given
-    call = told.get("call") or []
+    inner = written.get("ai")
+    settings = inner if isinstance(inner, dict) else written
+    call = settings.get("call") or []
     if not isinstance(call, list):
         raise ScriptError(
             "'permissions.ai.call' is a list of rules", "'permissions.ai.call' 须是规则列表"
         )
     rules = [rule for one in call for rule in _rules(one)]
     usual = "deny" if any(one.action != "deny" for one in rules) else "allow"
-    return Permissions(rules, _action(told.get("defaultAction", usual)))
+    return Permissions(rules, _action(settings.get("defaultAction", usual)))
 
 
 def _rules(one: Any) -> Iterator[_Rule]:
@@ -160,24 +160,25 @@ def _rules(one: Any) -> Iterator[_Rule]:
         )
     named = {str(one["name"]): one} if "name" in one else one
     for name, settings in named.items():
-        told = settings if isinstance(settings, dict) else {}
-        yield _Rule(str(name), _action(told.get("action", "allow")), _parameters(told))
+        rules = settings if isinstance(settings, dict) else {}
+        yield _Rule(str(name), _action(rules.get("action", "allow")), _parameters(rules))
 
 
-def _parameters(told: Mapping[str, Any]) -> dict[str, Sequence[str]]:
-    given = told.get("parameters") or {}
-    if not isinstance(given, dict):
+def _parameters(rule: Mapping[str, Any]) -> dict[str, Sequence[str]]:
+    parameters = rule.get("parameters") or {}
+    if not isinstance(parameters, dict):
         raise ScriptError("'parameters' of a rule is a map", "规则的 'parameters' 须是字典")
     return {
         str(name): [str(it) for it in (one if isinstance(one, list) else [one])]
-        for name, one in given.items()
+        for name, one in parameters.items()
     }
 
 
-def _action(given: Any) -> str:
-    if given not in _ACTIONS:
+def _action(written: Any) -> str:
+    if written not in _ACTIONS:
         raise ScriptError(
-            f"the action {str(given)!r} of 'permissions' is none; there are {', '.join(_ACTIONS)}",
-            f"'permissions' 的动作 {str(given)!r} 无效，应为 {', '.join(_ACTIONS)} 之一",
+            f"the action {str(written)!r} of 'permissions' is none; "
+            f"there are {', '.join(_ACTIONS)}",
+            f"'permissions' 的动作 {str(written)!r} 无效，应为 {', '.join(_ACTIONS)} 之一",
         )
-    return str(given)
+    return str(written)

@@ -200,34 +200,34 @@ class StatementReader:
             text, address = text_address(text, self._known)
         made = self._text(text, place)
         if role == "system" and (found := next(iter(made.substitutions), None)):
-            told = f"[[{found.name}]] is in a system message: the model speaks for the system"
-            self.warnings.append((place, told))
+            warning = f"[[{found.name}]] is in a system message: the model speaks for the system"
+            self.warnings.append((place, warning))
         return Say(place, role, made, *address)
 
     def _text(self, text: str, place: Place) -> Text:
-        made = compile_text(text, place, self._file, self._style)
-        if made.warning:
-            self.warnings.append((place, made.warning))
-        self.biases += [(one.place, one.text) for one in made.biases]
-        for it in made.inlines:
+        text_object = compile_text(text, place, self._file, self._style)
+        if text_object.warning:
+            self.warnings.append((place, text_object.warning))
+        self.biases += [(one.place, one.text) for one in text_object.biases]
+        for it in text_object.inlines:
             if it.kind != "regex":
                 named = it.kind == "instruction"
                 self.calls.append(Link(it.place, it.name, named, it.arguments, text=True))
-        return made
+        return text_object
 
 
 def _mark_piped(block: Sequence[Statement]) -> Block:
     """Statements, where one that follows a `$pipe` takes the result of the one before it."""
-    made: list[Statement] = []
+    marked: list[Statement] = []
     for one in block:
-        last = made[-1] if made else None
+        last = marked[-1] if marked else None
         piping = isinstance(last, Instruction) and last.name == "pipe"
         alone = piping and last.value is None and last.arguments is None  # type: ignore[union-attr]
         if alone and isinstance(one, Instruction):
-            made[-1] = replace(one, piped=True)
+            marked[-1] = replace(one, piped=True)
         else:
-            made.append(one)
-    return tuple(made)
+            marked.append(one)
+    return tuple(marked)
 
 
 def _content(value: Any) -> str:
@@ -275,5 +275,5 @@ def _without_effect(front: dict[str, Any], source: Source) -> list[tuple[Place, 
     """What the front matter asks for and does not get."""
     if not front.get("export"):
         return []
-    told = "'export' has no effect but for tools: scripts beside one another know each other"
-    return [(source.place(0), told)]
+    warning = "'export' has no effect but for tools: scripts beside one another know each other"
+    return [(source.place(0), warning)]

@@ -250,7 +250,7 @@ class Searches:
         most = self.seconds * _SEARCHES
         left = most - self.worked.seconds
         seconds = min(self.seconds, left) if self.worked.counts or left <= 0 else self.seconds
-        begun = perf_counter()
+        started = perf_counter()
         try:
             if seconds > 0:
                 return compiled.search(text[:_LONGEST], timeout=seconds)
@@ -262,7 +262,7 @@ class Searches:
                 ) from None
         finally:
             if self.worked.counts:
-                self.worked.seconds += perf_counter() - begun
+                self.worked.seconds += perf_counter() - started
         raise ScriptError(
             f"the run's regular expressions took longer than {most} seconds together, the last "
             f"one /{pattern}/",

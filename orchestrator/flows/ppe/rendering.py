@@ -29,7 +29,7 @@ _BARE_TEXT = re.compile(r"[\w./:@~+-]+")
 
 
 class Renderer:
-    """Renders what one run's script says."""
+    """Renders the messages of one run's script."""
 
     def __init__(self, run: Interpreter) -> None:
         self._run = run
@@ -79,11 +79,11 @@ class Renderer:
         text = message.text
         if text is None:
             return
-        made = []
+        created = []
         for part in text.parts:
             rendered = yield from self._part(part, text.place)
-            made.append(Part(rendered, None, {}, part.substitution))
-        message.text = Text(text.place, text.when, tuple(made), biases=text.biases)
+            created.append(Part(rendered, None, {}, part.substitution))
+        message.text = Text(text.place, text.when, tuple(created), biases=text.biases)
 
     def _next(self, message: DialogueMessage) -> Steps:
         text = message.text

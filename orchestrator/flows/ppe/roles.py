@@ -132,12 +132,12 @@ def find_unknown_roles(script: Script, statements: Iterable[Statement]) -> Itera
     """
     settings = script.settings
     known = [*ROLES, *settings.roles, *filter(None, (settings.name,))]
-    told: set[str] = set()
+    reported: set[str] = set()
     for one in statements:
         role = one.role if isinstance(one, Say | Edit) else ""
-        if not role or role in known or role in told:
+        if not role or role in known or role in reported:
             continue
-        told.add(role)
+        reported.add(role)
         near = _suggest_role(role, known)
         if near or not settings.roles:
             yield UnknownRole(one.place, role, near)

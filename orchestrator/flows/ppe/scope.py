@@ -50,7 +50,7 @@ class Data:
         return {name: self.value(name) for name in names if name not in _NOT_DATA}
 
     def raw(self, name: str) -> Any:
-        """The value of a name as it is kept, or `UNDEFINED`."""
+        """The stored value of a name, or `UNDEFINED`."""
         for values in (self.arguments, self.scope, self.prompt, self.runtime):
             if name in values:
                 return values[name]
@@ -197,7 +197,7 @@ class Values:
         return args, named
 
     def evaluate_data(self, value: Any) -> Steps:
-        """What an instruction is given: `?=` is an expression, `!` a template."""
+        """The value of an instruction: `?=` is an expression, `!` a template."""
         if isinstance(value, Author):
             return (yield from self._text(value))
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What front matter says of how a script runs, besides its data: read once, with the script."""
+"""The settings in front matter, besides data: read once, with the script."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ OF_CALL = (
 """Arguments of a call that say how it is made, and are no data for templates."""
 
 
-def inference_of(given: Mapping[str, Any]) -> dict[str, Any]:
+def inference_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The inference configuration that parameters mean; other names are passed over."""
     found = {}
-    for name, value in given.items():
+    for name, value in parameters.items():
         if name in PARAMETERS and value is not None:
             found[PARAMETERS[name]] = _to_list(value) if name.startswith("stop") else value
     return found
@@ -62,7 +62,7 @@ class Tool:
     """Something that the model may call."""
 
     name: str  # the function, the action or the script
-    title: str = ""  # what the model is told of it; empty for what is known of it
+    title: str = ""  # its description for the model; empty for the tool's default one
     # Arguments that it always has, unless the model gives others
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
@@ -77,7 +77,7 @@ class Settings:
         imports: Other names of scripts.
         tools: What the model may call, by name.
         permissions: Which of its calls are allowed.
-        thinking: How the model thinks, if it is told to.
+        thinking: How the model thinks, if the script asks for it.
         delimiter: What ends a reply; empty for nothing.
         live: Whether replies are shown while they stream.
     """
@@ -126,26 +126,26 @@ def _prompt(front: Mapping[str, Any], name: str) -> Any:
     return prompt.get(name) if isinstance(prompt, dict) else None
 
 
-def _roles(given: Any) -> dict[str, str]:
-    if given is None:
+def _roles(written: Any) -> dict[str, str]:
+    if written is None:
         return {}
-    if isinstance(given, list):
-        given = {str(name): name for name in given}
-    if not isinstance(given, dict):
+    if isinstance(written, list):
+        written = {str(name): name for name in written}
+    if not isinstance(written, dict):
         raise ScriptError(
             "'roles' is a map from roles to their scripts", "'roles' 须是从角色到脚本的字典"
         )
-    taken = given.keys() & {"system", "user", "assistant", "all"}
+    taken = written.keys() & {"system", "user", "assistant", "all"}
     if taken:
         role = sorted(taken)[0]
         raise ScriptError(f"{role!r} is no role of a group chat", f"{role!r} 不能作为群聊角色")
-    return {str(role): script_id(str(id or role)) for role, id in given.items()}
+    return {str(role): script_id(str(id or role)) for role, id in written.items()}
 
 
-def _imports(given: Any) -> dict[str, str]:
+def _imports(entries: Any) -> dict[str, str]:
     """Other names of scripts. What is no script is refused."""
     found: dict[str, str] = {}
-    for written, name in _iter_entries(given):
+    for written, name in _iter_entries(entries):
         if not written.endswith(ENDINGS) and not written.startswith("ai:"):
             raise ScriptError(
                 f"{written!r} is a JavaScript package, and is not run; register Python functions "
@@ -157,27 +157,27 @@ def _imports(given: Any) -> dict[str, str]:
     return found
 
 
-def _iter_entries(given: Any) -> Iterator[tuple[str, str]]:
-    for one in given if isinstance(given, list) else [given] if given else []:
+def _iter_entries(entries: Any) -> Iterator[tuple[str, str]]:
+    for one in entries if isinstance(entries, list) else [entries] if entries else []:
         pairs = one.items() if isinstance(one, dict) else [(one, "")]
         for written, name in pairs:
             yield str(written), name if isinstance(name, str) else ""
 
 
-def _tools(given: Any) -> dict[str, Tool]:
+def _tools(tools: Any) -> dict[str, Tool]:
     found: dict[str, Tool] = {}
-    if isinstance(given, dict):
-        given = [{**(one if isinstance(one, dict) else {}), "id": id} for id, one in given.items()]
-    for one in given if isinstance(given, list) else [given] if given else []:
-        told = one if isinstance(one, dict) else {"id": one}
-        if "id" not in told and len(told) == 1:
-            ((id, inner),) = told.items()
-            told = {**(inner if isinstance(inner, dict) else {}), "id": id}
-        if "id" not in told:
+    if isinstance(tools, dict):
+        tools = [{**(one if isinstance(one, dict) else {}), "id": id} for id, one in tools.items()]
+    for one in tools if isinstance(tools, list) else [tools] if tools else []:
+        tool = one if isinstance(one, dict) else {"id": one}
+        if "id" not in tool and len(tool) == 1:
+            ((id, inner),) = tool.items()
+            tool = {**(inner if isinstance(inner, dict) else {}), "id": id}
+        if "id" not in tool:
             raise ScriptError("a tool of 'tools' has an 'id'", "'tools' 中的工具须有 'id'")
-        name = script_id(str(told["id"])).removeprefix("$")
-        defaults = told.get("defaults")
-        title = str(told.get("title") or told.get("description") or "")
+        name = script_id(str(tool["id"])).removeprefix("$")
+        defaults = tool.get("defaults")
+        title = str(tool.get("title") or tool.get("description") or "")
         found[name] = Tool(name, title, defaults if isinstance(defaults, dict) else {})
     return found
 

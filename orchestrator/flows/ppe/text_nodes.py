@@ -27,11 +27,11 @@ class Inline:
 
 @dataclass(frozen=True, slots=True)
 class Substitution:
-    """`[[VAR:...]]`: what the model says here."""
+    """`[[VAR:...]]`: the model's text is put here."""
 
     place: Place  # where it is
     name: str  # the variable
-    choice: Choice | None  # what may be said, if not anything
+    choice: Choice | None  # the only replies that are right; `None` for any
     parameters: Sequence[Argument]  # model parameters
 
     @property

@@ -31,7 +31,7 @@ _TAGS = ("{{", "{%", "{#")
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How texts are written, as front matter says it."""
+    """How texts are written, by the front matter."""
 
     templates: str = "hf"  # the templates' language: `hf`, `fstring` or `golang`
     # When templates are rendered that do not say so: `Deferred`, `Immediate`, `Raw`

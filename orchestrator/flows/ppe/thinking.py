@@ -1,6 +1,6 @@
-"""Thinking by request (`shouldThink`): the model is told to think, and the thoughts are cut out.
+"""Thinking by request (`shouldThink`): a prompt asks for thoughts, which are cut out.
 
-Models that think by themselves are told so in their own settings; this is for all others.
+Models with built-in thinking have a setting for it; this is for all others.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Thinking:
     most: int = 0  # how many steps it may think; 0 for any
     think: tuple[str, str] = _THINK  # what stands around thoughts
     answer: tuple[str, str] = _ANSWER  # what stands around the answer
-    told: bool = True  # whether the model is told to
+    prompted: bool = True  # whether a prompt asks the model to think
 
     def instruction(self) -> str:
-        """What the model is told."""
+        """The instruction that the model gets."""
         (opens, closes), (begins, ends) = self.think, self.answer
         thoughts, answer = f"between {opens} and {closes}", f"between {begins} and {ends}"
         if self.mode == "last":
@@ -68,17 +68,17 @@ def _find(text: str, sign: str) -> tuple[int, int] | None:
     return None if found is None else found.span()
 
 
-def thinking_of(given: Any) -> Thinking | None:
+def thinking_of(written: Any) -> Thinking | None:
     """What `shouldThink` means; `None` for no thinking.
 
     Raises:
         Wrong: It means nothing.
     """
-    if given is True:
+    if written is True:
         return Thinking("last")
-    if given is None or given is False:
+    if written is None or written is False:
         return None
-    settings: Mapping[str, Any] = given if isinstance(given, dict) else {"mode": given}
+    settings: Mapping[str, Any] = written if isinstance(written, dict) else {"mode": written}
     for name in settings:
         if name not in _MEMBERS:
             raise ScriptError(
@@ -104,14 +104,14 @@ def thinking_of(given: Any) -> Thinking | None:
     )
 
 
-def _tag(given: Any, usual: tuple[str, str]) -> tuple[str, str]:
-    if given is None:
+def _tag(written: Any, usual: tuple[str, str]) -> tuple[str, str]:
+    if written is None:
         return usual
-    if isinstance(given, list) and len(given) == 2 and all(map(str, given)):
-        return str(given[0]), str(given[1])
-    if isinstance(given, str) and given.isidentifier():
-        return f"<{given}>", f"</{given}>"
+    if isinstance(written, list) and len(written) == 2 and all(map(str, written)):
+        return str(written[0]), str(written[1])
+    if isinstance(written, str) and written.isidentifier():
+        return f"<{written}>", f"</{written}>"
     raise ScriptError(
-        f"the tag {given!r} of 'shouldThink' is no name, and no list of two signs",
-        f"'shouldThink' 的标签 {given!r} 既不是名称，也不是两个标记的列表",
+        f"the tag {written!r} of 'shouldThink' is no name, and no list of two signs",
+        f"'shouldThink' 的标签 {written!r} 既不是名称，也不是两个标记的列表",
     )

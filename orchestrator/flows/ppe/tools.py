@@ -24,7 +24,7 @@ Specs = Mapping[str, Mapping[str, Any]]
 
 
 def build_specs(run: Interpreter) -> dict[str, Mapping[str, Any]]:
-    """What the model is told of its tools, by name; those that it may never call are left out."""
+    """Specifications of the model's tools, by name, without those that it may never call."""
     found: dict[str, Mapping[str, Any]] = {}
     for tool in _expand_tools(run):
         if run.script.settings.permissions.may_ever(tool.name):
@@ -58,8 +58,8 @@ def _build_spec(run: Interpreter, tool: Tool) -> Mapping[str, Any]:
             )
         known = run.known.specs[name]["toolSpec"]
         described, schema = known.get("description", ""), known["inputSchema"]["json"]
-    told = {"description": tool.title or described or tool.name, "inputSchema": {"json": schema}}
-    return {"toolSpec": {"name": tool.name, **told}}
+    spec = {"description": tool.title or described or tool.name, "inputSchema": {"json": schema}}
+    return {"toolSpec": {"name": tool.name, **spec}}
 
 
 def _description(script: Script) -> str:
@@ -72,8 +72,8 @@ def _schema(script: Script, tool: Tool) -> dict[str, Any]:
     for one in inputs_of(script.front.get("input")):
         if one.hidden and not one.required:
             continue
-        told = {"type": "string", **(one.schema or {})}
-        properties[one.name] = {**told, **({"description": one.about} if one.about else {})}
+        property = {"type": "string", **(one.schema or {})}
+        properties[one.name] = {**property, **({"description": one.about} if one.about else {})}
         if one.required and one.name not in tool.defaults:
             required.append(one.name)
     return {"type": "object", "properties": properties, "required": required}
@@ -104,32 +104,32 @@ def ask_with_tools(run: Interpreter, ask: Ask, offered: Specs) -> Generator[Step
 def _build_result(
     run: Interpreter, place: Place, call: Mapping[str, Any], offered: Specs
 ) -> Generator[Step, Any, dict[str, Any]]:
-    """A tool's result for the model; what it may not do is told to it."""
+    """A tool's result for the model; a call that is not allowed is a result, too."""
     name, refused = call["name"], ""
     defaults = next((one.defaults for one in _expand_tools(run) if one.name == name), {})
-    given = {**defaults, **call["input"]}
+    arguments = {**defaults, **call["input"]}
     if name not in offered:
         refused = f"There is no tool {name!r}; there is {', '.join(offered)}."
-    elif not (yield from _check_allowed(run, place, name, given)):
+    elif not (yield from _check_allowed(run, place, name, arguments)):
         refused = f"The call of {name!r} with these arguments is not permitted."
-    text = refused or value_text((yield from _call_tool(run, place, name, given)))
+    text = refused or value_text((yield from _call_tool(run, place, name, arguments)))
     result: dict[str, Any] = {"toolUseId": call["toolUseId"], "content": [{"text": text or " "}]}
     return {"toolResult": {**result, "status": "error"} if refused else result}
 
 
 def _check_allowed(
-    run: Interpreter, place: Place, name: str, given: Mapping[str, Any]
+    run: Interpreter, place: Place, name: str, arguments: Mapping[str, Any]
 ) -> Generator[Step, Any, bool]:
-    action = run.script.settings.permissions.action(name, given)
+    action = run.script.settings.permissions.action(name, arguments)
     if action != "confirm":
         return action == "allow"
-    told = value_text(dict(given))
-    question = f"May {name!r} be called with {told}? (yes or no)"
-    said = yield AskUser(place, question, run.result, run.data.whole())
-    return str(said).strip().casefold() in _YES
+    shown = value_text(dict(arguments))
+    question = f"May {name!r} be called with {shown}? (yes or no)"
+    reply = yield AskUser(place, question, run.result, run.data.whole())
+    return str(reply).strip().casefold() in _YES
 
 
-def _call_tool(run: Interpreter, place: Place, name: str, given: Mapping[str, Any]) -> Any:
+def _call_tool(run: Interpreter, place: Place, name: str, arguments: Mapping[str, Any]) -> Any:
     if run.script_of(name):
-        return (yield from run.calls.script(Link(place, name, False), (), given))
-    return (yield from run.calls.function(place, name, (), given))
+        return (yield from run.calls.script(Link(place, name, False), (), arguments))
+    return (yield from run.calls.function(place, name, (), arguments))

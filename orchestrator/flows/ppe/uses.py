@@ -205,7 +205,7 @@ def _instructions_in(statement: Statement) -> Iterator[Instruction]:
 
 
 def arguments_of(script: Script) -> tuple[list[str], frozenset[str] | None]:
-    """The arguments that a script wants, and all names that may be given.
+    """The arguments that a script wants, and all names that it accepts.
 
     The latter are `None` where it reads everything (`this`, `prompt`).
     """
