@@ -4,10 +4,10 @@ Every source is read into one form, a `Document`, and every target is written fr
 
 - `document.py`, `normalize.py`: the form, and the members in it that say nothing.
 - readers: `pull.py` (AWS, or any endpoint; its client is `remote.py`), `folder.py`, and for files
-  `agentcore_toolkit.py` (also GetAgent's answers), `cloudformation.py` and `terraform.py`, told
-  apart by `sources.py`.
+  `agentcore_toolkit.py` (also GetAgent's answers), `cloudformation.py` and `terraform.py`;
+  `sources.py` finds which one a file needs.
 - writers: `folder.py`, and `push.py` (AWS, or any endpoint).
-- `portability.py`, `validation.py`: what of a folder the API does not take.
+- `portability.py`, `request_members.py`: what of a folder the API does not take.
 """
 
 from orchestrator.transfer.difference import Difference, difference

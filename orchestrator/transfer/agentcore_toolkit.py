@@ -1,8 +1,8 @@
 """`bedrock_config.json`, which the AgentCore toolkit's import of agents writes → a `Document`.
 
-It holds `agent`, `action_groups`, `knowledge_bases` and `collaborators`, these as whole
-configurations again. Templates and schemas stand parsed in it; guardrails stand as GetGuardrail
-tells them.
+It holds `agent`, `action_groups`, `knowledge_bases` and `collaborators`, the last
+as whole configurations again. Its templates and schemas are parsed; its guardrails have the form of
+GetGuardrail's answer.
 """
 
 from __future__ import annotations
@@ -103,12 +103,10 @@ def is_get_agent(data: Mapping[str, Any]) -> bool:
 
 
 def read_get_agent(data: Mapping[str, Any], others: Iterable[Mapping[str, Any]] = ()) -> Document:
-    """An agent in the shape of GetAgent or GetAgentVersion.
+    """Reads an agent from GetAgent's or GetAgentVersion's answer.
 
-    Args:
-        data: The answer. Action groups, knowledge bases and collaborators may stand beside the
-            agent, under the names that the API's answers have for one or for many.
-        others: Further answers, such as GetAgentActionGroup's.
+    `others` are further answers, such as GetAgentActionGroup's. Parts may also stand beside the
+    agent, under the names that the API's answers have for one or for many.
 
     Raises:
         DefinitionError: The data is no agent's.

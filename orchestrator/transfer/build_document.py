@@ -39,15 +39,7 @@ def build_document(
     agent_id: object = None,
     listed: bool = False,
 ) -> Document:
-    """An agent of parts in any spelling.
-
-    Args:
-        agent: The agent's own members.
-        groups: Its action groups.
-        bases: Its knowledge bases.
-        members: Its collaborators.
-        agent_id: Its id, if it has one.
-        listed: Whether every stage is there, also those that are not overridden.
+    """Builds an agent from parts in any spelling; `listed` as for `normalize_agent`.
 
     Raises:
         DefinitionError: The data is no agent's.
@@ -88,7 +80,8 @@ def _keep_schema_text(group: dict[str, Any]) -> dict[str, Any]:
 
 
 def make_placeholder_id(name: str) -> str:
-    """Ten letters and digits that stand for the id of something that is not made yet."""
+    """An id for something that does not exist yet, made from its name."""
+    # AWS: ids of agents, aliases and knowledge bases are ten letters and digits.
     letters = "".join(it for it in name if it.isascii() and it.isalnum()).upper()
     if len(letters) <= 10:
         return letters.ljust(10, "0")
@@ -101,7 +94,7 @@ def refuse_untrusted_document(document: Document) -> Document:
     """The document, if it and its team name nothing on this machine and no other addresses.
 
     Raises:
-        ValidationError: They do: whoever tells an agent must not get at the host with it.
+        ValidationError: They do: the author of an agent must not reach the host with it.
         DefinitionError: The data is no agent's.
     """
     for one in document.iter_agents():
@@ -109,10 +102,10 @@ def refuse_untrusted_document(document: Document) -> Document:
             if not is_arn(spec):
                 raise ValidationError(
                     f"{one.name}: {spec!r} as the Lambda function of {what!r} is no ARN; it could "
-                    "be any file here, so it is not carried"
+                    "be any file here, so it is not transferred"
                 )
         data = dict(one.data)
-        # Those that come along have no place yet.
+        # Collaborators of the same transfer have no alias yet, and a definition needs one.
         data["agentCollaborators"] = [
             {"agentDescriptor": {"aliasArn": "-"}, **it} for it in one.parts("agentCollaborators")
         ]
@@ -120,5 +113,5 @@ def refuse_untrusted_document(document: Document) -> Document:
             refuse_untrusted(definition_of(data), folder=False, models=True)
         except DefinitionError as error:
             reason = "; ".join(it.message for it in error.diagnostics) or error.reason
-            raise DefinitionError(f"the agent {one.name!r} is not carried: {reason}") from None
+            raise DefinitionError(f"the agent {one.name!r} is not transferred: {reason}") from None
     return document

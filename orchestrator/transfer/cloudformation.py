@@ -63,9 +63,7 @@ def read_cloudformation(
 ) -> dict[str, Document]:
     """The agents of a template, by their logical ids, with those of the template that they lead.
 
-    Args:
-        template: The template.
-        parameters: Values of parameters, and of pseudo parameters such as `AWS::Region`.
+    `parameters` may also set pseudo parameters, such as `AWS::Region`.
 
     Raises:
         DefinitionError: An agent is wrong, or functions are nested without end.

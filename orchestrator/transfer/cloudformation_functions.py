@@ -33,34 +33,25 @@ _MOST_MADE = 20_000_000
 
 
 class Intrinsics:
-    """Works values out.
-
-    Attributes:
-        assumed: What had to be assumed, by the expression that it stands for.
-    """
+    """Evaluates the values of one template."""
 
     def __init__(self, template: Mapping[str, Any], parameters: Mapping[str, str]) -> None:
         self.resources: Mapping[str, Any] = _as_mapping(template.get("Resources"))
         self.mappings: Mapping[str, Any] = _as_mapping(template.get("Mappings"))
         self.conditions: Mapping[str, Any] = _as_mapping(template.get("Conditions"))
         self.parameters: Mapping[str, Any] = _as_mapping(template.get("Parameters"))
-        self.given = parameters
-        self.assumed: dict[str, str] = {}
+        self.values = parameters
+        self.assumed: dict[str, str] = {}  # by the expressions that the values stand for
         self.depth = 0
         self.made = 0
 
-    def count_output(self, size: int) -> None:
-        """Counts what is made.
-
-        Raises:
-            DefinitionError: It is too much.
-        """
+    def _count_output(self, size: int) -> None:
         self.made += size
         if self.made > _MOST_MADE:
             raise DefinitionError("the template's functions make too much: it is not an agent's")
 
     def evaluate(self, node: Any) -> Any:
-        """What a node of the template comes to; `NOTHING` when it is left out.
+        """The value of a node of the template; `NOTHING` when it is left out.
 
         Raises:
             DefinitionError: It is nested without end, or too large.
@@ -70,7 +61,7 @@ class Intrinsics:
             if self.depth > _MOST_DEPTH:
                 raise DefinitionError("the template's functions are nested too deeply")
             found = self._evaluate_node(node)
-            self.count_output(len(found) + 1 if isinstance(found, str) else 1)
+            self._count_output(len(found) + 1 if isinstance(found, str) else 1)
             return found
         finally:
             self.depth -= 1
@@ -90,38 +81,36 @@ class Intrinsics:
 
     def _functions(self) -> Mapping[str, Callable[[Any], Any]]:
         return {
-            "Ref": self.evaluate_ref,
-            "Fn::GetAtt": self.evaluate_get_att,
-            "Fn::Sub": self.evaluate_sub,
-            "Fn::Join": self.evaluate_join,
-            "Fn::If": self.evaluate_if,
-            "Fn::FindInMap": self.evaluate_find_in_map,
-            "Fn::Select": self.evaluate_select,
-            "Fn::Split": self.evaluate_split,
+            "Ref": self._evaluate_ref,
+            "Fn::GetAtt": self._evaluate_get_att,
+            "Fn::Sub": self._evaluate_sub,
+            "Fn::Join": self._evaluate_join,
+            "Fn::If": self._evaluate_if,
+            "Fn::FindInMap": self._evaluate_find_in_map,
+            "Fn::Select": self._evaluate_select,
+            "Fn::Split": self._evaluate_split,
             "Fn::Base64": self.evaluate,
             "Fn::ToJsonString": lambda it: json.dumps(self.evaluate(it), default=str),
-            "Fn::ImportValue": lambda it: self.assume(
+            "Fn::ImportValue": lambda it: self._assume(
                 f"ImportValue {self.evaluate(it)}", "imported"
             ),
-            "Fn::Transform": lambda it: self.assume("Transform", "transformed"),
+            "Fn::Transform": lambda it: self._assume("Transform", "transformed"),
             "Fn::GetAZs": lambda it: [],
             "Fn::Cidr": lambda it: [],
         }
 
-    def assume(self, expression: str, value: str) -> str:
-        """Notes a value that only a deployment knows."""
+    def _assume(self, expression: str, value: str) -> str:
         self.assumed[expression] = value
         return value
 
-    def evaluate_ref(self, name: Any) -> Any:
-        """What `Ref` comes to: a parameter, or what a resource is called."""
+    def _evaluate_ref(self, name: Any) -> Any:
         name = str(name)
         if name == "AWS::NoValue":
             return NOTHING
-        if name in self.given:
-            return self._convert_parameter(name, self.given[name])
+        if name in self.values:
+            return self._convert_parameter(name, self.values[name])
         if name in _PSEUDO:
-            return self.assume(name, _PSEUDO[name])
+            return self._assume(name, _PSEUDO[name])
         if name in self.parameters:
             return self._resolve_default(name)
         return self._resolve_attribute(name, "Ref")
@@ -130,15 +119,15 @@ class Intrinsics:
         parameter = _as_mapping(self.parameters[name])
         if "Default" in parameter:
             return self._convert_parameter(name, parameter["Default"])
-        return self.assume(f"the parameter {name}", f"UNKNOWN-{name}")
+        return self._assume(f"the parameter {name}", f"UNKNOWN-{name}")
 
     def _convert_parameter(self, name: str, value: Any) -> Any:
         kind = str(_as_mapping(self.parameters.get(name)).get("Type", ""))
         is_list = kind == "CommaDelimitedList" or kind.startswith("List<")
         return [it.strip() for it in str(value).split(",")] if is_list else value
 
-    def evaluate_get_att(self, argument: Any) -> Any:
-        """What `GetAtt` comes to."""
+    def _evaluate_get_att(self, argument: Any) -> Any:
+        # AWS: YAML also writes it as one text, `Resource.Attribute`.
         parts = argument if isinstance(argument, list) else str(argument).split(".", 1)
         name, *rest = [str(self.evaluate(it)) for it in parts or [""]]
         return self._resolve_attribute(name, ".".join(rest))
@@ -151,14 +140,14 @@ class Intrinsics:
             kind, attribute, name, lambda member: self._read_property(properties, member)
         )
         expression = f"{name}.{attribute}" if attribute != "Ref" else f"Ref {name}"
-        return self.assume(expression, known or f"UNKNOWN-{name}")
+        return self._assume(expression, known or f"UNKNOWN-{name}")
 
     def _read_property(self, properties: Mapping[str, Any], member: str) -> str:
         value = self.evaluate(properties.get(member, ""))
         return value if isinstance(value, str) else ""
 
-    def evaluate_sub(self, argument: Any) -> Any:
-        """What `Sub` comes to."""
+    def _evaluate_sub(self, argument: Any) -> Any:
+        # AWS: `${!Name}` stands for the text `${Name}`.
         text, own = (
             argument if isinstance(argument, list) and len(argument) == 2 else (argument, {})
         )
@@ -170,65 +159,59 @@ class Intrinsics:
                 return "${" + name[1:] + "}"
             if name in variables:
                 value = self.evaluate(variables[name])
+            elif "." in name:
+                value = self._evaluate_get_att(name)
             else:
-                value = (
-                    self.evaluate_get_att(name) if "." in name else self.evaluate_ref(name.strip())
-                )
+                value = self._evaluate_ref(name.strip())
             text = "" if value is NOTHING else _as_text(value)
-            self.count_output(len(text))
+            self._count_output(len(text))
             return text
 
         return _VARIABLE.sub(substitute, str(text))
 
-    def evaluate_join(self, argument: Any) -> Any:
-        """What `Join` comes to."""
+    def _evaluate_join(self, argument: Any) -> Any:
         if not isinstance(argument, list) or len(argument) != 2:
-            return self.assume("Join", "")
+            return self._assume("Join", "")
         parts = self.evaluate(argument[1])
         texts = [*map(_as_text, parts)] if isinstance(parts, list) else [_as_text(parts)]
-        self.count_output(len(str(argument[0])) * len(texts))
+        self._count_output(len(str(argument[0])) * len(texts))
         return str(argument[0]).join(texts)
 
-    def evaluate_split(self, argument: Any) -> Any:
-        """What `Split` comes to."""
+    def _evaluate_split(self, argument: Any) -> Any:
         if not isinstance(argument, list) or len(argument) != 2 or not argument[0]:
             return []
         return _as_text(self.evaluate(argument[1])).split(str(argument[0]))
 
-    def evaluate_select(self, argument: Any) -> Any:
-        """What `Select` comes to."""
+    def _evaluate_select(self, argument: Any) -> Any:
         try:
             index, parts = self.evaluate(argument)
             return parts[int(index)]
         except (IndexError, TypeError, ValueError):
-            return self.assume("Select", "UNKNOWN")
+            return self._assume("Select", "UNKNOWN")
 
-    def evaluate_find_in_map(self, argument: Any) -> Any:
-        """What `FindInMap` comes to."""
+    def _evaluate_find_in_map(self, argument: Any) -> Any:
         found: Any = self.mappings
         keys = self.evaluate(argument)
         for key in keys[:3] if isinstance(keys, list) else ():
             found = _as_mapping(found).get(str(key))
         if found is None or found is self.mappings:
-            return self.assume(f"FindInMap {keys}", "UNKNOWN")
+            return self._assume(f"FindInMap {keys}", "UNKNOWN")
         return self.evaluate(found)
 
-    def evaluate_if(self, argument: Any) -> Any:
-        """What `If` comes to; an unknown condition counts as true."""
+    def _evaluate_if(self, argument: Any) -> Any:
         if not isinstance(argument, list) or len(argument) != 3:
             return NOTHING
-        return self.evaluate(argument[1] if self.is_condition_true(argument[0]) else argument[2])
+        return self.evaluate(argument[1] if self._is_condition_true(argument[0]) else argument[2])
 
-    def is_condition_true(self, condition: Any) -> bool:
-        """Whether a condition is true."""
+    def _is_condition_true(self, condition: Any) -> bool:
         if isinstance(condition, str):
+            # Only a deployment knows it: true keeps the parts that depend on it.
             if condition not in self.conditions:
-                return self.assume(f"the condition {condition}", "true") == "true"
-            return self.is_expression_true(self.conditions[condition])
-        return self.is_expression_true(condition)
+                return self._assume(f"the condition {condition}", "true") == "true"
+            return self._is_expression_true(self.conditions[condition])
+        return self._is_expression_true(condition)
 
-    def is_expression_true(self, node: Any) -> bool:
-        """Whether the expression of a condition is true."""
+    def _is_expression_true(self, node: Any) -> bool:
         self.depth += 1
         try:
             if self.depth > _MOST_DEPTH:
@@ -240,13 +223,13 @@ class Intrinsics:
                     one, other = map(self.evaluate, several[:2])
                     return _as_text(one) == _as_text(other)
                 case "Fn::Not":
-                    return not self.is_condition_true(several[0])
+                    return not self._is_condition_true(several[0])
                 case "Fn::And":
-                    return all(map(self.is_condition_true, several))
+                    return all(map(self._is_condition_true, several))
                 case "Fn::Or":
-                    return any(map(self.is_condition_true, several))
+                    return any(map(self._is_condition_true, several))
                 case "Condition":
-                    return self.is_condition_true(argument)
+                    return self._is_condition_true(argument)
             return True
         finally:
             self.depth -= 1

@@ -229,15 +229,11 @@ def changes(files: Mapping[str, str], folder: Path) -> list[Change]:
 
 
 def find_leftover_files(folder: Path, known: Collection[str]) -> list[str]:
-    """Files of one agent's folder that an earlier pull wrote, and that the agent no longer has.
-
-    Args:
-        folder: The agent's folder.
-        known: The paths of the files that it has; upper and lower case may be one on the disk.
-    """
+    """Files that an earlier pull wrote into an agent's folder, and that are not in `known`."""
     stages = [f"templates/{it.lower()}.{suffix}" for it in STAGES for suffix in ("json", "txt")]
     schemas = [f"action_groups/*/openapi.{suffix}" for suffix in ("json", "yaml")]
     found = [it for pattern in (*stages, *schemas) for it in folder.glob(pattern)]
+    # Upper and lower case may be one on the disk.
     names = {it.lower() for it in known}
     paths = (it.relative_to(folder).as_posix() for it in found if it.is_file())
     return sorted(it for it in paths if it.lower() not in names)

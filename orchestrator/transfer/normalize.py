@@ -34,12 +34,10 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 
 
 def normalize_agent(data: Mapping[str, Any], *, listed: bool = False) -> dict[str, Any]:
-    """The same agent with the members that say something.
+    """The same agent without empty members and defaults.
 
-    Args:
-        data: An agent, as in `Document.data`.
-        listed: Whether it is from Bedrock, whose GetAgent lists every stage: one that is not
-            overridden then comes with the service's own template and settings, which are left out.
+    GetAgent lists every stage, with the service's own template and settings where it is not
+    overridden; `listed` leaves these out.
     """
     agent = _drop_defaults(data, _DEFAULTS["agent"])
     for member in ("knowledgeBases", "agentCollaborators"):
@@ -152,12 +150,10 @@ def pick_agent_members(
 ) -> dict[str, Any]:
     """The agent's own members, without its parts, id and tags.
 
-    Args:
-        data: The agent.
-        there: The agent as it is at the service, which keeps what `data` does not say and the
-            service needs.
+    Members that the service needs and `data` lacks are those of the agent `there`.
     """
     own = {k: v for k, v in normalize_agent(data).items() if k not in (*PARTS, "agentId", "tags")}
+    # AWS: UpdateAgent requires these members.
     needed = {k: there[k] for k in KEPT_THERE if there and k in there}
     return {**needed, **own}
 

@@ -13,8 +13,8 @@ from orchestrator.prompts.languages import language_of
 from orchestrator.support.documents import Keys
 from orchestrator.transfer.document import CUSTOM, PARSER, Document, note
 from orchestrator.transfer.normalize import DEFAULT_TTL, normalize_agent
+from orchestrator.transfer.request_members import find_violations
 from orchestrator.transfer.schemas import to_function_schema
-from orchestrator.transfer.validation import find_violations
 
 NOT_PORTABLE = "not-portable"
 """Code of findings about what was taken out; the rest can be pushed without it."""
@@ -30,17 +30,13 @@ _OURS = {
 
 @dataclass(slots=True)
 class Portable:
-    """The part of an agent that the API can hold.
+    """The part of an agent that the API can hold."""
 
-    Attributes:
-        data: The members that the API holds, without what says nothing.
-        left: What it cannot hold, with its place and the way out.
-        notes: What is different there.
-    """
-
+    # The members that the API holds, without what says nothing
     data: dict[str, Any] = field(default_factory=dict)
+    # What it cannot hold, with its place and the way out
     left: list[Diagnostic] = field(default_factory=list)
-    notes: list[Diagnostic] = field(default_factory=list)
+    notes: list[Diagnostic] = field(default_factory=list)  # what is different there
 
 
 def make_portable(
@@ -51,18 +47,8 @@ def make_portable(
     model: str | None = None,
     local_models: bool = False,
 ) -> Portable:
-    """What of an agent the API can hold.
-
-    Args:
-        document: The agent.
-        lambdas: ARNs of Lambda functions by the names of action groups, or `overrideLambda` and
-            `customOrchestration`; they are called there instead of what the folder names.
-        known: The functions that the agent there has; they stand for what runs in this process.
-        model: The foundation model there, instead of the agent's own.
-        local_models: Whether the place may have models of its own, such as `local`.
-    """
-    work = _PortableBuilder(document, lambdas, known or {}, model, local_models)
-    return work.build()
+    """What of an agent the API can hold."""
+    return _PortableBuilder(document, lambdas, known or {}, model, local_models).build()
 
 
 class _PortableBuilder:
@@ -152,7 +138,8 @@ class _PortableBuilder:
                 )
 
     def check_stages(self) -> None:
-        """Templates in other languages, and settings that Bedrock takes only with a template."""
+        # Bedrock reads templates in its own language only, and takes these settings of a stage
+        # only where promptCreationMode is OVERRIDDEN (AWS: PromptConfiguration).
         overrides = self.data.get(_STAGES[0]) or {}
         for index, stage in enumerate(overrides.get(_STAGES[1]) or ()):
             language = stage.pop("templateFormat", "bedrock")
@@ -180,7 +167,7 @@ class _PortableBuilder:
         return spec == "local" or spec.startswith(_LOCAL_MODELS)
 
     def replace_code(self, name: str, part: dict[str, Any] | None, member: str, *way: str) -> None:
-        """A parser, or an orchestration: a file here, a Lambda function there."""
+        # A parser or an orchestration is a file here and a Lambda function there.
         spec = (part or {}).get(member)
         if part is None or spec is None:
             return
@@ -202,7 +189,7 @@ class _PortableBuilder:
             self.data.pop("orchestrationType", None)
 
     def check_loose_files(self) -> None:
-        """Templates and partials that the folder has without naming them in `agent.yaml`."""
+        # These change prompts although `agent.yaml` does not name them.
         root = self.source.folder
         if root is None:
             return
@@ -218,7 +205,7 @@ class _PortableBuilder:
             if loose:
                 self.refuse(
                     f"{loose[0]!r} changes the shipped prompts, which Bedrock does not have",
-                    "name whole templates as basePromptTemplateFile, which are carried",
+                    "name whole templates as basePromptTemplateFile, which are transferred",
                 )
 
     def list_named_files(self) -> set[str]:
@@ -230,7 +217,7 @@ class _PortableBuilder:
         return {str(it.base_prompt_template_file) for it in stages if it.base_prompt_template_file}
 
     def keep_portable(self, part: str) -> list[int]:
-        """Takes out of a list what the API cannot hold; the places of what remains."""
+        # The places in the folder's list are for messages: items that go would shift them.
         check: Callable[[int, dict[str, Any]], bool] = {
             "actionGroups": self.check_group,
             "knowledgeBases": self.check_knowledge_base,
@@ -275,7 +262,7 @@ class _PortableBuilder:
         group["actionGroupExecutor"] = {"lambda": arn}
         if had_environment:
             text = f"{self.document.name}: the environment of the action group {name!r}"
-            self.notes.append(note("environment", f"{text} is not carried; {arn} has its own"))
+            self.notes.append(note("environment", f"{text} is not transferred; {arn} has its own"))
         return True
 
     def find_lambda(self, name: str, spec: str) -> str:
@@ -305,7 +292,7 @@ class _PortableBuilder:
         )
 
     def build_function_schema(self, index: int) -> dict[str, Any]:
-        """The functions of a Python file, as Bedrock's function schema; the file is run."""
+        # This runs the Python file: its functions are known only then.
         from orchestrator.definition import build_action_groups, load_definition
 
         definition = load_definition(self.source.file)
@@ -313,7 +300,6 @@ class _PortableBuilder:
         return to_function_schema(build_action_groups(only, self.source.folder)[0].operations)
 
     def check_limits(self, data: dict[str, Any], places: Mapping[str, list[int]]) -> None:
-        """What of what remains the service would refuse."""
         if "foundationModel" not in data and not self.left:
             self.refuse_value(("foundationModel",), "is missing, and Bedrock needs it")
         for keys, text in find_violations("CreateAgent", to_agent_request(data)):

@@ -79,7 +79,7 @@ def _add_aliases(document: Document, remote: Remote, agent_id: str, version: str
     try:
         found = list(_list_aliases(remote, agent_id))
     except OrchestratorError as error:
-        text = f"the aliases of the agent were not carried: {error.message}"
+        text = f"the aliases of the agent were not transferred: {error.message}"
         document.notes.append(note("aliases", text))
         return
     aliases = [
@@ -223,8 +223,9 @@ class _Reader:
                 f"the tags of the agent {agent_id!r}", "list_tags_for_resource", resourceArn=arn
             )
         except OrchestratorError as error:
-            return {}, [note("tags", f"the tags were not carried: {error.message}")]
+            return {}, [note("tags", f"the tags were not transferred: {error.message}")]
         tags = answer.get("tags") or {}
+        # AWS: the prefix `aws:` is reserved; nobody else may set such a tag.
         own = {name: value for name, value in tags.items() if not name.startswith("aws:")}
         return own, []
 
@@ -277,19 +278,19 @@ def _sort_by_creation(parts: list[dict[str, Any]], names: Iterable[str]) -> list
 
 def _note_what_stays(document: Document, remote: Remote) -> None:
     for where, arn in list_lambdas(document.data):
-        text = f"the code of the Lambda function {arn!r} ({where}) was not carried"
+        text = f"the code of the Lambda function {arn!r} ({where}) was not transferred"
         way = "put a handler file in the folder and name it instead, or leave it in AWS"
         document.notes.append(note("lambda", text, way))
     for group in document.parts("actionGroups"):
         if not (group.get("actionGroupExecutor") or group.get("parentActionGroupSignature")):
-            text = f"the endpoint does not tell what runs {group.get('actionGroupName')!r}"
+            text = f"the endpoint does not say what runs {group.get('actionGroupName')!r}"
             way = "name it before the agent runs: actionGroupExecutor: {lambda: handler.py}"
             document.notes.append(note("executor", text, way))
     overrides = document.data.get("promptOverrideConfiguration") or {}
     for stage in overrides.get("promptConfigurations") or ():
         if _is_in_other_language(stage.get("basePromptTemplate") or "", stage["promptType"]):
             text = f"the template of {stage['promptType']} has none of Bedrock's placeholders, and "
-            text += "seems to be in another language, which the endpoint cannot tell"
+            text += "seems to be in another language, which the endpoint cannot name"
             way = "say which: templateFormat, beside the template"
             document.notes.append(note("template-language", text, way))
     for base in document.parts("knowledgeBases"):
@@ -324,6 +325,7 @@ def _list_document_locations(remote: Remote, base: str) -> list[str]:
             if bucket := str(place.get("bucketArn") or "").rpartition(":")[2]:
                 prefixes = place.get("inclusionPrefixes") or [""]
                 found += [f"s3://{bucket}/{prefix}" for prefix in prefixes]
-    except OrchestratorError:  # the agent is complete without it
+    # The locations are only for a note: the agent is complete without them.
+    except OrchestratorError:
         return found
     return found

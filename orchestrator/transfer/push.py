@@ -107,6 +107,7 @@ def find_agent(remote: Remote, document: Document) -> str:
         ValidationError: Several have the name.
         OrchestratorError: The endpoint failed.
     """
+    # The folder may come from another account, whose ids mean nothing here: then the name decides.
     if document.agent_id:
         try:
             what = f"the agent {document.agent_id!r}"
@@ -152,6 +153,7 @@ class _Push:
 
     def find_targets(self) -> list[Document]:
         """Every agent once, those that are led first; copies in several folders are one agent."""
+        # A collaborator must have an alias before its supervisor can name that alias's ARN.
         first: dict[str, Document] = {}
         for one in self.document.iter_agents():
             same = first.setdefault(one.agent_id or one.name, one)

@@ -75,21 +75,13 @@ _KINDS = {
 
 @dataclass(slots=True)
 class Parts:
-    """The parts of one agent.
+    """The parts of one agent."""
 
-    Attributes:
-        sender: Sends the changes.
-        document: The agent.
-        agent_id: Its id there.
-        there: It as it is there; `None` for a new one.
-        wanted: What it is to be.
-    """
-
-    sender: Sender
-    document: Document
-    agent_id: str
-    there: Document | None
-    wanted: Mapping[str, Any]
+    sender: Sender  # sends the changes
+    document: Document  # the agent
+    agent_id: str  # its id there
+    there: Document | None  # it as it is there; `None` for a new one
+    wanted: Mapping[str, Any]  # what it is to be
     _gone: set[tuple[str, str]] = field(default_factory=set)
 
     def match(self) -> None:
@@ -101,41 +93,40 @@ class Parts:
         for part in PARTS:
             self.remove_unwanted(part)
             for value in self.wanted.get(part) or ():
-                self.put(part, value)
+                self._put(part, value)
 
     def remove_unwanted(self, part: str) -> None:
         """Takes away the parts that are there and not wanted."""
         key, kind = PARTS[part], _KINDS[part]
         wanted = {it[key] for it in self.wanted.get(part) or ()}
-        for name in [name for name in self.index_by_name(part) if name not in wanted]:
+        for name in [name for name in self._index_by_name(part) if name not in wanted]:
             self._gone.add((part, name))
             with self.sender.step(self.document.name, kind.verbs[1], kind.describe(name)):
-                self.send(
+                self._send(
                     kind.operations[3],
-                    **{kind.id: self.find_id(part, name)},
+                    **{kind.id: self._find_id(part, name)},
                     **(kind.taken_away or {}),
                 )
 
-    def put(self, part: str, value: Mapping[str, Any]) -> None:
+    def _put(self, part: str, value: Mapping[str, Any]) -> None:
         """Makes a part, or changes it if it differs."""
         key, kind = PARTS[part], _KINDS[part]
         name = value[key]
-        before = self.index_by_name(part).get(name)
+        before = self._index_by_name(part).get(name)
         if before is None:
             with self.sender.step(self.document.name, kind.verbs[0], kind.describe(name)):
-                self.send(kind.operations[1], **kind.request(value))
-        elif not self.is_same(before, value):
+                self._send(kind.operations[1], **kind.request(value))
+        elif not self._is_same(before, value):
             with self.sender.step(self.document.name, "update", kind.describe(name)):
-                ids = {kind.id: self.find_id(part, name)}
-                self.send(kind.operations[2], **{**kind.request(value), **ids})
+                ids = {kind.id: self._find_id(part, name)}
+                self._send(kind.operations[2], **{**kind.request(value), **ids})
 
-    def index_by_name(self, part: str) -> dict[str, Any]:
-        """The parts that are there, by their names."""
+    def _index_by_name(self, part: str) -> dict[str, Any]:
         found = self.there.parts(part) if self.there else []
         named = {str(it.get(PARTS[part])): it for it in found}
         return {name: it for name, it in named.items() if (part, name) not in self._gone}
 
-    def is_same(self, there: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    def _is_same(self, there: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
         """Whether a part is as it is wanted; a schema in Amazon S3 by its text."""
         place = (there.get("apiSchema") or {}).get("s3")
         if place is not None and (wanted.get("apiSchema") or {}).get("payload") is not None:
@@ -145,9 +136,9 @@ class Parts:
                 return False
         return is_same_part(there, wanted)
 
-    def find_id(self, part: str, name: str) -> str:
-        """The id of a part that is there."""
+    def _find_id(self, part: str, name: str) -> str:
         kind = _KINDS[part]
+        # An association with a knowledge base has no id of its own.
         if part == "knowledgeBases":
             return check_id(name, "a knowledge base")
         what = f"the agent {self.document.name!r}"
@@ -159,8 +150,8 @@ class Parts:
             f"{kind.describe(name)} was taken away meanwhile; run the command again"
         )
 
-    def send(self, operation: str, **params: Any) -> None:
-        """Sends a request about the working draft."""
+    def _send(self, operation: str, **params: Any) -> None:
+        # Only the working draft can be changed (AWS: versions of an agent are immutable).
         self.sender.send(
             self.document.name, operation, agentId=self.agent_id, agentVersion=DRAFT, **params
         )
@@ -175,16 +166,8 @@ def ensure_alias(
 ) -> str:
     """The ARN of an alias that leads to a version with an agent's content.
 
-    The alias is made when there is none. One that leads to an older version gets a new one; one
-    that leads to the working draft is left alone.
-
-    Args:
-        sender: Sends the changes.
-        agent: The agent's name.
-        agent_id: Its id; empty in the dry run of a new agent.
-        wanted: Its content.
-        name: The alias's name or id.
-        arn: The ARN of the alias to use instead, if it is one of this agent.
+    `name` is its name or id; `arn` is used instead if it is one of this agent. `agent_id` is empty
+    in the dry run of a new agent.
 
     Raises:
         OrchestratorError: The endpoint failed, or its answer makes no sense.
@@ -203,6 +186,8 @@ class _AliasUpdater:
         self.wanted = wanted
 
     def ensure(self, name: str, arn: str) -> str:
+        # An older version is replaced. An alias of the working draft (DRAFT) already follows the
+        # agent, so it stays.
         ids = parse_alias_arn(arn)
         alias_id = ids[1] if ids and ids[0] == self.agent_id else ""
         if not alias_id and self.agent_id:
@@ -223,7 +208,6 @@ class _AliasUpdater:
         return self.wait_until_ready(alias_id)
 
     def fetch_alias(self, alias_id: str) -> dict[str, Any]:
-        """The answer of GetAgentAlias."""
         answer = self.remote.call(
             f"the alias {alias_id!r}",
             "get_agent_alias",
@@ -242,7 +226,7 @@ class _AliasUpdater:
         return not is_same_content(there.data, self.wanted)
 
     def move(self, alias_id: str) -> None:
-        """Has an alias lead to a new version, which is made when none is named."""
+        # AWS: UpdateAgentAlias without a routingConfiguration makes a version and routes to it.
         alias = self.fetch_alias(alias_id)
         name = str(alias.get("agentAliasName"))
         with self.sender.step(self.agent, "move", f"the alias {name!r} to a new version"):

@@ -52,17 +52,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
-    """How to wait for what takes time at the service.
+    """How to wait for what takes time at the service."""
 
-    Attributes:
-        seconds: How long at most.
-        first: Seconds before the second look; each further wait is twice as long, up to two.
-        sleep: Waits for a number of seconds.
-    """
-
-    seconds: float = 300.0
+    seconds: float = 300.0  # how long at most
+    # Seconds before the second look; each further wait is twice as long, up to two
     first: float = 0.1
-    sleep: Callable[[float], object] = time.sleep
+    sleep: Callable[[float], object] = time.sleep  # waits for a number of seconds
 
     def wait_for_status(
         self,
@@ -80,6 +75,7 @@ class Waiter:
             status, reasons = look()
             if status in done:
                 return
+            # FAILED, or a status that the API does not have yet: waiting longer would not help.
             if status not in _AT_WORK:
                 why = "; ".join(map(str, reasons))
                 raise DependencyFailed(f"{what} is {status}{': ' if why else ''}{why}")
@@ -91,21 +87,13 @@ class Waiter:
 
 @dataclass(slots=True)
 class Sender:
-    """Sends what changes an agent.
+    """Sends what changes an agent."""
 
-    Attributes:
-        remote: Where to.
-        dry_run: Whether nothing is sent.
-        report: Gets every step, once it is done.
-        wait: How to wait.
-        steps: The steps that were reported.
-    """
-
-    remote: Remote
-    dry_run: bool = False
-    report: Callable[[Step], None] | None = None
-    wait: Waiter = field(default_factory=Waiter)
-    steps: list[Step] = field(default_factory=list)
+    remote: Remote  # where to
+    dry_run: bool = False  # whether nothing is sent
+    report: Callable[[Step], None] | None = None  # gets every step, once it is done
+    wait: Waiter = field(default_factory=Waiter)  # how to wait
+    steps: list[Step] = field(default_factory=list)  # the steps that were reported
 
     @contextmanager
     def step(self, agent: str, verb: str, what: str) -> Iterator[None]:
@@ -134,6 +122,7 @@ class Sender:
 
     def wait_until_settled(self, agent_id: str) -> None:
         """Waits until an agent can be changed again."""
+        # AWS refuses changes of an agent that is CREATING, UPDATING or PREPARING.
         if self.dry_run:
             return
 

@@ -148,12 +148,8 @@ class Remote:
         with translate_errors(_make_target(what, operation=title)):
             try:
                 answer: dict[str, Any] = getattr(self.client, operation)(**members)
-            except (
-                AttributeError,
-                RecursionError,
-                TypeError,
-                ValueError,
-            ) as error:  # botocore's parser
+            # botocore's parser raises these for answers that are not what the API's model says.
+            except (AttributeError, RecursionError, TypeError, ValueError) as error:
                 raise DependencyFailed(
                     f"the endpoint's answer about {what} is not {title}'s: {error}"
                 ) from None
@@ -173,11 +169,12 @@ class Remote:
             for item in answer.get(key) or ():
                 count += 1
                 if count > _MOST_PARTS:
-                    raise DependencyFailed(f"{operation} for {what} told more than {_MOST_PARTS}")
+                    raise DependencyFailed(f"{operation} for {what} listed more than {_MOST_PARTS}")
                 yield item
             token = answer.get("nextToken")
             if not token:
                 return
+            # An endpoint that repeats a token would never end.
             if token in seen:
                 raise DependencyFailed(f"{operation} for {what} gave the same page again")
             seen.add(token)

@@ -16,11 +16,6 @@ _RULES = Rules(aliases=True, any_names=False)
 def read_schema_from_s3(place: Mapping[str, Any], region: str | None, profile: str | None) -> str:
     """The text of an API schema in Amazon S3.
 
-    Args:
-        place: `s3BucketName` and `s3ObjectKey`.
-        region: The region; that of the environment or the profile when `None`.
-        profile: A profile of AWS's configuration files.
-
     Raises:
         DefinitionError: It is too large, or is no text.
         DependencyFailed: It is not there, or may not be read.

@@ -30,15 +30,10 @@ _FORMATS = (
 
 @dataclass(frozen=True, slots=True)
 class ImportedAgents:
-    """The agents of a file.
+    """The agents of a file."""
 
-    Attributes:
-        format: What the file is, for people.
-        agents: All of its agents, by what the file calls them.
-    """
-
-    format: str
-    agents: dict[str, Document]
+    format: str  # what the file is, for people
+    agents: dict[str, Document]  # all of its agents, by what the file calls them
 
     def find_top_level(self) -> dict[str, Document]:
         """The agents that none of the others leads."""

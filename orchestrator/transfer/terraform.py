@@ -25,28 +25,20 @@ _NOT_OF_A_PART = ("agent_version", "prepare_agent")
 
 @dataclass(frozen=True, slots=True)
 class _Resource:
-    """A resource of the plan.
+    """A resource of the plan."""
 
-    Attributes:
-        address: Its address, such as `module.hr.aws_bedrockagent_agent.this["eu"]`.
-        kind: Its type.
-        name: Its name in the configuration.
-        values: What is known of it.
-    """
-
-    address: str
-    kind: str
-    name: str
-    values: Mapping[str, Any] = field(default_factory=dict)
+    address: str  # its address, such as `module.hr.aws_bedrockagent_agent.this["eu"]`
+    kind: str  # its type
+    name: str  # its name in the configuration
+    values: Mapping[str, Any] = field(default_factory=dict)  # what is known of it
 
     @property
     def place(self) -> str:
-        """The address without indexes, as the configuration has it."""
+        # Terraform: `configuration` has no indexes, `planned_values` has.
         return re.sub(r"\[[^\]]*\]", "", self.address)
 
     @property
     def indexes(self) -> list[str]:
-        """The indexes of modules and of the resource itself."""
         return re.findall(r"\[[^\]]*\]", self.address)
 
 
@@ -122,13 +114,13 @@ class _Reader:
         return self.known[agent.address]
 
     def find_owner(self, part: _Resource) -> _Resource | None:
-        """The agent that a part belongs to."""
         return self.find_referenced(part, "agent_id", _AGENT, ("agent_id", "id"))
 
     def find_referenced(
         self, part: _Resource, member: str, kind: str, ids: tuple[str, ...]
     ) -> _Resource | None:
-        """The resource of a kind that a member names, by its value or by its reference."""
+        # A state has values. A plan has only references for what is not made yet; of several
+        # resources with one address, that with the same `count` or `for_each` index is meant.
         value = part.values.get(member)
         candidates = self.find_by_type(kind)
         if value is not None:
@@ -157,7 +149,8 @@ class _Reader:
         return values
 
     def put_lambda(self, part: _Resource, values: dict[str, Any], notes: list[Any]) -> None:
-        """Gives a group whose function's ARN is not known yet one with the function's name."""
+        # A plan does not know the ARN of a function that is not made yet; its name is enough for
+        # a placeholder.
         executor = values.get("action_group_executor") or [{}]
         own = executor[0] if isinstance(executor, list) else executor
         if not isinstance(own, Mapping) or own.get("lambda") or own.get("custom_control"):
@@ -182,7 +175,6 @@ class _Reader:
                 document.team[name] = self.read_agent(led, above)
 
     def find_collaborator(self, part: _Resource) -> _Resource | None:
-        """The agent that a collaborator is, if it is in the plan."""
         descriptor = part.values.get("agent_descriptor")
         block = descriptor[0] if isinstance(descriptor, list) and descriptor else descriptor
         arn = block.get("alias_arn") if isinstance(block, Mapping) else None
@@ -216,7 +208,7 @@ class References:
         self._root = _as_mapping(root)
 
     def resolve_member(self, place: str, member: str) -> set[str]:
-        """The addresses, without indexes, of the resources that a resource's member refers to."""
+        """The addresses, without indexes, of what a resource's member refers to."""
         path, own = _split_address(place)
         expressions = self._find_expressions(path, own)
         return set(self._resolve(path, _iter_references(expressions.get(member)), 0))
@@ -244,6 +236,7 @@ class References:
     def _resolve(
         self, path: tuple[str, ...], references: Iterable[str], steps: int
     ) -> Iterator[str]:
+        # A forged plan may refer in a circle.
         if steps > _MOST_STEPS:
             return
         for reference in references:

@@ -294,7 +294,7 @@ def test_tags_that_may_not_be_read_are_no_reason_to_fail(told: Told) -> None:
     told.stub.add_client_error("list_tags_for_resource", "AccessDeniedException", "no", 403)
     document = read_agent(told.remote, ID)
     assert "tags" not in document.data
-    assert "the tags were not carried" in document.notes[0].message
+    assert "the tags were not transferred" in document.notes[0].message
 
 
 def test_a_schema_in_s3_becomes_a_file(told: Told, s3: Any) -> None:
