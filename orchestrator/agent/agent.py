@@ -322,8 +322,7 @@ class Agent:
 
         Everything compiled is shared. Sessions, memories and the code interpreter's folders are
         not, also those of collaborators: the same session id is another session for each tenant.
-        What an action's own Lambda function or an MCP server keeps by session ids cannot be told
-        apart for it.
+        Lambda functions and MCP servers that store data by session ids do not see the tenant.
 
         Args:
             tenant: Any text that names the tenant; empty for the agent as it was without tenants.
@@ -456,9 +455,8 @@ class Agent:
     def _label(self, session_id: str) -> str:
         return f"{self.plan.owner}/{session_id}"
 
-    # The caller must not wait long in `ainvoke`: whatever may block goes to a thread.
+    # May wait for files and for a memory's sessions: `_aopen` calls it in a thread where it does.
     def _read_input(self, question: str, session_id: str | None, options: Options) -> Input:
-        """What the caller gave, checked; may wait for files and for a memory's sessions."""
         if session_id is None:
             session_id = str(uuid.uuid4())
         if options:

@@ -167,6 +167,7 @@ class BedrockAgent:
         return RemoteReply(text, _plain(citations), trace, files)
 
     def _check_size(self, parts: list[bytes]) -> None:
+        # Nothing else bounds what an agent of another account sends.
         if sum(map(len, parts)) > _LARGEST:
             raise self._build_failure(f"answered with more than {_LARGEST} bytes")
 

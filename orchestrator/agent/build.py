@@ -79,12 +79,10 @@ def _find_executor(group: ActionGroup, source: AgentSource) -> Any:
 
 def executor_of(code: Code) -> Any:
     """The executor that calls a function, or the function of a file, as AWS calls Lambda."""
+    from orchestrator.actions.lambda_handler import LambdaFunction, LambdaHandler
+
     if not isinstance(code, str):
-        from orchestrator.actions.lambda_handler import LambdaFunction
-
         return LambdaFunction(code)
-    from orchestrator.actions.lambda_handler import LambdaHandler
-
     file, _, function = code.rpartition(":")
     return LambdaHandler(file, function)
 

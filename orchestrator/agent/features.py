@@ -179,13 +179,7 @@ def memory_store(
     memory: MemoryStore | str | Path | None,
     sessions: Sessions | SessionStore | str | Path | None,
 ) -> MemoryStore | None:
-    """The store that `Agent.load(memory=...)` means; `None` for this process's memory.
-
-    Args:
-        memory: A store, or the path of a SQLite file. By default a file beside that of the
-            sessions, where they have one.
-        sessions: Where sessions live.
-    """
+    """The store that `Agent.load(memory=...)` means; `None` for this process's memory."""
     # Sessions in a file outlive the process, so what is remembered of them has to.
     if memory is None and isinstance(sessions, (str, Path)):
         memory = Path(sessions).with_name("memory.sqlite")

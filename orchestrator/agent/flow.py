@@ -23,54 +23,36 @@ Results = Mapping[str, Any] | str | bool
 
 
 class FlowOptions(TypedDict, total=False):
-    """Options of a run, also of one that is gone on with.
+    """Options of a run, also of one that is gone on with."""
 
-    Attributes:
-        model: A model, or its spec, as for `Agent`. It must be given.
-        tools: Functions that the script may call, by name.
-        action_groups: Actions that it may call besides.
-        limits: Budgets; `orchestrator.agent.flow_run.LIMITS` when left out.
-        sessions: Where the run's journal is kept, as for `Agent`: with a path of a SQLite file, a
-            run that a stopped process left goes on when it is run again with the same `run_id`
-            and the same arguments. In memory when left out.
-        parallel: How many items of a loop of the workflow language run at the same time, wherever
-            they can; 1 for one after the other. Left out: loops that say `PARALLEL` run so many
-            as `limits.parallel` allows.
-    """
-
-    model: str | Model
-    tools: Mapping[str, Callable[..., Any]] | None
-    action_groups: Sequence[ActionGroup]
-    limits: Limits | None
+    model: str | Model  # a model, or its spec, as for `Agent`. Required.
+    tools: Mapping[str, Callable[..., Any]] | None  # functions that the script may call, by name
+    action_groups: Sequence[ActionGroup]  # actions that it may call besides
+    limits: Limits | None  # budgets; `orchestrator.agent.flow_run.LIMITS` when left out
+    # Where the run's journal is stored, as for `Agent`: with a path of a SQLite file, a run that a
+    # stopped process left goes on when it is run again with the same `run_id` and the same
+    # arguments. In memory when left out.
     sessions: Sessions | SessionStore | str | Path | None
+    # How many items of a loop of the workflow language run at the same time, wherever they can; 1
+    # for one after the other. Left out: loops that say `PARALLEL` run so many as `limits.parallel`
+    # allows.
     parallel: int | None
 
 
 class RunOptions(FlowOptions, total=False):
-    """Options of a run that begins.
+    """Options of a run that begins."""
 
-    Attributes:
-        seed: Makes random choices the same in every run.
-        run_id: Names the run in `sessions`: 2 to 100 letters, digits, `.`, `_`, `:`, `-`.
-        step: Whether it waits before its first statement, as at a breakpoint.
-    """
-
-    seed: int | None
-    run_id: str | None
-    step: bool
+    seed: int | None  # makes random choices the same in every run
+    run_id: str | None  # names the run in `sessions`: 2 to 100 letters, digits, `.`, `_`, `:`, `-`
+    step: bool  # whether it waits before its first statement, as at a breakpoint
 
 
 class ResumeOptions(FlowOptions, total=False):
-    """Options of a run that goes on; with its own `sessions`, the store's journal goes on.
+    """Options of a run that goes on; with its own `sessions`, the store's journal goes on."""
 
-    Attributes:
-        mode: `continue`, or `step` to run one statement and wait again.
-        text: The user's text, when the run waits for the user.
-        results: The results of the calls that it waits for, as `ReturnControl.answer` takes them.
-    """
-
-    mode: Mode
-    text: str
+    mode: Mode  # `continue`, or `step` to run one statement and wait again
+    text: str  # the user's text, when the run waits for the user
+    # The results of the calls that it waits for, as `ReturnControl.answer` takes them
     results: Results | None
 
 
@@ -193,17 +175,12 @@ class Flow:
 
         Args:
             state: What `paused` of its result was.
-            mode: `continue`, or `step` to run one statement and wait again.
-            text: The user's text, when it waits for the user.
-            results: The results of the calls that it waits for, as `ControlReturn.answer` takes
-                them.
             on_event: As for `run`.
-            **options: See `FlowOptions`. With `sessions`, those of the run, the store's journal
-                is gone on with; else the state's.
+            **options: See `ResumeOptions`.
 
         Raises:
             FlowError: As for `run`; or the state was changed, or is another script's.
-            ValidationError: There is no such mode, or it waits for another thing than is given.
+            ValidationError: There is no such mode, or it waits for something else.
         """
         around = self._resume(state, options)
         return around.run() if on_event is None else _drain(around.stream(), on_event)

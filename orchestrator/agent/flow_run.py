@@ -37,7 +37,7 @@ from orchestrator.support.lru_cache import LruCache
 LIMITS = Limits(
     iterations=500, model_calls=500, actions=2000, tokens=5_000_000, result_bytes=5_000_000
 )
-"""Budgets of a run that is given none: a script loops over lists."""
+"""Budgets of a run without `limits`; they are high, because scripts loop over lists."""
 
 _NAME = "flow"
 _MOST_COMPILED = 8  # of one script
@@ -46,23 +46,18 @@ _FOREVER = 100 * 365 * 86_400  # a run waits for as long as its caller does
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """A run that waited.
+    """A run that waited."""
 
-    Attributes:
-        state: Its state, checked.
-        answer: What it waited for.
-    """
-
-    state: Mapping[str, Any]
-    answer: Mapping[str, Any] | str | bool
+    state: Mapping[str, Any]  # its state, checked
+    answer: Mapping[str, Any] | str | bool  # what it waited for
 
 
 @dataclass(frozen=True, slots=True)
 class _CompiledFlow:
-    # `held` are the objects whose ids are the key of it: they must not become those of others.
     agent: Agent
     model: Model
     orchestration: FlowOrchestration
+    # The cache's key has the ids of these objects; while they live, no other object gets them.
     held: Sequence[Any]
 
     def adapt(self, model: Model, listener: Listener, parallel: int | None) -> Agent:
@@ -86,9 +81,6 @@ class FlowAgents:
     """The agents around a script: compiled once for each kind of model, tools and action groups.
 
     Compiling takes milliseconds, and a run of a short script less than one.
-
-    Attributes:
-        program: The script.
     """
 
     def __init__(self, program: Program) -> None:
@@ -101,7 +93,7 @@ class FlowAgents:
         tools: Mapping[str, Callable[..., Any]] | None,
         groups: Sequence[ActionGroup],
     ) -> _CompiledFlow:
-        """What a run adapts to its own model, listener, limits and sessions."""
+        """The compiled agent for these arguments, which a run then adapts."""
         check_functions(tools)
         tools = tools or {}
         compile_agent = partial(self._compile, model, tools, groups)
@@ -134,7 +126,7 @@ class FlowRun:
         self,
         agents: FlowAgents,
         session_id: str,
-        given: dict[str, Any],
+        request: dict[str, Any],
         seen: Mapping[str, int],
         *,
         model: str | Model,
@@ -147,7 +139,7 @@ class FlowRun:
         check_parallel(agents.program, parallel)
         self._program = agents.program
         self._session_id = session_id
-        self._given = given
+        self._input = request
         self._pending: deque[FlowEvent] = deque()
         self._last: FlowEvent | None = None
         self._listener = Listener(self._queue_event, seen=dict(seen), sent=sum(seen.values()))
@@ -210,20 +202,20 @@ class FlowRun:
         # Nobody listens: no event is built.
         self._listener.tell = None
         with self._open_agent() as agent:
-            return self._build_result(agent.invoke(session_id=self._session_id, **self._given))
+            return self._build_result(agent.invoke(session_id=self._session_id, **self._input))
 
     async def arun(self) -> FlowResult:
-        """Runs it, for an event loop."""
+        """`run`, for an event loop."""
         self._listener.tell = None
         with self._open_agent() as agent:
-            reply = await agent.ainvoke(session_id=self._session_id, **self._given)
+            reply = await agent.ainvoke(session_id=self._session_id, **self._input)
             return self._build_result(reply)
 
     def stream(self) -> Generator[FlowEvent, None, None]:
         """Runs it; its events."""
         try:
             with self._open_agent() as agent:
-                with closing(agent.stream(session_id=self._session_id, **self._given)) as events:
+                with closing(agent.stream(session_id=self._session_id, **self._input)) as events:
                     for event in events:
                         yield from self._translate_event(event)
         except OrchestratorError as error:
@@ -234,7 +226,7 @@ class FlowRun:
         """Runs it; its events, for an event loop."""
         try:
             with self._open_agent() as agent:
-                events = agent.astream(session_id=self._session_id, **self._given)
+                events = agent.astream(session_id=self._session_id, **self._input)
                 async with aclosing(events):
                     async for event in events:
                         for one in self._translate_event(event):
@@ -326,6 +318,7 @@ class FlowRun:
             "events": listener.seen,
             "waits_for": waits_for(listener.pause),
         }
+        # Records before the last turn are of parts that are over: the run goes on without them.
         records = self._agent.sessions.store.load(self._key)
         first = max(at for at, one in enumerate(records) if one["kind"] == "turn")
         return state_of(self._program.digest, records[first:], more)

@@ -17,13 +17,7 @@ def source_from_folder(
     resolver: Resolver | None = None,
     level: int = 1,
 ) -> AgentSource:
-    """The source of the agent in a folder.
-
-    Args:
-        path: The folder, or its `agent.yaml`.
-        model: Used instead of every model that the definition names, collaborators' too.
-        resolver: Finds what the definition names.
-        level: How many agents lead to this one, itself included.
+    """The source of the agent in a folder; `level` counts the agents down to this one.
 
     Raises:
         DefinitionError: The definition is wrong, with file, line and column.

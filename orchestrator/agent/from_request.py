@@ -43,12 +43,8 @@ def source_from_request(
 ) -> AgentSource:
     """The source of the agent that an InvokeInlineAgent request defines.
 
-    Args:
-        members: The members, in Bedrock's spelling or Python's.
-        model: Used instead of every model that is named.
-        folder: Where the files are that the definition names; without one it may name none.
-        resolver: Finds what the definition names.
-        trusted: Whether it may reach out of itself; see `Agent.inline`.
+    `members` are in Bedrock's spelling or Python's; `model` is used instead of every model that
+    they name. Files that they name are in `folder`. `trusted` is as for `Agent.inline`.
 
     Raises:
         DefinitionError: Something in it is wrong.
@@ -65,25 +61,15 @@ def source_from_request(
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads the definitions of one team.
+    """Reads the definitions of one team."""
 
-    Attributes:
-        model: Used instead of every model that is named.
-        folder: Where files are, if anywhere.
-        resolver: Finds what they name.
-        trusted: Whether the definitions may reach out of themselves.
-        team: The definitions of all collaborators, by name.
-        above: The names of the agents that lead the one that is read.
-        optimized: Whether one of these asks for latency-optimised models.
-    """
-
-    model: str | Model | None
-    folder: Path | None
-    resolver: Resolver
-    trusted: bool
-    team: Mapping[str, Any]
-    above: tuple[str, ...] = ()
-    optimized: bool = False
+    model: str | Model | None  # used instead of every model that is named
+    folder: Path | None  # where files are, if anywhere
+    resolver: Resolver  # finds what they name
+    trusted: bool  # whether the definitions may reach out of themselves
+    team: Mapping[str, Any]  # the definitions of all collaborators, by name
+    above: tuple[str, ...] = ()  # the names of the agents that lead the one that is read
+    optimized: bool = False  # whether one of these asks for latency-optimised models
 
     def read(self, members: Mapping[str, Any]) -> AgentSource:
         from orchestrator.definition import definition_of
@@ -92,6 +78,7 @@ class _Reader:
         _refuse_misplaced(members)
         data, objects = _split_objects(members)
         definition = definition_of({**data, "agentCollaborators": _collaborators(members)})
+        # Callers of a server send definitions: they must not reach files, programs or hosts.
         if not self.trusted:
             named = self.model is None and not self.resolver.decides_models
             refuse_untrusted(definition, folder=self.folder is not None, models=named)
@@ -118,6 +105,7 @@ class _Reader:
                 f"the agent {leader!r} leads {name!r}, which has no agentAliasArn and is not the "
                 f"agentName of one of the collaborators; there are {', '.join(self.team) or 'none'}"
             )
+        # Checked while reading: a circle would otherwise be read without end.
         above = (*self.above, leader)
         if name in above:
             raise DefinitionError(
@@ -277,18 +265,13 @@ def _get_list(members: Mapping[str, Any], name: str) -> Sequence[Any]:
 
 
 def _to_bedrock_spelling(part: Any) -> dict[str, Any]:
-    """The members of a mapping in Bedrock's spelling.
-
-    Raises:
-        DefinitionError: It is no mapping, or has a member in both spellings.
-    """
     if not isinstance(part, Mapping):
         raise DefinitionError(f"a part of a definition is a mapping, not {type(part).__name__!r}")
     found: dict[str, Any] = {}
     for name, value in part.items():
         spelled = _camel(str(name))
         if spelled in found:
-            raise DefinitionError(f"{spelled!r} is given in both spellings; remove one")
+            raise DefinitionError(f"{spelled!r} is there in both spellings; remove one")
         found[spelled] = value
     return found
 

@@ -37,7 +37,7 @@ def begin_run(plan: Plan, sessions: Sessions, session: Session, request: Input) 
             restore_history(plan, session)
         finished = open_turn(plan, sessions, session, request)
         if finished is None:
-            if session.unread:  # a turn was given up
+            if session.unread:  # a turn was abandoned
                 restore_history(plan, session)
             run = Run(plan, sessions, session, request.session_id)
             run.guard_interval = request.guard_interval
@@ -69,9 +69,7 @@ def events(
 ) -> Generator[Event | None, None, None]:
     """The events of an invocation. Closing the generator cancels the turn.
 
-    Args:
-        open_run: Opens the turn.
-        waits: Whether to yield `None` once the turn has begun, before anything is spent.
+    With `waits`, yields `None` once the turn has begun, before anything is spent.
 
     Raises:
         OrchestratorError: The turn cannot begin, or it failed; `error.reply` then holds what it had
@@ -173,7 +171,7 @@ def _discard_run(run: Run | Reply) -> None:
 
 
 def as_awaitable(future: Future[T]) -> Awaitable[T]:
-    """What happens in a thread, for an event loop to wait for."""
+    """The result of a thread, for an event loop to wait for."""
     import asyncio
 
     return asyncio.wrap_future(future)
@@ -189,10 +187,7 @@ def load_async_driver() -> ModuleType:
 
 
 def close_session(plan: Plan, sessions: Sessions, session_id: str) -> bool:
-    """Ends a session by a turn without a question, which only summarises it.
-
-    Returns:
-        Whether there was anything to summarise.
+    """Summarises and ends a session; whether there was anything to summarise.
 
     Raises:
         SessionConflict: A turn of the session is running.
@@ -205,6 +200,7 @@ def close_session(plan: Plan, sessions: Sessions, session_id: str) -> bool:
         if memory is not None:
             memory.store.settle(plan.owner, session_id)
         return False
+    # Its summary is a turn without a question, so that the journal has it too.
     request = Input("", session_id, end_session=True, closing=True, more=True)
     run = begin_run(plan, sessions, session, request)
     if isinstance(run, Run):
@@ -214,10 +210,7 @@ def close_session(plan: Plan, sessions: Sessions, session_id: str) -> bool:
 
 
 def close_idle(plan: Plan, sessions: Sessions, memory_id: str | None = None) -> list[str]:
-    """Ends the sessions that have been idle for longer than their time-out.
-
-    Returns:
-        The sessions that were summarised.
+    """Ends the sessions that were idle for their time-out; those that were summarised.
 
     Raises:
         OrchestratorError: Some could not be summarised, and wait for the next time; the others
@@ -262,7 +255,7 @@ def close_before(plan: Plan, sessions: Sessions, request: Input) -> None:
 
 
 def _is_ended_by(plan: Plan, sessions: Sessions, request: Input) -> bool:
-    # A question that gives up a turn with which the session was to end.
+    # A question that abandons a turn with which the session was to end.
     session = sessions.acquire(_label(plan, request.session_id), NEVER)
     try:
         log = session.open if request.results is None else None

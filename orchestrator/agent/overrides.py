@@ -22,7 +22,7 @@ def override_from_argument(
     members: Mapping[str, Any] | Override,
     override_lambda: str | Callable[..., Any] | None = None,
 ) -> Override:
-    """The override that `Agent(prompts={stage: given})` means.
+    """The override that `Agent(prompts={stage: members})` means.
 
     Raises:
         DefinitionError: A member is unknown or wrong.
@@ -41,7 +41,7 @@ def override_from_argument(
     )
     configuration = definition.prompt(stage)
     if configuration is None:
-        raise AssertionError("the configuration was just given")
+        raise AssertionError("the definition was just made with the configuration")
     text = configuration.base_prompt_template if configuration.overridden else None
     override = _as_override(
         configuration, text, f"prompts[{stage!r}]", configuration.template_format

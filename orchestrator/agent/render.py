@@ -20,23 +20,14 @@ from orchestrator.sessions import Session
 
 @dataclass(frozen=True, slots=True)
 class Prompt(Sequence[Message]):
-    """The exact prompt of a stage, as `Agent.render` shows it: a sequence of its messages.
+    """The exact prompt of a stage, as `Agent.render` shows it: a sequence of its messages."""
 
-    Attributes:
-        stage: The prompt type.
-        model_id: Whose prompt it is.
-        system: The system text, with `.spans`.
-        messages: The messages, each with `.spans`.
-        tools: Converse tool specifications.
-        inference: Bedrock's inference configuration.
-    """
-
-    stage: str
-    model_id: str
-    system: Text
-    messages: list[Message]
-    tools: Sequence[Mapping[str, Any]]
-    inference: Mapping[str, Any]
+    stage: str  # the prompt type
+    model_id: str  # whose prompt it is
+    system: Text  # the system text, with `.spans`
+    messages: list[Message]  # the messages, each with `.spans`
+    tools: Sequence[Mapping[str, Any]]  # Converse tool specifications
+    inference: Mapping[str, Any]  # Bedrock's inference configuration
 
     @overload
     def __getitem__(self, index: int) -> Message: ...

@@ -66,68 +66,44 @@ class Resolver:
 
 @dataclass(slots=True)
 class Objects:
-    """Python objects that stand where a document can only name things.
+    """Python objects that stand where a document can only name things."""
 
-    Attributes:
-        model: The model.
-        groups: Action groups, by their places in the list.
-        executors: Executors, by the names of their groups.
-        bases: Knowledge bases, by their places in the list.
-        guardrail: The guardrail.
-        parser: The function that is the `overrideLambda`.
-        orchestration: What orchestrates instead of the built-in loop.
-    """
-
-    model: Model | None = None
+    model: Model | None = None  # the model
+    # Action groups, by their places in the list
     groups: Mapping[int, ActionGroup] = field(default_factory=dict)
+    # Executors, by the names of their groups
     executors: Mapping[str, Any] = field(default_factory=dict)
+    # Knowledge bases, by their places in the list
     bases: Mapping[int, KnowledgeBase] = field(default_factory=dict)
-    guardrail: Guardrail | None = None
-    parser: Callable[..., Any] | None = None
-    orchestration: Orchestration | None = None
+    guardrail: Guardrail | None = None  # the guardrail
+    parser: Callable[..., Any] | None = None  # the function that is the `overrideLambda`
+    orchestration: Orchestration | None = None  # what orchestrates instead of the built-in loop
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSource:
-    """What an agent is built from, wherever it was read.
+    """What an agent is built from, wherever it was read."""
 
-    Attributes:
-        definition: The members of an `agent.yaml`.
-        folder: Where the files are that it names; without one it may name none.
-        resolver: Finds what it names.
-        objects: Objects that it holds.
-        open_collaborator: Gives the source of an agent that it leads and that is defined beside
-            it, by the agent's place among the collaborators.
-        model: Used instead of every model that it names.
-        optimized: Whether models of Bedrock that it names answer faster
-            (`performanceConfig.latency`).
-        templates: The user's own templates.
-        sessions: Where sessions live, as for `Agent`.
-        memory: Keeps what is remembered, as for `Agent.load`.
-        limits: Used instead of the definition's.
-        agent_id: Used instead of the definition's.
-        alias_id: The alias that traces name.
-        version: The version that traces name.
-        region: The region in the ARN that traces name.
-        account: The account in it.
-    """
-
-    definition: AgentDefinition
-    folder: Path | None = None
-    resolver: Resolver = field(default_factory=Resolver)
-    objects: Objects = field(default_factory=Objects)
+    definition: AgentDefinition  # the members of an `agent.yaml`
+    folder: Path | None = None  # where the files are that it names; without one it may name none
+    resolver: Resolver = field(default_factory=Resolver)  # finds what it names
+    objects: Objects = field(default_factory=Objects)  # objects that it holds
+    # Gives the source of an agent that it leads and that is defined beside it, by the agent's place
+    # among the collaborators
     open_collaborator: Callable[[int, AgentCollaborator], AgentSource] | None = None
-    model: str | Model | None = None
+    model: str | Model | None = None  # used instead of every model that it names
+    # Whether models of Bedrock that it names answer faster (`performanceConfig.latency`)
     optimized: bool = False
-    templates: Path | None = None
+    templates: Path | None = None  # the user's own templates
+    # Where sessions live, as for `Agent`
     sessions: Sessions | SessionStore | str | Path | None = None
-    memory: MemoryStore | str | Path | None = None
-    limits: Limits | None = None
-    agent_id: str = ""
-    alias_id: str = "TSTALIASID"
-    version: str = "DRAFT"
-    region: str = "us-east-1"
-    account: str = "000000000000"
+    memory: MemoryStore | str | Path | None = None  # keeps what is remembered, as for `Agent.load`
+    limits: Limits | None = None  # used instead of the definition's
+    agent_id: str = ""  # used instead of the definition's
+    alias_id: str = "TSTALIASID"  # the alias that traces name
+    version: str = "DRAFT"  # the version that traces name
+    region: str = "us-east-1"  # the region in the ARN that traces name
+    account: str = "000000000000"  # the account in it
 
     def find_model(self, spec: str, *keys: str | int) -> Model:
         """The model that the definition names; its files are those of the folder.

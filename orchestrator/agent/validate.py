@@ -1,4 +1,4 @@
-"""What `Agent(...)` is given: checked before anything is compiled, so that nothing is ignored."""
+"""The arguments of `Agent(...)`, checked before anything is compiled: none is ignored."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def features_from_arguments(
     memory: Memory | MemoryStore | str | Path | None,
     orchestration: Orchestration | Callable[..., Any] | None,
 ) -> Features:
-    """What an agent has besides, of the arguments of `Agent` that are called so.
+    """The features that arguments of `Agent` mean.
 
     Raises:
-        DefinitionError: An argument is wrong, or is given together with `features`.
+        DefinitionError: An argument is wrong, or stands beside `features`.
     """
     if collaboration not in _COLLABORATIONS:
         raise DefinitionError(

@@ -33,28 +33,24 @@ __all__ = [
 ]
 
 
-def orchestration_of(given: Orchestration | Callable[..., Any]) -> Orchestration:
-    """The orchestration that `Agent(orchestration=given)` means.
-
-    Args:
-        given: A generator function of a `CustomTurn`, an orchestration, or something that makes
-            one, as a `Flow` does.
+def orchestration_of(value: Orchestration | Callable[..., Any]) -> Orchestration:
+    """The orchestration that `Agent(orchestration=value)` means.
 
     Raises:
         DefinitionError: It is neither.
     """
-    if isinstance(given, LambdaOrchestration | PythonOrchestration):
-        return given
-    if hasattr(given, "run") and hasattr(given, "name"):
-        return given
-    if hasattr(given, "as_orchestration"):
-        orchestration: Orchestration = given.as_orchestration()
+    if isinstance(value, LambdaOrchestration | PythonOrchestration):
+        return value
+    if hasattr(value, "run") and hasattr(value, "name"):
+        return value
+    if hasattr(value, "as_orchestration"):
+        orchestration: Orchestration = value.as_orchestration()
         return orchestration
-    if callable(given):
-        return PythonOrchestration(given)
+    if callable(value):
+        return PythonOrchestration(value)
     from orchestrator.errors import DefinitionError
 
     raise DefinitionError(
         "an orchestration is a generator function of the turn, LambdaOrchestration(...) or "
-        f"load_flow(...), not {type(given).__name__}"
+        f"load_flow(...), not {type(value).__name__}"
     )

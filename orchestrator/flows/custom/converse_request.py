@@ -46,22 +46,19 @@ class ConverseRequest:
 
     messages: Sequence[Message]  # the conversation
     system: str = ""  # the system text
-    # Converse's tool specifications.
-    tools: Sequence[Mapping[str, Any]] = ()
+    tools: Sequence[Mapping[str, Any]] = ()  # Converse's tool specifications
     # Bedrock's inference configuration.
     inference: Mapping[str, Any] = field(default_factory=dict)
     # `additionalModelRequestFields`.
     additional: Mapping[str, Any] = field(default_factory=dict)
-    # The model that is meant; empty for the agent's own.
-    model_id: str = ""
+    model_id: str = ""  # the model; empty for the agent's own
     # Converse's `toolChoice`; `None` leaves the choice to the model
     tool_choice: Mapping[str, Any] | None = None
     # The only replies that are right, for models whose decoding can be held to them
     choices: tuple[str, ...] = ()
     # How many of the choices are one reply: the fewest, and the most
     picks: tuple[int, int] = (1, 1)
-    # What stands between several.
-    separator: str = ","
+    separator: str = ","  # what stands between several
 
 
 def read_request(value: Any) -> ConverseRequest:
@@ -106,11 +103,6 @@ def read_messages(value: Any) -> list[Message]:
 
 
 def _message(value: Any, place: str) -> Message:
-    """Reads one message.
-
-    Raises:
-        NotConverse: It is none.
-    """
     if isinstance(value, Message):  # it was read before, and knows where its text is from
         return value
     message = _check_type(value, dict, place)
@@ -125,10 +117,8 @@ def _message(value: Any, place: str) -> Message:
 
 
 def plain_content(content: Sequence[Block]) -> list[Block]:
-    """A reply's blocks as the model wrote them.
-
-    The embedded model's answers are put into a tag, which dialects' parsers look for.
-    """
+    """A reply's blocks as the model wrote them."""
+    # The embedded model's answers are put into a tag, which dialects' parsers look for.
     return [
         _strip_answer_tags(block) if block.get("text", "").startswith(ANSWER) else block
         for block in content

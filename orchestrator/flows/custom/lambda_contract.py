@@ -33,12 +33,9 @@ class WrongReply(ValueError):
 
 
 def read_reply(returned: Any) -> dict[str, Any]:
-    """Reads what the Lambda returned: an object, or one as JSON text.
+    """Reads what the Lambda returned, an object or its JSON text, as an `orchestrated` record.
 
     Attributes replace those that there are, as actions' do; ones that are left out stay.
-
-    Returns:
-        Members of an `orchestrated` record.
 
     Raises:
         WrongReply: It is something else.
@@ -140,14 +137,12 @@ def read_tool_use(text: str) -> dict[str, Any]:
 
 
 def read_check(text: str, guardrail_id: str) -> tuple[str, str]:
-    """Reads the `output.text` of APPLY_GUARDRAIL: the request of the operation ApplyGuardrail.
-
-    Returns:
-        The texts to check, joined, and the `source`.
+    """Reads the `output.text` of APPLY_GUARDRAIL: the joined texts, and the `source`.
 
     Raises:
         WrongReply: It is something else, or means another guardrail.
     """
+    # AWS: the text is a request of the operation ApplyGuardrail.
     value = _check_type(json_or(text, None), dict, "output.text")
     source = value.get("source")
     if source not in ("INPUT", "OUTPUT"):
@@ -203,12 +198,9 @@ def guardrail_text(record: Record) -> str:
 
 
 class TurnSteps(Message):
-    """A message without text that keeps a turn's exact steps in the session's history.
+    """A message without text that holds a turn's `intermediarySteps` in the session's history.
 
     Prompts pass it over; only the orchestration of the next turns reads it.
-
-    Attributes:
-        steps: `intermediarySteps` of the turn.
     """
 
     __slots__ = ("steps",)
@@ -221,7 +213,7 @@ class TurnSteps(Message):
 def build_session_turns(history: Sequence[Message]) -> list[dict[str, Any]]:
     """The event's `context.session`: the turns before this one, the oldest first.
 
-    A turn whose steps are not known, such as one that the caller gave as conversation history, is
+    A turn whose steps are not known, such as one from the caller's conversation history, is
     as a question and a model's answer to it.
     """
     turns: list[dict[str, Any]] = []

@@ -128,7 +128,7 @@ class LambdaOrchestration:
         return (TOOL_INVOKED, to_json(done[0].block)) if isinstance(done, list) else done
 
     def _store_steps(self, turn: Turn, steps: list[dict[str, Any]]) -> None:
-        # The same list grows with the turn; one that carried nothing out and failed leaves none.
+        # The same list grows with the turn; a turn that did nothing and failed leaves none.
         if not any(isinstance(message, TurnSteps) for message in turn.scratchpad):
             turn.scratchpad.append(TurnSteps(steps))
 

@@ -42,7 +42,7 @@ Ended = Answer | Refusal | ControlReturn | Failure
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool call gave.
+    """The result of a tool call.
 
     Attributes:
         id: The tool-use id that it answers.
@@ -103,13 +103,7 @@ def _toolbox(turn: Turn) -> Toolbox:
 
 
 class Work:
-    """Carries out what an orchestration asks for, in one turn.
-
-    Attributes:
-        turn: The turn.
-        tools: Converse's specifications of its tools.
-        name: Names the orchestration, for errors.
-    """
+    """Does what an orchestration asks for, in one turn."""
 
     __slots__ = (
         "_asked",
@@ -124,13 +118,7 @@ class Work:
     )
 
     def __init__(self, turn: Turn, name: str, above: Work | None = None) -> None:
-        """Begins.
-
-        Args:
-            turn: The turn.
-            name: Names the orchestration, for errors.
-            above: What does the same in the turn that this one is an iteration of.
-        """
+        # `above` does the same in the turn that this one is an iteration of.
         self.turn = turn
         # A custom loop may repeat a call on purpose.
         turn.done = None
@@ -155,16 +143,15 @@ class Work:
     ) -> Generator[Effect, Any, Record]:
         """Asks a model; its `model` record.
 
-        Args:
-            request: The request.
-            past: Whether what was said in the session before goes ahead of the messages.
-            live: Whether the user may read the reply while it streams.
+        With `past`, the session's earlier turns go ahead of the messages. With `live`, the user
+        may read the reply while it streams.
 
         Raises:
             LimitExceeded: The turn may not call a model any more.
             DependencyFailed: The agent has no such model.
         """
         turn = self.turn
+        # Bedrock's trace numbers an iteration of the loop: one model call and its tool calls.
         if turn.number in (self._asked, self._called):
             turn.number += 1
         self._asked = turn.number
@@ -244,14 +231,10 @@ class Work:
     def call(
         self, uses: Sequence[Mapping[str, Any]]
     ) -> Generator[Effect, Any, list[ToolResult] | Ended]:
-        """Carries tool calls out, several at the same time.
+        """Runs tool calls, as contents of `toolUse` blocks, several at the same time.
 
-        Args:
-            uses: The contents of `toolUse` blocks: `toolUseId`, `name`, `input`.
-
-        Returns:
-            Their results, in order; or the turn's result, when it waits for the caller or asks
-            the user.
+        Returns their results in order, or the turn's result if it waits for the caller or asks
+        the user.
 
         Raises:
             LimitExceeded: The turn may not call so many.

@@ -80,7 +80,7 @@ class ModelAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ToolResults(Sequence[ToolResult]):
-    """What tool calls gave, in their order."""
+    """The results of tool calls, in their order."""
 
     results: Sequence[ToolResult]
 
@@ -100,7 +100,7 @@ class ToolResults(Sequence[ToolResult]):
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What the guardrail said of a text.
+    """The guardrail's verdict on a text.
 
     Attributes:
         text: The text, as far as it may stand: whole, with masks, or a blocked message.
@@ -170,14 +170,14 @@ class CustomTurn:
         """Asks a model.
 
         Args:
-            messages: A text, or messages in Converse's shape; `Message`s do. Files that the user
-                gave for the model are put beside the question, where it is said as it is.
+            messages: A text, or messages in Converse's shape; `Message`s do. The user's
+                files for the model are put beside the question, where it is a message unchanged.
             system: The system text; the agent's instruction when `None`.
             tools: Whether the model may call the agent's tools; or the ones that it may call, such
                 as some of `tool_specs`.
             inference: Bedrock's inference configuration; by default that of ORCHESTRATION, without
                 its stop sequences.
-            history: Whether what was said in the session before goes ahead of the messages.
+            history: Whether the session's earlier turns go ahead of the messages.
             live: Whether the user may read the reply while it streams: only for the answer.
             model_id: The model of another stage of the agent; the loop's own when empty.
 
@@ -185,10 +185,11 @@ class CustomTurn:
             ValidationError: The messages are not in Converse's shape.
         """
         try:
-            given: Any = (
-                [self._build_user_message(messages)] if isinstance(messages, str) else messages
+            asked = read_messages(
+                [self._build_user_message(messages)]
+                if isinstance(messages, str)
+                else list(messages)
             )
-            asked = read_messages(list(given))
         except (NotConverse, TypeError) as error:
             raise ValidationError(f"turn.model: {error}") from None
         request = ConverseRequest(
@@ -276,10 +277,10 @@ class PythonOrchestration:
     """
 
     def __init__(self, function: Orchestrator) -> None:
-        """Takes the function.
+        """Checks that the function can be called with a turn.
 
         Raises:
-            DefinitionError: It cannot be called with a turn.
+            DefinitionError: It is asynchronous.
         """
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             raise DefinitionError(
@@ -316,6 +317,7 @@ class PythonOrchestration:
                 answer = yield from asked._do(work)
                 if isinstance(answer, Result):
                     return answer
+        # The function's own `finally` blocks run now, and not when memory is freed.
         finally:
             generator.close()
 
@@ -348,6 +350,7 @@ class _Returned:
 
 def _sender(generator: Generator[Any, Any, Any], answer: Any) -> Callable[[], Any]:
     def send() -> Any:
+        # Python turns a StopIteration inside a generator into RuntimeError, so it ends here.
         try:
             return generator.send(answer)
         except StopIteration as stop:
