@@ -1,4 +1,4 @@
-"""An agent for a command: where its sessions are kept, and its models ready to answer."""
+"""The agent of a command: the file of its sessions, and its models loaded."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def ensure_data_folder(folder: Path) -> Path:
 
 
 def get_sessions_file(folder: Path) -> Path:
-    """The file in the agent's folder that keeps its sessions; it need not be there."""
+    """The file of an agent's sessions; it need not exist."""
     return get_agent_root(folder) / _OWN / "sessions.sqlite"
 
 
@@ -69,12 +69,7 @@ def load_agent(
 ) -> Agent:
     """The agent in `folder`, with the sessions that the options mean.
 
-    Args:
-        folder: Its folder.
-        model: Used instead of every model that its definition names.
-        session: The session's id.
-        state: What `--state` says.
-        writes: Whether turns will be kept; else no file is made where there is none.
+    Without `writes`, no file of sessions is made where there is none.
 
     Raises:
         OrchestratorError: The agent is wrong, or there is no folder for the sessions' file.

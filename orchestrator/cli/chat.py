@@ -95,13 +95,7 @@ def _run_interactive(talk: Chat, folder: Path) -> None:
 
 
 class Chat:
-    """A conversation.
-
-    Attributes:
-        terminal: Where it is held.
-        trace: Whether every step is shown.
-        files: What comes with the next question.
-    """
+    """A conversation; `files` come with its next question."""
 
     def __init__(
         self, terminal: Terminal, agent: Agent, session: str, options: Options, *, trace: bool
@@ -123,7 +117,7 @@ class Chat:
         }
 
     def answer_lines(self) -> bool:
-        """Answers every line of stdin; whether all turns went well."""
+        """Answers every line of stdin, and returns whether no turn failed."""
         well = True
         for line in sys.stdin:
             if not line.strip():
@@ -242,7 +236,6 @@ class Keyboard:
     """Reads questions and answers from a terminal, with a history of the questions."""
 
     def __init__(self, history: Path | None, *, colour: str | None) -> None:
-        """Makes the keyboard."""
         self._file = history
         # The marks tell readline which characters take no room.
         self._prompt = "\001\033[1;32m\002›\001\033[0m\002 " if colour else "› "

@@ -33,7 +33,7 @@ class FlowView:
         self._terminal = terminal
         self._streams = terminal.err.is_terminal
         self._wrap: WordWrap | None = None
-        self._told = self._role = ""
+        self._streamed = self._role = ""
 
     def show(self, event: FlowEvent) -> None:
         """Shows an event."""
@@ -51,7 +51,7 @@ class FlowView:
             self._wrap = None
 
     def _statement_start(self, event: FlowEvent) -> None:
-        self._told = self._role = ""
+        self._streamed = self._role = ""
         line = f"{event.line:>4}  {_format_iteration(event)}"
         width = max(self._terminal.err.width - len(line), 20)
         statement = shorten(event.statement, min(width, 200))
@@ -61,7 +61,7 @@ class FlowView:
         if "iteration" in event.members:  # several at once: each is shown when it has ended
             return
         text = str(event.members.get("text", ""))
-        self._told += text
+        self._streamed += text
         if not self._streams:
             return
         role = str(event.members.get("role", ""))
@@ -77,7 +77,7 @@ class FlowView:
     def _variable_set(self, event: FlowEvent) -> None:
         name, value = event.members["name"], event.members["value"]
         shown = value[-1] if isinstance(value, list) and value else value
-        if self._streams and self._told and self._told.strip() == str(shown).strip():
+        if self._streams and self._streamed and self._streamed.strip() == str(shown).strip():
             return  # it was just read
         self._line(event, (f"{name} = ", "quiet"), (_format_value(value), ""))
 
@@ -141,15 +141,7 @@ class FlowRunner:
         *,
         named: bool = False,
     ) -> None:
-        """Makes the models ready.
-
-        Args:
-            terminal: Where all is shown.
-            flow: The script.
-            options: The run's options: `model`, `tools`.
-            state_file: The file for the state of a run that waits.
-            named: Whether the user named it: else it is another one where it has another run's.
-        """
+        # A file that the user named is overwritten; the default one never with another run's state.
         from orchestrator.models import LocalModel, resolve_model
 
         model = resolve_model(options["model"])
@@ -158,7 +150,7 @@ class FlowRunner:
         self._terminal = terminal
         self._flow = flow
         self._options = {**options, "model": model}
-        self._kept = state_file
+        self._state_file = state_file
         self._named = named
         self._view = FlowView(terminal)
 
@@ -233,14 +225,14 @@ class FlowRunner:
         if self._terminal.json:
             return
         if not self._named:
-            self._kept = _find_free_file(self._kept, result.paused or {})
-        _write_private(self._kept, json.dumps(result.paused))
+            self._state_file = _find_free_file(self._state_file, result.paused or {})
+        _write_private(self._state_file, json.dumps(result.paused))
         if result.waits_for == "user":
             self._terminal.note(f"waits for the user: {shorten(result.question, 400)}")
-            way = f"--resume {self._kept} --text TEXT"
+            way = f"--resume {self._state_file} --text TEXT"
         else:
             self._terminal.note(f"waits at line {result.line}: {shorten(result.statement, 200)}")
-            way = f"--resume {self._kept}"
+            way = f"--resume {self._state_file}"
         self._terminal.note(f"go on with {way}")
 
 

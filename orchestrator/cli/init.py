@@ -91,8 +91,8 @@ def _agent_name(folder: str) -> str:
     return re.sub(r"[^0-9A-Za-z]+", "-", folder).strip("-")[:100].strip("-") or "agent"
 
 
+# Stands beside an `agent.yaml`, whose first line names it for editors.
 SCHEMA_FILE = "agent.schema.json"
-"""The name under which `init` puts the schema beside an `agent.yaml`."""
 
 
 @verb
@@ -116,10 +116,7 @@ def schema(
         terminal.document(definition_schema())
         return
     write_schema(output)
-    if terminal.json:
-        terminal.document({"file": str(output)})
-    else:
-        terminal.print(f"wrote {output}")
+    terminal.report({"file": str(output)}, f"wrote {output}")
 
 
 def write_schema(file: Path) -> None:

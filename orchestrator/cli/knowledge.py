@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestrator.cli.terminal import Terminal, assemble, clean, join_facts, shorten, styled
-from orchestrator.cli.verb import Verb, Verbs, option, verb
+from orchestrator.cli.terminal import (
+    Terminal,
+    assemble,
+    clean,
+    join_facts,
+    progress_bar,
+    shorten,
+    styled,
+)
+from orchestrator.cli.verb import Verb, group, option, verb
 from orchestrator.errors import ResourceNotFound, ValidationError
 
 if TYPE_CHECKING:
     from orchestrator.knowledge import IndexReport, LocalKnowledgeBase
-    from orchestrator.knowledge.indexing import Progress
 
-app = typer.Typer(
-    cls=Verbs,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="Index and search the documents of local knowledge bases.",
-)
+app = group("Index and search the documents of local knowledge bases.")
 
 Folder = Annotated[
     Path, typer.Argument(metavar="FOLDER", help="An agent's folder, or a folder of documents.")
@@ -47,7 +47,7 @@ def index(terminal: Terminal, folder: Folder, id: Id = None, keywords: Keywords 
     """
     documents = []
     for base in _find_bases(folder, id, keywords=keywords):
-        with _progress_bar(terminal) as progress:
+        with progress_bar(terminal, counts=True) as progress:
             report = base.index(progress)
         documents.append({"id": base.id, "folder": str(base.folder), **_to_json(report)})
         if not terminal.json:
@@ -82,7 +82,7 @@ def search(
         settings["filter"] = _parse_filter(condition)
     found = []
     for base in _find_bases(folder, id, keywords=keywords):
-        with _progress_bar(terminal) as progress:
+        with progress_bar(terminal, counts=True) as progress:
             base.index(progress)
         references = base.retrieve(query, {"vectorSearchConfiguration": settings})
         found.append({"id": base.id, "retrievalResults": references})
@@ -172,23 +172,6 @@ def _parse_filter(text: str) -> Any:
     if found is None:
         raise ValidationError("--filter is not JSON")
     return found
-
-
-@contextmanager
-def _progress_bar(terminal: Terminal) -> Iterator[Progress | None]:
-    if not terminal.err.is_terminal:
-        yield None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(None), MofNCompleteColumn())
-    with Progress(*columns, console=terminal.err, transient=True) as bar:
-        task = bar.add_task("reading", total=None)
-
-        def show(done: int, total: int, text: str) -> None:
-            bar.update(task, completed=done, total=total, description=text)
-
-        yield show
 
 
 def _to_json(report: IndexReport) -> dict[str, Any]:

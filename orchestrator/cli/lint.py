@@ -120,6 +120,7 @@ def lint_agent(
         ResourceNotFound: There is nothing at `folder`.
     """
     from orchestrator.definition import lint_collaborator, lint_definition, load_definition
+    from orchestrator.definition.guardrail_file import build_guardrail
 
     found: list[Diagnostic] = []
     definition: AgentDefinition | None = None
@@ -127,7 +128,7 @@ def lint_agent(
         definition = load_definition(folder)
         found += lint_definition(definition)
         found += lint_collaborator(definition) if level > 1 else ()
-        for part in (_check_actions, _check_knowledge, _check_guardrail, _check_parsers):
+        for part in (_check_actions, _check_knowledge, build_guardrail, _check_parsers):
             found += _collect_mistakes(part, definition)
         found += _lint_script(definition)
         found += _lint_team(definition, model, strict, level)
@@ -162,20 +163,15 @@ def _check_knowledge(definition: AgentDefinition) -> None:
     build_knowledge_bases(definition, definition.source.folder)
 
 
-def _check_guardrail(definition: AgentDefinition) -> None:
-    from orchestrator.definition.guardrail_file import build_guardrail
-
-    build_guardrail(definition)
-
-
 def _lint_script(definition: AgentDefinition) -> list[Diagnostic]:
     from orchestrator.definition.files import locate
 
     if definition.orchestration is None:
         return []
-    given = ("question", "content")  # by every turn
+    # Every turn passes these two.
+    inputs = ("question", "content")
     found = lint_script(locate(definition, definition.orchestration, ("orchestration",)))
-    found = [one for one in found if one.code != "argument" or _extract_name(one) not in given]
+    found = [one for one in found if one.code != "argument" or _extract_name(one) not in inputs]
     return _check_calls(definition, found)
 
 
@@ -249,12 +245,13 @@ def _lint_team(
         yield from lint_agent(folder, model, strict=strict, level=level + 1)
 
 
+# Folders of templates that come with the package.
 _SHIPPED = ("templates", "memory")
 
 
+# An agent's prompts are those of its definition, else of a dialect: its own in `templates/`, or the
+# shipped one for its model. Files in `templates/` that no stage uses are checked too.
 class _Templates:
-    """The templates that an agent uses, and all those in its `templates/` folder."""
-
     def __init__(
         self, root: Path, definition: AgentDefinition | None, model: str | None, strict: bool
     ) -> None:
@@ -265,7 +262,6 @@ class _Templates:
         self.own = root / "templates" if (root / "templates").is_dir() else None
 
     def lint(self) -> Iterator[Diagnostic]:
-        """What is said against them."""
         from orchestrator.prompts import STAGES, dialect_for, load_dialect
 
         dialects: dict[str, Dialect] = {}
@@ -286,7 +282,7 @@ class _Templates:
             yield from self.lint_folder(self.own, dialects)
 
     def find_model_id(self, stage: str) -> str:
-        """The id of the model that answers a stage; empty when none is named."""
+        # Empty when no model is named: the dialect is then the default one.
         from orchestrator.agent.source import AgentSource
         from orchestrator.models import resolve_model
 
@@ -300,7 +296,6 @@ class _Templates:
         return AgentSource(self.definition, self.root).find_model(spec).model_id
 
     def lint_stage(self, stage: str, dialect: Dialect) -> Iterator[Diagnostic]:
-        """The template that a turn would use in a stage."""
         from orchestrator.definition import prompt_text
         from orchestrator.prompts import lint_template
 
@@ -318,7 +313,6 @@ class _Templates:
             yield from self.lint_default(stage, dialect)
 
     def lint_default(self, stage: str, dialect: Dialect) -> Iterator[Diagnostic]:
-        """The template of a dialect, be it shipped or the user's own."""
         from orchestrator.prompts import lint_template
 
         default = dialect.stages.get(stage)
@@ -338,7 +332,7 @@ class _Templates:
                 yield finding
 
     def make_model_finding(self, error: OrchestratorError, stage: str) -> Diagnostic:
-        """A finding about a model that does not exist."""
+        # At the definition's member that names the model; `--model` has no place in a file.
         if self.definition is None or self.model is not None:
             return Diagnostic(severity="error", code="model", message=error.message)
         keys: tuple[str | int, ...] = ("foundationModel",)
@@ -350,7 +344,6 @@ class _Templates:
         return self.definition.source.diagnostic("error", "model", error.message, *keys)
 
     def lint_folder(self, own: Path, used: dict[str, Dialect]) -> Iterator[Diagnostic]:
-        """The files of the user's own folder."""
         from orchestrator.prompts import load_dialect
 
         known = _list_known_files(own) | self.list_named_files()
@@ -367,7 +360,6 @@ class _Templates:
                 yield from as_findings(error)
 
     def list_named_files(self) -> set[str]:
-        """Names of the template files that the definition names."""
         overrides = self.definition and self.definition.prompt_override_configuration
         prompts = overrides.prompt_configurations if overrides else ()
         named = (prompt.base_prompt_template_file for prompt in prompts)

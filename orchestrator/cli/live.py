@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from orchestrator.engine.trace.reply import Event, Reply
 
 
+# rich draws the status again and again, so the seconds count without a thread of this module.
 class _ActivityStatus:
-    """What the agent is doing and, when it takes long, for how long."""
-
     def __init__(self, doing: str) -> None:
         self._doing = clean(doing)
         self._since = time.monotonic()
@@ -32,21 +31,13 @@ class _ActivityStatus:
 
 
 class LiveTurn:
-    """Shows a turn's events; those of several invocations when it hands calls over.
+    """Shows a turn's events; `prompt` is the last prompt that its trace has.
 
-    Attributes:
-        reply: The reply, once the turn has ended.
-        prompt: The last prompt that a model was sent, as its trace has it.
+    A turn that hands calls over is several invocations: then all of them are shown.
     """
 
     def __init__(self, terminal: Terminal, *, trace: bool = False, last: bool = False) -> None:
-        """Makes the view.
-
-        Args:
-            terminal: Where it is shown.
-            trace: Whether to show the steps.
-            last: Whether the answer is shown after the steps, and not as it streams among them.
-        """
+        # With `last`, the answer comes after the steps: streamed, it would stand among them.
         self._held: list[str] | None = [] if last else None
         self.reply: Reply | None = None
         self.prompt = ""

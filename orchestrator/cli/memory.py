@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,20 +10,13 @@ import typer
 
 from orchestrator.cli.agents import get_sessions_file
 from orchestrator.cli.session_state import iso_time, local_time
-from orchestrator.cli.terminal import Terminal, assemble, clean, join_facts
-from orchestrator.cli.verb import Verb, Verbs, option, verb
+from orchestrator.cli.terminal import Terminal, clean, format_line
+from orchestrator.cli.verb import Verb, group, option, verb
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from orchestrator.memory import MemoryInfo, SqliteMemory
 
-    from orchestrator.memory import MemoryInfo, SessionSummary, SqliteMemory
-
-app = typer.Typer(
-    cls=Verbs,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="List, show and delete what is remembered of earlier sessions.",
-)
+app = group("List, show and delete what is remembered of earlier sessions.")
 
 Id = Annotated[str, typer.Argument(metavar="MEMORY", help="The memory's id.")]
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The agent's folder.")]
@@ -35,7 +29,7 @@ _ALL = 1_000_000
 
 
 def get_memory_file(folder: Path) -> Path:
-    """The file in the agent's folder that keeps its memory; it need not be there."""
+    """The file of an agent's memory; it need not exist."""
     return get_sessions_file(folder).with_name("memory.sqlite")
 
 
@@ -48,7 +42,7 @@ def list_memories(terminal: Terminal, folder: Folder = HERE, state: State = None
       $ orchestrator memory list my-agent
       $ orchestrator memory list --state memory.sqlite --json
     """
-    found = _open(folder, state).memories(_now())
+    found = _open(folder, state).memories(time.time_ns())
     if terminal.json:
         terminal.document(
             [
@@ -66,7 +60,7 @@ def list_memories(terminal: Terminal, folder: Folder = HERE, state: State = None
         terminal.print("nothing is remembered")
     for info in found:
         facts = [local_time(info.latest), f"{info.sessions} sessions", info.owner]
-        terminal.block(_format_line(info.memory_id, facts))
+        terminal.block(format_line(info.memory_id, facts))
 
 
 @app.command(cls=Verb)
@@ -83,7 +77,7 @@ def show(terminal: Terminal, memory: Id, folder: Folder = HERE, state: State = N
 
     store = _open(folder, state)
     info = _find(store, memory)
-    summaries = _summaries(store, info)
+    summaries = store.recent(info.owner, info.memory_id, time.time_ns(), _ALL)
     if terminal.json:
         terminal.document({"memoryContents": memory_contents(summaries)})
         return
@@ -91,7 +85,7 @@ def show(terminal: Terminal, memory: Id, folder: Folder = HERE, state: State = N
         facts = [local_time(summary.started)]
         if summary.expires is not None:
             facts.append(f"until {local_time(summary.expires)}")
-        terminal.block(_format_line(summary.session_id, facts))
+        terminal.block(format_line(summary.session_id, facts))
         terminal.block(clean(summary.text), 2)
 
 
@@ -113,11 +107,8 @@ def delete(
     store = _open(folder, state)
     info = _find(store, memory)
     store.delete(info.owner, info.memory_id, session)
-    if terminal.json:
-        terminal.document({"deleted": info.memory_id, "session": session})
-    else:
-        what = f"session {session} of {info.memory_id}" if session else info.memory_id
-        terminal.print(f"forgot {clean(what)}")
+    what = f"session {session} of {info.memory_id}" if session else info.memory_id
+    terminal.report({"deleted": info.memory_id, "session": session}, f"forgot {clean(what)}")
 
 
 def _open(folder: Path, state: Path | None) -> SqliteMemory:
@@ -138,7 +129,7 @@ def _find(store: SqliteMemory, name: str) -> MemoryInfo:
 
     found = [
         info
-        for info in store.memories(_now())
+        for info in store.memories(time.time_ns())
         if name in (info.memory_id, f"{info.owner}/{info.memory_id}")
     ]
     if not found:
@@ -149,18 +140,3 @@ def _find(store: SqliteMemory, name: str) -> MemoryInfo:
         names = ", ".join(repr(f"{info.owner}/{info.memory_id}") for info in found)
         raise ValidationError(f"several agents have a memory {name!r}: give one of {names}")
     return found[0]
-
-
-def _summaries(store: SqliteMemory, info: MemoryInfo) -> list[SessionSummary]:
-    return store.recent(info.owner, info.memory_id, _now(), _ALL)
-
-
-def _now() -> int:
-    import time
-
-    return time.time_ns()
-
-
-def _format_line(name: str, facts: list[str]) -> Text:
-    line = join_facts(map(clean, facts))
-    return assemble((clean(name), "name"), (f"  {line}", "quiet"))

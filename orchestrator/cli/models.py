@@ -9,17 +9,12 @@ import typer
 
 from orchestrator.cli.findings import format_path
 from orchestrator.cli.terminal import Terminal, assemble, progress_bar, styled
-from orchestrator.cli.verb import Verb, Verbs, option, verb
+from orchestrator.cli.verb import Verb, group, option, verb
 
 if TYPE_CHECKING:
     from orchestrator.models.weights import ModelListing
 
-app = typer.Typer(
-    cls=Verbs,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="List, download and remove the embedded models.",
-)
+app = group("List, download and remove the embedded models.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A model's name or short name.")]
 
@@ -104,10 +99,8 @@ def remove(
 
     wanted = weights.find(name)
     removed = weights.remove(name)
-    if terminal.json:
-        terminal.document({"name": wanted.name, "removed": removed})
-    else:
-        terminal.print(f"{'removed' if removed else 'was not here:'} {wanted.name}")
+    text = f"{'removed' if removed else 'was not here:'} {wanted.name}"
+    terminal.report({"name": wanted.name, "removed": removed}, text)
 
 
 def _to_json(item: ModelListing) -> dict[str, Any]:

@@ -104,6 +104,7 @@ def read_input(file: str) -> str:
     if file == "-":
         return sys.stdin.read()
     try:
+        # Editors on Windows write a byte order mark, which JSON does not allow.
         return Path(file).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise ResourceNotFound(f"there is no file {file!r}; '-' reads stdin") from None

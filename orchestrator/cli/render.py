@@ -203,7 +203,8 @@ def show_prompt(terminal: Terminal, prompt: Prompt, template: str) -> None:
 
 
 def show_prompt_text(terminal: Terminal, text: str) -> None:
-    """Writes a prompt of a trace: a JSON body, or a text."""
+    """Writes a prompt of a trace."""
+    # In Bedrock's traces it is a JSON text of `system` and `messages` (recorded), or plain text.
     view = _View(terminal)
     try:
         body = json.loads(text)

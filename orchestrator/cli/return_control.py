@@ -36,6 +36,8 @@ class WaitingCall:
 
 def list_waiting_calls(inputs: Iterable[Mapping[str, Any]]) -> list[WaitingCall]:
     """The calls in a return of control's `invocationInputs`."""
+    # AWS: each of `invocationInputs` has one member, `apiInvocationInput` or
+    # `functionInvocationInput`.
     calls = []
     for item in inputs:
         call = next(iter(item.values()))

@@ -46,22 +46,16 @@ def lint_script(path: Path) -> list[Diagnostic]:
 
 
 class _FirstCallReached(OrchestratorError):
-    """The first model call was reached."""
+    pass
 
 
+# A script has no prompt before it runs: so it runs, up to its first model call.
 class _CapturingModel(Model):
-    """Keeps the first request, and answers nothing."""
-
     def __init__(self, model_id: str) -> None:
         self.model_id = model_id
         self.request: ModelRequest | None = None
 
     def complete(self, request: ModelRequest) -> ModelReply:
-        """Keeps the request.
-
-        Raises:
-            _Caught: Always.
-        """
         self.request = self.request or request
         raise _FirstCallReached("no model is asked")
 
@@ -133,9 +127,7 @@ def lint_template_file(path: Path) -> list[Diagnostic]:
 def template_prompt(path: Path, words: Sequence[str]) -> tuple[Prompt, list[Diagnostic]]:
     """The messages of a template, and what is doubtful about them.
 
-    Args:
-        path: Its file.
-        words: Its inputs, each `name=value`; a value that is a list or a map of JSON is that.
+    Each word is an input `name=value`; a list or a map of JSON is read as such.
 
     Raises:
         ResourceNotFound: There is no such file.

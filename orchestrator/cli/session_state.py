@@ -80,6 +80,7 @@ def session_state(sessions: Sessions, info: SessionInfo) -> str:
 
 def find_unfinished_calls(log: TurnLog, agent: Agent | None) -> list[UnfinishedCall]:
     """The calls of a turn that were begun and have no outcome."""
+    # The journal has an intent before each action: a process that stops between them leaves it.
     unfinished: dict[str, dict[str, Any]] = {}
     for record in log.records:
         if record["kind"] == "intent":
@@ -217,10 +218,10 @@ class StoredTurn:
     stop_reason: str  # how it ended; `return_control` when it waits, `interrupted` when it was left
     at: int  # when it began, in nanoseconds since 1970
     new: bool = False  # whether the session began anew with it
-    # Its trace parts, when an agent was there to make them
+    # Its trace parts; they need the agent.
     trace: list[dict[str, Any]] = field(default_factory=list)
     note: str = ""  # what to know of the trace, or why there is none
-    # The journal's own records, when there can be no trace
+    # The journal's own records, when there can be no trace.
     records: list[dict[str, Any]] = field(default_factory=list)
 
     def as_dict(self, *, trace: bool) -> dict[str, Any]:
@@ -239,7 +240,7 @@ class StoredTurn:
 
 
 def open_sessions(file: Path) -> Sessions:
-    """The sessions that a file keeps.
+    """The sessions in a file.
 
     Raises:
         ResourceNotFound: There is no such file.
@@ -276,13 +277,7 @@ def find_session(sessions: Sessions, name: str) -> SessionInfo:
 
 
 def read_turns(sessions: Sessions, info: SessionInfo, agent: Agent | None) -> Iterator[StoredTurn]:
-    """The turns of a session, oldest first.
-
-    Args:
-        sessions: Where it is kept.
-        info: The session.
-        agent: The agent that it is of, for traces; they are read from the journal again.
-    """
+    """The turns of a session, oldest first; with its agent, with their traces."""
     from orchestrator.engine.trace.past_turns import load_past_turns
 
     for turn in load_past_turns(sessions, info.label, agent.plan if agent else None):

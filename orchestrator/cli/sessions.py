@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,18 +23,13 @@ from orchestrator.cli.session_state import (
     turn_logs,
     turn_state,
 )
-from orchestrator.cli.terminal import Terminal, assemble, clean, join_facts
-from orchestrator.cli.verb import Verb, Verbs, option, verb
+from orchestrator.cli.terminal import Terminal, format_line
+from orchestrator.cli.verb import Verb, group, option, verb
 
 if TYPE_CHECKING:
     from orchestrator.sessions import Sessions
 
-app = typer.Typer(
-    cls=Verbs,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="List, show, end and delete kept sessions.",
-)
+app = group("List, show, end and delete kept sessions.")
 
 Id = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The agent's folder.")]
@@ -76,7 +70,8 @@ def list_sessions(terminal: Terminal, folder: Folder = HERE, state: State = None
     width = max((len(item["id"]) for item in listed), default=0)
     for item in listed:
         facts = item["state"], local_time(item["updated"]), f"{item['records']} records"
-        _show_line(terminal, item["id"].ljust(width), [*facts, item["agent"] or item["label"]])
+        name, agent = item["id"].ljust(width), item["agent"] or item["label"]
+        terminal.block(format_line(name, [*facts, agent]))
 
 
 @app.command(cls=Verb)
@@ -126,13 +121,13 @@ def end(terminal: Terminal, session: Id, folder: Folder = HERE, state: State = N
     sessions = _open(folder, state)
     info = find_session(sessions, session)
     sessions.end(info.label)
-    _report_done(terminal, "ended", info.label)
+    terminal.report({"ended": info.label}, f"ended {info.label.rsplit('/', 1)[-1]}")
 
 
 @app.command(cls=Verb)
 @verb
 def delete(terminal: Terminal, session: Id, folder: Folder = HERE, state: State = None) -> None:
-    """Delete a session and all that is known of it.
+    """Delete a session and its journal.
 
     [bold]Examples[/bold]
       $ orchestrator sessions delete s-1 my-agent
@@ -140,20 +135,8 @@ def delete(terminal: Terminal, session: Id, folder: Folder = HERE, state: State 
     sessions = _open(folder, state)
     info = find_session(sessions, session)
     sessions.store.delete(info.key)
-    _report_done(terminal, "deleted", info.label)
+    terminal.report({"deleted": info.label}, f"deleted {info.label.rsplit('/', 1)[-1]}")
 
 
 def _open(folder: Path, state: Path | None) -> Sessions:
     return open_sessions(state or get_sessions_file(folder))
-
-
-def _report_done(terminal: Terminal, what: str, label: str) -> None:
-    if terminal.json:
-        terminal.document({what: label})
-    else:
-        terminal.print(f"{what} {label.rsplit('/', 1)[-1]}")
-
-
-def _show_line(terminal: Terminal, name: str, facts: Iterable[str]) -> None:
-    line = join_facts(map(clean, facts))
-    terminal.block(assemble((clean(name), "name"), (f"  {line}", "quiet")))

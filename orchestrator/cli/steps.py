@@ -18,21 +18,14 @@ Json = Mapping[str, Any]
 
 @dataclass(slots=True)
 class Step:
-    """One thing that the agent did.
+    """One thing that the agent did."""
 
-    Attributes:
-        verb: What it did: `thinks`, `calls`, `answers`, …
-        subject: Whom or what with, such as a call.
-        text: What came of it.
-        facts: Model, tokens, time, files.
-        agent: The collaborator that did it; empty for the agent itself.
-    """
-
-    verb: str
-    subject: str = ""
-    text: str = ""
+    verb: str  # what it did: `thinks`, `calls`, `answers`, …
+    subject: str = ""  # with whom or what, such as a call
+    text: str = ""  # the result
+    # Model, tokens, time, files.
     facts: list[str] = field(default_factory=list)
-    agent: str = ""
+    agent: str = ""  # the collaborator that did it; empty for the agent itself
 
     def as_dict(self) -> dict[str, Any]:
         """The step as JSON members."""
@@ -40,21 +33,15 @@ class Step:
 
 
 class Steps:
-    """Makes steps of trace parts as they come.
-
-    Attributes:
-        model_calls: How many model calls there were.
-        tokens: Their input and output tokens.
-        milliseconds: How long the whole turn took, once that is known.
-    """
+    """Makes steps of trace parts as they come."""
 
     def __init__(self) -> None:
         self.model_calls = 0
-        self.tokens = [0, 0]
-        self.milliseconds: int | None = None
+        self.tokens = [0, 0]  # of input and of output
+        self.milliseconds: int | None = None  # of the whole turn
         # Those of a team may work at the same time.
         self._agents: dict[str, _AgentSteps] = {}
-        self._said: dict[str, str] = {}
+        self._answers: dict[str, str] = {}
 
     def feed(self, part: Json) -> Iterator[Step]:
         """The steps that are known with the next part."""
@@ -65,9 +52,9 @@ class Steps:
         self._count_usage(who, trace)
         for step in self._agents[who].feed(trace):
             step.agent = who
-            if step.verb in _SAYS:
-                self._said[who] = step.text
-            elif step.verb == _HEARS and step.text == self._said.pop(step.subject, None):
+            if step.verb in _ANSWERS:
+                self._answers[who] = step.text
+            elif step.verb == _HEARS and step.text == self._answers.pop(step.subject, None):
                 # The collaborator's own step has just shown this text.
                 step.text = ""
             yield step
@@ -148,7 +135,8 @@ class _AgentSteps:
 
     def _start_call(self, value: Json) -> Iterator[Step]:
         call, step = _parse_invocation(value)
-        # The steps of a collaborator come between its question and its outcome.
+        # Other calls wait for their outcome, to be shown in one step. The steps of a collaborator
+        # come between its question and its outcome, so its question is shown at once.
         if call["kind"] == _AGENT:
             yield step
         else:
@@ -160,6 +148,7 @@ class _AgentSteps:
             yield thought
 
     def _name_model(self, name: str) -> None:
+        # Bedrock names an inference profile by its ARN; the model is the last part of it.
         name = name.rsplit("/", 1)[-1]
         self._new_model = name if name != self._model else ""
         self._model = name
@@ -196,6 +185,7 @@ class _AgentSteps:
         step.text = read(output)
         step.facts += format_duration((output.get("metadata") or {}).get("totalTimeMs"))
         step.facts += output.get("files") or ()
+        # With RETURN_CONTROL the caller has carried the call out, or has only confirmed it.
         if found is not None and found[0].get("executionType") == "RETURN_CONTROL":
             _name_confirmation(step)
         return step
@@ -250,7 +240,7 @@ _STAGES = {
 }
 _ACTION, _AGENT, _CODE, _SEARCH = "action", "agent", "code", "search"
 _HEARS = "hears from"
-_SAYS = frozenset({"answers", "asks the user"})
+_ANSWERS = frozenset({"answers", "asks the user"})
 
 _OUTPUTS: dict[str, tuple[str, Callable[[Json], str]]] = {
     "actionGroupInvocationOutput": (_ACTION, lambda it: it.get("text", "")),

@@ -1,4 +1,4 @@
-"""Where output goes: answers and documents to stdout, everything else to stderr.
+"""Output: answers and documents go to stdout, everything else to stderr.
 
 Colours have meanings, not names: `STYLES` is the only place that says what each looks like. There
 are none when the output is piped or `NO_COLOR` is set.
@@ -44,6 +44,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 def clean(text: str) -> str:
     """A text of a model, user or action without what a terminal would obey."""
+    # A reply with escape sequences could rewrite what stands on the screen, or the clipboard.
     return _CONTROLS.sub("�", text.replace("\r\n", "\n")) if not text.isprintable() else text
 
 
@@ -71,6 +72,12 @@ def assemble(*parts: Text | str | tuple[str, str]) -> Text:
     from rich.text import Text
 
     return Text.assemble(*parts)
+
+
+def format_line(name: str, facts: Iterable[str]) -> Text:
+    """A line of a list: a name, and facts about it."""
+    line = join_facts(map(clean, facts))
+    return assemble((clean(name), "name"), (f"  {line}", "quiet"))
 
 
 class WordWrap:
@@ -101,6 +108,7 @@ class WordWrap:
         """The word that waits."""
         if not self._word:
             return ""
+        # Chinese letters take two columns, combining marks none.
         from rich.cells import cell_len
 
         word, space, size = self._word, self._space, cell_len(self._word)
@@ -117,12 +125,7 @@ class WordWrap:
 
 
 class Terminal:
-    """The streams of one command.
-
-    Attributes:
-        json: Whether stdout holds JSON and nothing else.
-        debug: Whether errors are shown with their tracebacks.
-    """
+    """The streams of one command; with `json`, stdout holds JSON and nothing else."""
 
     def __init__(self, *, json: bool = False, debug: bool = False) -> None:
         self.json = json
@@ -147,6 +150,13 @@ class Terminal:
     def document(self, value: Any) -> None:
         """Writes one JSON document."""
         self._write(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+
+    def report(self, document: Any, text: str) -> None:
+        """Writes a result: a JSON document with --json, else a line."""
+        if self.json:
+            self.document(document)
+        else:
+            self.print(text)
 
     def line(self, value: Any) -> None:
         """Writes one line of JSON."""
@@ -212,41 +222,41 @@ class _Prints(logging.Handler):
 
 
 def show_prints(terminal: Terminal) -> None:
-    """Shows from now on what handlers print."""
+    """Shows what handlers print, until `hide_prints`."""
     hide_prints()
     _LOG.addHandler(_Prints(terminal))
     _LOG.setLevel(logging.INFO)
 
 
 def hide_prints() -> None:
-    """Shows it no longer."""
+    """Stops showing what handlers print."""
     for handler in [it for it in _LOG.handlers if isinstance(it, _Prints)]:
         _LOG.removeHandler(handler)
         _LOG.setLevel(logging.NOTSET)
 
 
 @contextmanager
-def progress_bar(terminal: Terminal, *, lines: bool = False) -> Iterator[Progress | None]:
-    """A callback that shows on stderr how far something is; the bar goes when it is done.
-
-    Args:
-        terminal: Where to.
-        lines: Whether to write a line for every tenth when there is no terminal.
-    """
+def progress_bar(
+    terminal: Terminal, *, lines: bool = False, counts: bool = False
+) -> Iterator[Progress | None]:
+    """A callback that shows progress on stderr; with `lines`, a line a tenth in a pipe."""
     if not terminal.err.is_terminal:
         yield _tenths(terminal) if lines else None
         return
     from rich.progress import (
         BarColumn,
         DownloadColumn,
+        MofNCompleteColumn,
         Progress,
         TaskProgressColumn,
         TextColumn,
         TimeRemainingColumn,
     )
 
-    columns = [TextColumn("{task.description}"), BarColumn(None), TaskProgressColumn()]
-    if terminal.err.width >= 72:
+    columns = [TextColumn("{task.description}"), BarColumn(None)]
+    columns.append(MofNCompleteColumn() if counts else TaskProgressColumn())
+    # Bytes and the time that is left have no room on a narrow terminal.
+    if not counts and terminal.err.width >= 72:
         columns += [DownloadColumn(), TimeRemainingColumn(compact=True)]
     with Progress(*columns, console=terminal.err, transient=True) as bar:
         task = bar.add_task("starting", total=None)

@@ -27,7 +27,7 @@ def trace(
         ),
     ] = "-",
 ) -> None:
-    """Tell a recorded trace step by step, one of Amazon Bedrock too.
+    """Describe a recorded trace step by step, also one of Amazon Bedrock.
 
     [bold]Examples[/bold]
       $ orchestrator trace reply.json
@@ -86,13 +86,10 @@ _ROUTES = frozenset({"chooses an agent", "keeps the previous agent"})
 
 
 class TraceView:
-    """Writes the steps of one turn as its trace parts come.
-
-    Attributes:
-        live: Whether the answer streams and a failure is shown by somebody else.
-    """
+    """Writes the steps of one turn as its trace parts come."""
 
     def __init__(self, terminal: Terminal, *, live: bool = False, stderr: bool = False) -> None:
+        # Then `LiveTurn` streams the answer, and the verb shows a failure.
         self.live = live
         self._terminal = terminal
         self._stderr = stderr
@@ -102,15 +99,15 @@ class TraceView:
         self._speaks = ""
 
     def feed(self, part: Mapping[str, Any]) -> list[Step]:
-        """Takes a part, and returns the steps that can now be shown."""
+        """Takes a part, and returns the steps that are complete."""
         return list(self._steps.feed(part))
 
     def flush(self) -> None:
-        """Writes what waited for a later part."""
+        """Writes the steps that waited for a later part."""
         self.show(self._steps.flush())
 
     def finish(self) -> None:
-        """Writes what is left, and the sum."""
+        """Writes the steps that are left, and the sum."""
         self.flush()
         steps = self._steps
         facts = []

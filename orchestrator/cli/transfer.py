@@ -78,14 +78,11 @@ def _render_diff(change: Change) -> Iterable[str]:
 def write_agent(
     terminal: Terminal, files: dict[str, str], folder: Path, *, force: bool
 ) -> dict[str, Any]:
-    """Writes an agent's folder; shows what would be changed where that is refused.
-
-    Returns:
-        Members of the JSON document.
+    """Writes an agent's folder, and returns members of the JSON document.
 
     Raises:
-        ValidationError: Files that are there have other texts or would go, and `force` was not
-            given.
+        ValidationError: Files would be changed or removed, and `force` is false; then the changes
+            are shown.
     """
     from orchestrator.transfer import changes, write_files
 
@@ -112,6 +109,12 @@ def _report_written(terminal: Terminal, folder: Path, written: Sequence[Change])
         terminal.path(f"{format_path(folder)} is as it was: there is nothing to do")
 
 
+def _check_one_version(alias: str | None, version: str | None) -> None:
+    # AWS: an alias routes to a version itself, so a second one would contradict it.
+    if alias is not None and version is not None:
+        raise ValidationError("give --alias or --version, not both")
+
+
 @verb
 def pull(
     terminal: Terminal,
@@ -135,8 +138,7 @@ def pull(
     """
     from orchestrator.transfer import connect, files_of, read_agent
 
-    if alias is not None and version is not None:
-        raise ValidationError("give --alias or --version, not both")
+    _check_one_version(alias, version)
     remote = connect(endpoint_url, region, profile)
     document = read_agent(remote, agent_id, alias=alias, version=version)
     files = files_of(document)
@@ -281,8 +283,7 @@ def diff(
     """
     from orchestrator.transfer import connect, difference, read_folder
 
-    if alias is not None and version is not None:
-        raise ValidationError("give --alias or --version, not both")
+    _check_one_version(alias, version)
     document = read_folder(folder)
     remote = connect(endpoint_url, region, profile)
     found = difference(document, remote, agent_id, alias=alias, version=version)

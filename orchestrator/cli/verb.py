@@ -17,12 +17,11 @@ from orchestrator.cli.findings import error_document, show_error
 from orchestrator.cli.terminal import Terminal, hide_prints, show_prints
 from orchestrator.errors import DefinitionError, ValidationError
 
+# Exit codes. The agent, or what it depends on, failed:
 AGENT_FAILED = 1
-"""Exit code: the agent, or what it depends on, failed."""
-
+# An option, a definition or another input of the user is wrong:
 USAGE = 2
-"""Exit code: an option, a definition or another thing that the user gave is wrong."""
-
+# 128 and the number of SIGINT, as shells report it:
 _STOPPED = 130
 
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout, and nothing else.")]
@@ -32,17 +31,12 @@ P = ParamSpec("P")
 
 
 def option(flag: str, metavar: str, help: str, *short: str, **settings: Any) -> Any:
-    """An option that may be left out, and whose help says itself what happens then."""
+    """An optional option; its help says what happens without it."""
     return typer.Option(flag, *short, metavar=metavar, help=help, show_default=False, **settings)
 
 
 def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., None]:
-    """Makes a function a command of the command line.
-
-    Args:
-        function: Its first parameter takes the `Terminal`; the others become arguments and
-            options, and `--json` and `--debug` are added to them.
-    """
+    """Makes a function a command: its parameters but the first become arguments and options."""
     signature = inspect.signature(function, eval_str=True)
     added = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
@@ -62,7 +56,6 @@ def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., No
             function(terminal, **options)  # type: ignore[call-arg]
         except (typer.Exit, typer.Abort):
             raise
-        # 128 and the number of SIGINT, as shells report it.
         except KeyboardInterrupt:
             raise typer.Exit(_STOPPED) from None
         except BrokenPipeError:
@@ -109,6 +102,11 @@ class Verb(TyperCommand):
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The pieces of its usage line."""
         return _strip_braces(super().collect_usage_pieces(ctx))
+
+
+def group(help: str) -> typer.Typer:
+    """A group of commands, such as `orchestrator sessions`."""
+    return typer.Typer(cls=Verbs, no_args_is_help=True, rich_markup_mode="rich", help=help)
 
 
 class Verbs(TyperGroup):
