@@ -138,12 +138,6 @@ async def drive(run: Run, backend: Backend, emit: Emit | None = None, listen: bo
     """Runs an invocation to its result, which `run.result` then holds.
 
     Closing the coroutine stops the work, and writes that the turn was cancelled.
-
-    Args:
-        run: The invocation.
-        backend: How work is waited for.
-        emit: Takes progress, and pieces of the answer's text; nobody listens when `None`.
-        listen: Whether to emit more than that the first effect is to be carried out.
     """
     try:
         step = run.begin()  # a turn of another version of the agent stays as it is
