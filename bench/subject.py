@@ -12,7 +12,7 @@ from typing import Any
 
 from orchestrator import ActionGroup, Agent, Limits, action
 from orchestrator.models import Model, ModelReply, ModelRequest
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Usage
 
 MODEL_ID = "anthropic.claude-3-5-sonnet-20240620-v1:0"
 INSTRUCTION = "You tell people the weather of the cities that they ask about."

@@ -30,7 +30,7 @@ from orchestrator.flows.state import state_of
 from orchestrator.flows.steps import AskUser, Event, Pause, Program
 from orchestrator.limits import Limits
 from orchestrator.models import Model, resolve_model
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Usage
 from orchestrator.sessions import InMemoryStore, Record, Sessions, SessionStore
 from orchestrator.support.lru_cache import LruCache
 

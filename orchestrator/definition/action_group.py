@@ -36,11 +36,11 @@ class OneOf(Part):
     @model_validator(mode="after")
     def _check_exactly_one(self) -> Self:
         fields = type(self).model_fields
-        given = [name for name in fields if getattr(self, name) is not None]
-        if len(given) != 1:
+        present = [name for name in fields if getattr(self, name) is not None]
+        if len(present) != 1:
             choices = [str(field.alias) for field in fields.values()]
             names = f"{', '.join(choices[:-1])} or {choices[-1]}"
-            have = f", not {len(given)} of them" if given else ""
+            have = f", not {len(present)} of them" if present else ""
             raise mistake(f"give exactly one of {names}{have}")
         return self
 

@@ -31,11 +31,8 @@ def build_action_groups(
 ) -> list[ActionGroup]:
     """The action groups of an agent, ready to be called; disabled ones are left out.
 
-    The Python files that groups name with `python` are run here, each as a module of its own.
-
-    Args:
-        definition: The definition.
-        folder: The agent's folder; by default the one that the definition was read from.
+    The Python files that groups name with `python` are run here, each as a separate module.
+    `folder` is the agent's; by default the one that the definition was read from.
 
     Raises:
         DefinitionError: A schema, file or executor is wrong, missing or not supported yet.

@@ -17,11 +17,7 @@ from orchestrator.support.documents import PLAIN_SCALARS
 def dump_definition(definition: AgentDefinition) -> str:
     """The text of an `agent.yaml` that reads back as an equal definition.
 
-    Args:
-        definition: The definition.
-
-    Returns:
-        YAML with the members that were set, in Bedrock's spelling and this package's order.
+    It has the members that were set, in Bedrock's spelling and this package's order.
     """
     text: str = yaml.dump(
         as_data(definition), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100

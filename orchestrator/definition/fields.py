@@ -58,7 +58,7 @@ class Part(BaseModel):
 
     READ_ONLY: ClassVar[frozenset[str]] = frozenset()
 
-    # A member that is null counts as left out, unless null is a value of its own (no limit).
+    # A member that is null counts as left out, unless null is a value itself (no limit).
     @model_validator(mode="before")
     @classmethod
     def _drop_nulls(cls, data: Any) -> Any:

@@ -66,10 +66,7 @@ def prompt_text(
 ) -> PromptText | None:
     """The template that the definition brings for a stage, or `None` for the dialect's own.
 
-    Args:
-        definition: The definition.
-        prompt_type: The stage.
-        folder: The agent's folder; by default the one that the definition was read from.
+    `folder` is the agent's; by default the one that the definition was read from.
 
     Raises:
         DefinitionError: The file is missing, outside of the folder, too long or not UTF-8.
@@ -95,13 +92,8 @@ def prompt_text(
 def locate(definition: AgentDefinition, name: str, keys: Keys, folder: Path | None = None) -> Path:
     """The file called `name` in the agent's folder.
 
-    Links are followed as long as they stay in the folder.
-
-    Args:
-        definition: The definition that names the file.
-        name: The name, relative to the folder.
-        keys: Where in the definition it stands, for messages.
-        folder: The agent's folder; by default the one that the definition was read from.
+    Links are followed as long as they stay in the folder, by default the one that the definition
+    was read from. `keys` is where the name stands in the definition, for messages.
 
     Raises:
         DefinitionError: The file is outside of the folder, or is no file, or there is no folder.
@@ -159,7 +151,7 @@ def _find_path_problem(name: str) -> str:
     if not name.strip() or "\0" in name:
         return "is no file's name"
     windows = PureWindowsPath(name)
-    # Both systems' absolute paths: a folder may be carried from one to the other.
+    # Both systems' absolute paths: a folder may be copied from one to the other.
     if PurePosixPath(name).is_absolute() or windows.drive or windows.root:
         return "is an absolute path"
     if "\\" in name:

@@ -78,7 +78,7 @@ class GuardrailTopicPolicy(Part):
 
 
 class GuardrailWord(_Directions):
-    """A word or phrase that is not said.
+    """A word or phrase that is not allowed.
 
     Attributes:
         text: The word or phrase.
@@ -112,7 +112,7 @@ class GuardrailManagedWords(_Directions):
 
 
 class GuardrailWordPolicy(Part):
-    """Words that are not said.
+    """Words that are not allowed.
 
     Attributes:
         words_config: The words.
@@ -244,7 +244,7 @@ class GuardrailDefinition(Part):
         topic_policy_config: Denied topics.
         topic_similarity_threshold: Also finds topics by meaning: the cosine, from 0 to 1, from
             which on a sentence belongs to a topic. Ours; needs an embedding model.
-        word_policy_config: Words that are not said.
+        word_policy_config: Words that are not allowed.
         sensitive_information_policy_config: What is masked or blocked.
         content_policy_config: Amazon's content filters, which are not here.
         contextual_grounding_policy_config: Amazon's check of grounding, which is not here.

@@ -32,16 +32,13 @@ def build_guardrail(
     region: str | None = None,
     embedder: Callable[[], Embedder] | None = None,
 ) -> Guardrail | None:
-    """The guardrail that a definition's `guardrailConfiguration` asks for.
+    """The guardrail that a definition's `guardrailConfiguration` asks for, if it has one.
 
     Args:
         definition: The agent's definition.
         folder: The agent's folder; by default the one that the definition was read from.
         region: The AWS region of a guardrail of Bedrock's.
         embedder: Gives an embedding model, for a local guardrail that finds topics by meaning.
-
-    Returns:
-        The guardrail; `None` when there is no `guardrailConfiguration`.
 
     Raises:
         DefinitionError: It names both a guardrail of Bedrock's and a file, or neither; or the file

@@ -68,14 +68,8 @@ class KnowledgeBaseAssociation(Part):
 def build_knowledge_bases(definition: AgentDefinition, root: Path | None) -> list[KnowledgeBase]:
     """The knowledge bases that a definition asks for; nothing is read or asked yet.
 
-    The index of a folder is kept in `.orchestrator/knowledge/<id>.sqlite` in the agent's folder.
-
-    Args:
-        definition: The definition.
-        root: The agent's folder, to which `folder` is relative.
-
-    Returns:
-        Those that are not `DISABLED`, in their order.
+    `DISABLED` ones are left out. `root` is the agent's folder, to which a `folder` is relative and
+    which has its index in `.orchestrator/knowledge/<id>.sqlite`.
 
     Raises:
         DefinitionError: A folder is missing or outside of the agent's folder, an id is no id of

@@ -33,8 +33,7 @@ def collaborators_of(definition: AgentDefinition) -> tuple[AgentCollaborator, ..
 def lint_definition(definition: AgentDefinition) -> list[Diagnostic]:
     """What works here but may not do what was meant, or would be refused by Bedrock.
 
-    Returns:
-        Notes of the reading, then warnings.
+    Notes of the reading come first, then warnings.
     """
     found = (
         *_check_instruction(definition),
@@ -48,11 +47,8 @@ def lint_definition(definition: AgentDefinition) -> list[Diagnostic]:
 
 
 def lint_collaborator(definition: AgentDefinition) -> list[Diagnostic]:
-    """What an agent says that has no effect while another agent leads it.
-
-    Returns:
-        Notes: the agent may run alone, too.
-    """
+    """What an agent says that has no effect while another agent leads it."""
+    # Only notes, because the agent may run alone, too.
     return _diagnostics(definition, _check_collaborator(definition))
 
 

@@ -60,7 +60,7 @@ class PromptConfiguration(Part):
     Attributes:
         prompt_type: The stage.
         prompt_creation_mode: `OVERRIDDEN` uses this template, `DEFAULT` the dialect's. Left out,
-            a template that is given is used.
+            a template that is there is used.
         prompt_state: `DISABLED` leaves the stage out.
         base_prompt_template: The template's text, with `$placeholders$`; up to 100,000 characters.
         base_prompt_template_file: The template as a file, relative to the agent's folder.
@@ -101,12 +101,12 @@ class PromptConfiguration(Part):
 
     @property
     def has_template(self) -> bool:
-        """Whether a template is given here, used or not."""
+        """Whether there is a template here, used or not."""
         return self.base_prompt_template is not None or self.base_prompt_template_file is not None
 
     @property
     def overridden(self) -> bool:
-        """Whether the template that is given here is the one to use."""
+        """Whether the template here is the one to use."""
         # GetAgent gives every stage's template back with DEFAULT: such a dump must not freeze the
         # template.
         return self.has_template and self.prompt_creation_mode != "DEFAULT"

@@ -48,7 +48,7 @@ def _describe(schema: dict[str, Any], model: type[Part]) -> None:
         member["description"] = members[name]
 
 
-# Null is read as "left out"; editors need not offer it where it has no meaning of its own.
+# Null is read as "left out"; editors need not offer it where it has no meaning itself.
 def _require_a_value(member: dict[str, Any], default: Any) -> None:
     if default is not None:
         return

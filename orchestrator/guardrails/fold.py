@@ -48,23 +48,8 @@ _LOOKALIKES = dict(
 
 # Unicode's dashes (category Pd), minus signs and hyphen bullets.
 _DASHES = (
-    "\u02d7\u058a\u05be\u1400\u1806\u2043\u2212\u2e17\u2e1a\u2e40\u2e5d\u301c\u3030\u30a0"
-    + "".join(
-        map(
-            chr,
-            (
-                *range(0x2010, 0x2016),
-                0x2E3A,
-                0x2E3B,
-                0xFE31,
-                0xFE32,
-                0xFE58,
-                0xFE63,
-                0xFF0D,
-                0x10EAD,
-            ),
-        )
-    )
+    "\u02d7\u058a\u05be\u1400\u1806\u2010\u2011\u2012\u2013\u2014\u2015\u2043\u2212\u2e17\u2e1a"
+    "\u2e3a\u2e3b\u2e40\u2e5d\u301c\u3030\u30a0\ufe31\ufe32\ufe58\ufe63\uff0d\U00010ead"
 )
 _PLAIN = {
     **dict.fromkeys(map(ord, _DASHES), "-"),

@@ -56,7 +56,7 @@ class Phrases:
     """A list of phrases, found in linear time. `longest`: letters and digits of the longest."""
 
     def __init__(self, phrases: Iterable[str]) -> None:
-        """Makes the list; a phrase without words is a `ValueError`."""
+        """Raises `ValueError` when a phrase has no words."""
         self._tree: dict[str, Any] = {}
         self.longest = 0
         for phrase in phrases:

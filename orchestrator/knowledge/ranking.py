@@ -1,6 +1,6 @@
 """Which passages fit a question: by meaning, by words, and by both.
 
-Meaning comes first: it finds what is said in other words. Words are added to it as a smaller part,
+Meaning comes first: it finds other words for the same. Words are added to it as a smaller part,
 for what has no meaning: names, numbers and codes. (Giving both equal weight, as reciprocal rank
 fusion does, is worse than meaning alone; `evals/retrieval` measures it.)
 """
@@ -69,7 +69,7 @@ def _quote_term(term: str) -> str:
 
 def expression(store: Store, query: str) -> str:
     """An FTS5 expression that finds any word of a question; empty when it has none."""
-    # Words that a great part of the passages has tell little and cost most: they count only when
+    # Words that a great part of the passages has mean little and cost most: they count only when
     # the question has no others.
     terms = [_quote_term(term) for term in _terms(query)]
     most = max(_COMMON_FROM, int(store.size() * _COMMON_SHARE))

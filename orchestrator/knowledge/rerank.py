@@ -90,7 +90,7 @@ class BedrockReranker:
         """The references to keep, best first, with the model's scores.
 
         Raises:
-            DependencyFailed: The model failed, or named passages that were not given.
+            DependencyFailed: The model failed, or named passages that were not sent.
         """
         wanted = len(references) if self._results is None else self._results
         model: dict[str, Any] = {"modelArn": self._arn}

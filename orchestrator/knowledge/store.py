@@ -256,7 +256,7 @@ class Store:
     def with_words(
         self, expression: str, limit: int, allowed: Collection[int] | None = None
     ) -> list[Hit]:
-        """The passages that an FTS5 expression finds, best first; only `allowed` ones, if given."""
+        """The passages that an FTS5 expression finds, best first; only `allowed` ones, if set."""
         # The plus keeps SQLite from asking the keywords for each id by itself.
         only = "" if allowed is None else "AND +rowid IN (SELECT value FROM json_each(?))"
         ids = () if allowed is None else (json.dumps(list(allowed)),)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Usage
 
 _METRICS = "amazon-bedrock-invocationMetrics"
 

@@ -13,8 +13,7 @@ from typing import Any
 from orchestrator.errors import ValidationError
 from orchestrator.message import Block, Message, text_of
 from orchestrator.models._encoding import encode, encode_cached, tool_input, tool_name
-from orchestrator.models.base import ModelReply, ModelRequest
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import ModelReply, ModelRequest, Usage
 
 _STOPS = {
     "stop": "end_turn",
@@ -46,14 +45,8 @@ def encode_body(
 ) -> str:
     """A request's body, as JSON text.
 
-    Args:
-        model: The model's name at the server.
-        request: The request.
-        tools: The encoded tools; empty when there are none.
-        length: The name of the member that bounds the reply's tokens.
-        refused: Members that this model was found not to take.
-        stream: Whether the reply is to come in pieces.
-        prefill: Whether the server continues a last assistant message; else it is left out.
+    `length` names the member that bounds the reply's tokens; `refused` are members that this model
+    was found not to take. Without `prefill`, a last assistant message is left out.
     """
     messages = request.messages
     if messages and messages[-1]["role"] == "assistant":
@@ -199,7 +192,7 @@ def _result_text(item: Mapping[str, Any]) -> str:
 
 
 def _usage(usage: Mapping[str, Any] | None) -> Usage:
-    # OpenAI counts cached tokens among the prompt's; `Usage` counts them apart.
+    # OpenAI counts cached tokens among the prompt's; `Usage` counts them separately.
     if not usage:
         return Usage(calls=1)
     cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0

@@ -13,8 +13,7 @@ from typing import Any
 from orchestrator.errors import ValidationError
 from orchestrator.message import Block, Message
 from orchestrator.models._encoding import blob, encode, encode_cached, tool_input, tool_name
-from orchestrator.models.base import ModelReply
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import ModelReply, Usage
 
 # What a tool result without text says: Bedrock refuses blank texts.
 EMPTY_RESULT = "(empty result)"

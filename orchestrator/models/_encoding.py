@@ -40,11 +40,9 @@ _REFUSED = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def tool_name(name: str) -> str:
-    """`name` with what providers refuse in tool names replaced by `_`.
-
-    Models invent names; one that a provider refuses would make every later request of the
-    conversation fail (Bedrock and OpenAI: `[a-zA-Z0-9_-]{1,64}`).
-    """
+    """`name` with what providers refuse in tool names replaced by `_`."""
+    # Models invent names; one that a provider refuses would make every later request of the
+    # conversation fail (Bedrock and OpenAI: `[a-zA-Z0-9_-]{1,64}`).
     return _REFUSED.sub("_", name)[:64] or "_"
 
 

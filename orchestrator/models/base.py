@@ -12,12 +12,31 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
+from operator import add
 from threading import Event
-from typing import Any
+from typing import Any, NamedTuple
 
 from orchestrator.message import Block, Message, text_of
 from orchestrator.models.blocks import normalise_blocks
-from orchestrator.models.usage import Usage
+
+
+class Usage(NamedTuple):
+    """Tokens of one model call, or the sum of several."""
+
+    input_tokens: int = 0  # tokens of the prompts, cached ones not included
+    output_tokens: int = 0  # tokens of the replies
+    cache_read_tokens: int = 0  # prompt tokens that came from the provider's cache
+    cache_write_tokens: int = 0  # prompt tokens that were written to it
+    calls: int = 0  # model calls
+
+    @property
+    def total_tokens(self) -> int:
+        """All tokens together."""
+        return self[0] + self[1] + self[2] + self[3]
+
+    def plus(self, other: Usage) -> Usage:
+        """The sum of both, member by member."""
+        return Usage._make(map(add, self, other))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +206,7 @@ class Model(ABC):
         stopped = Event()
 
         def put(item: str | ModelReply | BaseException | None) -> None:
-            # A closed loop has nobody left to tell.
+            # Nobody listens on a closed loop.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(items.put_nowait, item)
 

@@ -27,8 +27,7 @@ from orchestrator.models._bedrock_client import (
     target_of,
 )
 from orchestrator.models._encoding import encode
-from orchestrator.models.base import Model, ModelReply, ModelRequest
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage
 from orchestrator.support.aws import Settings, get_safe_message, region_of, translate_errors
 
 _LATENCIES = ("standard", "optimized")

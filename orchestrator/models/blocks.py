@@ -15,7 +15,7 @@ def normalise_blocks(content: Any) -> list[Block]:
 
     Halves of surrogate pairs go; a tool call without an id, or with that of another, gets a new
     one; input that is JSON text becomes its value. A call whose name or input cannot be used stays,
-    for the parser to tell the model; any other block of a wrong type is left out.
+    so that the parser reports it to the model; any other block of a wrong type is left out.
     """
     if type(content) is list:
         # Nearly every reply is right as it is: texts, and at most one call.

@@ -40,7 +40,7 @@ _PIECE = re.compile(r"\.(bin|gguf|part\d+)$")
 
 
 class _FetchError(Exception):
-    """A source could not give the bytes; the text says why."""
+    """A source could not send the bytes; the text says why."""
 
 
 class _Sink:
@@ -53,7 +53,6 @@ class _Sink:
         self._progress = progress
 
     def cut(self, size: int) -> None:
-        """Drops everything after the first `size` bytes."""
         if self.done > size:
             os.truncate(self.file, size)
             self.done = size
@@ -70,7 +69,6 @@ class _Sink:
                 self.report(text)
 
     def report(self, text: str) -> None:
-        """Reports the progress."""
         if self._progress is not None:
             self._progress(self.done, self._weights.size, text)
 

@@ -151,13 +151,11 @@ class _Reader:
         self._at = 0
 
     def read_number(self, code: str) -> Any:
-        """One number."""
         (value,) = struct.unpack_from("<" + code, self._data, self._at)
         self._at += struct.calcsize("<" + code)
         return value
 
     def read_string(self) -> bytes:
-        """One length-prefixed text."""
         size = self.read_number("Q")
         start, self._at = self._at, self._at + size
         if self._at > len(self._data):

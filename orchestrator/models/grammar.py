@@ -68,7 +68,7 @@ _MONTH = '"-" ( "0" [1-9] | "1" [0-2] ) "-"'
 # Rules of a grammar of several choices.
 _MOST_PICKS = 2000
 
-# The operations are part of the value, so that their identity is given to no other object.
+# The operations are part of the value, so that no other object gets their identity.
 _cache: LruCache[tuple[tuple[OperationFormat, ...], str]] = LruCache(256)
 
 

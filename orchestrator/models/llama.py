@@ -1,6 +1,6 @@
 """The embedded runtime: llama.cpp inside this process, one loaded model per file.
 
-The runtime opens a port on the loopback interface for itself; it is given a random key and all
+The runtime opens a port on the loopback interface for itself; it gets a random key and all
 that can be switched off is, so nothing but a health check answers there. Requests go through
 function calls, not through that port.
 """

@@ -16,11 +16,10 @@ from typing import Any
 
 from orchestrator.errors import DependencyFailed, ResourceNotFound
 from orchestrator.models import weights
-from orchestrator.models.base import Model, ModelReply, ModelRequest
+from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage
 from orchestrator.models.grammar import grammar_of, look_ups
 from orchestrator.models.llama import Runtime, Settings, runtime
 from orchestrator.models.tool_calls import CALL_OPEN, ReplyReader, grounds, is_asked_by_name, turns
-from orchestrator.models.usage import Usage
 from orchestrator.models.weights import Progress
 
 _log = logging.getLogger(__name__)
@@ -142,7 +141,7 @@ class LocalModel(Model):
         return int(error["n_prompt_tokens"]) - context
 
     def _prompt(self, request: ModelRequest, model: Runtime) -> list[Any]:
-        # Values go in as text pieces of their own, so that none of them can write a chat token.
+        # Values go in as separate text pieces, so that none of them can write a chat token.
         system = [("system", request.system)] if request.system else []
         return [*model.chat.prompt([*system, *turns(request.messages)])]
 

@@ -18,8 +18,7 @@ from typing import Any
 
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.models._encoding import encode
-from orchestrator.models.base import Model, ModelReply, ModelRequest
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage
 
 _DIFF_LINES = 60
 

@@ -121,12 +121,7 @@ def resolve_embedder(spec: str | Embedder) -> Embedder:
 
 
 def file_of_model(spec: str, *, folder: str | Path = ".") -> str:
-    """The file that a model's spec names; empty when it names none.
-
-    Args:
-        spec: As for `resolve_model`.
-        folder: What relative paths of files are relative to.
-    """
+    """The file that a model's spec names, as for `resolve_model`; empty when it names none."""
     provider, _, rest = _find_provider(MODELS, spec.strip())
     if not provider.has_files:
         return ""

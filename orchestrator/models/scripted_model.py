@@ -10,16 +10,15 @@ from typing import Any
 
 from orchestrator.errors import ModelOutputError, ResourceNotFound, ValidationError
 from orchestrator.message import Block, text_of
-from orchestrator.models.base import Model, ModelReply, ModelRequest
+from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage
 from orchestrator.models.blocks import normalise_blocks
-from orchestrator.models.usage import Usage
 
 # A text, Converse content blocks, a whole reply, or an exception to raise.
 Scripted = str | Sequence[Block] | ModelReply | Exception
 
 
 class ScriptedModel(Model):
-    """Answers with the given replies, one a request, in order.
+    """Answers with scripted replies, one a request, in order.
 
     Attributes:
         requests: What was asked, in order.

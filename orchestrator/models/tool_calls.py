@@ -117,7 +117,7 @@ def _values(text: str, spans: Sequence[Any], whole: str) -> Iterator[str]:
 
 
 class ReplyReader:
-    """Takes a reply apart as it is decoded: what to show at once, and the blocks at last."""
+    """Splits a reply as it is decoded: what to show at once, and the blocks at last."""
 
     def __init__(self, form: CallFormat | None) -> None:
         """Begins a reply; without a `form` it is text and nothing else."""

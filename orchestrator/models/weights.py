@@ -149,9 +149,6 @@ def available() -> list[ModelListing]:
 def choose(name: str = "default") -> Weights:
     """The model that answers and that `name` means now.
 
-    The default falls back to the light model when only that is in the folder: a working answer is
-    worth more than the better model, and `LocalModel` says so.
-
     Raises:
         ResourceNotFound: There is no such model, or it does not answer.
     """
@@ -161,6 +158,7 @@ def choose(name: str = "default") -> Weights:
             f"{name!r} is an embedding model, which cannot answer; embedded models that answer "
             f"are {DEFAULT!r} and {LIGHT!r}"
         )
+    # A working answer is worth more than the better model; `LocalModel` warns of the fallback.
     if name in ("", "default") and not _present(weights) and _present(light := find(LIGHT)):
         return light
     return weights
@@ -263,7 +261,7 @@ def _stamp(file: Path) -> Path:
 
 
 def _state(file: Path, weights: Weights) -> str:
-    # Size and time tell a changed file without hashing a gigabyte at each start.
+    # Size and time show that a file changed without hashing a gigabyte at each start.
     status = file.stat()
     return f"{weights.sha256} {status.st_size} {status.st_mtime_ns}\n"
 

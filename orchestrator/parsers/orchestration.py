@@ -43,11 +43,7 @@ _LATE = re.compile(
 
 
 class Orchestration:
-    """Parses one orchestration reply; both call protocols are understood.
-
-    Attributes:
-        name: The parser's name; calls in another grammar than its own are noted.
-    """
+    """Parses one orchestration reply; both call protocols are understood."""
 
     __slots__ = ("_scanner", "name")
 
@@ -241,7 +237,7 @@ def _build_response(member: dict[str, Any]) -> dict[str, Any]:
 
 def _build_result(calls: Calls, thinking: str, answer: str = "") -> Parsed:
     if calls.user_messages and not calls.code and calls.empty:
-        # Messages to the user are the answer; what an answer tag has said was streamed before.
+        # Messages to the user are the answer; what stood in an answer tag was streamed before.
         text = "\n\n".join(filter(None, (answer, *calls.user_messages)))
         return _build_finish(thinking, {"responseText": text}, tuple(calls.notes))
     if calls.user_messages:

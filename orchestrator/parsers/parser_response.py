@@ -38,7 +38,7 @@ def read_response(returned: Any, stage: str) -> Parsed:
 
 
 def _plain(returned: Any) -> Any:
-    # What Lambda would have carried, which is also what a journal can keep.
+    # What Lambda can transfer, which is also what a journal can store.
     if isinstance(returned, (str, bytes, bytearray)):
         text: Any = returned
     else:
@@ -69,15 +69,12 @@ class _ResponseObject:
         return self._value.get(name) is not None
 
     def get(self, name: str) -> Any:
-        """A member's value as it is."""
         return self._value.get(name)
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """All members."""
         return iter(self._value.items())
 
     def wrong(self, name: str, wanted: str) -> WrongShape:
-        """The error of a member."""
         path = f"{self._path}.{name}" if self._path else name
         if not self.has(name):
             return WrongShape(f"{path!r} is missing: it must be {wanted}")
@@ -93,7 +90,6 @@ class _ResponseObject:
         return value
 
     def choice(self, name: str, values: tuple[str, ...], otherwise: str | None = None) -> str:
-        """One of some texts."""
         value = self._value.get(name)
         if value is None and otherwise is not None:
             return otherwise
@@ -102,20 +98,17 @@ class _ResponseObject:
         return str(value)
 
     def flag(self, name: str) -> bool:
-        """A Boolean."""
         value = self._value.get(name)
         if not isinstance(value, bool):
             raise self.wrong(name, "true or false")
         return value
 
     def inside(self, name: str) -> _ResponseObject:
-        """A member that is an object."""
         if not isinstance(self._value.get(name), dict):
             raise self.wrong(name, "an object")
         return _ResponseObject(f"{self._path}.{name}" if self._path else name, self._value[name])
 
     def each(self, name: str) -> list[_ResponseObject]:
-        """The objects of a list."""
         value = self._value.get(name)
         if value is None:
             return []

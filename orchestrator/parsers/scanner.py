@@ -45,7 +45,7 @@ class Scanner:
     """Reads one reply.
 
     Attributes:
-        verdict: `ANSWER` or `CALL`, whichever the last structural tag said; empty without one.
+        verdict: `ANSWER` or `CALL`, as the last structural tag decided; empty without one.
         start: Where the text begins that the verdict is about; thinking lies before it.
         invokes: The calls, when the verdict is `CALL`.
         answer: The answer's pieces, as they were streamed.
@@ -272,7 +272,7 @@ class Scanner:
         self._enter(tags.PARTS)
 
     def _break(self) -> None:
-        # The pieces on both sides of a tag are set apart, and the space beside it is dropped.
+        # The pieces on both sides of a tag are separated, and the space beside it is dropped.
         self._spaces.clear()
         self._flows = False
         self._lead = " " if self.answer else ""

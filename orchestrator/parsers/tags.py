@@ -46,11 +46,7 @@ def _build_prefix_pattern(word: str) -> str:
 
 
 class CallLookahead:
-    """Whether a tag that may only be mentioned begins a call: the text after it decides.
-
-    Attributes:
-        step: The scanner's step when it does.
-    """
+    """Whether a tag that may only be mentioned begins a call: the text after it decides."""
 
     __slots__ = ("_begun", "_whole", "step")
 

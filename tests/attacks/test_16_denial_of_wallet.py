@@ -8,8 +8,7 @@ import pytest
 from whole_agents import EACH, XML, Calls, Family, agent, answer, members
 
 from orchestrator import ActionGroup, LimitExceeded, Limits, ValidationError
-from orchestrator.models.base import ModelReply
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import ModelReply, Usage
 
 
 def days(number: int) -> tuple[str, dict[str, Any]]:

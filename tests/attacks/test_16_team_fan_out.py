@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator import Agent, Collaborator, LimitExceeded, Limits
 from orchestrator.models import ModelReply, ModelRequest
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Usage
 from orchestrator.testing import ScriptedModel
 
 CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"

@@ -12,7 +12,7 @@ from whole_agents import INSTRUCTION, NATIVE, answer
 
 from orchestrator import ActionGroup, Agent, Collaborator, SQLiteStore, action
 from orchestrator.models import Model, ModelReply, ModelRequest
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Usage
 
 MEMBERS = ("ann", "bob", "cat")
 _ids = itertools.count(1)

@@ -15,7 +15,7 @@ from whole_agents import NATIVE, Calls, agent, answer, texts_of
 
 from orchestrator import Agent, Reply, SessionConflict, Sessions, SQLiteStore
 from orchestrator.models import Model, ModelReply, ModelRequest
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Usage
 from orchestrator.testing import InMemoryStore
 
 WAIT = 60  # a bound for tests that hang, never a pause

@@ -22,7 +22,7 @@ from orchestrator import (
 )
 from orchestrator.errors import ActionOutcomeUnknown
 from orchestrator.models import Model, ModelReply, ModelRequest
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Usage
 from orchestrator.testing import FakeClock, FakeKnowledgeBase
 
 DAYS = ("vacations::get_days", {"employee": "E-1"})

@@ -17,7 +17,7 @@ from orchestrator import action as as_action
 from orchestrator.actions import USER_INPUT
 from orchestrator.errors import ThrottlingError
 from orchestrator.models import ModelReply
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Usage
 
 DAYS = ("vacations::get_days", {"employee": "E-1"})
 BOOK = ("vacations::book", {"employee": "E-1", "days": 3})

@@ -27,7 +27,7 @@ from orchestrator import (
     ValidationError,
 )
 from orchestrator.models import Model, ModelReply, ModelRequest
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Usage
 from orchestrator.sessions.journal import Record
 from orchestrator.testing import FakeClock, InMemoryStore
 

@@ -27,7 +27,7 @@ from whole_agents import (
 from orchestrator import Agent, DependencyFailed, TextDelta, TracePart, TurnEnd
 from orchestrator.engine.results import ControlReturn as Handed
 from orchestrator.models import Model, ModelReply, ModelRequest
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Usage
 from orchestrator.testing import InMemoryStore
 
 WAIT = 60  # a bound for tests that hang, never a pause

@@ -11,8 +11,7 @@ from whole_agents import NATIVE, XML, Calls, Family, answer
 
 from orchestrator import ActionGroup, Limits, ReturnControl, action
 from orchestrator.errors import ThrottlingError
-from orchestrator.models.base import ModelReply
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import ModelReply, Usage
 from orchestrator.testing import FakeKnowledgeBase
 
 DAYS = ("vacations::get_days", {"employee": "E-1"})

@@ -11,8 +11,7 @@ from flow_support import CLAUDE, as_stored, script, scripted, texts
 from orchestrator import FlowError, load_flow
 from orchestrator.flows.ppe.permissions import permissions_of
 from orchestrator.models import Model
-from orchestrator.models.base import ModelReply, ModelRequest
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import ModelReply, ModelRequest, Usage
 
 
 def use(name: str, id: str = "u1", **given: Any) -> dict[str, Any]:

@@ -12,8 +12,7 @@ from whole_agents import INSTRUCTION, NATIVE, answer
 from orchestrator import Agent, Sessions
 from orchestrator.engine.plan import Memory
 from orchestrator.memory import InMemoryMemory, MemoryStore
-from orchestrator.models.base import Model, ModelReply, ModelRequest
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage
 from orchestrator.testing import FakeClock
 
 TTL = 1800

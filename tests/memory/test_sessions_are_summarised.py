@@ -16,8 +16,7 @@ from whole_agents import BOTH, XML, Family, answer
 from orchestrator import ActionGroup, Agent, Limits, ReturnControl, Sessions, SQLiteStore
 from orchestrator.errors import ThrottlingError, ValidationError
 from orchestrator.memory import InMemoryMemory, SessionSummary, SqliteMemory
-from orchestrator.models.base import ModelReply
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import ModelReply, Usage
 from orchestrator.testing import FakeClock
 
 SUMMARY = "MEMORY_SUMMARIZATION"

@@ -17,7 +17,7 @@ from orchestrator.errors import DependencyFailed, ValidationError
 from orchestrator.message import Message
 from orchestrator.models import BedrockModel
 from orchestrator.models._converse import encode_messages
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Usage
 
 pytestmark = pytest.mark.usefixtures("aws")
 

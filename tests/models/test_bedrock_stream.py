@@ -11,7 +11,7 @@ from model_servers import Answer, aws_error, aws_stream, event, failure
 
 from orchestrator.errors import DependencyFailed, ThrottlingError, ValidationError
 from orchestrator.models import BedrockModel, ModelReply
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Usage
 
 pytestmark = pytest.mark.usefixtures("aws")
 

@@ -11,7 +11,7 @@ from model_servers import aws_stream, event, failure, json_answer
 
 from orchestrator.errors import DependencyFailed, ThrottlingError
 from orchestrator.models import BedrockModel, ModelReply
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Usage
 
 pytestmark = pytest.mark.usefixtures("aws")
 

@@ -13,7 +13,7 @@ from orchestrator import Agent
 from orchestrator.errors import DependencyFailed, ModelNotReady, ValidationError
 from orchestrator.message import Message
 from orchestrator.models import ModelReply, OpenAIModel
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Usage
 
 
 def completion(message, finish_reason="stop", **members):

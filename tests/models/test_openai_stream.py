@@ -14,7 +14,7 @@ from model_servers import Answer, json_answer, sse
 from orchestrator.errors import DependencyFailed, ThrottlingError, ValidationError
 from orchestrator.models import ModelReply, OpenAIModel
 from orchestrator.models._chat_completions import EventReader
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Usage
 
 
 def chunk(finish_reason=None, **delta):

@@ -12,8 +12,8 @@ from model_requests import TOOLS, ask, step, user
 from orchestrator.errors import ModelOutputError, ResourceNotFound, ValidationError
 from orchestrator.message import Message
 from orchestrator.models import ModelReply, ModelRequest, RecordingModel, ReplayModel, ScriptedModel
+from orchestrator.models.base import Usage
 from orchestrator.models.recording import request_key
-from orchestrator.models.usage import Usage
 
 ANSWER = ModelReply(
     [

@@ -24,7 +24,7 @@ from orchestrator import (
 )
 from orchestrator.guardrails import Verdict
 from orchestrator.models import Model, ModelReply, ModelRequest
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Usage
 from orchestrator.testing import FakeClock
 
 CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"

@@ -9,7 +9,7 @@ from whole_agents import INSTRUCTION, NATIVE, agent, answer, texts_of
 
 from orchestrator import ActionGroup, Agent, ReturnControl, Sessions
 from orchestrator.models import Model, ModelReply, ModelRequest
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Usage
 from orchestrator.testing import FakeClock
 
 TTL = 60

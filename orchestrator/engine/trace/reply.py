@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.engine.results import ControlReturn
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Usage
 from orchestrator.sessions.journal import Record
 
 

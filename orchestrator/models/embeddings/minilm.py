@@ -147,7 +147,7 @@ def _load_session(file: Path) -> Callable[[list[int]], Any]:
         session = onnxruntime.InferenceSession(
             str(file), options, providers=["CPUExecutionProvider"]
         )
-    except Exception as error:  # its classes have no base of their own
+    except Exception as error:  # its classes have no common base
         raise _build_failure("cannot be loaded", error) from error
 
     def run(ids: list[int]) -> Any:

@@ -10,8 +10,8 @@ from typing import Any
 from orchestrator.message import Block, text_of, to_json
 from orchestrator.models import Model, ModelReply, ModelRequest
 from orchestrator.models._encoding import blob
+from orchestrator.models.base import Usage
 from orchestrator.models.blocks import normalise_blocks
-from orchestrator.models.usage import Usage
 from orchestrator.server.inference.requests import has_thinking
 
 Told = tuple[str, Mapping[str, Any]]

@@ -25,8 +25,7 @@ from orchestrator import Agent
 from orchestrator.engine.plan import Memory
 from orchestrator.errors import DependencyFailed
 from orchestrator.memory import InMemoryMemory
-from orchestrator.models.base import ModelReply
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import ModelReply, Usage
 from orchestrator.testing import FakeKnowledgeBase
 
 DAYS = ("vacations::get_days", {"employee": "E-1"})

@@ -23,8 +23,7 @@ from whole_agents import BOTH, XML, Family, answer, live_parts, members, streame
 
 from orchestrator import OrchestratorError
 from orchestrator.errors import DependencyFailed, ModelOutputError
-from orchestrator.models.base import ModelReply
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import ModelReply, Usage
 
 
 def generated(base: Handbook, query: str) -> str:

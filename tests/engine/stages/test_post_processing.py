@@ -11,8 +11,7 @@ from whole_agents import BOTH as BOTH_FAMILIES
 from whole_agents import INSTRUCTION, NATIVE, Calls, Family, answer, live_parts, members, streamed
 
 from orchestrator import ActionGroup, Agent, Collaborator, ReturnControl, action
-from orchestrator.models.base import ModelReply
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import ModelReply, Usage
 from orchestrator.testing import ScriptedModel
 
 TEMPLATE = (

@@ -12,8 +12,7 @@ from whole_agents import BOTH, LOCAL, XML, Calls, Family, answer, live_parts, me
 from orchestrator.engine.plan import Override
 from orchestrator.errors import ModelOutputError
 from orchestrator.models import LocalModel
-from orchestrator.models.base import ModelReply
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import ModelReply, Usage
 from orchestrator.testing import ScriptedModel
 
 PRE = {"PRE_PROCESSING": ON}

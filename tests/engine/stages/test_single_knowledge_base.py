@@ -24,8 +24,7 @@ from orchestrator.actions import USER_INPUT
 from orchestrator.engine.plan import Features, Member
 from orchestrator.errors import DefinitionError, ModelOutputError
 from orchestrator.guardrails import LocalGuardrail, Pii
-from orchestrator.models.base import ModelReply
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import ModelReply, Usage
 from orchestrator.testing import ScriptedModel
 
 SHORT = Features(aws_compat=("single_knowledge_base",))

@@ -10,8 +10,7 @@ from whole_agents import INSTRUCTION, Calls, live_parts, members, streamed
 
 from orchestrator.errors import ModelOutputError
 from orchestrator.guardrails import LocalGuardrail, Pii
-from orchestrator.models.base import ModelReply
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import ModelReply, Usage
 from orchestrator.prompts import placeholders
 from orchestrator.testing import ScriptedModel
 

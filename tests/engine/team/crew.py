@@ -25,7 +25,7 @@ from orchestrator import ActionGroup, Agent, Collaborator, Limits, ReturnControl
 from orchestrator.actions import ActionResult, Call
 from orchestrator.engine.results import ControlReturn as HandOver
 from orchestrator.models import ModelReply, ModelRequest
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Usage
 from orchestrator.sessions import Record
 from orchestrator.testing import ScriptedModel
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from orchestrator.errors import ThrottlingError
 from orchestrator.models import Model, ModelReply, ModelRequest
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Usage
 from orchestrator.server.operations import Caller
 from orchestrator.testing import ScriptedModel
 

@@ -13,7 +13,7 @@ from chat_support import CLAUDE, assistant, says, user, write_agent
 from orchestrator.errors import DependencyFailed, ThrottlingError
 from orchestrator.message import text_of
 from orchestrator.models import ModelReply, ModelRequest
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Usage
 from orchestrator.server.operations import Caller
 from orchestrator.testing import ScriptedModel
 

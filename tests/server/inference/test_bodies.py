@@ -15,7 +15,7 @@ from inference_support import CLAUDE, REDACTED, THINKS, THOUGHT, TOOL, TOOL_USE,
 
 from orchestrator.errors import ValidationError
 from orchestrator.models import ModelReply
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Usage
 from orchestrator.server.inference.bodies import parse_body
 
 PNG = base64.b64encode(b"\x89PNG").decode()

@@ -20,7 +20,7 @@ from orchestrator.errors import (
     ValidationError,
 )
 from orchestrator.models import ModelReply, ModelRequest
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Usage
 from orchestrator.server.inference.handlers import Inference
 from orchestrator.server.inference.models import Models
 from orchestrator.server.operations import Caller

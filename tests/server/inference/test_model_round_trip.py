@@ -13,7 +13,7 @@ from inference_support import CLAUDE, REDACTED, THINKS, THOUGHT, TOOL, TOOL_USE
 
 from orchestrator.message import Message
 from orchestrator.models import BedrockModel, Model, ModelReply, ModelRequest
-from orchestrator.models.usage import Usage
+from orchestrator.models.base import Usage
 from orchestrator.testing import ScriptedModel
 
 pytestmark = pytest.mark.usefixtures("aws")
