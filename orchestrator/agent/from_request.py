@@ -271,7 +271,7 @@ def _to_bedrock_spelling(part: Any) -> dict[str, Any]:
     for name, value in part.items():
         spelled = _camel(str(name))
         if spelled in found:
-            raise DefinitionError(f"{spelled!r} is there in both spellings; remove one")
+            raise DefinitionError(f"{spelled!r} is given in both spellings; remove one")
         found[spelled] = value
     return found
 

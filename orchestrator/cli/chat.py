@@ -37,7 +37,7 @@ from orchestrator.cli.terminal import (
     hide_prints,
     shorten,
     show_prints,
-    styled,
+    style_text,
 )
 from orchestrator.cli.verb import AGENT_FAILED, verb
 from orchestrator.errors import OrchestratorError
@@ -196,7 +196,7 @@ class Chat:
         count = len(plan.catalog.operations)
         actions = f"{count} action{'' if count == 1 else 's'}"
         facts = [f"{actions} in {', '.join(sorted(groups))}" if groups else "no actions"]
-        self.terminal.block(styled(" · ".join([*facts, "/help lists commands"]), "quiet"))
+        self.terminal.block(style_text(" · ".join([*facts, "/help lists commands"]), "quiet"))
         self.terminal.print()
 
     def _toggle_trace(self) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.terminal import Terminal, assemble, clean, styled
+from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import (
     AccessDenied,
@@ -63,7 +63,7 @@ def as_findings(error: DefinitionError) -> tuple[Diagnostic, ...]:
 
 def show_finding(terminal: Terminal, finding: Diagnostic, *, stderr: bool = False) -> None:
     """Writes a finding with its source line."""
-    head = styled()
+    head = style_text()
     if place := _format_place(finding):
         head.append(f"{place}: ", "name")
     head.append(finding.severity, finding.severity)

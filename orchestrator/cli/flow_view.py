@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from orchestrator.cli.agents import load_model
 from orchestrator.cli.chat import Keyboard
-from orchestrator.cli.terminal import Terminal, WordWrap, assemble, clean, shorten, styled
+from orchestrator.cli.terminal import Terminal, WordWrap, assemble, clean, shorten, style_text
 
 if TYPE_CHECKING:
     from orchestrator.agent.flow import Flow
@@ -102,7 +102,7 @@ class FlowView:
         self._line(event, ("exit", "quiet"))
 
     def _line(self, event: FlowEvent, *parts: tuple[str, str]) -> None:
-        text = styled(_INDENT).append(_format_iteration(event), "quiet")
+        text = style_text(_INDENT).append(_format_iteration(event), "quiet")
         for part, style in parts:
             text.append(clean(part), style)
         line = text.plain
@@ -112,7 +112,7 @@ class FlowView:
         self._terminal.err.print(text, soft_wrap=True)
 
     def _write(self, text: str) -> None:
-        self._terminal.err.print(styled(text, "quiet"), end="", soft_wrap=True)
+        self._terminal.err.print(style_text(text, "quiet"), end="", soft_wrap=True)
 
 
 def _format_iteration(event: FlowEvent) -> str:

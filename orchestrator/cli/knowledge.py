@@ -14,7 +14,7 @@ from orchestrator.cli.terminal import (
     join_facts,
     progress_bar,
     shorten,
-    styled,
+    style_text,
 )
 from orchestrator.cli.verb import Verb, group, option, verb
 from orchestrator.errors import ResourceNotFound, ValidationError
@@ -214,7 +214,7 @@ def _show_passages(
         score = (f"  {reference['score']:.2f}", "quiet")
         terminal.block(assemble(f"{number}. ", (clean(name), "name"), score))
         if blank:
-            terminal.block(styled(shorten(heading, 200), "heading"), 3)
+            terminal.block(style_text(shorten(heading, 200), "heading"), 3)
         terminal.block(shorten(text if blank else heading, 400), 3)
 
 

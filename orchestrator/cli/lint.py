@@ -16,7 +16,7 @@ from orchestrator.cli.agents import get_agent_root
 from orchestrator.cli.findings import as_findings, show_finding
 from orchestrator.cli.options import Folder, Model
 from orchestrator.cli.scripts import is_script, is_template, lint_script, lint_template_file
-from orchestrator.cli.terminal import Terminal, assemble, clean, styled
+from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
 from orchestrator.cli.verb import AGENT_FAILED, verb
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, OrchestratorError
@@ -90,7 +90,7 @@ def _show_read_only(terminal: Terminal, found: Sequence[Diagnostic]) -> None:
 
 def _show_summary(terminal: Terminal, found: Sequence[Diagnostic], count: Counter[str]) -> None:
     if not found:
-        terminal.print(styled("nothing to complain about", "good"))
+        terminal.print(style_text("nothing to complain about", "good"))
         return
     parts = [
         (f"{count[severity]} {severity}{'s' if count[severity] > 1 else ''}", severity)
@@ -99,7 +99,7 @@ def _show_summary(terminal: Terminal, found: Sequence[Diagnostic], count: Counte
     ]
     if count["info"]:
         parts.append((f"{count['info']} for your information", "info"))
-    line = styled()
+    line = style_text()
     for place, part in enumerate(parts):
         line.append(", " if place else "").append(*part)
     terminal.print(line)

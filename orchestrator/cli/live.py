@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.steps import describe_activity
-from orchestrator.cli.terminal import Terminal, WordWrap, clean, styled
+from orchestrator.cli.terminal import Terminal, WordWrap, clean, style_text
 from orchestrator.cli.trace import TraceView
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class _ActivityStatus:
 
     def __rich__(self) -> Text:
         seconds = int(time.monotonic() - self._since)
-        text = styled(f"{self._doing}…", "quiet", no_wrap=True, overflow="ellipsis")
+        text = style_text(f"{self._doing}…", "quiet", no_wrap=True, overflow="ellipsis")
         return text.append(f" {seconds} s") if seconds > 1 else text
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orchestrator.cli.findings import format_path
-from orchestrator.cli.terminal import Terminal, assemble, progress_bar, styled
+from orchestrator.cli.terminal import Terminal, assemble, progress_bar, style_text
 from orchestrator.cli.verb import Verb, group, option, verb
 
 if TYPE_CHECKING:
@@ -125,4 +125,4 @@ def _show(terminal: Terminal, item: ModelListing) -> None:
     short = f" ({', '.join(weights.aliases)})" if weights.aliases else ""
     terminal.block(assemble((weights.name, "name"), short, "  ", here))
     terminal.block(f"{weights.summary} · {weights.megabytes} · {weights.licence}", 2)
-    terminal.block(styled(f"sha256 {weights.sha256}", "quiet"), 2)
+    terminal.block(style_text(f"sha256 {weights.sha256}", "quiet"), 2)

@@ -9,7 +9,7 @@ import typer
 
 from orchestrator.cli.options import read_input
 from orchestrator.cli.render import to_stage_name
-from orchestrator.cli.terminal import Terminal, assemble, clean, styled
+from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
 from orchestrator.cli.verb import AGENT_FAILED, option, verb
 
 if TYPE_CHECKING:
@@ -116,10 +116,10 @@ def _show(terminal: Terminal, explained: dict[str, Any]) -> None:
     shown = json_module.dumps(explained["response"], ensure_ascii=False, indent=2)
     terminal.block(clean(shown), 2)
     if explained["raw"]:
-        terminal.print(styled("what could not be understood", "heading"))
+        terminal.print(style_text("what could not be understood", "heading"))
         terminal.block(clean(explained["raw"]), 2)
     if explained["reprompt"]:
-        terminal.print(styled("what the model is told", "heading"))
+        terminal.print(style_text("what the model is told", "heading"))
         terminal.block(clean(explained["reprompt"]), 2)
     for note in explained["notes"]:
         terminal.block(assemble(("note ", "info"), clean(note)))
@@ -132,7 +132,7 @@ def _show_piece(terminal: Terminal, piece: dict[str, Any]) -> None:
     head = assemble((f"{place:>11}  ", "quiet"), (f"{kind:<9}", look))
     if "\n" in text:
         terminal.print(head)
-        terminal.block(styled(text, look), 13)
+        terminal.block(style_text(text, look), 13)
     else:
         terminal.block(head.append(text, look))
 

@@ -27,7 +27,7 @@ from orchestrator.cli.scripts import (
     is_template,
     template_prompt,
 )
-from orchestrator.cli.terminal import Terminal, assemble, clean, styled
+from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
 from orchestrator.cli.verb import option, verb
 from orchestrator.errors import ValidationError
 from orchestrator.message import AUTHOR, Span
@@ -256,7 +256,7 @@ class _View:
             )
             self._terminal.block(assemble((spec["name"], "call"), f"({names})"), 2)
             if spec.get("description"):
-                self._terminal.block(styled(clean(spec["description"]), "quiet"), 4)
+                self._terminal.block(style_text(clean(spec["description"]), "quiet"), 4)
 
     def show_inference(self, settings: Mapping[str, Any]) -> None:
         self._terminal.print()
@@ -271,7 +271,7 @@ class _View:
         origins = [origin for origin in self._seen if origin != AUTHOR]
         if not origins:
             return
-        line = styled("filled from: ")
+        line = style_text("filled from: ")
         for place, origin in enumerate(origins):
             line.append(", " if place else "").append(f"${origin}$", _pick_colour(origin))
         self._terminal.print()
@@ -279,15 +279,15 @@ class _View:
 
     def _colour_spans(self, text: str, spans: Sequence[Span]) -> Text:
         if not spans:
-            return styled(clean(text))
-        coloured = styled()
+            return style_text(clean(text))
+        coloured = style_text()
         for span in spans:
             coloured.append_text(self._style_piece(text[span.start : span.end], span.origin))
         return coloured
 
     def _style_piece(self, text: str, origin: str) -> Text:
         self._seen[origin] = None
-        return styled(clean(text), "" if origin == AUTHOR else _pick_colour(origin))
+        return style_text(clean(text), "" if origin == AUTHOR else _pick_colour(origin))
 
 
 def _pick_colour(origin: str) -> str:

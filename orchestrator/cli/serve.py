@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orchestrator.cli.options import parse_pairs
-from orchestrator.cli.terminal import Terminal, assemble, clean, styled
+from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
 from orchestrator.cli.verb import option, verb
 from orchestrator.errors import ValidationError
 
@@ -230,7 +230,7 @@ def _report_start(terminal: Terminal, url: str, world: ServerState) -> None:
         terminal.line({**document, "wrong": wrong} if wrong else document)
         return
     terminal.path(assemble("Serving Amazon Bedrock's API on ", (url, "name")))
-    terminal.path(styled("Ctrl-C stops it.", "quiet"))
+    terminal.path(style_text("Ctrl-C stops it.", "quiet"))
     terminal.print()
     for one in agents:
         terminal.path(
@@ -242,14 +242,14 @@ def _report_start(terminal: Terminal, url: str, world: ServerState) -> None:
     for one in wrong:
         terminal.path(assemble("  ", (clean(one["agentName"]), "name"), (" is wrong:", "error")))
         for line in one["reason"].splitlines():
-            terminal.path(styled(f"    {clean(line)}"))
+            terminal.path(style_text(f"    {clean(line)}"))
     if not agents and not wrong:
         terminal.path(
-            styled("  There are no agents yet: give --agents DIR, or create one with boto3.")
+            style_text("  There are no agents yet: give --agents DIR, or create one with boto3.")
         )
     terminal.print()
     for line in _make_snippet(url, world.settings, agents):
-        terminal.path(styled(f"  {line}", "quiet"))
+        terminal.path(style_text(f"  {line}", "quiet"))
     terminal.print()
     terminal.out.file.flush()
 

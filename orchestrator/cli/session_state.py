@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.return_control import list_waiting_calls
 from orchestrator.cli.steps import Step, format_call
-from orchestrator.cli.terminal import Terminal, assemble, clean, styled
+from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
 from orchestrator.cli.trace import TraceView
 from orchestrator.errors import (
     OrchestratorError,
@@ -152,11 +152,11 @@ def show_turn(terminal: Terminal, shown: TurnView, session: str, folder: str) ->
     """Writes a turn, and how to go on with it when it has not ended."""
     turn = shown.turn
     if turn.new:
-        terminal.print(styled("the session began anew", "quiet"))
+        terminal.print(style_text("the session began anew", "quiet"))
     terminal.print(assemble(("you ", "you"), (local_time(turn.at), "quiet")))
     terminal.block(clean(turn.question), 2)
     if turn.note:
-        terminal.block(styled(turn.note, "warning"), 2)
+        terminal.block(style_text(turn.note, "warning"), 2)
     _show_steps(terminal, shown)
     ending = _STATES.get(shown.state) or _ENDINGS.get(turn.stop_reason, turn.stop_reason)
     terminal.print(assemble(("agent", "agent"), (f" {ending}" if ending else "", "quiet")))

@@ -60,7 +60,7 @@ def join_facts(facts: Iterable[str]) -> str:
 
 
 # rich takes long to import, and --json does without it: only these two import `Text`.
-def styled(text: str = "", style: str = "", **settings: Any) -> Text:
+def style_text(text: str = "", style: str = "", **settings: Any) -> Text:
     """A text in one style."""
     from rich.text import Text
 
@@ -183,7 +183,7 @@ class Terminal:
     def block(self, text: Text | str, indent: int = 0, *, stderr: bool = False) -> None:
         """Writes a text wrapped by words, every line indented; long words stay whole in pipes."""
         console = self._console(stderr=stderr)
-        body = styled(text) if isinstance(text, str) else text
+        body = style_text(text) if isinstance(text, str) else text
         width = max(console.width - indent, 20)
         for line in body.wrap(console, width):
             line.rstrip()

@@ -10,7 +10,7 @@ import typer
 
 from orchestrator.cli.options import read_input
 from orchestrator.cli.steps import Step, Steps, format_duration, list_steps
-from orchestrator.cli.terminal import Terminal, assemble, clean, join_facts, shorten, styled
+from orchestrator.cli.terminal import Terminal, assemble, clean, join_facts, shorten, style_text
 from orchestrator.cli.verb import verb
 from orchestrator.errors import ValidationError
 
@@ -117,7 +117,7 @@ class TraceView:
             facts.append(f"{steps.tokens[0]:,} → {steps.tokens[1]:,} tokens")
         facts += format_duration(steps.milliseconds)
         if facts:
-            self._terminal.block(styled(join_facts(facts), "quiet"), stderr=self._stderr)
+            self._terminal.block(style_text(join_facts(facts), "quiet"), stderr=self._stderr)
 
     def show(self, steps: Iterable[Step]) -> None:
         """Writes steps."""

@@ -11,7 +11,7 @@ import typer
 
 from orchestrator.cli.findings import error_document, format_path, show_error, show_finding
 from orchestrator.cli.options import Folder, parse_pairs
-from orchestrator.cli.terminal import Terminal, clean, styled
+from orchestrator.cli.terminal import Terminal, clean, style_text
 from orchestrator.cli.verb import AGENT_FAILED, option, verb
 from orchestrator.errors import OrchestratorError, ValidationError
 
@@ -51,7 +51,7 @@ def show_changes(terminal: Terminal, changes: Sequence[Change]) -> None:
     """Writes what is different as a unified diff, in colour on a terminal."""
     for line in (line for it in changes for line in _render_diff(it)):
         style = next((name for mark, name in _STYLES if line.startswith(mark)), "")
-        terminal.path(styled(clean(line), style))
+        terminal.path(style_text(clean(line), style))
 
 
 _STYLES = (

@@ -16,12 +16,9 @@ class Orchestration(Protocol):
 
     Besides, it may have `groups`, action groups that it calls and no model knows of, and a
     `digest`, which changes with what it does; by default, with its name.
-
-    Attributes:
-        name: Names it in errors.
     """
 
-    name: str
+    name: str  # for errors
 
     def run(self, turn: Turn) -> Generator[Effect, Any, Result]:
         """The turn between pre- and post-processing: yields effects, and is sent their outcomes.

@@ -43,10 +43,7 @@ class Budget:
     __slots__ = ("_asks", "_limits", "_spent", "lock")
 
     def __init__(self, limits: Limits, spent: tuple[int, int, int], asks: int) -> None:
-        """Begins a loop of a turn that has `spent` tokens, model calls and actions so far.
-
-        `asks` counts the model calls of its script.
-        """
+        # What the turn has spent so far; `asks` counts the model calls of its script.
         self.lock = RLock()
         self._limits = limits
         self._spent = spent
