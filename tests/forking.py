@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import runpy
@@ -17,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, NoReturn
 
-_SECONDS = 60
+_SECONDS = 120
 
 
 def forked(script: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -38,8 +39,9 @@ def forked(script: Path, *arguments: object) -> subprocess.CompletedProcess[str]
 @cache
 def _parent(script: Path) -> subprocess.Popen[str]:
     command = [sys.executable, __file__, str(script)]
-    # It ends when this process does, whose end of the pipe is closed then.
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    atexit.register(process.communicate)  # which closes its input: that is its end
+    return process
 
 
 def _serve(script: str) -> None:
