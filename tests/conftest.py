@@ -91,6 +91,9 @@ def _guard() -> Iterator[_Guard]:
         guard.check(host)
         return getaddrinfo(host, *args, **options)
 
+    # A client that a thread makes when its test is over finds no keys in the environment any more,
+    # and would ask the metadata service of EC2 for some.
+    patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     patch.setattr(socket.socket, "connect", guarded_connect)
     patch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
     patch.setattr(socket, "getaddrinfo", guarded_getaddrinfo)
