@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from orchestrator.flows.extras import build_missing_error
-from orchestrator.flows.tree import Argument, Node, ScriptError, parts_of, path_of
+from orchestrator.flows.tree import NAME, Argument, Node, ScriptError, parts_of, path_of
 
 FENCE = "```"
 
@@ -96,16 +96,14 @@ _LONGEST = 100_000
 
 _CONSTANTS: dict[str, Any] = {
     "True": True,
-    "true": True,
     "False": False,
-    "false": False,
     "None": None,
+    "true": True,
+    "false": False,
     "null": None,
 }
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
-_SIGN = re.compile(
-    r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[\"'].*|[^\W\d]\w*|\d+|[^\w\s]", re.DOTALL
-)
+_SIGN = re.compile(rf"{QUOTED.pattern}|[\"'].*|{NAME}|\d+|[^\w\s]", re.DOTALL)
 
 
 @cache
@@ -189,12 +187,12 @@ def _build_syntax_error(text: str, error: UnexpectedInput) -> ScriptError:
     return ScriptError(f"{rest!r} is not expected here", f"此处不应出现 {rest!r}", at)
 
 
-@v_args(meta=True)
+@v_args(meta=True, inline=True)
 class _Builder(Transformer_NonRecursive[Token, Any]):
     """The tree of the grammar as nodes."""
 
-    def arguments(self, meta: Any, parts: list[Argument]) -> list[Argument]:
-        named = False
+    def arguments(self, meta: Any, *parts: Argument) -> list[Argument]:
+        named: set[str] = set()
         for one in parts:
             if named and not one.name:
                 raise ScriptError(
@@ -202,92 +200,61 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
                     "位置参数必须在关键字参数之前",
                     one.node.offset,
                 )
-            named = named or bool(one.name)
-        twice = [one.name for one in parts if one.name]
-        for name in twice:
-            if twice.count(name) > 1:
+            if one.name in named:
+                name = one.name
                 raise ScriptError(f"the argument {name!r} is given twice", f"参数 {name!r} 重复")
-        return parts
+            if one.name:
+                named.add(one.name)
+        return list(parts)
 
-    def keyword_argument(self, meta: Any, parts: list[Any]) -> Argument:
-        return Argument(str(parts[0]), parts[1])
+    def keyword_argument(self, meta: Any, name: Token, node: Node) -> Argument:
+        return Argument(str(name), node)
 
-    def positional_argument(self, meta: Any, parts: list[Any]) -> Argument:
-        return Argument("", parts[0])
+    def positional_argument(self, meta: Any, node: Node) -> Argument:
+        return Argument("", node)
 
-    def number(self, meta: Any, parts: list[Token]) -> Node:
-        written = str(parts[0])
+    def number(self, meta: Any, written: Token) -> Node:
         number = float(written) if len(written) <= _MOST_DIGITS else math.inf
         if math.isinf(number):
             raise ScriptError("a number is too large", "数字过大", meta.start_pos)
         whole = int(written) if written.isdecimal() else number
         return Node("value", whole, offset=meta.start_pos)
 
-    def text(self, meta: Any, parts: list[Token]) -> Node:
-        return Node("text", _unquote(parts[0]), offset=meta.start_pos)
+    def text(self, meta: Any, quoted: Token) -> Node:
+        return Node("text", _unquote(quoted), offset=meta.start_pos)
 
-    def variable(self, meta: Any, parts: list[Token]) -> Node:
-        written = str(parts[0])
-        return Node("path", ((written[1:],), written), offset=meta.start_pos)
+    def variable(self, meta: Any, written: Token) -> Node:
+        return Node("path", ((written[1:],), str(written)), offset=meta.start_pos)
 
-    def path(self, meta: Any, parts: list[Token]) -> Node:
-        written = str(parts[0])
+    def path(self, meta: Any, written: Token) -> Node:
         steps = path_of(written[2:-1])
         if steps is None:
+            text = str(written)
             raise ScriptError(
-                f"{written!r} is no path", f"{written!r} 不是有效的变量路径", meta.start_pos
+                f"{text!r} is no path", f"{text!r} 不是有效的变量路径", meta.start_pos
             )
-        return Node("path", (steps, written), offset=meta.start_pos)
+        return Node("path", (steps, str(written)), offset=meta.start_pos)
 
-    def name(self, meta: Any, parts: list[Token]) -> Node:
-        written = str(parts[0])
+    def name(self, meta: Any, written: Token) -> Node:
         if written in _CONSTANTS:
             return Node("value", _CONSTANTS[written], offset=meta.start_pos)
-        return Node("name", written, offset=meta.start_pos)
+        return Node("name", str(written), offset=meta.start_pos)
 
-    def items(self, meta: Any, parts: list[Node]) -> Node:
-        return Node("items", None, tuple(parts), meta.start_pos)
-
-    def mapping(self, meta: Any, parts: list[tuple[Any, Node]]) -> Node:
-        return Node("mapping", None, tuple(parts), meta.start_pos)
-
-    def pair(self, meta: Any, parts: list[Any]) -> tuple[Any, Node]:
-        key, node = parts
+    def pair(self, meta: Any, key: Token, node: Node) -> tuple[Node, Node]:
         if key.type == "STRING":
             return Node("text", _unquote(key)), node
         if key.type == "VARIABLE":
-            return Node("path", ((str(key)[1:],), str(key))), node
+            return Node("path", ((key[1:],), str(key))), node
         return Node("value", str(key)), node
 
-    def compare(self, meta: Any, parts: list[Any]) -> Node:
-        left, sign, right = parts
-        return Node("compared", str(sign), (left, right), meta.start_pos)
+    def called(self, meta: Any, function: Node, arguments: list[Argument]) -> Node:
+        return Node("called", arguments, (function,), meta.start_pos)
 
-    def calculate(self, meta: Any, parts: list[Any]) -> Node:
-        left, sign, right = parts
-        return Node("calculated", str(sign), (left, right), meta.start_pos)
-
-    def sign(self, meta: Any, parts: list[Any]) -> Node:
-        return Node("signed", str(parts[0]), (parts[1],), meta.start_pos)
-
-    def member(self, meta: Any, parts: list[Any]) -> Node:
-        return Node("member", str(parts[1]), (parts[0],), meta.start_pos)
-
-    def call(self, meta: Any, parts: list[Any]) -> Node:
-        return Node("called", parts[1], (parts[0],), meta.start_pos)
-
-    def _plain(kind: str) -> Callable[[Any, Any, list[Any]], Node]:  # type: ignore[misc]
-        def build_node(self: Any, meta: Any, parts: list[Any]) -> Node:
-            return Node(kind, None, tuple(parts), meta.start_pos)
-
-        return build_node
-
-    either = _plain("either")
-    both = _plain("both")
-    negated = _plain("negated")
-    contained = _plain("contained")
-    missing = _plain("missing")
-    index = _plain("index")
+    def __default__(self, kind: Token, parts: list[Any], meta: Any) -> Node:
+        """A node of the nodes in it; the sign or the name beside them is its value."""
+        nodes = tuple(one for one in parts if not isinstance(one, Token))
+        value = next((str(one) for one in parts if isinstance(one, Token)), None)
+        return Node(str(kind), value, nodes, meta.start_pos)
 
 
 def _unquote(token: Token) -> str:
