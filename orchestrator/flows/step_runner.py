@@ -20,8 +20,8 @@ from orchestrator.flows.choice_tool import (
 )
 from orchestrator.flows.code import parse_code_result, wrap_code
 from orchestrator.flows.custom.converse_request import (
+    ContractError,
     ConverseRequest,
-    NotConverse,
     plain_content,
     read_messages,
 )
@@ -254,7 +254,7 @@ class StepRunner:
     def _ask(self, step: Ask) -> Generator[Effect, Any, ModelAnswer]:
         try:
             messages = read_messages(list(step.messages))
-        except NotConverse as error:
+        except ContractError as error:
             raise self.build_error(
                 step.place, f"the messages cannot be sent: {error}", f"消息无法发送: {error}"
             ) from None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from orchestrator.engine.orchestration import Orchestration
+from orchestrator.errors import DefinitionError
 from orchestrator.flows.custom.lambda_loop import LambdaOrchestration
 from orchestrator.flows.custom.operations import ToolResult
 from orchestrator.flows.custom.python_loop import (
@@ -39,8 +40,6 @@ def orchestration_of(value: Orchestration | Callable[..., Any]) -> Orchestration
     Raises:
         DefinitionError: It is neither.
     """
-    if isinstance(value, LambdaOrchestration | PythonOrchestration):
-        return value
     if hasattr(value, "run") and hasattr(value, "name"):
         return value
     if hasattr(value, "as_orchestration"):
@@ -48,8 +47,6 @@ def orchestration_of(value: Orchestration | Callable[..., Any]) -> Orchestration
         return orchestration
     if callable(value):
         return PythonOrchestration(value)
-    from orchestrator.errors import DefinitionError
-
     raise DefinitionError(
         "an orchestration is a generator function of the turn, LambdaOrchestration(...) or "
         f"load_flow(...), not {type(value).__name__}"

@@ -29,15 +29,12 @@ _REFUSED = {
     "promptVariables": "write the values into the messages",
 }
 _READ = frozenset(
-    (
-        *("modelId", "system", "messages", "inferenceConfig", "toolConfig"),
-        "additionalModelRequestFields",
-    )
+    "modelId system messages inferenceConfig toolConfig additionalModelRequestFields".split()
 )
 
 
-class NotConverse(ValueError):
-    """Something is no request of Converse; the text names the member."""
+class ContractError(ValueError):
+    """An object has not the shape that its contract asks for; the text names the member."""
 
 
 @dataclass(slots=True)
@@ -65,12 +62,12 @@ def read_request(value: Any) -> ConverseRequest:
     """Reads the JSON of a Converse request.
 
     Raises:
-        NotConverse: It is none, or asks for what cannot be had.
+        ContractError: It is none, or asks for what cannot be had.
     """
-    request = _check_type(value, dict, "the request")
+    request = check_type(value, dict, "the request")
     for name in request.keys() - _READ - _PASSED_OVER:
         way = _REFUSED.get(name)
-        raise NotConverse(
+        raise ContractError(
             f"the member {describe_word(name)} is not supported: {way or 'leave it out'}"
         )
     model_id = request.get("modelId") or ""
@@ -79,10 +76,10 @@ def read_request(value: Any) -> ConverseRequest:
         _system(request.get("system")),
         _tools(request.get("toolConfig")),
         _inference(request.get("inferenceConfig")),
-        _check_type(
+        check_type(
             request.get("additionalModelRequestFields") or {}, dict, "additionalModelRequestFields"
         ),
-        _check_type(model_id, str, "modelId"),
+        check_type(model_id, str, "modelId"),
     )
 
 
@@ -93,11 +90,11 @@ def read_messages(value: Any) -> list[Message]:
     and many an orchestration carries out only the first.
 
     Raises:
-        NotConverse: They are none.
+        ContractError: They are none.
     """
-    items = _check_type(value, list, "messages")
+    items = check_type(value, list, "messages")
     if not items:
-        raise NotConverse("'messages' is empty")
+        raise ContractError("'messages' is empty")
     messages = [_message(one, f"messages[{at}]") for at, one in enumerate(items)]
     return [_drop_unanswered_calls(one, messages[at + 1 :]) for at, one in enumerate(messages)]
 
@@ -105,12 +102,14 @@ def read_messages(value: Any) -> list[Message]:
 def _message(value: Any, place: str) -> Message:
     if isinstance(value, Message):  # it was read before, and knows where its text is from
         return value
-    message = _check_type(value, dict, place)
+    message = check_type(value, dict, place)
     role, content = message.get("role"), message.get("content")
     if role not in ("user", "assistant"):
-        raise NotConverse(f"'role' of {place} is {describe_word(role)}, not 'user' or 'assistant'")
+        raise ContractError(
+            f"'role' of {place} is {describe_word(role)}, not 'user' or 'assistant'"
+        )
     blocks = (
-        [content] if isinstance(content, str) else _check_type(content, list, f"{place}.content")
+        [content] if isinstance(content, str) else check_type(content, list, f"{place}.content")
     )
     named = [_block(one, f"{place}.content[{at}]") for at, one in enumerate(blocks)]
     return Message(role, clean(named))
@@ -120,35 +119,33 @@ def plain_content(content: Sequence[Block]) -> list[Block]:
     """A reply's blocks as the model wrote them."""
     # The embedded model's answers are put into a tag, which dialects' parsers look for.
     return [
-        _strip_answer_tags(block) if block.get("text", "").startswith(ANSWER) else block
+        {"text": block["text"].removeprefix(ANSWER).removesuffix(ANSWER_CLOSE)}
+        if block.get("text", "").startswith(ANSWER)
+        else block
         for block in content
     ]
-
-
-def _strip_answer_tags(block: Block) -> Block:
-    return {"text": block["text"].removeprefix(ANSWER).removesuffix(ANSWER_CLOSE)}
 
 
 def _block(value: Any, place: str) -> Block:
     if isinstance(value, str):
         return {"text": value}
-    block: Block = _check_type(value, dict, place)
+    block: Block = check_type(value, dict, place)
     for name, kind in (("text", str), ("toolUse", dict), ("toolResult", dict)):
         if name in block:
-            _check_type(block[name], kind, f"{place}.{name}")
+            check_type(block[name], kind, f"{place}.{name}")
     if "toolUse" in block:
         use = block["toolUse"]
         for name, kind in (("toolUseId", str), ("name", str), ("input", dict)):
-            _check_type(use.get(name), kind, f"{place}.toolUse.{name}")
+            check_type(use.get(name), kind, f"{place}.toolUse.{name}")
     if "toolResult" in block:
         return {"toolResult": _result(block["toolResult"], f"{place}.toolResult")}
     return block
 
 
 def _result(value: dict[str, Any], place: str) -> dict[str, Any]:
-    _check_type(value.get("toolUseId"), str, f"{place}.toolUseId")
-    content = _check_type(value.get("content"), list, f"{place}.content")
-    blocks = [_check_type(one, dict, f"{place}.content[{at}]") for at, one in enumerate(content)]
+    check_type(value.get("toolUseId"), str, f"{place}.toolUseId")
+    content = check_type(value.get("content"), list, f"{place}.content")
+    blocks = [check_type(one, dict, f"{place}.content[{at}]") for at, one in enumerate(content)]
     # Not every backend takes JSON; every one takes texts.
     return {
         **value,
@@ -175,37 +172,50 @@ def _results(messages: Sequence[Message]) -> Iterator[str]:
 
 
 def _system(value: Any) -> str:
-    blocks = _check_type([] if value is None else value, list, "system")
-    texts = [_check_type(one, dict, f"system[{at}]").get("text") for at, one in enumerate(blocks)]
+    blocks = check_type([] if value is None else value, list, "system")
+    texts = [check_type(one, dict, f"system[{at}]").get("text") for at, one in enumerate(blocks)]
     text: str = clean("\n".join([text for text in texts if isinstance(text, str)]))
     return text
 
 
 def _tools(value: Any) -> Sequence[Mapping[str, Any]]:
-    configuration = _check_type(value or {}, dict, "toolConfig")
-    choice = _check_type(configuration.get("toolChoice") or {}, dict, "toolConfig.toolChoice")
+    configuration = check_type(value or {}, dict, "toolConfig")
+    choice = check_type(configuration.get("toolChoice") or {}, dict, "toolConfig.toolChoice")
     if choice and "auto" not in choice:
-        raise NotConverse("'toolConfig.toolChoice' can only be 'auto'; leave it out")
-    tools: list[Any] = _check_type(configuration.get("tools") or [], list, "toolConfig.tools")
+        raise ContractError("'toolConfig.toolChoice' can only be 'auto'; leave it out")
+    tools: list[Any] = check_type(configuration.get("tools") or [], list, "toolConfig.tools")
     for at, one in enumerate(tools):
-        spec = _check_type(one, dict, f"toolConfig.tools[{at}]").get("toolSpec")
-        _check_type(spec, dict, f"toolConfig.tools[{at}].toolSpec")
+        spec = check_type(one, dict, f"toolConfig.tools[{at}]").get("toolSpec")
+        check_type(spec, dict, f"toolConfig.tools[{at}].toolSpec")
     return tools
 
 
 def _inference(value: Any) -> dict[str, Any]:
-    configuration = _check_type(value or {}, dict, "inferenceConfig")
+    configuration = check_type(value or {}, dict, "inferenceConfig")
     for name in configuration.keys() - _INFERENCE.keys():
-        raise NotConverse(f"'inferenceConfig' has no member {describe_word(name)}")
+        raise ContractError(f"'inferenceConfig' has no member {describe_word(name)}")
     return {_INFERENCE[name]: value for name, value in configuration.items() if value is not None}
 
 
-_KINDS: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}
+_KINDS: dict[type, str] = {
+    dict: "an object",
+    Mapping: "an object",
+    list: "a list",
+    str: "a text",
+    type(None): "missing",
+}
 
 
-def _check_type(value: Any, kind: type, place: str) -> Any:
+def check_type(value: Any, kind: type, place: str) -> Any:
+    """Returns a member when it is of a kind.
+
+    Raises:
+        ContractError: It is not; the message names it as `place`.
+    """
     if not isinstance(value, kind):
-        raise NotConverse(f"{place!r} is {_describe_type(value)}, not {_KINDS[kind]}")
+        found = type(value)
+        is_ = _KINDS.get(found, f"a {found.__name__}")
+        raise ContractError(f"{place!r} is {is_}, not {_KINDS[kind]}")
     return value
 
 
@@ -214,7 +224,3 @@ def describe_word(value: Any) -> str:
     if isinstance(value, str) and re.fullmatch("[A-Za-z_]{1,40}", value):
         return repr(value)
     return "missing" if value is None else "something else"
-
-
-def _describe_type(value: Any) -> str:
-    return "missing" if value is None else _KINDS.get(type(value), f"a {type(value).__name__}")

@@ -9,7 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from orchestrator.actions.lambda_contract import value_text
-from orchestrator.flows.custom.converse_request import describe_word, plain_content
+from orchestrator.flows.custom.converse_request import (
+    ContractError,
+    check_type,
+    describe_word,
+    plain_content,
+)
 from orchestrator.message import Block, Message, Span, clean, text_of, to_json
 from orchestrator.prompts.steps import is_step, to_plain_message
 from orchestrator.sessions.journal import Record
@@ -28,32 +33,28 @@ _LONGEST_TRACE = 100_000
 _LARGEST = 6 * 1024 * 1024  # (AWS: "Lambda quotas", synchronous payload)
 
 
-class WrongReply(ValueError):
-    """A reply is not the contract's; the text names the member."""
-
-
 def read_reply(returned: Any) -> dict[str, Any]:
     """Reads what the Lambda returned, an object or its JSON text, as an `orchestrated` record.
 
     Attributes replace those that there are, as actions' do; ones that are left out stay.
 
     Raises:
-        WrongReply: It is something else.
+        ContractError: It is something else.
     """
     notes: list[str] = []
     if isinstance(returned, str):
         returned = json_or(returned, returned)
-    answer = _check_type(returned, Mapping, "the reply")
-    event = _check_type(answer.get("actionEvent"), str, "actionEvent")
+    answer = check_type(returned, Mapping, "the reply")
+    event = check_type(answer.get("actionEvent"), str, "actionEvent")
     if event not in _EVENTS:
-        raise WrongReply(
+        raise ContractError(
             f"'actionEvent' is {describe_word(event)}, not one of {', '.join(_EVENTS)}"
         )
-    output = _check_type(answer.get("output"), Mapping, "output")
+    output = check_type(answer.get("output"), Mapping, "output")
     reply: dict[str, Any] = {"event": event, "text": _text(output.get("text"), event, notes)}
     if trace := _trace(output.get("trace")):
         reply["trace"] = clean(trace[:_LONGEST_TRACE])
-    context = _check_type(answer.get("context") or {}, Mapping, "context")
+    context = check_type(answer.get("context") or {}, Mapping, "context")
     for name, member in (
         ("attributes", "sessionAttributes"),
         ("prompt_attributes", "promptSessionAttributes"),
@@ -61,7 +62,7 @@ def read_reply(returned: Any) -> dict[str, Any]:
         attributes = context.get(member)
         if attributes is not None:
             reply[name] = _attributes(
-                _check_type(attributes, Mapping, f"context.{member}"), member, notes
+                check_type(attributes, Mapping, f"context.{member}"), member, notes
             )
     if notes:
         reply["notes"] = notes
@@ -72,9 +73,11 @@ def _text(value: Any, event: str, notes: list[str]) -> str:
     if isinstance(value, (dict, list)) and event != FINISH:
         notes.append("'output.text' is an object, and not its JSON text")
         value = _encode_json(value)
-    text: str = clean(_check_type(value, str, "output.text"))
+    text: str = clean(check_type(value, str, "output.text"))
     if len(text) > _LARGEST:
-        raise WrongReply(f"'output.text' has {len(text):,} characters; the most are {_LARGEST:,}")
+        raise ContractError(
+            f"'output.text' has {len(text):,} characters; the most are {_LARGEST:,}"
+        )
     if event == FINISH and text[:1] == text[-1:] == '"':
         plain = json_or(text, None)
         if isinstance(plain, str):
@@ -87,7 +90,7 @@ def _encode_json(value: Any) -> str:
     try:
         return to_json(value)
     except (TypeError, ValueError, RecursionError):
-        raise WrongReply("'output.text' is an object that has no JSON text") from None
+        raise ContractError("'output.text' is an object that has no JSON text") from None
 
 
 def _trace(value: Any) -> str:
@@ -102,85 +105,66 @@ def _attributes(members: Mapping[Any, Any], member: str, notes: list[str]) -> di
     try:
         texts = {str(key): value_text(it) for key, it in members.items() if it is not None}
     except (TypeError, ValueError, RecursionError):
-        raise WrongReply(f"'context.{member}' has a value that has no JSON text") from None
+        raise ContractError(f"'context.{member}' has a value that has no JSON text") from None
     attributes: dict[str, str] = clean(texts)
     return attributes
-
-
-def _check_type(value: Any, kind: type, place: str) -> Any:
-    if not isinstance(value, kind):
-        is_ = "missing" if value is None else f"a {type(value).__name__}"
-        wanted = "a text" if kind is str else "an object"
-        raise WrongReply(f"{place!r} is {is_}, not {wanted}")
-    return value
 
 
 def read_tool_use(text: str) -> dict[str, Any]:
     """Reads the `output.text` of INVOKE_TOOL: `{"toolUse": {"toolUseId", "name", "input"}}`.
 
     Raises:
-        WrongReply: It is something else.
+        ContractError: It is something else.
     """
-    value = _check_type(json_or(text, None), dict, "output.text")
-    use = _check_type(value.get("toolUse"), dict, "output.text.toolUse")
+    value = check_type(json_or(text, None), dict, "output.text")
+    use = check_type(value.get("toolUse"), dict, "output.text.toolUse")
     for name in ("toolUseId", "name"):
-        if not _check_type(use.get(name), str, f"output.text.toolUse.{name}"):
-            raise WrongReply(f"'output.text.toolUse.{name}' is empty")
+        if not check_type(use.get(name), str, f"output.text.toolUse.{name}"):
+            raise ContractError(f"'output.text.toolUse.{name}' is empty")
     arguments = use.get("input")
-    return {
-        "toolUseId": use["toolUseId"],
-        "name": use["name"],
-        "input": {}
-        if arguments is None
-        else _check_type(arguments, dict, "output.text.toolUse.input"),
-    }
+    if arguments is not None:
+        check_type(arguments, dict, "output.text.toolUse.input")
+    return {"toolUseId": use["toolUseId"], "name": use["name"], "input": arguments or {}}
 
 
 def read_check(text: str, guardrail_id: str) -> tuple[str, str]:
     """Reads the `output.text` of APPLY_GUARDRAIL: the joined texts, and the `source`.
 
     Raises:
-        WrongReply: It is something else, or means another guardrail.
+        ContractError: It is something else, or means another guardrail.
     """
     # AWS: the text is a request of the operation ApplyGuardrail.
-    value = _check_type(json_or(text, None), dict, "output.text")
+    value = check_type(json_or(text, None), dict, "output.text")
     source = value.get("source")
     if source not in ("INPUT", "OUTPUT"):
-        raise WrongReply(
+        raise ContractError(
             f"'output.text.source' is {describe_word(source)}, not 'INPUT' or 'OUTPUT'"
         )
     named = value.get("guardrailIdentifier") or guardrail_id
     if named != guardrail_id:
-        raise WrongReply(
+        raise ContractError(
             f"'output.text.guardrailIdentifier' is {named!r:.100}, and the agent's guardrail is "
             f"{guardrail_id!r}; take it from 'agentConfiguration.guardrails'"
         )
     content = value.get("content")
     if not isinstance(content, list) or not content:
-        raise WrongReply("'output.text.content' is no list of texts")
-    blocks = [
-        _check_type(one, dict, f"output.text.content[{at}]") for at, one in enumerate(content)
-    ]
-    texts = [_check_type(one.get("text"), dict, "output.text.content[].text") for one in blocks]
-    return "\n".join(
-        [_check_type(one.get("text"), str, "output.text.content[].text.text") for one in texts]
-    ), source
+        raise ContractError("'output.text.content' is no list of texts")
+    blocks = [check_type(one, dict, f"output.text.content[{at}]") for at, one in enumerate(content)]
+    inner = [check_type(one.get("text"), dict, "output.text.content[].text") for one in blocks]
+    texts = [check_type(it.get("text"), str, "output.text.content[].text.text") for it in inner]
+    return "\n".join(texts), source
 
 
 def model_text(record: Record) -> str:
     """The `input.text` of MODEL_INVOKED: a `model` record as Converse's response."""
     read, written, *_ = record["usage"]
-    began, ended = record["began"], record["ended"]
+    usage = {"inputTokens": read, "outputTokens": written, "totalTokens": read + written}
     return to_json(
         {
             "output": _output(plain_content(record["content"])),
             "stopReason": record["stop"],
-            "usage": {
-                "inputTokens": read,
-                "outputTokens": written,
-                "totalTokens": read + written,
-            },
-            "metrics": {"latencyMs": (ended - began) // 1_000_000},
+            "usage": usage,
+            "metrics": {"latencyMs": (record["ended"] - record["began"]) // 1_000_000},
         }
     )
 
@@ -227,7 +211,11 @@ def build_session_turns(history: Sequence[Message]) -> list[dict[str, Any]]:
             question, steps = text_of(message["content"]), None
         else:
             answer = text_of(to_plain_message(message)["content"])
-            known = _apply_final_answer(steps, answer) if steps else _plain_steps(question, answer)
+            if steps:
+                known = _apply_final_answer(steps, answer)
+            else:
+                asked = step_of(START, question, INVOKE_MODEL, "")
+                known = [asked, step_of(MODEL_INVOKED, _reply_text(answer), FINISH, answer)]
             turns.append(turn_of(question, answer, known))
             question, steps = "", None
     return turns
@@ -244,13 +232,6 @@ def step_of(state: str, text: str, event: str, answer: str) -> dict[str, Any]:
         "orchestrationInput": {"state": state, "text": text},
         "orchestrationOutput": {"event": event, "text": answer},
     }
-
-
-def _plain_steps(question: str, answer: str) -> list[dict[str, Any]]:
-    return [
-        step_of(START, question, INVOKE_MODEL, ""),
-        step_of(MODEL_INVOKED, _reply_text(answer), FINISH, answer),
-    ]
 
 
 def _apply_final_answer(steps: list[dict[str, Any]], answer: str) -> list[dict[str, Any]]:

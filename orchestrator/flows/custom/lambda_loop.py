@@ -17,7 +17,7 @@ from orchestrator.actions.parser_lambda import describe_parser_exception, parser
 from orchestrator.engine.effects import Effect, SessionView
 from orchestrator.engine.results import Answer, Result
 from orchestrator.errors import DependencyFailed, OrchestratorError
-from orchestrator.flows.custom.converse_request import NotConverse, read_request
+from orchestrator.flows.custom.converse_request import ContractError, read_request
 from orchestrator.flows.custom.lambda_contract import (
     APPLY_GUARDRAIL,
     APPLY_GUARDRAIL_INVOKED,
@@ -27,7 +27,6 @@ from orchestrator.flows.custom.lambda_contract import (
     START,
     TOOL_INVOKED,
     TurnSteps,
-    WrongReply,
     build_session_turns,
     guardrail_text,
     model_text,
@@ -93,7 +92,7 @@ class LambdaOrchestration:
                 return Answer(reply["text"])
             try:
                 done = yield from self._carry_out(work, reply, steps)
-            except (WrongReply, NotConverse, RecursionError) as error:
+            except (ContractError, RecursionError) as error:
                 raise self._build_failure(
                     state, f"{reply['event']} with output.text: {error}"
                 ) from None
@@ -165,7 +164,7 @@ class LambdaOrchestration:
         returned = self._invoke(json.loads(to_json(event)), state)
         try:
             return read_reply(returned)
-        except (WrongReply, RecursionError) as error:
+        except (ContractError, RecursionError) as error:
             raise self._build_failure(state, str(error)) from None
 
     def _invoke(self, event: dict[str, Any], state: str) -> Any:

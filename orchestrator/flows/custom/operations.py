@@ -22,9 +22,9 @@ from orchestrator.message import Block
 from orchestrator.models.base import CallFormat, Model, OperationFormat
 from orchestrator.models.grammar import ASK_USER
 from orchestrator.models.tool_calls import ANSWER, CALL_CLOSE, CALL_OPEN
-from orchestrator.parsers.answers import Verbatim
 from orchestrator.parsers.base import Parsed
 from orchestrator.parsers.calls import Calls
+from orchestrator.parsers.stages import Verbatim
 from orchestrator.prompts.placeholders import ORCHESTRATION
 from orchestrator.sessions.journal import Record
 
@@ -88,14 +88,6 @@ class Unparsed(Verbatim):
         return Parsed({})
 
 
-def tool_specs(turn: Turn) -> Sequence[Mapping[str, Any]]:
-    """Converse's specifications of all that the agent can call, whatever its dialect writes."""
-    plan = turn.plan
-    if plan.orchestration.tools:
-        return plan.orchestration.tools
-    return _toolbox(turn).tool_specs()
-
-
 def _toolbox(turn: Turn) -> Toolbox:
     plan = turn.plan
     bases = list(plan.knowledge_bases.values())
@@ -105,24 +97,15 @@ def _toolbox(turn: Turn) -> Toolbox:
 class Work:
     """Does what an orchestration asks for, in one turn."""
 
-    __slots__ = (
-        "_asked",
-        "_asks",
-        "_called",
-        "_checks",
-        "_forms",
-        "_uses",
-        "name",
-        "tools",
-        "turn",
-    )
-
     def __init__(self, turn: Turn, name: str, above: Work | None = None) -> None:
         # `above` does the same in the turn that this one is an iteration of.
         self.turn = turn
         # A custom loop may repeat a call on purpose.
         turn.done = None
-        self.tools: Sequence[Mapping[str, Any]] = above.tools if above else tool_specs(turn)
+        # Converse's specifications of all that the agent can call, whatever its dialect writes.
+        self.tools: Sequence[Mapping[str, Any]] = (
+            above.tools if above else turn.plan.orchestration.tools or _toolbox(turn).tool_specs()
+        )
         self.name = name
         self._asked = self._called = -1
         self._asks = self._uses = self._checks = 0
@@ -244,14 +227,22 @@ class Work:
         if turn.number == self._called:
             turn.number += 1
         self._called = turn.number
-        self._count(len(uses))
-        read = {use["toolUseId"]: _read(use) for use in uses}
-        known = [_mistake(use, read[use["toolUseId"]]) for use in uses]
-        mistakes = [one for one in known if one is not None]
+        # Wrong calls count, too: nothing else would end a loop of them.
+        self._uses += len(uses)
+        if self._uses > turn.limits.actions:
+            raise self._limit("actions", turn.limits.actions, "tool calls")
+        names = {use["toolUseId"]: use["name"] for use in uses}
+        read: dict[str, Calls] = {}
+        for use in uses:
+            calls = read[use["toolUseId"]] = Calls()
+            calls.add_native(dict(use))
         if len(uses) == 1 and (messages := read[uses[0]["toolUseId"]].user_messages):
             return Answer("\n".join(messages))
-        turn.reprompts += [(turn.number, one.text) for one in mistakes]
-        found = {one.id: one for one in mistakes}
+        found: dict[str, ToolResult] = {}
+        for id, calls in read.items():
+            if mistake := calls.reprompt or (_ALONE if calls.user_messages else ""):
+                turn.reprompts.append((turn.number, mistake))
+                found[id] = ToolResult(id, names[id], mistake, True)
         decided = _to_act([read[id] for id in read if id not in found])
         if decided.actions or decided.searches or decided.messages or decided.question:
             turn.take_reply([{"toolUse": dict(use)} for use in uses])
@@ -259,15 +250,14 @@ class Work:
             if ended is not None:
                 return ended
             turn.forget_reply()
-            names = {use["toolUseId"]: use["name"] for use in uses}
-            found.update({it["id"]: _result(it, names[it["id"]]) for it in turn.results})
-        return [found.get(use["toolUseId"]) or _build_empty_result(use) for use in uses]
-
-    def _count(self, uses: int) -> None:
-        # Wrong calls too: nothing else would end a loop of them.
-        self._uses += uses
-        if self._uses > self.turn.limits.actions:
-            raise self._limit("actions", self.turn.limits.actions, "tool calls")
+            for it in turn.results:
+                found[it["id"]] = ToolResult(
+                    it["id"], names[it["id"]], it["text"], bool(it["error"])
+                )
+        return [
+            found.get(use["toolUseId"]) or ToolResult(use["toolUseId"], use["name"], "")
+            for use in uses
+        ]
 
     def check(self, text: str, source: str) -> Generator[Effect, Any, Record]:
         """Has the agent's guardrail check a text; the `guarded` record.
@@ -329,17 +319,6 @@ def _description(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {**described, "parameters": parameters}
 
 
-def _read(use: Mapping[str, Any]) -> Calls:
-    calls = Calls()
-    calls.add_native(dict(use))
-    return calls
-
-
-def _mistake(use: Mapping[str, Any], calls: Calls) -> ToolResult | None:
-    text = calls.reprompt or (_ALONE if calls.user_messages else "")
-    return ToolResult(use["toolUseId"], use["name"], text, True) if text else None
-
-
 def _to_act(read: Sequence[Calls]) -> Act:
     details = [calls.details() for calls in read]
     asked = [one["agentAskUser"]["responseText"] for one in details if "agentAskUser" in one]
@@ -349,11 +328,3 @@ def _to_act(read: Sequence[Calls]) -> Act:
         "\n".join(asked),
         [it for one in details for it in one.get("agentCollaboratorInvocations", ())],
     )
-
-
-def _result(done: Mapping[str, Any], name: str) -> ToolResult:
-    return ToolResult(done["id"], name, done["text"], bool(done["error"]))
-
-
-def _build_empty_result(use: Mapping[str, Any]) -> ToolResult:
-    return ToolResult(use["toolUseId"], use["name"], "")

@@ -30,8 +30,8 @@ from orchestrator.errors import (
     ValidationError,
 )
 from orchestrator.flows.custom.converse_request import (
+    ContractError,
     ConverseRequest,
-    NotConverse,
     plain_content,
     read_messages,
 )
@@ -190,7 +190,7 @@ class CustomTurn:
                 if isinstance(messages, str)
                 else list(messages)
             )
-        except (NotConverse, TypeError) as error:
+        except (ContractError, TypeError) as error:
             raise ValidationError(f"turn.model: {error}") from None
         request = ConverseRequest(
             asked,
@@ -300,15 +300,19 @@ class PythonOrchestration:
             DependencyFailed: The function raised, or yielded or returned something else.
         """
         work = Work(turn, self.name)
-        generator = self._step(lambda: self._function(CustomTurn(turn, work.tools)))
-        if not inspect.isgenerator(generator):
-            return self._to_answer(generator)
+        generator = self._start(CustomTurn(turn, work.tools))
+        answer: Any = None
         try:
-            answer: Any = None
             while True:
-                asked = self._step(_sender(generator, answer))
-                if isinstance(asked, _Returned):
-                    return self._to_answer(asked.value)
+                try:
+                    asked = generator.send(answer)
+                except StopIteration as stop:
+                    return self._to_answer(stop.value)
+                except OrchestratorError:
+                    raise
+                except Exception as error:
+                    place = place_in_function(error, self._function)
+                    raise self._build_failure(describe_exception(error, place)) from error
                 if not isinstance(asked, Request):
                     raise self._build_failure(
                         f"yielded a {type(asked).__name__}; yield what turn.model, turn.tools, "
@@ -321,14 +325,10 @@ class PythonOrchestration:
         finally:
             generator.close()
 
-    def _step(self, do: Callable[[], Any]) -> Any:
-        try:
-            return do()
-        except OrchestratorError:
-            raise
-        except Exception as error:
-            place = place_in_function(error, self._function)
-            raise self._build_failure(describe_exception(error, place)) from error
+    def _start(self, turn: CustomTurn) -> Generator[Any, Any, Any]:
+        # A function that yields nothing may be a plain one.
+        returned = self._function(turn)
+        return (yield from returned) if inspect.isgenerator(returned) else returned
 
     def _to_answer(self, returned: Any) -> Answer:
         if isinstance(returned, str):
@@ -341,22 +341,6 @@ class PythonOrchestration:
 
     def _build_failure(self, what: str) -> DependencyFailed:
         return DependencyFailed(f"the orchestration {self.name!r} {what}", resource=self.name)
-
-
-@dataclass(frozen=True, slots=True)
-class _Returned:
-    value: Any
-
-
-def _sender(generator: Generator[Any, Any, Any], answer: Any) -> Callable[[], Any]:
-    def send() -> Any:
-        # Python turns a StopIteration inside a generator into RuntimeError, so it ends here.
-        try:
-            return generator.send(answer)
-        except StopIteration as stop:
-            return _Returned(stop.value)
-
-    return send
 
 
 def _use(call: Any, at: int) -> dict[str, Any]:
