@@ -11,8 +11,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
-from orchestrator.actions.handlers import HandlerModule, Variables
+from orchestrator.actions.base import ActionResult, Call, CallContext
+from orchestrator.actions.handlers import HandlerModule, Variables, check_function, handler_file
 from orchestrator.actions.lambda_contract import lambda_event, read_response
 from orchestrator.actions.python import wait_for
 from orchestrator.actions.results import build_failure
@@ -45,7 +45,54 @@ class LambdaContext:
         return max(int((self._deadline - time.monotonic()) * 1000), 0)
 
 
-class LambdaHandler:
+class LambdaFunction:
+    """Calls a function with Bedrock's event and a Lambda context, and reads its response.
+
+    What `LambdaHandler` is for a file, for a function that is there already.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.name = getattr(function, "__name__", type(function).__name__)
+        self._function = function
+
+    def __repr__(self) -> str:
+        return f"LambdaFunction({self.name})"
+
+    def find_function(self, resource: str) -> Callable[..., Any]:
+        """The function; `resource` is for errors."""
+        return self._function
+
+    def place(self, error: BaseException) -> str:
+        """`file:line` of what the function raised; may be empty."""
+        return place_in_function(error, self._function)
+
+    def call(self, call: Call, context: CallContext) -> ActionResult:
+        """Calls the function; an async one runs in an event loop of its own.
+
+        Raises:
+            DependencyFailed: The function raised; the message has the exception's type and place.
+        """
+        operation = call.operation
+        event = lambda_event(call, context)
+        request_id = call.key or str(uuid.uuid4())
+        about = LambdaContext(f"{operation.group}-{self.name}", request_id, context.seconds)
+        try:
+            returned = run_function(self.find_function(operation.xml_name), event, about)
+        except DependencyFailed:
+            raise
+        # A handler that calls `sys.exit` ends its call, and not this process.
+        except (Exception, SystemExit) as error:
+            raise build_failure(operation, error, self.place(error)) from error
+        return read_response(returned, operation)
+
+
+def run_function(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function returns; an async one runs in an event loop of its own."""
+    returned = function(*arguments)
+    return wait_for(returned) if inspect.isawaitable(returned) else returned
+
+
+class LambdaHandler(LambdaFunction):
     """Runs a Lambda handler file in this process, with Bedrock's event and response.
 
     The file is checked when the handler is made and run at the first call. It has its own module
@@ -74,19 +121,34 @@ class LambdaHandler:
             DefinitionError: There is no such file or function, the file is outside `root`, it
                 has a syntax error, or a variable is not a text.
         """
-        from orchestrator.actions.handlers import check_function, handler_file
-
         self.file = handler_file(path, root, "handler")
-        self.function = function
+        self.function = self.name = function
         check_function(self.file, function)
-        self._variables = Variables(_environment(environment)) if environment else None
+        self._variables = Variables(_check_environment(environment)) if environment else None
         self._module = HandlerModule(self.file)
-        self._folder = self.file.parent
-        self._root = self._folder if root is None else Path(root).resolve()
+        self._root = None if root is None else Path(root).resolve()
         weakref.finalize(self, self._module.unload).atexit = False
 
     def __repr__(self) -> str:
         return f"LambdaHandler({self.file.name!r}, {self.function!r})"
+
+    def find_function(self, resource: str) -> Callable[..., Any]:
+        """The function; its file runs when it is asked for first.
+
+        Raises:
+            DependencyFailed: After it ran, the file has no such function.
+            BaseException: Whatever the file raises.
+        """
+        found: Callable[..., Any] | None = getattr(self._module.load(), self.function, None)
+        if callable(found):
+            return found
+        raise DependencyFailed(
+            f"{self.file.name!r} has no function {self.function!r} after it ran", resource=resource
+        )
+
+    def place(self, error: BaseException) -> str:
+        """`file:line` of what the file's code raised; may be empty."""
+        return place_in_folder(error, self.file.parent, self._root)
 
     def call(self, call: Call, context: CallContext) -> ActionResult:
         """Calls the handler with Bedrock's event and reads its response.
@@ -95,22 +157,10 @@ class LambdaHandler:
             DependencyFailed: The handler raised; the message has the exception's type and place.
         """
         with self._variables.active() if self._variables else nullcontext():
-            return _run(self._function, self.function, self._place, call, context)
-
-    def _place(self, error: BaseException) -> str:
-        return place_in_folder(error, self._folder, self._root)
-
-    def _function(self, operation: Operation) -> Any:
-        found = getattr(self._module.load(), self.function, None)
-        if callable(found):
-            return found
-        raise DependencyFailed(
-            f"{self.file.name!r} has no function {self.function!r} after it ran",
-            resource=operation.xml_name,
-        )
+            return super().call(call, context)
 
 
-def _environment(environment: Mapping[str, str]) -> Mapping[str, str]:
+def _check_environment(environment: Mapping[str, str]) -> Mapping[str, str]:
     for name, value in environment.items():
         if not isinstance(name, str) or not isinstance(value, str) or not name or "=" in name:
             raise DefinitionError(
@@ -118,54 +168,3 @@ def _environment(environment: Mapping[str, str]) -> Mapping[str, str]:
                 f"value, not {type(value).__name__}; quote it"
             )
     return environment
-
-
-class LambdaFunction:
-    """Calls a function with Bedrock's event and a Lambda context, and reads its response.
-
-    What `LambdaHandler` is for a file, for a function that is there already.
-    """
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-
-    def __repr__(self) -> str:
-        return f"LambdaFunction({_name(self.function)})"
-
-    def call(self, call: Call, context: CallContext) -> ActionResult:
-        """Calls the function; an async one runs in an event loop of its own.
-
-        Raises:
-            DependencyFailed: The function raised; the message has the exception's type and place.
-        """
-        return _run(lambda _: self.function, _name(self.function), self._place, call, context)
-
-    def _place(self, error: BaseException) -> str:
-        return place_in_function(error, self.function)
-
-
-def _run(
-    find: Callable[[Operation], Callable[..., Any]],
-    name: str,
-    place: Callable[[BaseException], str],
-    call: Call,
-    context: CallContext,
-) -> ActionResult:
-    operation = call.operation
-    event = lambda_event(call, context)
-    request_id = call.key or str(uuid.uuid4())
-    about = LambdaContext(f"{operation.group}-{name}", request_id, context.seconds)
-    try:
-        returned = find(operation)(event, about)
-        if inspect.isawaitable(returned):
-            returned = wait_for(returned)
-    except DependencyFailed:
-        raise
-    # A handler that calls `sys.exit` ends its call, and not this process.
-    except (Exception, SystemExit) as error:
-        raise build_failure(operation, error, place(error)) from error
-    return read_response(returned, operation)
-
-
-def _name(function: Callable[..., Any]) -> str:
-    return getattr(function, "__name__", type(function).__name__)

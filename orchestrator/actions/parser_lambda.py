@@ -20,12 +20,18 @@ from __future__ import annotations
 
 import inspect
 import json
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
+from uuid import uuid4
 
-from orchestrator.actions.handlers import HandlerModule, check_function, handler_file
+from orchestrator.actions.handlers import handler_file
+from orchestrator.actions.lambda_handler import (
+    LambdaContext,
+    LambdaFunction,
+    LambdaHandler,
+    run_function,
+)
 from orchestrator.errors import (
     DefinitionError,
     DependencyFailed,
@@ -36,7 +42,7 @@ from orchestrator.message import Block
 from orchestrator.parsers import STAGES, Parsed, Parser
 from orchestrator.parsers.parser_response import WrongShape, read_response
 from orchestrator.parsers.scanner import Piece
-from orchestrator.support.user_code import describe_exception, place_in_folder, place_in_function
+from orchestrator.support.user_code import describe_exception
 
 # A parser: Bedrock's event to Bedrock's object.
 ParserFunction = Callable[[dict[str, Any]], Any]
@@ -183,59 +189,38 @@ def parser_function(
             a syntax error, or the text is none of these.
     """
     if callable(spec):
-        return _Function(spec)
+        return _Handler(_name_of(spec), LambdaFunction(spec))
     if not isinstance(spec, str):
         raise DefinitionError(
             f"the {what} is a function, an ARN or a file, not {type(spec).__name__}"
         )
     if spec.startswith("arn:"):
         return _Arn(spec)
-    file, _, function = spec.partition(".py:")
-    return _File(
-        handler_file(
-            f"{file}.py" if function else spec,
-            folder,
-            what,
-            f"; give '{what}.py', '{what}.py:function' or the ARN of a Lambda function",
-        ),
-        function or "lambda_handler",
+    start, _, function = spec.partition(".py:")
+    file = handler_file(
+        f"{start}.py" if function else spec,
+        folder,
+        what,
+        f"; give '{what}.py', '{what}.py:function' or the ARN of a Lambda function",
     )
+    function = function or "lambda_handler"
+    return _Handler(f"{file.name}:{function}", LambdaHandler(file, function))
 
 
-class _Function:
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.name = _name_of(function)
-        self._function = function
-        self._context = _takes_two(function)
-
-    def __call__(self, event: dict[str, Any]) -> Any:
-        return _run(self._function, event, self.name, self._context)
-
-    def place(self, error: BaseException) -> str:
-        return place_in_function(error, self._function)
-
-
-# The file runs when it is called first, and not when the agent is loaded.
-class _File:
-    def __init__(self, file: Path, function: str) -> None:
-        self._file = file
-        self._name = function
-        self.name = f"{self._file.name}:{function}"
-        check_function(self._file, function)
-        self._module = HandlerModule(self._file)
-        weakref.finalize(self, self._module.unload).atexit = False
+class _Handler:
+    def __init__(self, name: str, handler: LambdaFunction) -> None:
+        self.name = name
+        self.place = handler.place
+        self._handler = handler
+        self._takes_context: bool | None = None
 
     def __call__(self, event: dict[str, Any]) -> Any:
-        function = getattr(self._module.load(), self._name, None)
-        if not callable(function):
-            raise DependencyFailed(
-                f"{self._file.name!r} has no function {self._name!r} after it ran",
-                resource=self.name,
-            )
-        return _run(function, event, self.name, _takes_two(function))
-
-    def place(self, error: BaseException) -> str:
-        return place_in_folder(error, self._file.parent)
+        function = self._handler.find_function(self.name)
+        if self._takes_context is None:
+            self._takes_context = _takes_two(function)
+        if not self._takes_context:
+            return run_function(function, event)
+        return run_function(function, event, LambdaContext(self.name, str(uuid4()), None))
 
 
 class _Arn:
@@ -247,22 +232,6 @@ class _Arn:
 
     def __call__(self, event: dict[str, Any]) -> Any:
         return self._lambda.invoke(event)
-
-
-def _run(function: Callable[..., Any], event: dict[str, Any], name: str, context: bool) -> Any:
-    if context:
-        from uuid import uuid4
-
-        from orchestrator.actions.lambda_handler import LambdaContext
-
-        returned = function(event, LambdaContext(name, str(uuid4()), None))
-    else:
-        returned = function(event)
-    if inspect.isawaitable(returned):
-        from orchestrator.actions.python import wait_for
-
-        returned = wait_for(returned)
-    return returned
 
 
 def _takes_two(function: Callable[..., Any]) -> bool:
