@@ -50,11 +50,6 @@ def import_dependency(module: str) -> Any:
         ) from None
 
 
-def numpy() -> Any:
-    """The module numpy; fails as `import_dependency` does."""
-    return import_dependency("numpy")
-
-
 def check_texts(texts: Sequence[str]) -> list[str]:
     """`texts` as a list; half a surrogate pair in them becomes U+FFFD.
 
@@ -66,13 +61,15 @@ def check_texts(texts: Sequence[str]) -> list[str]:
     return [clean(text) for text in texts]
 
 
-def unit_rows(rows: Any, count: int, id: str) -> NDArray[np.float32]:
-    """The vectors of the model `id` as an array whose rows have length 1.
+def unit_rows(rows: Any, count: int, embedder: Embedder) -> NDArray[np.float32]:
+    """The vectors of an embedder's model as an array whose rows have length 1.
 
     Raises:
         DependencyFailed: There are not `count` vectors, or they differ in length or are not finite.
     """
-    lib = numpy()
+    lib, id = import_dependency("numpy"), embedder.id
+    if not count:
+        return cast("NDArray[np.float32]", lib.zeros((0, embedder.dimensions), lib.float32))
     try:
         array = lib.asarray(rows, dtype=lib.float32)
     except (TypeError, ValueError) as error:

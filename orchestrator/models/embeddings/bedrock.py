@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.errors import DependencyFailed, ValidationError
 from orchestrator.models._encoding import encode
-from orchestrator.models.embeddings.base import check_texts, numpy, unit_rows
+from orchestrator.models.embeddings.base import check_texts, unit_rows
 from orchestrator.support.aws import (
     Settings,
     Target,
@@ -32,6 +32,10 @@ class _Family(NamedTuple):
     choices: tuple[int, ...]  # the lengths that may be asked for
     member: str  # the member that asks for one
     batch: int  # texts of one request
+
+    @property
+    def is_titan(self) -> bool:
+        return self.batch == 1
 
 
 _FAMILIES = (
@@ -130,31 +134,23 @@ class BedrockEmbedder:
             DependencyFailed: The model failed or sent no vectors; its subclasses say why
                 (`AccessDenied`, `ThrottlingError`).
         """
-        inputs, size = check_texts(texts), self._family.batch
-        if not inputs:
-            empty: NDArray[np.float32] = numpy().zeros((0, self.dimensions), "float32")
-            return empty
         # Bedrock refuses an empty text; a blank means as little.
-        inputs = [text or " " for text in inputs]
+        inputs, size = [text or " " for text in check_texts(texts)], self._family.batch
+        if self._client is None and inputs:
+            self._client = get_shared_client(self._settings, self._target)
         batches = [inputs[start : start + size] for start in range(0, len(inputs), size)]
-        client = self._get_client()
-        if len(batches) == 1:
-            answers = [self._ask(client, batches[0])]
+        if len(batches) < 2:
+            answers = list(map(self._ask, batches))
         else:
             workers = min(self._concurrency, len(batches))
             with ThreadPoolExecutor(workers, "orchestrator-embedding") as pool:
-                answers = list(pool.map(lambda batch: self._ask(client, batch), batches))
+                answers = list(pool.map(self._ask, batches))
         rows = [row for answer in answers for row in answer]
-        return unit_rows(rows, len(inputs), self.id)
+        return unit_rows(rows, len(inputs), self)
 
-    def _get_client(self) -> Any:
-        if self._client is None:
-            self._client = get_shared_client(self._settings, self._target)
-        return self._client
-
-    def _ask(self, client: Any, texts: list[str]) -> list[Any]:
+    def _ask(self, texts: list[str]) -> list[Any]:
         with translate_errors(self._target):
-            response = client.invoke_model(
+            response = self._client.invoke_model(
                 modelId=self._model_id,
                 body=encode(self._request(texts)).encode("utf-8"),
                 accept="application/json",
@@ -171,18 +167,14 @@ class BedrockEmbedder:
             ) from error
 
     def _request(self, texts: list[str]) -> dict[str, Any]:
+        if self._family.is_titan:
+            return {"inputText": texts[0], **self._asked}
         # `truncate: NONE` makes Cohere refuse a text that is too long, as Titan does, instead of
         # cutting it.
-        if self._is_titan:
-            return {"inputText": texts[0], **self._asked}
         return {"texts": texts, "input_type": self._input_type, "truncate": "NONE", **self._asked}
 
-    @property
-    def _is_titan(self) -> bool:
-        return self._family.batch == 1
-
     def _vectors(self, answer: Any) -> list[Any]:
-        if self._is_titan:
+        if self._family.is_titan:
             return [answer["embedding"]]
         found = answer["embeddings"]
         # Cohere's v4 answers by type when it is asked for several, some gateways always.

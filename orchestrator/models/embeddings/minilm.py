@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.errors import DependencyFailed
 from orchestrator.models import weights
-from orchestrator.models.embeddings.base import check_texts, import_dependency, numpy, unit_rows
+from orchestrator.models.embeddings.base import check_texts, import_dependency, unit_rows
 from orchestrator.models.weights import EMBEDDING, Progress
 
 if TYPE_CHECKING:
@@ -92,10 +92,11 @@ class MiniLM:
                 len(encoded),
                 MAX_PIECES,
             )
-        if not encoded:
-            empty: NDArray[np.float32] = numpy().zeros((0, self.dimensions), "float32")
-            return empty
-        return unit_rows(self._run(engine, [one.ids for one in encoded]), len(encoded), self.id)
+        ids = [one.ids for one in encoded]
+        if len(ids) < _FEW or self._threads == 1:
+            return unit_rows([engine.run(one) for one in ids], len(ids), self)
+        with ThreadPoolExecutor(self._threads, "orchestrator-embedding") as pool:
+            return unit_rows(list(pool.map(engine.run, ids)), len(ids), self)
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """How many word pieces each text has, with the two marks; `MAX_PIECES` of them count."""
@@ -108,12 +109,6 @@ class MiniLM:
     def _encode(self, texts: Sequence[str]) -> tuple[_Engine, list[Any]]:
         engine = self._get_engine()
         return engine, [engine.tokenizer.encode(text) for text in check_texts(texts)]
-
-    def _run(self, engine: _Engine, ids: list[list[int]]) -> list[Any]:
-        if len(ids) < _FEW or self._threads == 1:
-            return [engine.run(one) for one in ids]
-        with ThreadPoolExecutor(self._threads, "orchestrator-embedding") as pool:
-            return list(pool.map(engine.run, ids))
 
     def _get_engine(self) -> _Engine:
         if self._engine is None:
@@ -138,7 +133,7 @@ def _load(file: Path) -> _Engine:
 
 
 def _load_session(file: Path) -> Callable[[list[int]], Any]:
-    np, onnxruntime = numpy(), import_dependency("onnxruntime")
+    np, onnxruntime = import_dependency("numpy"), import_dependency("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # texts run side by side instead
     options.enable_cpu_mem_arena = False  # it would keep room for the longest text for good

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.errors import DependencyFailed
 from orchestrator.models._encoding import encode
 from orchestrator.models.base import ModelRequest
-from orchestrator.models.embeddings.base import check_texts, numpy, unit_rows
+from orchestrator.models.embeddings.base import check_texts, unit_rows
 from orchestrator.models.openai import OPENAI, OpenAIModel, split_address
 
 if TYPE_CHECKING:
@@ -89,10 +89,7 @@ class OpenAIEmbedder:
             # Several servers refuse an empty text; a blank means as little.
             some = [text or " " for text in inputs[start : start + self._batch]]
             rows += self._server.vectors(some, self._asked)
-        if not rows:
-            empty: NDArray[np.float32] = numpy().zeros((0, self.dimensions), "float32")
-            return empty
-        vectors = unit_rows(rows, len(inputs), self.id)
+        vectors = unit_rows(rows, len(inputs), self)
         self.dimensions = vectors.shape[1]
         return vectors
 
@@ -111,24 +108,21 @@ class _Server(OpenAIModel):
         response = self._open(ModelRequest("", "", (), additional=additional), stream=False)
         try:
             data = response.json()["data"]
-            ordered = sorted(data, key=lambda one: one["index"])
-            found = [one["embedding"] for one in ordered]
+            found = [one["embedding"] for one in sorted(data, key=lambda one: one["index"])]
+            if len(found) == len(texts):
+                return found
+            reason = None
         except (KeyError, TypeError, ValueError) as error:
-            raise self._build_protocol_error() from error
-        if len(found) != len(texts):
-            raise self._build_protocol_error()
-        return found
+            reason = error
+        raise DependencyFailed(
+            f"the server of the embedding model {self.model_id!r} answered with something that is "
+            "no list of embeddings; check the base url (it usually ends in /v1)",
+            resource=self.model_id,
+        ) from reason
 
     def _body(self, request: ModelRequest, stream: bool, refused: frozenset[str]) -> bytes:
         members = {"model": self._model, **request.additional}
         return encode(members).encode("utf-8")
-
-    def _build_protocol_error(self) -> DependencyFailed:
-        return DependencyFailed(
-            f"the server of the embedding model {self.model_id!r} answered with something that is "
-            "no list of embeddings; check the base url (it usually ends in /v1)",
-            resource=self.model_id,
-        )
 
 
 def build_embedder(rest: str, folder: Path) -> OpenAIEmbedder:
