@@ -19,7 +19,7 @@ from orchestrator.errors import DefinitionError
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
 from orchestrator.models.base import Model
-from orchestrator.parsers.answers import Verbatim
+from orchestrator.parsers.stages import Verbatim
 from orchestrator.prompts import Dialect, Template, compile_template, dialect_for, load_dialect
 from orchestrator.prompts.placeholders import ORCHESTRATION, PRE_PROCESSING, STAGES
 from orchestrator.prompts.values import AgentFacts, render_agent_values

@@ -12,14 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.message import Block
-from orchestrator.parsers.answers import KnowledgeBaseAnswer, PostProcessing
 from orchestrator.parsers.base import ANSWER, CALL, THINKING, Parsed, Parser
-from orchestrator.parsers.explain import explain
-from orchestrator.parsers.orchestration import Orchestration
-from orchestrator.parsers.whole_reply import MemorySummary, PreProcessing, Routing
+from orchestrator.parsers.calls import tool_uses
+from orchestrator.parsers.orchestration import Orchestration, grammar_of
+from orchestrator.parsers.stages import (
+    KnowledgeBaseAnswer,
+    MemorySummary,
+    PostProcessing,
+    PreProcessing,
+    Routing,
+)
 
 __all__ = [
     "ANSWER",
@@ -83,3 +89,75 @@ def parse(reply: str | Sequence[Block], stage: str = "ORCHESTRATION", name: str 
         ValidationError: There is no such parser or stage.
     """
     return new(name, stage).finish([{"text": reply}] if isinstance(reply, str) else reply)
+
+
+def explain(
+    reply: str | Sequence[Block],
+    stage: str = "ORCHESTRATION",
+    name: str = "auto",
+    *,
+    new_parser: Callable[[], Parser] | None = None,
+) -> dict[str, Any]:
+    """How a reply is understood, as JSON members.
+
+    `grammar` is the parser whose grammar the reply's calls are written in, or empty. `pieces` has
+    `{"kind", "start", "end", "text"}` with offsets in the joined text blocks (kinds: those of
+    `orchestrator.parsers.scanner.Piece`, and `category`, `route` and `topic`), and
+    `{"kind": "toolUse", "text": name}` for native calls. `response` is the parser-Lambda object,
+    `reprompt` the text for the model, `raw` the call that could not be understood.
+
+    Args:
+        reply: A text, or content blocks: Converse's, or Anthropic's as a trace's `rawResponse`
+            shows them.
+        stage: The prompt type.
+        name: The parser.
+        new_parser: Makes the parser to use instead.
+
+    Raises:
+        ValidationError: There is no such stage or parser.
+        DependencyFailed: The parser of `new_parser` failed.
+    """
+    blocks = [{"text": reply}] if isinstance(reply, str) else [_to_converse(one) for one in reply]
+    parser = (new_parser or maker(name, stage))()
+    texts, uses = tool_uses(blocks)
+    for text in texts:
+        parser.feed(text)
+    parsed = parser.finish(blocks)
+    text = "".join(texts)
+    pieces = [
+        {"kind": kind, "start": start, "end": end, "text": text[start:end]}
+        for kind, start, end in getattr(parser, "pieces", ())
+    ]
+    for use in uses:
+        name = use.get("name", "") if isinstance(use, dict) else ""
+        pieces.append({"kind": "toolUse", "text": str(name)})
+    (member,) = (parsed.response[key] for key in parsed.response if key.endswith("Response"))
+    error = member.get("parsingErrorDetails", {})
+    return {
+        "stage": stage,
+        "parser": name,
+        "grammar": _find_grammar(pieces),
+        "pieces": pieces,
+        "response": parsed.response,
+        "code": parsed.code,
+        "reprompt": error.get("repromptResponse", ""),
+        "raw": parsed.raw,
+        "notes": list(parsed.notes),
+    }
+
+
+def _find_grammar(pieces: Sequence[dict[str, Any]]) -> str:
+    for piece in pieces:
+        if piece["kind"] == "toolUse":
+            return "tool_use"
+        is_tag = piece["kind"] == "tag"
+        if is_tag and piece["text"].lower().startswith(("<function_call", "<fncall", "<invoke")):
+            return grammar_of(piece["text"])
+    return ""
+
+
+def _to_converse(block: Any) -> Any:
+    if not isinstance(block, dict) or block.get("type") != "tool_use":
+        return block
+    use = {"toolUseId": block.get("id"), "name": block.get("name"), "input": block.get("input")}
+    return {"toolUse": use}

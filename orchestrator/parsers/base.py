@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Protocol
 
 from orchestrator.message import Block
 
-# Kinds of pieces that `Parser.feed` returns.
 # The member of each stage's object that holds the result (AWS: "Write a custom parser Lambda
 # function").
 MEMBERS = {
@@ -25,6 +24,7 @@ MEMBERS = {
     "MEMORY_SUMMARIZATION": "memorySummarizationParsedResponse",
 }
 
+# Kinds of pieces that `Parser.feed` returns.
 THINKING, ANSWER, CALL = "thinking", "answer", "call"
 
 

@@ -7,15 +7,12 @@ from typing import Any
 
 from orchestrator.message import to_json
 from orchestrator.parsers import codes
-from orchestrator.parsers.function_calls import TextCall, read_fncall, read_function
-from orchestrator.parsers.xml_calls import read_invoke
+from orchestrator.parsers.text_calls import TextCall, read_fncall, read_function, read_invoke
 from orchestrator.support.safe_json import json_or
 
 _VERBS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"})
 _KNOWLEDGE_BASE = "x_amz_knowledgebase_"
 _MOST_NOTES = 20
-_ASK_USER = ("user::askuser", "user__askuser", "user_askuser")
-_SEND_MESSAGE = ("agentcommunication::sendmessage", "agentcommunication__sendmessage")
 
 
 def split_name(name: str) -> tuple[str, str, str] | None:
@@ -42,8 +39,9 @@ _USER = (_SPECIAL, "user", "askuser")
 _SEND = (_SPECIAL, "AgentCommunication", "sendMessage")
 _OUT = (_SPECIAL, "", "outOfDomain")
 _SPECIALS = {
-    **dict.fromkeys(_ASK_USER, _USER),
-    **dict.fromkeys(_SEND_MESSAGE, _SEND),
+    **dict.fromkeys(("user::askuser", "user__askuser", "user_askuser"), _USER),
+    "agentcommunication::sendmessage": _SEND,
+    "agentcommunication__sendmessage": _SEND,
     "outofdomain": _OUT,
 }
 
@@ -62,8 +60,7 @@ class Calls:
     """Collects the calls of one reply.
 
     `code` is the reason code of the first call that could not be understood, `raw` that call, and
-    `reprompt` the answer to the model. `user_messages` are the answer when
-    nothing else is called.
+    `reprompt` the answer to the model. `user_messages` are the answer when nothing else is called.
     """
 
     __slots__ = (
@@ -103,8 +100,7 @@ class Calls:
             for call in read_fncall(body):
                 self._add_read(call, raw, codes.BAD_CALL, codes.FNCALL_FORMAT)
         else:
-            call = TextCall(*read_invoke(tag, body))
-            self._add_read(call, raw, codes.BAD_XML, codes.CALL_FORMAT)
+            self._add_read(read_invoke(tag, body), raw, codes.BAD_XML, codes.CALL_FORMAT)
 
     def _add_read(self, call: TextCall, raw: str, unreadable: str, malformed: str) -> None:
         self.notes += [note for note in call.notes if len(self.notes) < _MOST_NOTES]

@@ -17,7 +17,6 @@ from orchestrator.parsers.tags import MAYBE, Rules, rules_of
 _Step = Callable[["Scanner", int, int, str], None]
 _NOTHING: tuple[tuple[str, str], ...] = ()
 
-
 # What a piece of the reply's text was taken for (`outside`, `thinking`, `answer`, `source`, `call`,
 # `ignored` or `tag`), its first character in the whole text, and one past its last.
 Piece = tuple[str, int, int]
@@ -41,6 +40,13 @@ def _step_into(state: str) -> _Step:
     return enter
 
 
+def _step_note(text: str) -> _Step:
+    def note(scanner: Scanner, start: int, end: int, tag: str) -> None:
+        scanner._note(text)
+
+    return note
+
+
 class Scanner:
     """Reads one reply.
 
@@ -55,19 +61,9 @@ class Scanner:
     """
 
     __slots__ = (
-        *("_end", "_fed", "_flows", "_from", "_held", "_lead", "_rules", "_source", "_spaces"),
-        *(
-            "_spoken",
-            "_states",
-            "_output",
-            "invokes",
-            "notes",
-            "parts",
-            "pieces",
-            "answer",
-            "start",
-        ),
-        *("unclosed", "verdict"),
+        *("_end", "_fed", "_flows", "_from", "_held", "_lead", "_output", "_rules", "_source"),
+        *("_spaces", "_spoken", "_states", "answer", "invokes", "notes", "parts", "pieces"),
+        *("start", "unclosed", "verdict"),
     )
 
     def __init__(self, stage: str) -> None:
@@ -242,9 +238,6 @@ class Scanner:
         self._begin(ANSWER, start)
         self._enter(tags.ANSWER)
 
-    def _drop_second_answer(self, start: int, end: int, tag: str) -> None:
-        self._note("a second answer tag inside the answer was dropped")
-
     def _stray_close(self, start: int, end: int, tag: str) -> None:
         # The answer's opening tag was in a prefill: what was read until now is the answer.
         if self._spoken:
@@ -258,14 +251,11 @@ class Scanner:
         if self.verdict != ANSWER:
             self._answer(start, end, tag)
         self._end_source()
-        self._new_part()
-        self._segment(start, end, tag)
-
-    def _new_part(self) -> None:
         if not self.parts:
             self.parts.append((0, []))
         if len(self.answer) > self.parts[-1][0] or self.parts[-1][1]:
             self.parts.append((len(self.answer), []))
+        self._segment(start, end, tag)
 
     def _segment(self, start: int, end: int, tag: str) -> None:
         self._break()
@@ -329,9 +319,6 @@ class Scanner:
     def _escape(self, start: int, end: int, tag: str) -> None:
         pass  # the escaped character ends nothing
 
-    def _stray(self, start: int, end: int, tag: str) -> None:
-        self._note("markup of a call beside native tool use was removed")
-
     def _calls_end(self, start: int, end: int, tag: str) -> None:
         self._close_invoke(start)
         self._enter(tags.OUTSIDE)
@@ -349,7 +336,7 @@ class Scanner:
         self.start = start
 
     _STEPS: ClassVar[dict[str, _Step]] = {
-        "again": _drop_second_answer,
+        "again": _step_note("a second answer tag inside the answer was dropped"),
         "answer": _answer,
         "apostrophe": _step_into(tags.APOSTROPHE),
         "calls": _calls,
@@ -371,7 +358,7 @@ class Scanner:
         "source": _next_source,
         "sources": _sources,
         "sources_end": _sources_end,
-        "stray": _stray,
+        "stray": _step_note("markup of a call beside native tool use was removed"),
         "stray_close": _stray_close,
         "think": _begin_thinking,
         "thought": _end_thinking,

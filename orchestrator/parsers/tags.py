@@ -19,18 +19,10 @@ FUNCTION, QUOTED, APOSTROPHE = "function", "quoted", "apostrophe"
 KINDS: Mapping[str, str] = {
     OUTSIDE: "outside",
     THINKING: "thinking",
-    ANSWER: "answer",
-    PARTS: "answer",
     SOURCES: "source",
-    CALLS: "call",
-    INVOKE: "call",
-    VALUES: "call",
-    CDATA: "call",
-    FUNCTION: "call",
-    QUOTED: "call",
-    APOSTROPHE: "call",
-    DONE: "ignored",
-    CUT: "ignored",
+    **dict.fromkeys((ANSWER, PARTS), "answer"),
+    **dict.fromkeys((CALLS, INVOKE, VALUES, CDATA, FUNCTION, QUOTED, APOSTROPHE), "call"),
+    **dict.fromkeys((DONE, CUT), "ignored"),
 }
 
 _NAME = r"[A-Za-z0-9_-]{1,128}"
@@ -100,6 +92,7 @@ _IN_ANSWER: Mapping[str, Mapping[str, str]] = {
     "auto": {**_NOVA, "function_calls": "maybe_call", **_MAYBE_OTHERS},
 }
 
+_ANSWER = {"answer": "again", "/answer": "close", "answer_part": "part", "sources": "sources"}
 _ORCHESTRATION: Mapping[str, Mapping[str, str]] = {
     OUTSIDE: {
         **_THINK,
@@ -114,21 +107,8 @@ _ORCHESTRATION: Mapping[str, Mapping[str, str]] = {
         **_RESULTS,
     },
     THINKING: _THOUGHT,
-    ANSWER: {
-        "answer": "again",
-        "/answer": "close",
-        "answer_part": "part",
-        "sources": "sources",
-    },
-    PARTS: {
-        "answer": "again",
-        "/answer": "close",
-        "answer_part": "part",
-        "/answer_part": "part_end",
-        "text": "segment",
-        "/text": "segment",
-        "sources": "sources",
-    },
+    ANSWER: _ANSWER,
+    PARTS: {**_ANSWER, "/answer_part": "part_end", "text": "segment", "/text": "segment"},
     SOURCES: {
         "source": "source",
         "/source": "source",
@@ -191,9 +171,7 @@ _KNOWLEDGE_BASE: Mapping[str, Mapping[str, str]] = {
         "answer_part": "part",
     },
     THINKING: _THOUGHT,
-    ANSWER: _ORCHESTRATION[ANSWER],
-    PARTS: _ORCHESTRATION[PARTS],
-    SOURCES: _ORCHESTRATION[SOURCES],
+    **{state: _ORCHESTRATION[state] for state in (ANSWER, PARTS, SOURCES)},
     DONE: {},
 }
 
@@ -210,7 +188,7 @@ _POST_PROCESSING: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def _orchestration(parser: str) -> Mapping[str, Mapping[str, str]]:
+def _build_orchestration(parser: str) -> Mapping[str, Mapping[str, str]]:
     states = dict(_ORCHESTRATION)
     for state in (ANSWER, PARTS):
         states[state] = {**states[state], **_IN_ANSWER[parser]}
@@ -220,7 +198,7 @@ def _orchestration(parser: str) -> Mapping[str, Mapping[str, str]]:
 
 
 _STAGES = {
-    **{f"ORCHESTRATION {parser}": _orchestration(parser) for parser in _IN_ANSWER},
+    **{f"ORCHESTRATION {parser}": _build_orchestration(parser) for parser in _IN_ANSWER},
     "KNOWLEDGE_BASE_RESPONSE_GENERATION": _KNOWLEDGE_BASE,
     "POST_PROCESSING": _POST_PROCESSING,
 }

@@ -1,4 +1,8 @@
-"""The stages whose replies nobody waits for word by word: each reply is read when it is whole."""
+"""The parsers of all stages but ORCHESTRATION, and of an agent without it.
+
+Answers are streamed: those from search results, of the post-processing, and verbatim ones. Nobody
+waits for the other replies word by word: each is read when it is whole.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,93 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from orchestrator.message import Block
+from orchestrator.message import Block, text_of
 from orchestrator.parsers import codes
-from orchestrator.parsers.base import THINKING, Parsed, build_response
+from orchestrator.parsers.base import ANSWER, THINKING, Parsed, build_response
 from orchestrator.parsers.calls import tool_uses
-from orchestrator.parsers.orchestration import span_of
-from orchestrator.parsers.scanner import Piece
-from orchestrator.parsers.xml_calls import decode
+from orchestrator.parsers.orchestration import answer_parts, span_of
+from orchestrator.parsers.scanner import Piece, Scanner
+from orchestrator.parsers.text_calls import decode
+
+
+class _StreamedAnswer(Scanner, ABC):
+    """Parses a reply that is an answer, and streams it."""
+
+    __slots__ = ()
+
+    blocking: ClassVar[bool] = False
+    stage: ClassVar[str]
+
+    def __init__(self) -> None:
+        super().__init__(self.stage)
+
+    def finish(self, blocks: Sequence[Block] = ()) -> Parsed:
+        """Ends the reply; see `orchestrator.parsers.base.Parser.finish`."""
+        if not self.length:
+            for text in tool_uses(blocks)[0]:
+                self.feed(text)
+        whole = self.close()
+        answer = "".join(self.answer) if self.verdict else self.outside(whole)
+        if answer and not self.verdict:
+            self.notes.append("no answer tag: the text without its thinking is the answer")
+        result, code = self._read(answer)
+        return Parsed(build_response(self.stage, result), code, tuple(self.notes))
+
+    @abstractmethod
+    def _read(self, answer: str) -> tuple[dict[str, Any], str]:
+        """The stage's result of the answer's text, and the reason code."""
+
+
+class KnowledgeBaseAnswer(_StreamedAnswer):
+    """Parses an answer made from search results, with its citations.
+
+    `<answer><answer_part><text>...</text><sources><source>id</source></sources></answer_part>`;
+    an answer without parts, or a text without any tag, is one part without references.
+    """
+
+    __slots__ = ()
+
+    stage = "KNOWLEDGE_BASE_RESPONSE_GENERATION"
+
+    def _read(self, answer: str) -> tuple[dict[str, Any], str]:
+        parts = answer_parts(self)
+        if not parts and answer:
+            parts = [{"text": answer, "references": []}]
+        result = {"generatedResponse": {"generatedResponseParts": parts}}
+        return result, "" if parts else codes.EMPTY
+
+
+class PostProcessing(_StreamedAnswer):
+    """Parses the reply that rewrites the final response, in `<final_response>`."""
+
+    __slots__ = ()
+
+    stage = "POST_PROCESSING"
+
+    def _read(self, answer: str) -> tuple[dict[str, Any], str]:
+        return {"responseText": answer}, "" if answer else codes.EMPTY
+
+
+class Verbatim:
+    """The parser of an agent without ORCHESTRATION: the reply is the answer, as it is."""
+
+    blocking: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+
+    def feed(self, text: str) -> Sequence[tuple[str, str]]:
+        """Takes the next piece of the reply; it is a piece of the answer."""
+        self._pieces.append(text)
+        return [(ANSWER, text)] if text else ()
+
+    def finish(self, blocks: Sequence[Block] = ()) -> Parsed:
+        """Ends the reply."""
+        text = "".join(self._pieces) or text_of(blocks)
+        details = {"invocationType": "FINISH", "agentFinalResponse": {"responseText": text}}
+        result = {"rationale": "", "responseDetails": details}
+        return Parsed(build_response("ORCHESTRATION", result))
+
 
 _FLAGS = re.IGNORECASE | re.ASCII
 _CATEGORY = re.compile(r"<category(?:[ \t\r\n][^<>]{0,256})?>([^<]*)", _FLAGS)

@@ -1,14 +1,20 @@
-"""The parameters of an XML call: from markup to values, without ever expanding anything.
+"""Calls that a model writes as text: in XML, as a function's call, and in `<fnCall>`.
 
-A value is text. Markup inside a value stays text as it is (a nested `<item>` list, JSON, HTML);
-only the five XML entities, character references and CDATA sections are decoded, by an XML parser
-that refuses document types. What is no XML (a bare `&` or `<`) is taken literally.
+A value is text, and nothing in it is ever expanded. Markup inside a value of an XML call stays text
+as it is (a nested `<item>` list, JSON, HTML); only the five XML entities, character references and
+CDATA sections are decoded, by an XML parser that refuses document types. What is no XML (a bare `&`
+or `<`) is taken literally.
+
+In `verb::group::/path(a="x", b=1)` a value is what stands between its quotes, or the text of a
+number, list or object. Commas, equal signs and parentheses may stand in it, and so may quotes,
+escaped or not: a value ends at a quote that the next parameter or the end of the call follows.
+Backslashes stay, unless the value's quotes are escaped: then it is read as a JSON text.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from orchestrator.support.safe_json import json_or
 
@@ -28,33 +34,43 @@ _PARAMETERS = re.compile(r"<parameters(?:[ \t\r\n][^<>]{0,256})?>", _FLAGS)
 _NO_PARAMETERS = re.compile(r"<parameters[ \t\r\n]{0,8}/>", _FLAGS)
 _PARAMETERS_END = "</parameters>"
 _ELEMENT = re.compile(r"<([^\s<>/!?&]{1,256})((?:\s[^<>]{0,256})?)(/?)>")
+_NO_DECLARATIONS = "a document type is not allowed in a call"
 _DECLARATION = re.compile(r"<!(?:DOCTYPE|ENTITY)", _FLAGS)
 _ENTITY = re.compile(r"&(lt|gt|amp|quot|apos);")
 _ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
 
-def read_invoke(tag: str, body: str) -> tuple[str, dict[str, Any] | None, list[str]]:
-    """The tool name, the values by parameter name, and notes of one call.
+class TextCall(NamedTuple):
+    """A call as it was written."""
+
+    name: str  # the tool name; empty when there is none
+    # The values by parameter name: texts, or what JSON holds where they were written as one JSON
+    # object; `None` when they cannot be read.
+    values: dict[str, Any] | None
+    notes: list[str]
+
+
+def read_invoke(tag: str, body: str) -> TextCall:
+    """Reads an XML call.
 
     `tag` opened it: `<invoke>`, `<invoke name="...">` or `<__function=...>`; `body` ends before its
-    end. A missing name is empty; values that cannot be read are `None`. Values are `str`, or what
-    JSON holds where the parameters were written as one JSON object.
+    end.
     """
     notes: list[str] = []
     name, rest = _tool_name(tag, body)
     if name and "<" not in rest:
-        return name, _bare(rest, notes), notes
+        return TextCall(name, _read_bare(rest, notes), notes)
     opened = _PARAMETERS.search(rest)
     if opened is None:
-        return name, _elements(_NO_PARAMETERS.sub("", rest), notes), notes
+        return TextCall(name, _read_elements(_NO_PARAMETERS.sub("", rest), notes), notes)
     outside, inner = rest[: opened.start()], rest[opened.end() :]
     end = inner.rfind(_PARAMETERS_END)
     if end >= 0:
         outside += inner[end + len(_PARAMETERS_END) :]
         inner = inner[:end]
     if _DECLARATION.search(outside):
-        return name, None, ["a document type is not allowed in a call"]
-    return name, _elements(inner, notes), notes
+        return TextCall(name, None, [_NO_DECLARATIONS])
+    return TextCall(name, _read_elements(inner, notes), notes)
 
 
 def _tool_name(tag: str, body: str) -> tuple[str, str]:
@@ -69,7 +85,7 @@ def _tool_name(tag: str, body: str) -> tuple[str, str]:
     return (decode(attribute[1]) if attribute else ""), body
 
 
-def _bare(text: str, notes: list[str]) -> dict[str, Any] | None:
+def _read_bare(text: str, notes: list[str]) -> dict[str, Any] | None:
     # Parameters without any element: none, or one JSON object.
     text = text.strip()
     if not text:
@@ -83,10 +99,10 @@ def _bare(text: str, notes: list[str]) -> dict[str, Any] | None:
     return {}
 
 
-def _elements(text: str, notes: list[str]) -> dict[str, Any] | None:
+def _read_elements(text: str, notes: list[str]) -> dict[str, Any] | None:
     found = _ELEMENT.search(text)
     if found is None or text.lstrip()[:1] == "{":
-        value = _bare(text, notes) if not _DECLARATION.search(text) else None
+        value = _read_bare(text, notes) if not _DECLARATION.search(text) else None
         if found is None or value:
             return value
     reader = _Elements(text)
@@ -94,9 +110,9 @@ def _elements(text: str, notes: list[str]) -> dict[str, Any] | None:
     values: dict[str, Any] = {}
     while found is not None:
         if not reader.between(position, found.start()):
-            notes.append("a document type is not allowed in a call")
+            notes.append(_NO_DECLARATIONS)
             return None
-        key, tag = _key(found)
+        key, tag = _read_key(found)
         if found[3]:
             raw, position = "", found.end()
         else:
@@ -112,8 +128,8 @@ def _elements(text: str, notes: list[str]) -> dict[str, Any] | None:
     return values
 
 
-def _key(found: re.Match[str]) -> tuple[str, str]:
-    # The parameter's name, and the name of the element that holds it.
+def _read_key(found: re.Match[str]) -> tuple[str, str]:
+    """The parameter's name, and the name of the element that holds it."""
     tag = found[1]
     if tag.startswith("__parameter="):
         return tag[12:], "__parameter"
@@ -201,3 +217,115 @@ def _xml_text(raw: str) -> str | None:
     except (ValueError, SyntaxError):  # what defusedxml forbids, and what is no XML
         return None
     return raw if len(element) else element.text or ""
+
+
+_WHITE = r"[ \t\r\n]{0,128}"
+_PARAMETER = r"[^ \t\r\n=,:;\"'()\[\]{}<>]{1,256}"
+_ARGUMENT = re.compile(rf"[ \t\r\n,]*({_PARAMETER}){_WHITE}={_WHITE}(?=(.?))", re.DOTALL)
+_ENDS = rf"(?={_WHITE}(?:,{_WHITE}{_PARAMETER}{_WHITE}=|,?{_WHITE}\Z))"
+_CLOSES = {quote: re.compile(rf"\\.|{quote}{_ENDS}", re.DOTALL) for quote in ('"', "'")}
+_BARE_END = re.compile(rf",(?={_WHITE}{_PARAMETER}{_WHITE}=)|\Z")
+_END = "</function_call>"
+_FUNCTION = re.compile(r"[^\s()<>\"']{1,512}")
+
+
+def read_function(body: str) -> TextCall:
+    """Reads `name(a="x", b=1)`; the parentheses may be missing or cut off."""
+    body = body.strip()
+    found = _FUNCTION.match(body)
+    if found is None:
+        return TextCall("", None, [])
+    name, rest = found[0], body[found.end() :].strip()
+    if not rest:
+        return TextCall(name, {}, [])
+    if rest[0] != "(":
+        return TextCall(name, None, [])
+    values = _read_arguments(_inside(rest))
+    if values is None and _END in rest:
+        # The tag was taken for a part of a value whose last quote only looks escaped.
+        values = _read_arguments(_inside(rest.partition(_END)[0]))
+    return TextCall(name, values, [])
+
+
+def _inside(rest: str) -> str:
+    # What stands between the parentheses; the second may be cut off.
+    return rest[1:].rstrip(" \t\r\n;").removesuffix(")")
+
+
+def _read_arguments(text: str) -> dict[str, Any] | None:
+    values: dict[str, Any] = {}
+    text = text.strip()
+    position = 0
+    while position < len(text):
+        found = _ARGUMENT.match(text, position)
+        if found is None:
+            return values if not text[position:].strip(" \t\r\n,") else None
+        name, quote = found[1], found[2]
+        if quote in _CLOSES:
+            value, position = _read_quoted(text, found.end() + 1, quote)
+            if value is None:
+                return None
+        else:
+            end = _BARE_END.search(text, found.end())
+            stop = end.start() if end else len(text)
+            value, position = text[found.end() : stop].strip(), stop
+        values[name] = value
+    return values
+
+
+def _read_quoted(text: str, start: int, quote: str) -> tuple[str | None, int]:
+    # The value that the quote before `start` opens, and where it ends.
+    escaped = False
+    for found in _CLOSES[quote].finditer(text, start):
+        if found[0] == quote:
+            return _unescape(text[start : found.start()], quote, escaped), found.end()
+        escaped = escaped or found[0][1] == quote
+    if text.endswith("\\" + quote) and len(text) - 1 > start:
+        # A path that ends with a backslash: its quote only looks escaped.
+        return text[start:-1], len(text)
+    return None, start
+
+
+def _unescape(text: str, quote: str, escaped: bool) -> str:
+    if not escaped:
+        return text
+    value = json_or(f'"{text}"', None) if quote == '"' else None
+    return value if isinstance(value, str) else text.replace("\\" + quote, quote)
+
+
+def read_fncall(body: str) -> list[TextCall]:
+    """Reads what `<fnCall>` holds.
+
+    That is a `<tool_name>` with `<parameters>` as in an `<invoke>`, JSON objects with `name` and
+    `parameters` (or other usual names of these), or a function's call. Blank text is no call.
+    """
+    body = body.strip()
+    if not body:
+        return []
+    if body[0] == "<":
+        return [read_invoke("<invoke>", body)]
+    if body[0] in "{[":
+        value = json_or(body, None)
+        calls = value if isinstance(value, list) else [value]
+        return [_read_object(call) for call in calls]
+    return [read_function(body)]
+
+
+def _read_object(call: Any) -> TextCall:
+    if not isinstance(call, dict):
+        return TextCall("", None, [])
+    if isinstance(call.get("function"), dict):
+        call = call["function"]
+    name = _first(call, ("name", "tool_name", "function_name", "function", "tool"), "")
+    values = _first(call, ("parameters", "arguments", "input", "args"), {})
+    if isinstance(values, str):
+        values = json_or(values, None) if values.strip() else {}
+    return TextCall(
+        name.strip() if isinstance(name, str) else "",
+        values if isinstance(values, dict) else None,
+        [],
+    )
+
+
+def _first(call: dict[str, Any], names: tuple[str, ...], otherwise: Any) -> Any:
+    return next((call[name] for name in names if call.get(name) is not None), otherwise)
