@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from orchestrator.message import clean
-from orchestrator.server.operations import Fault
+from orchestrator.server.operations import Fault, Request, conflict_error
 from orchestrator.support.sqlite import Layout, SqliteFile
 
 DAY = 86_400
@@ -109,15 +109,16 @@ class DocumentStore:
         parent: str = "",
         *,
         name: str | None = None,
+        taken: str = "",
     ) -> None:
         """Stores a document, in place of the one with its id.
 
         Raises:
-            Fault: ConflictException, when another of the list has the name.
+            Fault: ConflictException, when another of the list has the name; `taken` says so.
         """
         with self.transaction():
             if name is not None and self.find_id(tenant, kind, name, parent) not in (None, id):
-                raise Fault("ConflictException", f"there is already one with the name {name!r}")
+                raise conflict_error(taken or f"there is already one with the name {name!r}")
             self._file.rows(
                 "INSERT INTO document (tenant, kind, parent, id, name, body) "
                 "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (tenant, kind, parent, id) "
@@ -207,14 +208,7 @@ class DocumentStore:
         more = encode_token([found[most - 1][0]], scope) if len(found) > most else None
         return [self._read(body) for _, body in found[:most]], more
 
-    def run_once(
-        self,
-        tenant: str,
-        operation: str,
-        token: str | None,
-        request: Mapping[str, Any],
-        make: Callable[[], Mapping[str, Any]],
-    ) -> dict[str, Any]:
+    def run_once(self, request: Request, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
         """Carries a request out once, however often it is sent (Bedrock: clientToken).
 
         Without a token it is carried out each time; otherwise a repeated request returns what
@@ -223,28 +217,30 @@ class DocumentStore:
         Raises:
             Fault: ConflictException, when the token came with another request within a day.
         """
+        token, key = request.params.get("clientToken"), (request.caller.tenant, request.operation)
         with self.transaction():
             if token is None:
                 return dict(make())
-            asked = digest({key: it for key, it in request.items() if key != "clientToken"})
+            asked = digest(
+                {name: it for name, it in request.params.items() if name != "clientToken"}
+            )
             now = self._clock()
             self._file.rows("DELETE FROM token WHERE made < ?", (now - DAY,))
             found = self._file.rows(
                 "SELECT request, answer FROM token WHERE tenant = ? AND operation = ? "
                 "AND token = ?",
-                (tenant, operation, token),
+                (*key, token),
             )
             if not found:
                 answer = dict(make())
                 self._file.rows(
                     "INSERT INTO token VALUES (?, ?, ?, ?, ?, ?)",
-                    (tenant, operation, token, asked, encode_document(answer), now),
+                    (*key, token, asked, encode_document(answer), now),
                 )
                 return answer
             if found[0][0] != asked:
-                raise Fault(
-                    "ConflictException",
-                    f"the clientToken {token!r} was sent with another request; use a new one",
+                raise conflict_error(
+                    f"the clientToken {token!r} was sent with another request; use a new one"
                 )
             return self._read(found[0][1])
 
@@ -345,6 +341,12 @@ def paginate(
         raise invalid_token_error() from error
     more = encode_token(found[most - 1][0], scope) if len(found) > most else None
     return [it for _, it in found[:most]], more
+
+
+def render_page(member: str, page: Page[Any]) -> dict[str, Any]:
+    """A page as an answer that has its items in `member`."""
+    items, token = page
+    return {member: items, **({"nextToken": token} if token else {})}
 
 
 def clamp_page_size(asked: int | None) -> int:

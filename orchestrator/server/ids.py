@@ -1,10 +1,11 @@
-"""Ids and ARNs, in the forms that Bedrock gives them."""
+"""Ids, ARNs and times, in the forms that Bedrock gives them."""
 
 from __future__ import annotations
 
 import hashlib
 import secrets
 import string
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from orchestrator.server.settings import Settings
@@ -26,6 +27,11 @@ def new_id() -> str:
 def derive_id(*names: str) -> str:
     """Ten upper-case letters and digits that are the same for the same names."""
     return hashlib.sha256("\0".join(names).encode()).hexdigest()[:10].upper()
+
+
+def now() -> datetime:
+    """The time in UTC."""
+    return datetime.now(UTC)
 
 
 class Arns(NamedTuple):

@@ -1,4 +1,4 @@
-"""What handlers of operations take and return: plain data.
+"""What handlers of operations take, return and share: plain data, and its usual checks.
 
 A handler is a function of a `Request`. What it gives back has the members of the operation's output
 in botocore's service model, as boto3 would hand them to its caller: `bytes` for blobs, `datetime`s
@@ -7,7 +7,7 @@ with a zone for timestamps. `wire` checks and writes it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -90,6 +90,37 @@ class Fault(Exception):
         self.message = message
         self.members = members
 
+
+def conflict_error(message: str) -> Fault:
+    """The error of a change that what is there forbids."""
+    return Fault("ConflictException", message)
+
+
+def check_quota(count: int, most: int, what: str) -> None:
+    """Refuses one more than there may be."""
+    if count >= most:
+        raise Fault(
+            "ServiceQuotaExceededException",
+            f"there are {count:,} {what}, and the most are {most:,}; delete one first",
+        )
+
+
+def check_tags(tags: Mapping[str, str], most: int = 50) -> None:
+    """Refuses more tags of one thing than there may be."""
+    if len(tags) > most:
+        raise Fault(
+            "ServiceQuotaExceededException",
+            f"there would be {len(tags)} tags, and the most are {most}; remove some",
+        )
+
+
+def pick(members: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """The members of these names that are there."""
+    return {name: members[name] for name in names if members.get(name) is not None}
+
+
+TagChange = Callable[[dict[str, str]], dict[str, str]]
+"""What becomes of the tags of a thing."""
 
 Handler = (
     Callable[[Request], Mapping[str, Any]]

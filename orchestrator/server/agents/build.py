@@ -25,6 +25,7 @@ from orchestrator.errors import (
     ResourceNotFound,
     ValidationError,
 )
+from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
 from orchestrator.memory import MemoryStore
 from orchestrator.models import Model
@@ -33,7 +34,6 @@ from orchestrator.server.agents.kinds import ASSOCIATION, COLLABORATOR, GROUP
 from orchestrator.server.buckets import read_uri
 from orchestrator.server.ids import Arns
 from orchestrator.server.inference.models import Models
-from orchestrator.server.knowledge_bases.caller_base import AssociatedBase
 from orchestrator.server.knowledge_bases.service import KnowledgeBaseService
 from orchestrator.server.lambdas import Lambdas
 from orchestrator.server.operations import Caller
@@ -103,18 +103,6 @@ class AgentResources:
             return None
         agent = self.find_agent(caller, found["agent"], found["alias"])
         return agent.for_tenant(caller.tenant).plan
-
-    def find_base(
-        self, caller: Caller, id: str, description: str, configuration: Data | None
-    ) -> AssociatedBase:
-        """The server's knowledge base with an agent's description and configuration of it.
-
-        Raises:
-            ResourceNotFound: There is none for the caller.
-        """
-        find = self.bases.base
-        find(caller, id)
-        return AssociatedBase(id, description, lambda: find(caller, id), configuration)
 
     def in_server(self, source: AgentSource) -> AgentSource:
         """The source of an agent that runs in this server: its sessions, region and account."""
@@ -210,10 +198,10 @@ class _CallerResolver(Resolver):
 
     def find_knowledge_base(
         self, id: str, description: str, configuration: Data | None
-    ) -> AssociatedBase | None:
+    ) -> KnowledgeBase | None:
         check_retrieval(self._caller, configuration)
         try:
-            return self._resources.find_base(self._caller, id, description, configuration)
+            return self._resources.bases.base(self._caller, id, description, configuration)
         except ResourceNotFound:
             check_access(self._caller, id)
             return None
@@ -242,9 +230,9 @@ class _OperatorResolver(Resolver):
 
     def find_knowledge_base(
         self, id: str, description: str, configuration: Data | None
-    ) -> AssociatedBase | None:
+    ) -> KnowledgeBase | None:
         try:
-            return self._resources.find_base(OPERATOR, id, description, configuration)
+            return self._resources.bases.base(OPERATOR, id, description, configuration)
         except OrchestratorError:
             return None
 

@@ -8,11 +8,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from orchestrator.errors import OrchestratorError, TemplateError
+from orchestrator.errors import OrchestratorError, TemplateError, ValidationError
 from orchestrator.prompts import Dialect, compile_template, dialect_for, load_dialect
 from orchestrator.prompts.placeholders import MEMORY_SUMMARIZATION, ROUTING_CLASSIFIER, STAGES
 from orchestrator.server.inference.models import Models
-from orchestrator.server.operations import Caller, Fault
+from orchestrator.server.operations import Caller
 
 _OF_A_TEMPLATE = ("basePromptTemplate", "inferenceConfiguration", "promptState")
 _PREFIX = re.compile(r"the template for the \w+ prompt type has failed validation: ")
@@ -128,16 +128,14 @@ class Prompts:
                     text, stage, _load_dialect(model_id, None), one.get("templateFormat")
                 )
         if wrong:
-            raise Fault("ValidationException", ";".join(wrong))
+            raise ValidationError(";".join(wrong))
 
 
 def _check_type(stage: str | None, seen: set[str]) -> None:
     if stage is None:
-        raise Fault("ValidationException", "a promptConfiguration has no promptType; add one")
+        raise ValidationError("a promptConfiguration has no promptType; add one")
     if stage in seen:
-        raise Fault(
-            "ValidationException", f"there are two promptConfigurations of {stage}; make them one"
-        )
+        raise ValidationError(f"there are two promptConfigurations of {stage}; make them one")
     seen.add(stage)
 
 
@@ -149,20 +147,18 @@ def _find_changes(one: Data, default: Data) -> Iterator[dict[str, Any]]:
     )
     if mode == "OVERRIDDEN":
         if "basePromptTemplate" not in one:
-            raise Fault(
-                "ValidationException",
+            raise ValidationError(
                 f"the promptCreationMode of {stage} is OVERRIDDEN and there is no "
-                "basePromptTemplate; give one",
+                "basePromptTemplate; give one"
             )
         yield {"promptState": "ENABLED", **one, "promptCreationMode": mode}
         return
     for member in _OF_A_TEMPLATE:
         if member in one and not _is_same(one[member], default.get(member)):
-            raise Fault(
-                "ValidationException",
+            raise ValidationError(
                 f"the promptCreationMode of {stage} is DEFAULT, and its {member} is not the "
                 f"default: leave {member} out, or set promptCreationMode to OVERRIDDEN and give "
-                "the whole configuration",
+                "the whole configuration"
             )
     rest = {key: it for key, it in one.items() if key not in _OF_A_TEMPLATE}
     changes = rest.keys() - {"promptType", "promptCreationMode", "parserMode"}
@@ -191,16 +187,14 @@ def _check_parsers(result: Data) -> None:
         if it.get("parserMode") == "OVERRIDDEN"
     ]
     if parsed and "overrideLambda" not in result:
-        raise Fault(
-            "ValidationException",
+        raise ValidationError(
             f"the parserMode of {', '.join(parsed)} is OVERRIDDEN and there is no overrideLambda; "
-            "give the ARN of a Lambda function",
+            "give the ARN of a Lambda function"
         )
     if not parsed and "overrideLambda" in result:
-        raise Fault(
-            "ValidationException",
+        raise ValidationError(
             "there is an overrideLambda and no promptConfiguration whose parserMode is "
-            "OVERRIDDEN; set one, or leave overrideLambda out",
+            "OVERRIDDEN; set one, or leave overrideLambda out"
         )
 
 

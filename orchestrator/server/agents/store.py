@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from orchestrator.server.agents.folders import FolderAgent, Folders
 from orchestrator.server.agents.kinds import COLLABORATOR, KINDS, PartKind
 from orchestrator.server.agents.to_api import to_api
 from orchestrator.server.document_store import DocumentStore, digest
-from orchestrator.server.ids import DRAFT, Arns
-from orchestrator.server.operations import Caller, Fault
+from orchestrator.server.ids import DRAFT, Arns, now
+from orchestrator.server.operations import Caller, Fault, conflict_error
 
 AGENT = "agent"
 VERSION = "agent-version"
@@ -84,10 +83,9 @@ class AgentStore:
         """
         defined = self.folders.find(agent_id)
         if defined is not None:
-            raise Fault(
-                "ConflictException",
+            raise conflict_error(
                 f"the agent {agent_id!r} is defined in {str(defined.file)!r} of the server, and is "
-                "changed by editing that file",
+                "changed by editing that file"
             )
         return self.agent(caller, agent_id)
 
@@ -109,22 +107,21 @@ class AgentStore:
         """Stores an agent."""
         agent = record.agent
         name = agent["agentName"]
-        owner = self.documents.find_id(caller.tenant, AGENT, name)
-        if owner not in (None, agent["agentId"]) or self.folders.has_name(name):
-            raise Fault(
-                "ConflictException",
-                f"there is already an agent with the name {name!r}; choose another name, or update "
-                "that agent",
-            )
+        taken = (
+            f"there is already an agent with the name {name!r}; choose another name, or update "
+            "that agent"
+        )
+        if self.folders.has_name(name):
+            raise conflict_error(taken)
         body = {"agent": agent, "latest": record.latest}
         if record.passing:
             body["passing"] = record.passing
-        self.documents.put(caller.tenant, AGENT, agent["agentId"], body, name=name)
+        self.documents.put(caller.tenant, AGENT, agent["agentId"], body, name=name, taken=taken)
 
-    def touch(self, caller: Caller, record: Record, **members: Any) -> None:
+    def touch(self, caller: Caller, record: Record) -> None:
         """Stores that `DRAFT` was edited: it has to be prepared."""
         record.passing = ""
-        record.agent |= {"agentStatus": "NOT_PREPARED", "updatedAt": now(), **members}
+        record.agent |= {"agentStatus": "NOT_PREPARED", "updatedAt": now()}
         record.agent.pop("failureReasons", None)
         self.save(caller, record)
 
@@ -176,14 +173,13 @@ class AgentStore:
         """Stores a part of `DRAFT`."""
         parent = _parent_key(part["agentId"], DRAFT)
         name = part[kind.named]
-        owner = self.documents.find_id(caller.tenant, kind.name, name, parent)
-        if owner not in (None, part[kind.id]):
-            raise Fault(
-                "ConflictException",
-                f"the agent {part['agentId']!r} already has the {kind.title} {name!r}; choose "
-                "another name, or update it",
-            )
-        self.documents.put(caller.tenant, kind.name, part[kind.id], part, parent, name=name)
+        taken = (
+            f"the agent {part['agentId']!r} already has the {kind.title} {name!r}; choose another "
+            "name, or update it"
+        )
+        self.documents.put(
+            caller.tenant, kind.name, part[kind.id], part, parent, name=name, taken=taken
+        )
 
     def remove_part(self, caller: Caller, kind: PartKind, agent_id: str, id: str) -> None:
         """Deletes a part of `DRAFT`."""
@@ -270,15 +266,12 @@ class AgentStore:
     def save_alias(self, caller: Caller, alias: Data) -> None:
         """Stores an alias."""
         agent_id, name = alias["agentId"], alias["agentAliasName"]
-        owner = self.documents.find_id(caller.tenant, ALIAS, name, agent_id)
-        if owner not in (None, alias["agentAliasId"]):
-            raise Fault(
-                "ConflictException",
-                f"the agent {agent_id!r} already has an alias with the name {name!r}; choose "
-                "another name, or update that alias",
-            )
+        taken = (
+            f"the agent {agent_id!r} already has an alias with the name {name!r}; choose another "
+            "name, or update that alias"
+        )
         id = alias["agentAliasId"]
-        self.documents.put(caller.tenant, ALIAS, id, alias, agent_id, name=name)
+        self.documents.put(caller.tenant, ALIAS, id, alias, agent_id, name=name, taken=taken)
 
     def remove_alias(self, caller: Caller, agent_id: str, alias_id: str) -> None:
         """Deletes an alias."""
@@ -301,11 +294,6 @@ def not_found_error(what: str, id: str) -> Fault:
         f"Failed to retrieve the {what} {id!r} because it doesn't exist. Retry your request with "
         "a different resource identifier.",
     )
-
-
-def now() -> datetime:
-    """The time in UTC."""
-    return datetime.now(UTC)
 
 
 def _parent_key(agent_id: str, version: str) -> str:

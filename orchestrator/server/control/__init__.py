@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def operations_of(agents: Agents, cleanup: AgentCleanup, sessions: SessionsApi) -> Operations:
     """Agents, their parts, versions and aliases; and the tags of everything that has some."""
     from orchestrator.server.agents.prompts import Prompts
-    from orchestrator.server.control import action_groups, associations, versions
     from orchestrator.server.control import agents as agents_
+    from orchestrator.server.control import parts, versions
     from orchestrator.server.control.services import Services
     from orchestrator.server.control.tags import Tags, operations_of_tags
 
@@ -25,7 +25,7 @@ def operations_of(agents: Agents, cleanup: AgentCleanup, sessions: SessionsApi) 
     services = Services(agents, cleanup, Prompts(agents.resources.models), tags)
     handlers = {
         name: partial(handler, services)
-        for module in (agents_, associations, action_groups, versions)
+        for module in (agents_, parts, versions)
         for name, handler in module.HANDLERS.items()
     }
     of_tags = operations_of_tags(tags)

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from orchestrator.errors import OrchestratorError
+from orchestrator.errors import OrchestratorError, ValidationError
 from orchestrator.server.agents.build import add_schemas
 from orchestrator.server.agents.kinds import ASSOCIATION, COLLABORATOR
-from orchestrator.server.agents.store import AGENT, Record, build_head, now
+from orchestrator.server.agents.store import AGENT, Record, build_head
 from orchestrator.server.agents.to_api import IDLE_SECONDS
-from orchestrator.server.control.services import (
-    Handling,
-    Services,
-    build_page,
+from orchestrator.server.control.services import Handling, Services, build_page
+from orchestrator.server.ids import DRAFT, TEST_ALIAS, new_id, now
+from orchestrator.server.operations import (
+    Caller,
+    Fault,
+    Request,
     check_quota,
+    conflict_error,
     pick,
 )
-from orchestrator.server.ids import DRAFT, TEST_ALIAS, new_id
-from orchestrator.server.operations import Caller, Fault, Request
 
 # Bedrock: "Agents per account".
 _MOST_AGENTS = 200
@@ -56,7 +57,7 @@ def _create(services: Services, request: Request) -> Data:
         services.tags.put(caller, agent["agentArn"], params.get("tags"))
         return agent
 
-    agent = services.run_once(request, make)
+    agent = services.store.documents.run_once(request, make)
     return {"agent": services.prompts.add_defaults(caller, {**agent, "agentStatus": "CREATING"})}
 
 
@@ -81,10 +82,9 @@ def _build_members(services: Services, caller: Caller, params: Data) -> dict[str
 def _check_orchestration(members: Data) -> None:
     executor = (members.get("customOrchestration") or {}).get("executor") or {}
     if members["orchestrationType"] == "CUSTOM_ORCHESTRATION" and not executor.get("lambda"):
-        raise Fault(
-            "ValidationException",
+        raise ValidationError(
             "the orchestrationType is CUSTOM_ORCHESTRATION and customOrchestration has no "
-            "executor; give the ARN of a Lambda function",
+            "executor; give the ARN of a Lambda function"
         )
 
 
@@ -96,9 +96,8 @@ def _check_guardrail(members: dict[str, Any]) -> None:
     if not guardrail.get("guardrailIdentifier"):
         del members["guardrailConfiguration"]
     elif not guardrail.get("guardrailVersion"):
-        raise Fault(
-            "ValidationException",
-            "the guardrailConfiguration has no guardrailVersion; give a number, or DRAFT",
+        raise ValidationError(
+            "the guardrailConfiguration has no guardrailVersion; give a number, or DRAFT"
         )
 
 
@@ -122,14 +121,12 @@ def _pop_passing_status(services: Services, caller: Caller, record: Record) -> D
 
 
 def _update(services: Services, request: Request) -> Data:
-    caller, params = request.caller, request.params
-    services.store.get_editable(caller, params["agentId"])
-    members = _build_members(services, caller, params)
-    with services.store.documents.transaction():
-        record = services.store.get_editable(caller, params["agentId"])
+    caller = request.caller
+    services.store.get_editable(caller, request.params["agentId"])
+    members = _build_members(services, caller, request.params)
+    with services.edit_draft(request) as record:
         unchanged = {name: it for name, it in record.agent.items() if name not in _GIVEN}
-        record.agent = unchanged
-        services.store.touch(caller, record, **members)
+        record.agent = {**unchanged, **members}
     return {
         "agent": services.prompts.add_defaults(caller, {**record.agent, "agentStatus": "UPDATING"})
     }
@@ -141,10 +138,9 @@ def _delete(services: Services, request: Request) -> Data:
         services.store.get_editable(caller, id)
         aliases = services.store.aliases(caller, id)
         if aliases and not request.params.get("skipResourceInUseCheck"):
-            raise Fault(
-                "ConflictException",
+            raise conflict_error(
                 f"the agent {id!r} has {len(aliases)} aliases, which may be in use; delete them "
-                "first, or set skipResourceInUseCheck",
+                "first, or set skipResourceInUseCheck"
             )
         for alias in aliases:
             services.tags.forget(caller, alias["agentAliasArn"])
@@ -174,10 +170,8 @@ def _prepare(services: Services, request: Request) -> Data:
     caller, id = request.caller, request.params["agentId"]
     if services.store.folders.find(id) is not None:
         return _prepare_folder(services, caller, id)
-    snapshot = services.store.snapshot_of_draft(caller, id)
+    snapshot = _read_draft(services, caller, id)
     _check_ready(snapshot)
-    for name in _PASSING:
-        snapshot["agent"].pop(name, None)
     edited = build_head(snapshot).digest
     failure = _find_failure(services, caller, snapshot)
     at = now()
@@ -187,7 +181,7 @@ def _prepare(services: Services, request: Request) -> Data:
             services.store.save_snapshot(caller, id, DRAFT, snapshot)
             record.agent["preparedAt"] = at
         # An edit meanwhile means that it has to be prepared again.
-        if _digest_draft(services, caller, id) == edited:
+        if build_head(_read_draft(services, caller, id)).digest == edited:
             record.agent["agentStatus"] = "FAILED" if failure else "PREPARED"
             record.agent.pop("failureReasons", None)
             if failure:
@@ -205,11 +199,12 @@ def _prepare_folder(services: Services, caller: Caller, id: str) -> Data:
     return {"agentId": id, "agentStatus": "PREPARING", "agentVersion": DRAFT, "preparedAt": at}
 
 
-def _digest_draft(services: Services, caller: Caller, id: str) -> str:
+def _read_draft(services: Services, caller: Caller, id: str) -> dict[str, Any]:
+    """A snapshot of what `DRAFT` is, without what passes."""
     snapshot = services.store.snapshot_of_draft(caller, id)
     for name in _PASSING:
         snapshot["agent"].pop(name, None)
-    return build_head(snapshot).digest
+    return snapshot
 
 
 def _check_ready(snapshot: Data) -> None:
@@ -217,16 +212,14 @@ def _check_ready(snapshot: Data) -> None:
     agent = snapshot["agent"]
     for member, what in (("instruction", "instruction"), ("foundationModel", "foundation model")):
         if not agent.get(member):
-            raise Fault(
-                "ValidationException",
-                f"the agent {agent['agentId']!r} has no {what}; set {member} with UpdateAgent",
+            raise ValidationError(
+                f"the agent {agent['agentId']!r} has no {what}; set {member} with UpdateAgent"
             )
     leads = agent["agentCollaboration"] != "DISABLED"
     if leads and not snapshot["parts"][COLLABORATOR.name]:
-        raise Fault(
-            "ValidationException",
+        raise ValidationError(
             f"the agent {agent['agentId']!r} cannot be prepared: its agentCollaboration is "
-            f"{agent['agentCollaboration']} and it has no collaborators; associate one first",
+            f"{agent['agentCollaboration']} and it has no collaborators; associate one first"
         )
 
 
@@ -234,18 +227,14 @@ def _find_failure(services: Services, caller: Caller, snapshot: dict[str, Any]) 
     """Why a snapshot cannot run; empty when it can."""
     try:
         add_schemas(services.agents.resources, caller, snapshot)
-        _check_bases(services, caller, snapshot)
+        # Agents find knowledge bases when they search: here it is seen that they are there.
+        for one in snapshot["parts"][ASSOCIATION.name]:
+            if one["knowledgeBaseState"] != "DISABLED":
+                services.agents.resources.bases.base(caller, one["knowledgeBaseId"])
         services.agents.check(caller, snapshot)
     except (OrchestratorError, Fault) as error:
         return services.agents.resources.redactor.redact(error.message)
     return ""
-
-
-def _check_bases(services: Services, caller: Caller, snapshot: Data) -> None:
-    """Sees to it that knowledge bases are still there: agents find them when they search."""
-    for one in snapshot["parts"][ASSOCIATION.name]:
-        if one["knowledgeBaseState"] != "DISABLED":
-            services.agents.resources.bases.base(caller, one["knowledgeBaseId"])
 
 
 HANDLERS: dict[str, Handling] = {

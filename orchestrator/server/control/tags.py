@@ -6,19 +6,18 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from orchestrator.errors import ValidationError
 from orchestrator.server.agents.store import AgentStore, not_found_error
 from orchestrator.server.ids import TEST_ALIAS
-from orchestrator.server.operations import Caller, Fault, Handler, Request
+from orchestrator.server.operations import Caller, Handler, Request, TagChange, check_tags
 
 _KIND = "tags"
-_MOST = 50
 _ARN = re.compile(
     r"arn:aws[a-z-]*:bedrock:(?P<region>[a-z0-9-]+):(?P<account>\d{12}):(?P<kind>[a-z-]+)/(?P<id>.+)",
     re.DOTALL,
 )
 
-Change = Callable[[dict[str, str]], dict[str, str]]
-TagsOf = Callable[[Caller, str, Change | None], dict[str, str]]
+TagsOf = Callable[[Caller, str, TagChange | None], dict[str, str]]
 """The tags of the thing with an id, after a change of them if there is one."""
 
 
@@ -27,69 +26,68 @@ class Tags:
 
     def __init__(self, store: AgentStore, of_base: TagsOf, of_session: TagsOf) -> None:
         self._store = store
-        self._kinds = {
-            "agent": self._of_agent,
-            "agent-alias": self._of_alias,
-            "knowledge-base": of_base,
-            "session": of_session,
+        # The most tags, too (Bedrock: quotas, and TagsMap of the Sessions API).
+        self._kinds: dict[str, tuple[TagsOf, int]] = {
+            "agent": (self._of_agent, 50),
+            "agent-alias": (self._of_alias, 50),
+            "knowledge-base": (of_base, 50),
+            "session": (of_session, 200),
         }
 
-    def of(self, caller: Caller, arn: str, change: Change | None = None) -> dict[str, str]:
+    def of(self, caller: Caller, arn: str, change: TagChange | None = None) -> dict[str, str]:
         """The tags of a thing, after a change of them if there is one."""
         found = _ARN.fullmatch(arn)
         kind = self._kinds.get(found["kind"]) if found else None
         if found is None or kind is None or found.group("region", "account") != self._store.arns:
             raise not_found_error("resource", arn)
-        return kind(caller, found["id"], change)
+        tags_of, most = kind
+
+        def change_and_check(tags: dict[str, str]) -> dict[str, str]:
+            tags = change(tags) if change is not None else tags
+            check_tags(tags, most)
+            return tags
+
+        return tags_of(caller, found["id"], change and change_and_check)
 
     def put(self, caller: Caller, arn: str, tags: Mapping[str, str] | None) -> None:
         """Stores the tags of a new thing."""
         if tags:
+            check_tags(tags)
             self._get_or_change(caller, arn, lambda _: dict(tags))
 
     def forget(self, caller: Caller, arn: str) -> None:
         """Deletes the tags of a deleted thing."""
         self._store.documents.delete(caller.tenant, _KIND, arn)
 
-    def _get_or_change(self, caller: Caller, arn: str, change: Change | None) -> dict[str, str]:
+    def _get_or_change(self, caller: Caller, arn: str, change: TagChange | None) -> dict[str, str]:
         documents, tenant = self._store.documents, caller.tenant
         with documents.transaction():
             tags: dict[str, str] = documents.get(tenant, _KIND, arn) or {}
             if change is not None:
                 tags = change(tags)
-                _check_count(tags)
                 documents.put(tenant, _KIND, arn, tags)
         return tags
 
-    def _of_agent(self, caller: Caller, id: str, change: Change | None) -> dict[str, str]:
+    def _of_agent(self, caller: Caller, id: str, change: TagChange | None) -> dict[str, str]:
         record = self._store.agent(caller, id)
         if record.folder is not None:
             return self._of_folder(record.folder, change)
         return self._get_or_change(caller, self._store.arns.agent(id), change)
 
-    def _of_folder(self, folder: Any, change: Change | None) -> dict[str, str]:
+    def _of_folder(self, folder: Any, change: TagChange | None) -> dict[str, str]:
         if change is not None:
-            raise Fault(
-                "ValidationException",
+            raise ValidationError(
                 f"the agent {folder.agent_id!r} is defined in {str(folder.file)!r}, and is tagged "
-                "by editing that file",
+                "by editing that file"
             )
         return dict((folder.definition and folder.definition.tags) or {})
 
-    def _of_alias(self, caller: Caller, id: str, change: Change | None) -> dict[str, str]:
+    def _of_alias(self, caller: Caller, id: str, change: TagChange | None) -> dict[str, str]:
         agent_id, _, alias_id = id.partition("/")
         self._store.agent(caller, agent_id)
         if alias_id == TEST_ALIAS or not self._store.alias(caller, agent_id, alias_id):
             raise not_found_error("alias", alias_id)
         return self._get_or_change(caller, self._store.arns.alias(agent_id, alias_id), change)
-
-
-def _check_count(tags: Mapping[str, str]) -> None:
-    if len(tags) > _MOST:
-        raise Fault(
-            "ServiceQuotaExceededException",
-            f"there would be {len(tags)} tags, and the most are {_MOST}; remove some",
-        )
 
 
 def operations_of_tags(tags: Tags) -> dict[str, Handler]:

@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from orchestrator.server.agents.store import Record, not_found_error, now
-from orchestrator.server.control.services import (
-    Handling,
-    Services,
-    build_page,
+from orchestrator.errors import ValidationError
+from orchestrator.server.agents.store import Record, not_found_error
+from orchestrator.server.control.services import Handling, Services, build_page
+from orchestrator.server.ids import DRAFT, TEST_ALIAS, new_id, now
+from orchestrator.server.operations import (
+    Caller,
+    Request,
     check_quota,
+    conflict_error,
     pick,
 )
-from orchestrator.server.ids import DRAFT, TEST_ALIAS, new_id
-from orchestrator.server.operations import Caller, Fault, Request
 
 # Bedrock: "Associated aliases per agent".
 _MOST_ALIASES = 10
@@ -64,7 +65,12 @@ def _create_alias(services: Services, request: Request) -> Data:
         services.tags.put(caller, alias["agentAliasArn"], params.get("tags"))
         return alias
 
-    return {"agentAlias": {**services.run_once(request, make), "agentAliasStatus": "CREATING"}}
+    return {
+        "agentAlias": {
+            **services.store.documents.run_once(request, make),
+            "agentAliasStatus": "CREATING",
+        }
+    }
 
 
 def _resolve_routing(
@@ -77,10 +83,9 @@ def _resolve_routing(
         return [{**extra, "agentVersion": _create_version(services, caller, record)}]
     version = members[0]["agentVersion"]
     if version == DRAFT:
-        raise Fault(
-            "ValidationException",
+        raise ValidationError(
             f"an alias points to a numbered version; {DRAFT} is invoked with the alias "
-            f"{TEST_ALIAS}. Leave routingConfiguration out to make a version of what was prepared",
+            f"{TEST_ALIAS}. Leave routingConfiguration out to make a version of what was prepared"
         )
     services.store.version(caller, record.agent["agentId"], version)
     return [dict(members[0])]
@@ -90,10 +95,9 @@ def _create_version(services: Services, caller: Caller, record: Record) -> str:
     agent_id = record.agent["agentId"]
     snapshot = services.store.snapshot(caller, agent_id, DRAFT)
     if snapshot is None:
-        raise Fault(
-            "ValidationException",
+        raise ValidationError(
             f"no version can be made of the agent {agent_id!r}, which was never prepared; call "
-            "PrepareAgent first",
+            "PrepareAgent first"
         )
     check_quota(record.latest, _MOST_VERSIONS, "versions of the agent")
     return services.store.create_version(caller, record, snapshot)
@@ -125,9 +129,8 @@ def _extend_history(events: list[Any], routing: list[Any], at: datetime) -> list
 
 def _refuse_test_alias(id: str) -> None:
     if id == TEST_ALIAS:
-        raise Fault(
-            "ValidationException",
-            f"the alias {TEST_ALIAS} belongs to every agent and cannot be changed or deleted",
+        raise ValidationError(
+            f"the alias {TEST_ALIAS} belongs to every agent and cannot be changed or deleted"
         )
 
 
@@ -224,10 +227,9 @@ def _delete_version(services: Services, request: Request) -> Data:
             if it["routingConfiguration"][0].get("agentVersion") == version
         ]
         if used and not params.get("skipResourceInUseCheck"):
-            raise Fault(
-                "ConflictException",
+            raise conflict_error(
                 f"the version {version!r} of the agent {agent_id!r} is used by the aliases "
-                f"{', '.join(used)}; point them to another one, or set skipResourceInUseCheck",
+                f"{', '.join(used)}; point them to another one, or set skipResourceInUseCheck"
             )
         services.store.remove_version(caller, agent_id, version)
     return {"agentId": agent_id, "agentVersion": version, "agentStatus": "DELETING"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from orchestrator.definition.knowledge_base import build_knowledge_bases
 from orchestrator.knowledge import KnowledgeBase, LocalKnowledgeBase
 from orchestrator.server.ids import Arns
-from orchestrator.server.knowledge_bases.records import ID
 
 if TYPE_CHECKING:
     from orchestrator.definition import AgentDefinition
+
+ID = re.compile("[0-9a-zA-Z]{10}")
+"""The form of ids (Bedrock: Id)."""
 
 _MODEL = "foundation-model/sentence-transformers.all-minilm-l6-v2"
 

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 from orchestrator.errors import OrchestratorError, ResourceNotFound
 from orchestrator.server.access.permissions import check_access
 from orchestrator.server.buckets import open_bucket
-from orchestrator.server.document_store import paginate
-from orchestrator.server.ids import new_id
+from orchestrator.server.document_store import paginate, render_page
+from orchestrator.server.ids import new_id, now
 from orchestrator.server.knowledge_bases.chunking import build_chunker, list_ignored_settings
 from orchestrator.server.knowledge_bases.index import DocumentName
-from orchestrator.server.knowledge_bases.records import (
+from orchestrator.server.knowledge_bases.service import (
     BASE,
     DOCUMENT,
     JOB,
-    get_base,
-    get_s3_location,
-    get_source,
-    make_document_key,
-    now,
-    shorten_reasons,
+    Data,
+    KnowledgeBaseService,
 )
-from orchestrator.server.knowledge_bases.service import KnowledgeBaseService
 from orchestrator.server.knowledge_bases.sync import DocumentFingerprint, Sync, new_statistics
-from orchestrator.server.operations import Caller, Fault, Request
+from orchestrator.server.operations import Caller, Fault, Request, conflict_error, pick
 from orchestrator.server.wire.faults import log_failure
 
 # Bedrock: "Concurrent ingestion jobs per account".
@@ -35,24 +31,24 @@ _STATES = ("STARTING", "IN_PROGRESS", "COMPLETE", "FAILED", "STOPPING", "STOPPED
 _PRIVATE = ("process",)
 
 
-def _strip_private(job: Mapping[str, Any]) -> dict[str, Any]:
+def _strip_private(job: Data) -> dict[str, Any]:
     return {name: it for name, it in job.items() if name not in _PRIVATE}
 
 
-def _parent_key(params: Mapping[str, Any]) -> str:
+def _parent_key(params: Data) -> str:
     return f"{params['knowledgeBaseId']}/{params['dataSourceId']}"
 
 
-def start(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
+def start(bases: KnowledgeBaseService, request: Request) -> Data:
     """StartIngestionJob."""
     params, tenant = request.params, request.caller.tenant
     base, source = params["knowledgeBaseId"], params["dataSourceId"]
-    bucket, prefix = get_s3_location(get_source(bases.documents, tenant, base, source))
+    bucket, prefix = get_s3_location(bases.source(tenant, base, source))
     check_access(request.caller, f"s3://{bucket}/{prefix}")
     started: list[str] = []
 
-    def make() -> Mapping[str, Any]:
-        record = get_base(bases.documents, tenant, base)
+    def make() -> Data:
+        record = bases.record(tenant, base)
         check_idle(bases, tenant, record)
         _check_quota(bases, tenant)
         _delete_oldest(bases, tenant, _parent_key(params))
@@ -62,20 +58,19 @@ def start(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
         started.append(job["ingestionJobId"])
         return {"ingestionJob": _strip_private(job)}
 
-    token = params.get("clientToken")
-    answer = bases.documents.run_once(tenant, request.operation, token, params, make)
+    answer = bases.documents.run_once(request, make)
     for id in started:
         bases.run_in_background(_Job(bases, request.caller, base, source, id).run)
     return answer
 
 
-def _build_job(bases: KnowledgeBaseService, params: Mapping[str, Any]) -> dict[str, Any]:
+def _build_job(bases: KnowledgeBaseService, params: Data) -> dict[str, Any]:
     time = now()
     return {
         "knowledgeBaseId": params["knowledgeBaseId"],
         "dataSourceId": params["dataSourceId"],
         "ingestionJobId": new_id(),
-        **({"description": params["description"]} if "description" in params else {}),
+        **pick(params, ("description",)),
         "status": "STARTING",
         "statistics": new_statistics(),
         "startedAt": time,
@@ -105,7 +100,7 @@ def _check_quota(bases: KnowledgeBaseService, tenant: str) -> None:
 
 def _get_job(bases: KnowledgeBaseService, request: Request) -> dict[str, Any]:
     params, tenant = request.params, request.caller.tenant
-    get_source(bases.documents, tenant, params["knowledgeBaseId"], params["dataSourceId"])
+    bases.source(tenant, params["knowledgeBaseId"], params["dataSourceId"])
     found = settle_job(bases, tenant, _parent_key(params), params["ingestionJobId"])
     if found is None:
         raise ResourceNotFound(
@@ -115,19 +110,18 @@ def _get_job(bases: KnowledgeBaseService, request: Request) -> dict[str, Any]:
     return found
 
 
-def get(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
+def get(bases: KnowledgeBaseService, request: Request) -> Data:
     """GetIngestionJob."""
     return {"ingestionJob": _strip_private(_get_job(bases, request))}
 
 
-def stop(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
+def stop(bases: KnowledgeBaseService, request: Request) -> Data:
     """StopIngestionJob: it is `STOPPING` until it has stopped; what it did stays."""
     with bases.documents.transaction():
         job = _get_job(bases, request)
         if job["status"] not in RUNNING:
-            raise Fault(
-                "ConflictException",
-                f"the ingestion job {job['ingestionJobId']!r} is {job['status']}; it runs no more",
+            raise conflict_error(
+                f"the ingestion job {job['ingestionJobId']!r} is {job['status']}; it runs no more"
             )
         job = {**job, "status": "STOPPING", "updatedAt": now()}
         parent = _parent_key(request.params)
@@ -135,10 +129,10 @@ def stop(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     return {"ingestionJob": _strip_private(job)}
 
 
-def list_all(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
+def list_all(bases: KnowledgeBaseService, request: Request) -> Data:
     """ListIngestionJobs, the last begun first unless `sortBy` says otherwise."""
     params, tenant, parent = request.params, request.caller.tenant, _parent_key(request.params)
-    get_source(bases.documents, tenant, params["knowledgeBaseId"], params["dataSourceId"])
+    bases.source(tenant, params["knowledgeBaseId"], params["dataSourceId"])
     asked, by = (params.get("maxResults"), params.get("nextToken")), params.get("sortBy", {})
     if params.get("filters") or by.get("attribute") == "STATUS":
         jobs = _settle_jobs(bases, tenant, parent, bases.documents.all(tenant, JOB, parent))
@@ -151,7 +145,7 @@ def list_all(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]
         found = _settle_jobs(bases, tenant, parent, record)
     left_out = (*_PRIVATE, "failureReasons")
     summaries = [{name: it for name, it in job.items() if name not in left_out} for job in found]
-    return {"ingestionJobSummaries": summaries, **({"nextToken": token} if token else {})}
+    return render_page("ingestionJobSummaries", (summaries, token))
 
 
 def _settle_jobs(
@@ -206,7 +200,7 @@ class _Job:
 
     def _work(self) -> None:
         tenant = self.caller.tenant
-        source = get_source(self.bases.documents, tenant, self.base, self.source)
+        source = self.bases.source(tenant, self.base, self.source)
         ingestion = source.get("vectorIngestionConfiguration")
         bucket, prefix = get_s3_location(source)
         index = self.bases.index(tenant, self.base)
@@ -256,7 +250,7 @@ class _Job:
             status, reasons = "FAILED", ["the server was stopped; start another job"]
         reasons += [*self.notes, *(self.sync.reasons if self.sync is not None else ())]
         reasons = [self.bases.redactor.redact(it) for it in reasons]
-        members = {"failureReasons": shorten_reasons(reasons)} if reasons else {}
+        members = {"failureReasons": _shorten_reasons(reasons)} if reasons else {}
         self._save_changes(status=status, **members)
 
     # -- documents -------------------------------------------------------------------------------
@@ -269,13 +263,30 @@ class _Job:
     def save_document(self, place: DocumentName, fingerprint: DocumentFingerprint) -> None:
         """Stores what is known of a document now."""
         record = {"uri": place.uri, **fingerprint._asdict()}
-        key = make_document_key(place.uri)
+        key = _document_key(place.uri)
         self.bases.documents.put(self.caller.tenant, DOCUMENT, key, record, self.parent)
 
     def remove_document(self, place: DocumentName) -> None:
         """Deletes what was known of a document."""
-        key = make_document_key(place.uri)
+        key = _document_key(place.uri)
         self.bases.documents.delete(self.caller.tenant, DOCUMENT, key, self.parent)
+
+
+def _document_key(uri: str) -> str:
+    return sha256(uri.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _shorten_reasons(reasons: Sequence[str], most: int = 100, longest: int = 2000) -> list[str]:
+    shortened = [it if len(it) <= longest else it[:longest] + "…" for it in reasons[:most]]
+    more = len(reasons) - most
+    return [*shortened, f"and {more:,} more"] if more > 0 else shortened
+
+
+def get_s3_location(source: Data) -> tuple[str, str]:
+    """The bucket of an S3 data source, and how the keys of what is read of it begin."""
+    config = source["dataSourceConfiguration"]["s3Configuration"]
+    (prefix,) = config.get("inclusionPrefixes") or ("",)
+    return config["bucketArn"].rsplit(":", 1)[1], prefix
 
 
 RUNNING = frozenset(("STARTING", "IN_PROGRESS", "STOPPING"))
@@ -307,15 +318,14 @@ def settle_job(
     return record
 
 
-def check_idle(bases: KnowledgeBaseService, tenant: str, record: Mapping[str, Any]) -> None:
+def check_idle(bases: KnowledgeBaseService, tenant: str, record: Data) -> None:
     """Sees to it that no job brings documents into a knowledge base."""
     last = record.get("job")
     job = settle_job(bases, tenant, *last) if last else None
     if job is not None and job["status"] in RUNNING:
-        raise Fault(
-            "ConflictException",
+        raise conflict_error(
             f"the ingestion job {job['ingestionJobId']!r} of the data source "
-            f"{job['dataSourceId']!r} is {job['status']}: wait for its end, or stop it",
+            f"{job['dataSourceId']!r} is {job['status']}: wait for its end, or stop it"
         )
 
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.errors import ValidationError
-from orchestrator.server.document_store import paginate
-from orchestrator.server.ids import new_id
+from orchestrator.server.document_store import paginate, render_page
+from orchestrator.server.ids import new_id, now
 from orchestrator.server.knowledge_bases.jobs import check_idle
-from orchestrator.server.knowledge_bases.records import (
+from orchestrator.server.knowledge_bases.service import (
     BASE,
     DOCUMENT,
     JOB,
     SOURCE,
-    check_tags,
-    get_base,
-    now,
+    Data,
+    KnowledgeBaseService,
 )
-from orchestrator.server.knowledge_bases.service import KnowledgeBaseService
-from orchestrator.server.operations import Fault, Request
+from orchestrator.server.operations import Request, check_quota, check_tags, pick
 
 # Bedrock: "Knowledge bases per account".
 _MOST = 100
@@ -27,55 +24,43 @@ _GIVEN = ("name", "description", "roleArn", "knowledgeBaseConfiguration", "stora
 _FIXED = ("knowledgeBaseConfiguration", "storageConfiguration")
 
 
-def create(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
+def create(bases: KnowledgeBaseService, request: Request) -> Data:
     """CreateKnowledgeBase: it is `CREATING` in the answer, and `ACTIVE` ever after."""
     params, tenant = request.params, request.caller.tenant
     if params["knowledgeBaseConfiguration"]["type"] != "VECTOR":
         raise ValidationError(
             "knowledgeBaseConfiguration.type: only knowledge bases of the type VECTOR are run here"
         )
-
     check_tags(params.get("tags", {}))
 
-    def make() -> Mapping[str, Any]:
-        if bases.documents.count(tenant, BASE) >= _MOST:
-            raise Fault(
-                "ServiceQuotaExceededException",
-                f"there are already {_MOST} knowledge bases; delete one that is not needed",
-            )
-        _check_name(bases, tenant, params["name"], None)
+    def make() -> Data:
+        check_quota(bases.documents.count(tenant, BASE), _MOST, "knowledge bases")
         base = _build_base(bases, params)
         bases.save(tenant, {"knowledgeBase": base, "tags": params.get("tags", {})})
         return {"knowledgeBase": {**base, "status": "CREATING"}}
 
-    token = params.get("clientToken")
-    return bases.documents.run_once(tenant, request.operation, token, params, make)
+    return bases.documents.run_once(request, make)
 
 
-def _build_base(bases: KnowledgeBaseService, params: Mapping[str, Any]) -> dict[str, Any]:
+def _build_base(bases: KnowledgeBaseService, params: Data) -> dict[str, Any]:
     id, time = new_id(), now()
     return {
         "knowledgeBaseId": id,
         "knowledgeBaseArn": bases.arns.knowledge_base(id),
-        **{name: params[name] for name in _GIVEN if name in params},
+        **pick(params, _GIVEN),
         "status": "ACTIVE",
         "createdAt": time,
         "updatedAt": time,
     }
 
 
-def _check_name(bases: KnowledgeBaseService, tenant: str, name: str, id: str | None) -> None:
-    if bases.documents.find_id(tenant, BASE, name) not in (None, id):
-        raise Fault("ConflictException", f"there is already a knowledge base called {name!r}")
-
-
-def get(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
+def get(bases: KnowledgeBaseService, request: Request) -> Data:
     """GetKnowledgeBase."""
     id = request.params["knowledgeBaseId"]
     in_folder = bases.in_folders.describe(id)
     if in_folder is not None and bases.documents.get(request.caller.tenant, BASE, id) is None:
         return {"knowledgeBase": in_folder}
-    return {"knowledgeBase": get_base(bases.documents, request.caller.tenant, id)["knowledgeBase"]}
+    return {"knowledgeBase": bases.record(request.caller.tenant, id)["knowledgeBase"]}
 
 
 def _refuse_folder(bases: KnowledgeBaseService, tenant: str, id: str) -> None:
@@ -86,12 +71,12 @@ def _refuse_folder(bases: KnowledgeBaseService, tenant: str, id: str) -> None:
         )
 
 
-def update(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
+def update(bases: KnowledgeBaseService, request: Request) -> Data:
     """UpdateKnowledgeBase: all that is sent replaces what was; the configurations must stay."""
     params, tenant = request.params, request.caller.tenant
     _refuse_folder(bases, tenant, params["knowledgeBaseId"])
     with bases.documents.transaction():
-        record = get_base(bases.documents, tenant, params["knowledgeBaseId"])
+        record = bases.record(tenant, params["knowledgeBaseId"])
         before = record["knowledgeBase"]
         for name in _FIXED:
             if name in params and params[name] != before.get(name):
@@ -99,21 +84,19 @@ def update(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
                     f"{name} cannot be changed: give what GetKnowledgeBase tells, or make another "
                     "knowledge base"
                 )
-        _check_name(bases, tenant, params["name"], before["knowledgeBaseId"])
         stays = {name: it for name, it in before.items() if name not in _GIVEN or name in _FIXED}
-        members = {name: params[name] for name in _GIVEN if name in params}
-        changed = {**stays, **members, "updatedAt": now()}
+        changed = {**stays, **pick(params, _GIVEN), "updatedAt": now()}
         bases.save(tenant, {**record, "knowledgeBase": changed})
     return {"knowledgeBase": {**changed, "status": "UPDATING"}}
 
 
-def delete(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
+def delete(bases: KnowledgeBaseService, request: Request) -> Data:
     """DeleteKnowledgeBase: with its data sources; what one of them is to `RETAIN` stays on disk."""
     id, tenant = request.params["knowledgeBaseId"], request.caller.tenant
     documents = bases.documents
     _refuse_folder(bases, tenant, id)
     with documents.transaction():
-        record = get_base(documents, tenant, id)
+        record = bases.record(tenant, id)
         check_idle(bases, tenant, record)
         sources = documents.all(tenant, SOURCE, id)
         for source in sources:
@@ -126,7 +109,7 @@ def delete(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     return {"knowledgeBaseId": id, "status": "DELETING"}
 
 
-def list_all(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
+def list_all(bases: KnowledgeBaseService, request: Request) -> Data:
     """ListKnowledgeBases, in the order in which they were made; those of agents' folders too."""
     params, tenant = request.params, request.caller.tenant
     record = (it["knowledgeBase"] for it in bases.documents.all(tenant, BASE))
@@ -138,8 +121,7 @@ def list_all(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]
         f"{tenant}\0{BASE}",
     )
     names = ("knowledgeBaseId", "name", "description", "status", "updatedAt")
-    summaries = [{name: it[name] for name in names if name in it} for it in found]
-    return {"knowledgeBaseSummaries": summaries, **({"nextToken": token} if token else {})}
+    return render_page("knowledgeBaseSummaries", ([pick(it, names) for it in found], token))
 
 
 HANDLERS = {

@@ -4,25 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from threading import Event, Lock
 from typing import Any
 
-from orchestrator.errors import ResourceNotFound
+from orchestrator.errors import AccessDenied, ResourceNotFound
 from orchestrator.knowledge import KnowledgeBase
+from orchestrator.knowledge.settings import check, merge_configurations
 from orchestrator.models.embeddings import Embedder
+from orchestrator.server.access.permissions import check_retrieval
 from orchestrator.server.document_store import DocumentStore
 from orchestrator.server.ids import Arns
-from orchestrator.server.knowledge_bases.caller_base import CallerKnowledgeBase, Find, open_aws_base
-from orchestrator.server.knowledge_bases.folder_bases import FolderBases, ListFolders
+from orchestrator.server.knowledge_bases.folder_bases import ID, FolderBases, ListFolders
 from orchestrator.server.knowledge_bases.index import Index
-from orchestrator.server.knowledge_bases.records import BASE, ID, check_tags, get_base
-from orchestrator.server.operations import Caller
+from orchestrator.server.operations import Caller, TagChange
 from orchestrator.server.path_redaction import PathRedactor
 from orchestrator.server.settings import Settings
+from orchestrator.support import aws
 from orchestrator.support.process_locks import ProcessLocks
 from orchestrator.support.threads import in_thread
+
+# The kinds of documents.
+BASE = "knowledge-base"
+SOURCE = "data-source"
+JOB = "ingestion-job"
+DOCUMENT = "knowledge-base-document"
+
+Data = Mapping[str, Any]
 
 
 class KnowledgeBaseService:
@@ -85,30 +95,36 @@ class KnowledgeBaseService:
 
     # -- searching -------------------------------------------------------------------------------
 
-    def base(self, caller: Caller, knowledge_base_id: str) -> KnowledgeBase:
-        """What a caller, or an agent of his, searches by an id.
+    def base(
+        self, caller: Caller, id: str, description: str = "", configuration: Data | None = None
+    ) -> KnowledgeBase:
+        """What a caller, or an agent of his with this description and configuration, searches.
 
         Knowledge bases made here come first, then those of agents' folders, then those of AWS that
         the caller may use.
 
         Raises:
             ResourceNotFound: There is no such knowledge base for the caller.
+            ValidationError: The configuration is wrong.
         """
-        find, description = self._find_base(caller, knowledge_base_id)
-        return CallerKnowledgeBase(find, knowledge_base_id, description, caller)
+        self.find(caller, id)
+        check(configuration or {})
+        return _CallerKnowledgeBase(self, caller, id, description, configuration)
 
-    def _find_base(self, caller: Caller, id: str) -> tuple[Find, str]:
-        """How a knowledge base is found for each search, and its own description."""
-        record = self.documents.get(caller.tenant, BASE, id)
-        if record is not None:
-            own: str = record["knowledgeBase"].get("description", "")
-            return lambda: self.index(caller.tenant, id), own
+    def find(self, caller: Caller, id: str) -> Callable[[], KnowledgeBase | Index]:
+        """What opens the knowledge base that a caller means by an id.
+
+        Raises:
+            ResourceNotFound: There is no such knowledge base for the caller.
+        """
+        if self.documents.get(caller.tenant, BASE, id) is not None:
+            return lambda: self.index(caller.tenant, id)
         in_folder = self.in_folders.base(id)
         if in_folder is not None:
-            return lambda: in_folder, in_folder.description
+            return lambda: in_folder
         if not caller.may_use(id) or not ID.fullmatch(id):
             raise ResourceNotFound(f"there is no knowledge base {id!r}")
-        return lambda: open_aws_base(id), ""
+        return lambda: _open_aws_base(id)
 
     def index(self, tenant: str, id: str) -> Index:
         """The index of a knowledge base, open.
@@ -120,7 +136,7 @@ class KnowledgeBaseService:
         with self._lock:
             found = self._indexes.get((tenant, id))
             try:
-                get_base(self.documents, tenant, id)
+                self.record(tenant, id)
             except ResourceNotFound:
                 # Another process has deleted it.
                 if found is not None:
@@ -152,34 +168,82 @@ class KnowledgeBaseService:
         self._embedder = embedder = resolve_embedder(self._embedder)
         return embedder
 
-    # -- tags ------------------------------------------------------------------------------------
+    # -- records ---------------------------------------------------------------------------------
 
-    def tags(
-        self,
-        caller: Caller,
-        id: str,
-        change: Callable[[dict[str, str]], dict[str, str]] | None = None,
-    ) -> dict[str, str]:
-        """A knowledge base's tags, after a change of them if there is one.
+    def record(self, tenant: str, id: str) -> dict[str, Any]:
+        """What is stored of a knowledge base: `knowledgeBase`, `tags`, and its last `job`.
 
         Raises:
-            ResourceNotFound: There is no such knowledge base.
-            Fault: ServiceQuotaExceededException, when it would have too many.
+            ResourceNotFound: There is none.
         """
-        with self.documents.transaction():
-            record = get_base(self.documents, caller.tenant, id)
-            tags: dict[str, str] = record["tags"]
-            if change is not None:
-                record["tags"] = tags = change(tags)
-                check_tags(tags)
-                self.save(caller.tenant, record)
-        return tags
+        found = self.documents.get(tenant, BASE, id)
+        if found is None:
+            raise ResourceNotFound(f"there is no knowledge base {id!r}")
+        return found
 
-    def save(self, tenant: str, record: Mapping[str, Any]) -> None:
+    def save(self, tenant: str, record: Data) -> None:
         """Stores what is known of a knowledge base.
 
         Raises:
             Fault: ConflictException, when another has its name.
         """
         base = record["knowledgeBase"]
-        self.documents.put(tenant, BASE, base["knowledgeBaseId"], record, name=base["name"])
+        name = base["name"]
+        taken = f"there is already a knowledge base called {name!r}"
+        self.documents.put(tenant, BASE, base["knowledgeBaseId"], record, name=name, taken=taken)
+
+    def source(self, tenant: str, base: str, id: str) -> dict[str, Any]:
+        """A data source of a knowledge base.
+
+        Raises:
+            ResourceNotFound: There is no such knowledge base, or data source.
+        """
+        self.record(tenant, base)
+        found = self.documents.get(tenant, SOURCE, id, base)
+        if found is None:
+            raise ResourceNotFound(f"the knowledge base {base!r} has no data source {id!r}")
+        return found
+
+    def tags(self, caller: Caller, id: str, change: TagChange | None) -> dict[str, str]:
+        """A knowledge base's tags, after a change of them if there is one.
+
+        Raises:
+            ResourceNotFound: There is no such knowledge base.
+        """
+        with self.documents.transaction():
+            record = self.record(caller.tenant, id)
+            if change is not None:
+                record["tags"] = change(record["tags"])
+                self.save(caller.tenant, record)
+        tags: dict[str, str] = record["tags"]
+        return tags
+
+
+@dataclass(slots=True)
+class _CallerKnowledgeBase:
+    """A `KnowledgeBase` that is found anew for each search: others may delete it meanwhile."""
+
+    bases: KnowledgeBaseService
+    caller: Caller
+    id: str
+    description: str
+    configuration: Data | None
+
+    def retrieve(self, query: str, configuration: Data | None = None) -> list[dict[str, Any]]:
+        """See `KnowledgeBase.retrieve`."""
+        merged = merge_configurations(self.configuration, configuration) or None
+        check_retrieval(self.caller, merged)
+        return self.bases.find(self.caller, self.id)().retrieve(query, merged)
+
+
+def _open_aws_base(id: str) -> KnowledgeBase:
+    from orchestrator.knowledge import BedrockKnowledgeBase
+
+    target = aws.Target(f"the knowledge base {id!r}", id, "allow bedrock:Retrieve")
+    try:
+        client = aws.get_shared_client(aws.Settings("bedrock-agent-runtime"), target)
+    except AccessDenied as error:
+        raise ResourceNotFound(
+            f"there is no knowledge base {id!r} here; were it one of AWS: {error.message}"
+        ) from error
+    return BedrockKnowledgeBase(id, client=client)

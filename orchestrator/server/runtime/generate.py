@@ -24,7 +24,6 @@ from orchestrator.models import Model
 from orchestrator.prompts.placeholders import KNOWLEDGE_BASE_RESPONSE_GENERATION
 from orchestrator.server.access.permissions import check_retrieval
 from orchestrator.server.agents.latency import is_optimized
-from orchestrator.server.knowledge_bases.caller_base import AssociatedBase
 from orchestrator.server.operations import EventStream, Handler, Request
 from orchestrator.server.runtime.external_sources import build_sources_base
 from orchestrator.server.runtime.invoke import (
@@ -205,11 +204,9 @@ class GenerationAgents:
             configuration["knowledgeBaseId"],
             configuration.get("retrievalConfiguration"),
         )
-        find = partial(self._resources.bases.base, request.caller, id)
         # A missing knowledge base is an error before any model is asked.
-        find()
+        base = self._resources.bases.base(request.caller, id, configuration=retrieval)
         check_retrieval(request.caller, retrieval)
-        base = AssociatedBase(id, "", find, retrieval)
         config = configuration.get("orchestrationConfiguration") or {}
         if not config.get("queryTransformationConfiguration"):
             return base

@@ -14,9 +14,19 @@ from typing import Any
 from uuid import uuid4
 
 from orchestrator.errors import ResourceNotFound, ValidationError
-from orchestrator.server.document_store import DocumentStore, Page, encode_document
-from orchestrator.server.ids import Arns
-from orchestrator.server.operations import Caller, Fault, Handler, Operations, Request
+from orchestrator.server.document_store import DocumentStore, Page, encode_document, render_page
+from orchestrator.server.ids import Arns, now
+from orchestrator.server.operations import (
+    Caller,
+    Fault,
+    Handler,
+    Operations,
+    Request,
+    TagChange,
+    check_quota,
+    conflict_error,
+    pick,
+)
 from orchestrator.server.settings import Settings
 
 _SESSION = "session"
@@ -31,22 +41,16 @@ _MOST_SESSIONS = 10_000
 _MOST_INVOCATIONS = 1_000
 _MOST_STEPS = 10_000
 _MOST_BYTES = 50_000_000
-# Bedrock: TagsMap.
-_MOST_TAGS = 200
 _UUID = re.compile(r"[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}")
 
 _Answer = Mapping[str, Any]
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 class SessionsApi:
     """The sessions of all tenants. Safe for many threads, and for many processes on one store."""
 
     def __init__(
-        self, documents: DocumentStore, settings: Settings, clock: Callable[[], datetime] = _now
+        self, documents: DocumentStore, settings: Settings, clock: Callable[[], datetime] = now
     ) -> None:
         self._documents = documents
         self._arns = Arns.of(settings)
@@ -79,11 +83,11 @@ class SessionsApi:
             "sessionStatus": "ACTIVE",
             "createdAt": time,
             "lastUpdatedAt": time,
-            **{name: params[name] for name in ("encryptionKeyArn",) if name in params},
+            **pick(params, ("encryptionKeyArn",)),
         }
         record = {"session": session, "tags": params.get("tags", {}), "bytes": 0}
         with self._documents.transaction():
-            self._check_quota(tenant, _SESSION, "", _MOST_SESSIONS)
+            check_quota(self._documents.count(tenant, _SESSION), _MOST_SESSIONS, "sessions")
             self._documents.put(tenant, _SESSION, session["sessionId"], record)
             self._save_metadata(request, session["sessionId"])
         return self._render_session(session, "createdAt")
@@ -107,7 +111,7 @@ class SessionsApi:
 
     def _save_metadata(self, request: Request, id: str) -> None:
         # Not in the session itself, which every step of it writes anew.
-        metadata = {name: it for name, it in request.params.items() if name == "sessionMetadata"}
+        metadata = pick(request.params, ("sessionMetadata",))
         if metadata:
             self._documents.put(request.caller.tenant, _PAYLOAD, _METADATA, metadata, id)
 
@@ -125,9 +129,7 @@ class SessionsApi:
             session = self._get_session(request)["session"]
             id, tenant = session["sessionId"], request.caller.tenant
             if session["sessionStatus"] == "ACTIVE":
-                raise Fault(
-                    "ConflictException", f"the session {id!r} is active; end it with EndSession"
-                )
+                raise conflict_error(f"the session {id!r} is active; end it with EndSession")
             for kind in (_INVOCATION, _STEP, _PAYLOAD):
                 self._documents.clear(tenant, kind, id)
             self._documents.delete(tenant, _SESSION, id)
@@ -135,26 +137,19 @@ class SessionsApi:
 
     def list_sessions(self, request: Request) -> _Answer:
         """ListSessions, the newest first."""
-        record, token = self._list_newest(request, _SESSION)
-        found = [self._apply_expiry(it["session"]) for it in record]
-        result = [self._render_session(it, "createdAt", "lastUpdatedAt") for it in found]
-        return {"sessionSummaries": result, **({"nextToken": token} if token else {})}
+        records, token = self._list_newest(request, _SESSION)
+        found = [self._apply_expiry(it["session"]) for it in records]
+        summaries = [self._render_session(it, "createdAt", "lastUpdatedAt") for it in found]
+        return render_page("sessionSummaries", (summaries, token))
 
-    def tags(
-        self,
-        caller: Caller,
-        session_id: str,
-        change: Callable[[dict[str, str]], dict[str, str]] | None = None,
-    ) -> dict[str, str]:
+    def tags(self, caller: Caller, session_id: str, change: TagChange | None) -> dict[str, str]:
         """A session's tags, after a change of them if there is one."""
         with self._documents.transaction():
             record = self._load_session(caller.tenant, session_id)
-            tags: dict[str, str] = record["tags"]
             if change is not None:
-                record["tags"] = tags = change(tags)
-                if len(tags) > _MOST_TAGS:
-                    raise _quota_error(f"the session {session_id!r} would have {len(tags)} tags")
+                record["tags"] = change(record["tags"])
                 self._documents.put(caller.tenant, _SESSION, session_id, record)
+        tags: dict[str, str] = record["tags"]
         return tags
 
     # -- invocations -----------------------------------------------------------------------------
@@ -167,14 +162,12 @@ class SessionsApi:
             session = record["session"]["sessionId"]
             id = params.get("invocationId") or str(uuid4())
             if self._documents.get(tenant, _INVOCATION, id, session) is not None:
-                raise Fault(
-                    "ConflictException",
-                    f"the session {session!r} has an invocation {id!r} already",
-                )
-            self._check_quota(tenant, _INVOCATION, session, _MOST_INVOCATIONS)
+                raise conflict_error(f"the session {session!r} has an invocation {id!r} already")
+            count = self._documents.count(tenant, _INVOCATION, session)
+            check_quota(count, _MOST_INVOCATIONS, "invocations of the session")
             result = {"sessionId": session, "invocationId": id, "createdAt": self._clock()}
-            description = {name: params[name] for name in ("description",) if name in params}
-            self._documents.put(tenant, _INVOCATION, id, {**result, **description}, session)
+            invocation = {**result, **pick(params, ("description",))}
+            self._documents.put(tenant, _INVOCATION, id, invocation, session)
             self._save_session(request, record)
         return result
 
@@ -183,8 +176,7 @@ class SessionsApi:
         session = self._get_session(request)["session"]["sessionId"]
         found, token = self._list_newest(request, _INVOCATION, session)
         names = ("sessionId", "invocationId", "createdAt")
-        result = [{name: it[name] for name in names} for it in found]
-        return {"invocationSummaries": result, **({"nextToken": token} if token else {})}
+        return render_page("invocationSummaries", ([pick(it, names) for it in found], token))
 
     def _check_invocation(self, request: Request, session: str, id: str) -> str:
         if self._documents.get(request.caller.tenant, _INVOCATION, id, session) is None:
@@ -204,14 +196,15 @@ class SessionsApi:
             id = params.get("invocationStepId") or str(uuid4())
             key = f"{invocation}/{id}"
             if self._documents.get(tenant, _STEP, key, session) is not None:
-                raise Fault(
-                    "ConflictException", f"the invocation {invocation!r} has a step {id!r} already"
-                )
-            self._check_quota(tenant, _STEP, session, _MOST_STEPS)
+                raise conflict_error(f"the invocation {invocation!r} has a step {id!r} already")
+            count = self._documents.count(tenant, _STEP, session)
+            check_quota(count, _MOST_STEPS, "steps of the session")
             record["bytes"] += size
             if record["bytes"] > _MOST_BYTES:
-                raise _quota_error(
-                    f"the session {session!r} would hold more than {_MOST_BYTES:,} bytes"
+                raise Fault(
+                    "ServiceQuotaExceededException",
+                    f"the session {session!r} would hold more than {_MOST_BYTES:,} bytes; begin "
+                    "another one",
                 )
             step = {
                 "sessionId": session,
@@ -247,8 +240,8 @@ class SessionsApi:
         if (invocation := params.get("invocationIdentifier")) is not None:
             within = f"{self._check_invocation(request, session, invocation)}/"
         asked = params.get("maxResults"), params.get("nextToken")
-        found, token = self._documents.page_by_name(tenant, _STEP, session, *asked, within=within)
-        return {"invocationStepSummaries": found, **({"nextToken": token} if token else {})}
+        page = self._documents.page_by_name(tenant, _STEP, session, *asked, within=within)
+        return render_page("invocationStepSummaries", page)
 
     # -- keeping ---------------------------------------------------------------------------------
 
@@ -282,10 +275,9 @@ class SessionsApi:
         record = self._get_session(request)
         session = record["session"]
         if session["sessionStatus"] != "ACTIVE":
-            raise Fault(
-                "ConflictException",
+            raise conflict_error(
                 f"the session {session['sessionId']!r} is {session['sessionStatus']}: it can be "
-                "read, but not changed; create another one",
+                "read, but not changed; create another one"
             )
         return record
 
@@ -296,23 +288,11 @@ class SessionsApi:
 
     def _render_session(self, session: Mapping[str, Any], *names: str) -> dict[str, Any]:
         id = session["sessionId"]
-        result = {name: session[name] for name in names if name in session}
-        status = session["sessionStatus"]
         return {
             "sessionId": id,
             "sessionArn": self._arns.session(id),
-            "sessionStatus": status,
-            **result,
+            **pick(session, ("sessionStatus", *names)),
         }
-
-    def _check_quota(self, tenant: str, kind: str, parent: str, most: int) -> None:
-        if self._documents.count(tenant, kind, parent) >= most:
-            what = kind.removeprefix("session-")
-            raise _quota_error(f"there are {most:,} {what}s already, the most there may be")
-
-
-def _quota_error(text: str) -> Fault:
-    return Fault("ServiceQuotaExceededException", f"{text}; delete what is not needed")
 
 
 def _to_sortable(time: datetime) -> str:

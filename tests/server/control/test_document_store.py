@@ -21,7 +21,7 @@ from orchestrator.server.document_store import (
     encode_document,
     paginate,
 )
-from orchestrator.server.operations import Fault
+from orchestrator.server.operations import Caller, Fault, Request
 
 NOW = datetime(2026, 11, 22, 1, 2, 3, 456789, tzinfo=UTC)
 
@@ -217,6 +217,11 @@ def test_a_list_made_on_the_way_is_paged_by_its_keys() -> None:
         paginate(items, 2, token, "other")
 
 
+def sent(operation: str, params: dict[str, Any], tenant: str = "") -> Request:
+    """A request of a tenant, as it is carried out once."""
+    return Request("bedrock-agent", operation, params, Caller(tenant))
+
+
 def test_a_request_with_one_token_is_carried_out_once(documents: DocumentStore) -> None:
     made: list[int] = []
 
@@ -225,14 +230,15 @@ def test_a_request_with_one_token_is_carried_out_once(documents: DocumentStore) 
         return {"at": NOW, "n": len(made)}
 
     request = {"clientToken": "t", "agentName": "claims"}
+    other = {"clientToken": "t", "agentName": "other"}
     for _ in range(3):
-        assert documents.run_once("", "CreateAgent", "t", request, make) == {"at": NOW, "n": 1}
+        assert documents.run_once(sent("CreateAgent", request), make) == {"at": NOW, "n": 1}
     with refusal("ConflictException: the clientToken 't' was sent with another request"):
-        documents.run_once("", "CreateAgent", "t", {"agentName": "other"}, make)
-    assert documents.run_once("two", "CreateAgent", "t", {"agentName": "other"}, make)["n"] == 2
-    assert documents.run_once("", "CreateAgentAlias", "t", request, make)["n"] == 3
-    assert documents.run_once("", "CreateAgent", None, request, make)["n"] == 4
-    assert documents.run_once("", "CreateAgent", None, request, make)["n"] == 5
+        documents.run_once(sent("CreateAgent", other), make)
+    assert documents.run_once(sent("CreateAgent", other, "two"), make)["n"] == 2
+    assert documents.run_once(sent("CreateAgentAlias", request), make)["n"] == 3
+    assert documents.run_once(sent("CreateAgent", {"agentName": "claims"}), make)["n"] == 4
+    assert documents.run_once(sent("CreateAgent", {"agentName": "claims"}), make)["n"] == 5
 
 
 def test_a_request_that_failed_leaves_nothing_and_may_be_sent_again(
@@ -243,19 +249,25 @@ def test_a_request_that_failed_leaves_nothing_and_may_be_sent_again(
         raise Fault("ValidationException", "no")
 
     with refusal("ValidationException"):
-        documents.run_once("", "CreateAgent", "t", {}, fails)
+        documents.run_once(sent("CreateAgent", {"clientToken": "t"}), fails)
     assert documents.get("", "agent", "A") is None
-    assert documents.run_once("", "CreateAgent", "t", {}, lambda: {"n": 1}) == {"n": 1}
+    assert documents.run_once(sent("CreateAgent", {"clientToken": "t"}), lambda: {"n": 1}) == {
+        "n": 1
+    }
 
 
 def test_a_token_is_forgotten_after_a_day() -> None:
     now = [0.0]
     documents = DocumentStore(clock=lambda: now[0])
-    documents.run_once("", "CreateAgent", "t", {"a": 1}, lambda: {"n": 1})
+    documents.run_once(sent("CreateAgent", {"clientToken": "t", "a": 1}), lambda: {"n": 1})
     now[0] = 86_399
-    assert documents.run_once("", "CreateAgent", "t", {"a": 1}, lambda: {"n": 2}) == {"n": 1}
+    assert documents.run_once(
+        sent("CreateAgent", {"clientToken": "t", "a": 1}), lambda: {"n": 2}
+    ) == {"n": 1}
     now[0] = 86_401
-    assert documents.run_once("", "CreateAgent", "t", {"a": 2}, lambda: {"n": 3}) == {"n": 3}
+    assert documents.run_once(
+        sent("CreateAgent", {"clientToken": "t", "a": 2}), lambda: {"n": 3}
+    ) == {"n": 3}
     documents.close()
 
 
