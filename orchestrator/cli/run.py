@@ -180,7 +180,7 @@ def parse_arguments(words: Sequence[str], flow: Flow) -> dict[str, Any] | str:
     Raises:
         ValidationError: They mean none, or one that the script does not have.
     """
-    from orchestrator.flows.validate import check_arguments
+    from orchestrator.flows.languages import check_arguments
 
     found: dict[str, Any] = {}
     texts = []

@@ -30,8 +30,7 @@ def is_script(path: Path) -> bool:
 
 def lint_script(path: Path) -> list[Diagnostic]:
     """What is wrong or doubtful in a script, or in all scripts of a folder."""
-    from orchestrator.flows.languages import ENDINGS, read_file
-    from orchestrator.flows.validate import lint_program
+    from orchestrator.flows.languages import ENDINGS, lint_program, read_file
 
     files = [path]
     if path.is_dir():

@@ -1,11 +1,14 @@
-"""Which language a script is in, and what reads it."""
+"""Reads scripts of both languages, and checks them and their arguments before they run."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from orchestrator.errors import FlowError, ResourceNotFound
+from orchestrator.actions.names import did_you_mean
+from orchestrator.diagnostics import Diagnostic
+from orchestrator.errors import FlowError, ResourceNotFound, ValidationError
 from orchestrator.flows.steps import Program
 
 ENDINGS = {".ai.yaml": "ppe", ".ppe.yaml": "ppe", ".pl": "pl"}
@@ -22,13 +25,13 @@ def read_text(text: str, language: Literal["ppe", "pl"] | str, file: Path | None
         FlowError: It is wrong, with line and column.
     """
     if language == "ppe":
-        from orchestrator.flows import ppe
+        from orchestrator.flows.ppe import PpeScript
 
-        return ppe.read(text, file)
+        return PpeScript(text, file)
     if language == "pl":
-        from orchestrator.flows import pl
+        from orchestrator.flows.pl import PlProgram
 
-        return pl.read(text, file)
+        return PlProgram(text, file)
     raise FlowError(
         f"there is no language {language!r}; there are 'ppe' and 'pl'",
         message_zh=f"没有语言 {language!r}，只有 'ppe' 和 'pl'",
@@ -83,3 +86,37 @@ def _main(folder: Path) -> Path:
     raise ResourceNotFound(
         f"the folder {str(folder)!r} has no main script: name one {_MAIN}.ai.yaml or {_MAIN}.pl"
     )
+
+
+# An argument that no script reads is a slip, and the run would be paid for.
+def check_arguments(program: Program, names: Iterable[str]) -> None:
+    """Checks that a program reads, sets or declares all its arguments.
+
+    Raises:
+        ValidationError: One means nothing to it.
+    """
+    wanted, known = program.arguments()
+    for name in names:
+        if known is not None and name not in known:
+            there = ", ".join(wanted) or "none"
+            raise ValidationError(
+                f"there is no argument {name!r}{did_you_mean(name, wanted)}; there is {there}"
+            )
+
+
+def lint_program(program: Program) -> list[Diagnostic]:
+    """What may not do what was meant in a program, in the order of its lines."""
+    file = str(Path(program.file)) if program.file else None
+    found = [
+        Diagnostic(
+            severity=severity,
+            code=code,
+            message=message,
+            suggestion=way,
+            file=file,
+            line=place.line,
+            column=place.column,
+        )
+        for severity, code, place, message, way in program.findings()
+    ]
+    return sorted(found, key=lambda one: (one.line or 0, one.column or 0))

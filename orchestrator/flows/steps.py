@@ -7,7 +7,7 @@ beginning with the answers that a journal has, and comes to the same place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -244,6 +244,10 @@ class CallCatalog:
         return name if name in self.specs else self.names.get(name, "")
 
 
+Finding = tuple[Literal["error", "warning", "info"], str, Place, str, str]
+"""What is doubtful in a script: how bad it is, its code, its place, what it is, the way out."""
+
+
 class Program(Protocol):
     """A script that was read whole, and can be run any number of times, at once too."""
 
@@ -252,6 +256,14 @@ class Program(Protocol):
     digest: str  # of its text, and of all that it loads: a paused run goes on with the same only
     uses_code: bool  # whether it may run Python
     text_input: str  # the argument that takes the text of an agent's user
+
+    def arguments(self) -> tuple[Collection[str], Collection[str] | None]:
+        """The arguments that it wants, and all that mean something to it; `None` for any."""
+        ...
+
+    def findings(self) -> Iterator[Finding]:
+        """What may not do what was meant, found without running it."""
+        ...
 
     def run(self, arguments: Mapping[str, Any] | str | None, known: CallCatalog) -> Running:
         """Runs it from its beginning.

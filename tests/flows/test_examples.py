@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from orchestrator import load_flow
 from orchestrator.cli import app
-from orchestrator.flows.validate import lint_program
+from orchestrator.flows.languages import lint_program
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "flows"
 TOOLS = {

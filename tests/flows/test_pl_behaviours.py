@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from orchestrator import FlowError, ValidationError
 from orchestrator.flows.evaluation import MOST
-from orchestrator.flows.validate import lint_program
+from orchestrator.flows.languages import lint_program
 from orchestrator.testing import ScriptedModel
 
 

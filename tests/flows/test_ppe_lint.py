@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from orchestrator import FlowError, load_flow
 from orchestrator.diagnostics import Diagnostic
-from orchestrator.flows.validate import lint_program
+from orchestrator.flows.languages import lint_program
 from tests.flows.cases import Case, cases
 
 CASES = cases("ppe_cases.jsonl")

@@ -8,7 +8,7 @@ import pytest
 from flow_support import script, scripted
 
 from orchestrator import FlowError, load_flow
-from orchestrator.flows.validate import lint_program
+from orchestrator.flows.languages import lint_program
 
 
 @pytest.mark.parametrize(

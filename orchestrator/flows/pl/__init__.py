@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import FlowError
-from orchestrator.flows.pl.linting import Found, doubtful_arrows, findings
+from orchestrator.flows.pl.linting import doubtful_arrows, findings
 from orchestrator.flows.pl.nodes import Block, CodeBlock, Loop
-from orchestrator.flows.pl.uses import Dependence, calls_in, find_dependences, statements_in
-from orchestrator.flows.steps import CallCatalog, Place, Program, Running
+from orchestrator.flows.pl.uses import (
+    Dependence,
+    arguments_of,
+    calls_in,
+    find_dependences,
+    statements_in,
+)
+from orchestrator.flows.steps import CallCatalog, Finding, Place, Running
 
-__all__ = ["read"]
+__all__ = ["PlProgram"]
 
 
-class _Program:
+class PlProgram:
     """A program that was read; see `orchestrator.flows.steps.Program`."""
 
     language = "pl"
@@ -49,8 +55,12 @@ class _Program:
         run = Interpreter(self.body, self.file, arguments or {}, known, self.dependent)
         return run.run(self.calls, self.doubts)
 
-    def findings(self) -> Found:
-        """What may not do what was meant; see `orchestrator.flows.validate`."""
+    def arguments(self) -> tuple[list[str], set[str]]:
+        """Which it wants, and which mean something to it; see `Program.arguments`."""
+        return arguments_of(self.body)
+
+    def findings(self) -> Iterator[Finding]:
+        """What may not do what was meant; see `Program.findings`."""
         return findings(self.body, self.text)
 
 
@@ -65,12 +75,3 @@ def _refuse_dependent(body: Block, dependent: Mapping[Place, Dependence], file: 
             file,
             with_column=True,
         )
-
-
-def read(text: str, file: Path | None = None) -> Program:
-    """Reads a program.
-
-    Raises:
-        FlowError: It is wrong, with line and column.
-    """
-    return _Program(text, file)

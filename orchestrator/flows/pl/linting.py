@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
-from typing import Literal
 
 from orchestrator.flows.pl.lines import ARROW, WRONG_ARROW, suggest_keyword
 from orchestrator.flows.pl.nodes import Block, Exit, FunctionCall, If, Loop, Prompt, Statement
@@ -16,16 +15,15 @@ from orchestrator.flows.pl.uses import (
     names_in_node,
     statements_in,
 )
-from orchestrator.flows.steps import Place
+from orchestrator.flows.steps import Finding, Place
 
-Found = Iterator[tuple[Literal["error", "warning", "info"], str, Place, str, str]]
-"""For each: how bad it is, its code, where it is, what it is, and the way out."""
+Findings = Iterator[Finding]
 
 _BUILT_IN = ("agent", "code", "condition_judge", "exit")
 _NO_NAME = re.compile(r"\$(?P<name>(?![A-Za-z0-9_])\w+)|(?P<open>\$\{(?![^{}]*\})\S*)")
 
 
-def findings(body: Block, text: str) -> Found:
+def findings(body: Block, text: str) -> Findings:
     """What may not do what was meant."""
     if not body:
         yield "warning", "empty", Place(1), "the program has no statement", "write one"
@@ -33,7 +31,7 @@ def findings(body: Block, text: str) -> Found:
     yield from _Walk(text).program(body)
 
 
-def doubtful_arrows(body: Block, text: str) -> Found:
+def doubtful_arrows(body: Block, text: str) -> Findings:
     """Arrows that name no variable: what follows them belongs to the text."""
     lines = _lines(text)
     for one in statements_in(body):
@@ -65,19 +63,19 @@ class _Walk:
         self._set: set[str] = set()
         self._asked: set[str] = set()
 
-    def program(self, body: Block) -> Found:
+    def program(self, body: Block) -> Findings:
         self._all = {name for one in statements_in(body) for name in find_assigned_names(one)}
         yield from self._block(body)
         yield from _calls(body)
 
-    def _block(self, block: Block) -> Found:
+    def _block(self, block: Block) -> Findings:
         for at, statement in enumerate(block):
             yield from self._statement(statement)
             if isinstance(statement, Exit) and at + 1 < len(block):
                 text = "this is never reached: @exit ends the program before it"
                 yield "warning", "unreachable", block[at + 1].place, text, "remove it"
 
-    def _statement(self, statement: Statement) -> Found:
+    def _statement(self, statement: Statement) -> Findings:
         for name in find_read_names(statement):
             yield from self._use(name, statement.place)
         match statement:
@@ -99,7 +97,7 @@ class _Walk:
             case _:
                 self._set.update(find_assigned_names(statement))
 
-    def _use(self, name: str, place: Place) -> Found:
+    def _use(self, name: str, place: Place) -> Findings:
         if name in self._set or name in self._asked:
             return
         self._asked.add(name)
@@ -129,7 +127,7 @@ def _suggest_name(name: str, known: Iterable[str], sign: str) -> str:
     return f"; did you mean '{sign}{close[0]}'?" if close else ""
 
 
-def _calls(body: Block) -> Found:
+def _calls(body: Block) -> Findings:
     """Functions that somebody must give, and statements of the language that were misspelt."""
     own = {name for one in statements_in(body) for name in find_assigned_names(one)}
     reported: set[str] = set()
@@ -144,7 +142,7 @@ def _calls(body: Block) -> Found:
             yield "info", "function", one.place, text, "--tool NAME=FILE:FUNCTION gives it"
 
 
-def _keywords(prompt: Prompt) -> Found:
+def _keywords(prompt: Prompt) -> Findings:
     """A header in other letters is no header, but text for the model."""
     for line in prompt.text.split("\n"):
         if word := suggest_keyword(line):
@@ -152,7 +150,7 @@ def _keywords(prompt: Prompt) -> Found:
             yield "warning", "keyword", prompt.place, text, f"write {word}, if that is meant"
 
 
-def _marks(prompt: Prompt) -> Found:
+def _marks(prompt: Prompt) -> Findings:
     """What looks like a variable, or a comment, and is text for the model."""
     for found in _NO_NAME.finditer(prompt.text):
         if found["name"]:

@@ -91,6 +91,18 @@ def find_read_names(statement: Statement) -> Iterator[str]:
             yield from names_in_node(statement.items)
 
 
+def arguments_of(program: Block) -> tuple[list[str], set[str]]:
+    """The arguments that a program wants, and all names that mean something to it."""
+    read: dict[str, None] = {}
+    assigned: set[str] = set()
+    for one in statements_in(program):
+        read |= dict.fromkeys(find_read_names(one))
+        assigned.update(find_assigned_names(one))
+        for branch in one.branches if isinstance(one, If) else ():
+            read |= dict.fromkeys(names_in_node(branch.condition))
+    return [name for name in read if name not in assigned], {*read, *assigned}
+
+
 def names_in_node(node: Node | None) -> Iterator[str]:
     """The variables that an expression reads."""
     if node is None:

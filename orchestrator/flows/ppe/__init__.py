@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from orchestrator.flows.steps import CallCatalog, Event, Outcome, Place, Program, Running
+from orchestrator.flows.steps import CallCatalog, Event, Finding, Outcome, Place, Running
 
-if TYPE_CHECKING:
-    from orchestrator.flows.ppe.linting import Finding
-
-__all__ = ["read"]
+__all__ = ["PpeScript"]
 
 
-class _Program:
+class PpeScript:
     """A script that was read; see `orchestrator.flows.steps.Program`."""
 
     language = "ppe"
@@ -33,13 +30,13 @@ class _Program:
         self.text_input = text_input(inputs_of(self._script.front.get("input")))
 
     def findings(self) -> Iterator[Finding]:
-        """What is doubtful about it; see `orchestrator.flows.validate`."""
+        """What may not do what was meant; see `Program.findings`."""
         from orchestrator.flows.ppe.linting import findings
 
         return findings(self._text, self._script, self._library)
 
     def arguments(self) -> tuple[list[str], frozenset[str] | None]:
-        """Which it wants, and which it takes; see `orchestrator.flows.validate`."""
+        """Which it wants, and which mean something to it; see `Program.arguments`."""
         from orchestrator.flows.ppe.uses import arguments_of
 
         return arguments_of(self._script)
@@ -60,12 +57,3 @@ class _Program:
         system, messages = merge_messages([(one.role, one.done) for one in run.dialogue.all])
         system_messages = [{"role": "system", "content": [{"text": system}]}] if system else []
         return Outcome(output, plain(run.data.whole()), [*system_messages, *messages])
-
-
-def read(text: str, file: Path | None = None) -> Program:
-    """Reads a script.
-
-    Raises:
-        FlowError: It is wrong, with line and column.
-    """
-    return _Program(text, file)

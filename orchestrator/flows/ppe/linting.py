@@ -31,11 +31,10 @@ from orchestrator.flows.ppe.scope import ALL
 from orchestrator.flows.ppe.settings import KEYS, OF_CALL, PARAMETERS
 from orchestrator.flows.ppe.text_nodes import Substitution
 from orchestrator.flows.ppe.uses import Uses, blocks_in, conditions_in, statements_in
-from orchestrator.flows.steps import Place
+from orchestrator.flows.steps import Finding, Place
 from orchestrator.flows.tree import Node, parts_of
 from orchestrator.prompts.languages.inputs import first_uses
 
-Finding = tuple[Literal["error", "warning", "info"], str, Place, str, str]
 Findings = Iterator[Finding]
 
 _ENDS = ("ret", "abort", "break", "continue")
