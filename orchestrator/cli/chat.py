@@ -15,19 +15,7 @@ import typer
 from orchestrator.cli.agents import ensure_data_folder, load_agent, load_models, note_templates
 from orchestrator.cli.findings import error_document, show_error
 from orchestrator.cli.live import LiveTurn
-from orchestrator.cli.options import (
-    Attributes,
-    Files,
-    Folder,
-    MemoryId,
-    Model,
-    PromptAttributes,
-    Session,
-    State,
-    UseCase,
-    input_files,
-    turn_options,
-)
+from orchestrator.cli.options import Turn
 from orchestrator.cli.render import show_prompt_text
 from orchestrator.cli.return_control import ask_results
 from orchestrator.cli.terminal import (
@@ -44,22 +32,13 @@ from orchestrator.errors import OrchestratorError
 
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
-    from orchestrator.cli.live import LiveTurn
     from orchestrator.engine.run.options import Options
 
 
 @verb
 def chat(
     terminal: Terminal,
-    folder: Folder,
-    model: Model = None,
-    session: Session = None,
-    state: State = None,
-    attribute: Attributes = None,
-    prompt_attribute: PromptAttributes = None,
-    file: Files = None,
-    use_case: UseCase = "CHAT",
-    memory_id: MemoryId = None,
+    turn: Turn,
     trace: Annotated[bool, typer.Option("--trace", help="Show every step.")] = False,
 ) -> None:
     """Talk to an agent.
@@ -73,14 +52,14 @@ def chat(
       $ orchestrator chat examples/hr --attribute employeeId=e-1042 --trace
       $ orchestrator chat my-agent --session s-1 --model local:0.5b
     """
-    options = turn_options(attribute, prompt_attribute, memory_id)
-    agent = load_agent(folder, model, session, state)
-    note_templates(agent, folder, terminal)
+    options = turn.options()
+    agent = load_agent(turn.folder, turn.model, turn.session, turn.state)
+    note_templates(agent, turn.folder, terminal)
     load_models(agent, terminal)
-    talk = Chat(terminal, agent, session or str(uuid.uuid4()), options, trace=trace)
-    talk.files = input_files(file, use_case)
+    talk = Chat(terminal, agent, turn.session or str(uuid.uuid4()), options, trace=trace)
+    talk.files = turn.input_files()
     if terminal.interactive and terminal.out.is_terminal:
-        _run_interactive(talk, folder)
+        _run_interactive(talk, turn.folder)
     elif not talk.answer_lines():
         raise typer.Exit(AGENT_FAILED)
 

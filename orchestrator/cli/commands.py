@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 import typer
@@ -32,17 +33,43 @@ app = typer.Typer(
     epilog="Exit codes: 0 done, 1 the agent failed, 2 wrong usage or definition.",
 )
 
-for _panel, _verbs in {
+_PANELS = {
     "Run an agent": (init, chat, invoke, run, serve),
     "Look inside": (render, trace, parse, lint, schema),
     "Carry agents": (pull, push, diff, import_),
-}.items():
-    for _verb in _verbs:
-        app.command(_verb.__name__.rstrip("_"), cls=Verb, rich_help_panel=_panel)(_verb)
-app.add_typer(sessions.app, name="sessions", rich_help_panel="What is kept")
-app.add_typer(memory.app, name="memory", rich_help_panel="What is kept")
-app.add_typer(knowledge.app, name="knowledge", rich_help_panel="What is kept")
-app.add_typer(models.app, name="models", rich_help_panel="What is kept")
+}
+_GROUPS = {
+    "sessions": (
+        "List, show, end and delete kept sessions.",
+        (sessions.list_, sessions.show, sessions.end, sessions.delete),
+    ),
+    "memory": (
+        "List, show and delete what is remembered of earlier sessions.",
+        (memory.list_, memory.show, memory.delete),
+    ),
+    "knowledge": (
+        "Index and search the documents of local knowledge bases.",
+        (knowledge.index, knowledge.search, knowledge.list_),
+    ),
+    "models": (
+        "List, download and remove the embedded models.",
+        (models.list_, models.pull, models.path, models.remove),
+    ),
+}
+
+
+def _add_verbs(group: typer.Typer, verbs: Iterable[Callable[..., None]], panel: str = "") -> None:
+    for verb in verbs:
+        name = verb.__name__.rstrip("_")
+        group.command(name, cls=Verb, rich_help_panel=panel or None)(verb)
+
+
+for _panel, _verbs in _PANELS.items():
+    _add_verbs(app, _verbs, _panel)
+for _name, (_help, _verbs) in _GROUPS.items():
+    _group = typer.Typer(cls=Verbs, no_args_is_help=True, rich_markup_mode="rich", help=_help)
+    _add_verbs(_group, _verbs)
+    app.add_typer(_group, name=_name, rich_help_panel="What is kept")
 
 
 def _version(wanted: bool) -> None:

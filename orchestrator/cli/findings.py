@@ -131,6 +131,13 @@ def _format_message(error: BaseException) -> str:
     return f"{type(error).__name__}: {error} (--debug shows where)"
 
 
+def report_error(terminal: Terminal, error: BaseException, **members: Any) -> None:
+    """Writes an error to stderr, and with --json as a document with further members."""
+    if terminal.json:
+        terminal.document({**error_document(error), **members})
+    show_error(terminal, error)
+
+
 def error_document(error: BaseException) -> dict[str, Any]:
     """An error as JSON members; with `reply`, what a failed turn had done."""
     place = isinstance(error, DefinitionError)

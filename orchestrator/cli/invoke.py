@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import json as json_module
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from orchestrator.cli.agents import load_agent, load_models, note_templates, read_session
 from orchestrator.cli.live import LiveTurn
-from orchestrator.cli.options import (
-    Attributes,
-    Files,
-    Folder,
-    MemoryId,
-    Model,
-    PromptAttributes,
-    Session,
-    State,
-    UseCase,
-    input_files,
-    read_input,
-    turn_options,
-)
+from orchestrator.cli.options import Turn, read_input, read_json
 from orchestrator.cli.return_control import list_waiting_calls
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import option, verb
@@ -31,29 +17,20 @@ from orchestrator.errors import ValidationError
 
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
-    from orchestrator.engine.run.options import Options
-    from orchestrator.engine.trace.reply import Reply
+    from orchestrator.engine.trace.reply import Event
     from orchestrator.sessions import Session as SessionState
 
 
 @verb
 def invoke(
     terminal: Terminal,
-    folder: Folder,
+    turn: Turn,
     question: Annotated[
         str,
         typer.Argument(
             metavar="QUESTION", help="The question; '-' reads it from stdin.", show_default=False
         ),
     ] = "",
-    model: Model = None,
-    session: Session = None,
-    state: State = None,
-    attribute: Attributes = None,
-    prompt_attribute: PromptAttributes = None,
-    file: Files = None,
-    use_case: UseCase = "CHAT",
-    memory_id: MemoryId = None,
     results: Annotated[
         str | None,
         option(
@@ -77,58 +54,45 @@ def invoke(
       $ orchestrator invoke my-agent --session s-1 --results results.json
       $ orchestrator invoke my-agent "What is in this?" --file plan.pdf
     """
+    session = turn.session
     if not question and results is None and session is None:
         raise ValidationError("there is no question; give one, or --session and --results")
-    agent = load_agent(folder, model, session, state)
-    note_templates(agent, folder, terminal)
-    options = turn_options(attribute, prompt_attribute, memory_id)
-    if file:
-        options["files"] = input_files(file, use_case)
+    agent = load_agent(turn.folder, turn.model, session, turn.state)
+    note_templates(agent, turn.folder, terminal)
+    options = turn.options()
+    if turn.file:
+        options["files"] = turn.input_files()
     if results is not None:
-        options["results"] = _parse_results(agent, session, _read_json(results))
+        options["results"] = _parse_results(agent, session, read_json(results, "--results"))
     load_models(agent, terminal)
     text = read_input("-") if question == "-" else question
     if terminal.json:
         terminal.document(agent.invoke(text, session, **options).as_dict())
     else:
-        _stream(agent, (text, session, options), terminal, trace)
+        _show(agent.stream(text, session, **options), session, terminal, trace=trace)
 
 
-def _stream(
-    agent: Agent, asked: tuple[str, str | None, Options], terminal: Terminal, trace: bool
+def _show(
+    events: Generator[Event, None, None], session: str | None, terminal: Terminal, *, trace: bool
 ) -> None:
-    text, session, options = asked
     live = LiveTurn(terminal, trace=trace, last=trace)
     try:
-        reply = live.run(agent.stream(text, session, **options))
+        reply = live.run(events)
     except KeyboardInterrupt:
         terminal.note(clean(live.describe_interruption()))
         raise
     finally:
         live.finish()
     if reply.return_control is not None:
-        _report_control(reply, session, terminal)
+        for call in list_waiting_calls(reply.return_control.invocation_inputs):
+            terminal.note(f"waits for you: {call.text} ({call.wants})")
+        how = "--results FILE" if session else "--session ID, and then --results FILE"
+        terminal.note(f"Go on with {how}.")
     for file in reply.files:
         size = f"{len(file['bytes']):,} bytes"
         terminal.note(f"made the file {clean(file['name'])!r} ({size}); --json gives its content")
     for note in reply.notes if trace else ():
         terminal.note(f"note: {note}")
-
-
-def _report_control(reply: Reply, session: str | None, terminal: Terminal) -> None:
-    control = reply.return_control
-    for call in list_waiting_calls(control.invocation_inputs if control else ()):
-        terminal.note(f"waits for you: {call.text} ({call.wants})")
-    how = "--results FILE" if session else "--session ID, and then --results FILE"
-    terminal.note(f"Go on with {how}.")
-
-
-def _read_json(file: str) -> Any:
-    text = read_input(file)
-    try:
-        return json_module.loads(text)
-    except ValueError as error:
-        raise ValidationError(f"--results {file!r} is not JSON: {error}") from error
 
 
 def _parse_results(agent: Agent, session: str | None, results: Any) -> dict[str, Any]:

@@ -16,13 +16,11 @@ from orchestrator.cli.terminal import (
     shorten,
     style_text,
 )
-from orchestrator.cli.verb import Verb, group, option, verb
+from orchestrator.cli.verb import option, verb
 from orchestrator.errors import ResourceNotFound, ValidationError
 
 if TYPE_CHECKING:
     from orchestrator.knowledge import IndexReport, LocalKnowledgeBase
-
-app = group("Index and search the documents of local knowledge bases.")
 
 Folder = Annotated[
     Path, typer.Argument(metavar="FOLDER", help="An agent's folder, or a folder of documents.")
@@ -34,7 +32,6 @@ Keywords = Annotated[
 ]
 
 
-@app.command(cls=Verb)
 @verb
 def index(terminal: Terminal, folder: Folder, id: Id = None, keywords: Keywords = False) -> None:
     """Read what is new or changed in a folder, and forget what is gone.
@@ -56,7 +53,6 @@ def index(terminal: Terminal, folder: Folder, id: Id = None, keywords: Keywords 
         terminal.document({"knowledgeBases": documents})
 
 
-@app.command(cls=Verb)
 @verb
 def search(
     terminal: Terminal,
@@ -92,9 +88,8 @@ def search(
         terminal.document({"knowledgeBases": found})
 
 
-@app.command("list", cls=Verb)
 @verb
-def list_documents(terminal: Terminal, folder: Folder, id: Id = None) -> None:
+def list_(terminal: Terminal, folder: Folder, id: Id = None) -> None:
     """List what is indexed: documents and their passages.
 
     [bold]Examples[/bold]

@@ -11,12 +11,10 @@ import typer
 from orchestrator.cli.agents import get_sessions_file
 from orchestrator.cli.session_state import iso_time, local_time
 from orchestrator.cli.terminal import Terminal, clean, format_line
-from orchestrator.cli.verb import Verb, group, option, verb
+from orchestrator.cli.verb import option, verb
 
 if TYPE_CHECKING:
     from orchestrator.memory import MemoryInfo, SqliteMemory
-
-app = group("List, show and delete what is remembered of earlier sessions.")
 
 Id = Annotated[str, typer.Argument(metavar="MEMORY", help="The memory's id.")]
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The agent's folder.")]
@@ -33,9 +31,8 @@ def get_memory_file(folder: Path) -> Path:
     return get_sessions_file(folder).with_name("memory.sqlite")
 
 
-@app.command("list", cls=Verb)
 @verb
-def list_memories(terminal: Terminal, folder: Folder = HERE, state: State = None) -> None:
+def list_(terminal: Terminal, folder: Folder = HERE, state: State = None) -> None:
     """List the memories, the latest first.
 
     [bold]Examples[/bold]
@@ -63,7 +60,6 @@ def list_memories(terminal: Terminal, folder: Folder = HERE, state: State = None
         terminal.block(format_line(info.memory_id, facts))
 
 
-@app.command(cls=Verb)
 @verb
 def show(terminal: Terminal, memory: Id, folder: Folder = HERE, state: State = None) -> None:
     """Show what is remembered, session by session, the newest first.
@@ -89,7 +85,6 @@ def show(terminal: Terminal, memory: Id, folder: Folder = HERE, state: State = N
         terminal.block(clean(summary.text), 2)
 
 
-@app.command(cls=Verb)
 @verb
 def delete(
     terminal: Terminal,

@@ -9,19 +9,16 @@ import typer
 
 from orchestrator.cli.findings import format_path
 from orchestrator.cli.terminal import Terminal, assemble, progress_bar, style_text
-from orchestrator.cli.verb import Verb, group, option, verb
+from orchestrator.cli.verb import option, verb
 
 if TYPE_CHECKING:
     from orchestrator.models.weights import ModelListing
 
-app = group("List, download and remove the embedded models.")
-
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A model's name or short name.")]
 
 
-@app.command("list", cls=Verb)
 @verb
-def list_models(terminal: Terminal) -> None:
+def list_(terminal: Terminal) -> None:
     """List the embedded models: size, licence, and whether they are here.
 
     [bold]Examples[/bold]
@@ -38,7 +35,6 @@ def list_models(terminal: Terminal) -> None:
     terminal.path(f"kept in {format_path(weights.folder())}")
 
 
-@app.command(cls=Verb)
 @verb
 def pull(
     terminal: Terminal,
@@ -67,7 +63,6 @@ def pull(
         terminal.path(f"verified {format_path(file)}")
 
 
-@app.command(cls=Verb)
 @verb
 def path(terminal: Terminal, name: Name = "default") -> None:
     """Print the path of a model's verified file.
@@ -85,7 +80,6 @@ def path(terminal: Terminal, name: Name = "default") -> None:
         terminal.raw(f"{file}\n")
 
 
-@app.command(cls=Verb)
 @verb
 def remove(
     terminal: Terminal, name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,10 +46,6 @@ State = Annotated[
         "Default with --session: FOLDER/.orchestrator/sessions.sqlite.",
     ),
 ]
-Attributes = Annotated[
-    list[str] | None,
-    option("--attribute", "NAME=VALUE", "A session attribute, for actions only. Repeatable."),
-]
 PromptAttributes = Annotated[
     list[str] | None,
     option(
@@ -56,42 +54,53 @@ PromptAttributes = Annotated[
         "A prompt session attribute, which the model reads. Repeatable.",
     ),
 ]
-Files = Annotated[
-    list[Path] | None,
-    option("--file", "PATH", "A file that comes with the question. Repeatable, up to five."),
-]
-UseCase = Annotated[
-    str,
-    typer.Option(
-        "--use-case",
-        metavar="CASE",
-        help="What --file is for: CHAT, the model reads it; CODE_INTERPRETER, its programs do.",
-    ),
-]
-MemoryId = Annotated[
-    str | None,
-    option(
-        "--memory-id", "ID", "Whose memory the session belongs to, for an agent that remembers."
-    ),
-]
 
 
-def turn_options(
-    attribute: Sequence[str] | None, prompt_attribute: Sequence[str] | None, memory_id: str | None
-) -> Options:
-    """What `--attribute`, `--prompt-attribute` and `--memory-id` mean for an invocation."""
-    options: Options = {
-        "session_attributes": parse_pairs(attribute, "--attribute"),
-        "prompt_session_attributes": parse_pairs(prompt_attribute, "--prompt-attribute"),
-    }
-    if memory_id is not None:
-        options["memory_id"] = memory_id
-    return options
+@dataclass(frozen=True)
+class Turn:
+    """What `chat` and `invoke` ask: which agent, in which session, and what comes along."""
 
+    folder: Folder
+    model: Model = None
+    session: Session = None
+    state: State = None
+    attribute: Annotated[
+        list[str] | None,
+        option("--attribute", "NAME=VALUE", "A session attribute, for actions only. Repeatable."),
+    ] = None
+    prompt_attribute: PromptAttributes = None
+    file: Annotated[
+        list[Path] | None,
+        option("--file", "PATH", "A file that comes with the question. Repeatable, up to five."),
+    ] = None
+    use_case: Annotated[
+        str,
+        typer.Option(
+            "--use-case",
+            metavar="CASE",
+            help="What --file is for: CHAT, the model reads it; CODE_INTERPRETER, its programs do.",
+        ),
+    ] = "CHAT"
+    memory_id: Annotated[
+        str | None,
+        option(
+            "--memory-id", "ID", "Whose memory the session belongs to, for an agent that remembers."
+        ),
+    ] = None
 
-def input_files(paths: Sequence[Path] | None, use_case: str) -> list[dict[str, Any]]:
-    """What `--file` and `--use-case` mean."""
-    return [{"path": path, "use_case": use_case} for path in paths or ()]
+    def options(self) -> Options:
+        """The options of every invocation."""
+        options: Options = {
+            "session_attributes": parse_pairs(self.attribute, "--attribute"),
+            "prompt_session_attributes": parse_pairs(self.prompt_attribute, "--prompt-attribute"),
+        }
+        if self.memory_id is not None:
+            options["memory_id"] = self.memory_id
+        return options
+
+    def input_files(self) -> list[dict[str, Any]]:
+        """The files that come with the first question."""
+        return [{"path": path, "use_case": self.use_case} for path in self.file or ()]
 
 
 def read_input(file: str) -> str:
@@ -112,6 +121,19 @@ def read_input(file: str) -> str:
         raise ValidationError(f"{file!r} is not UTF-8 text") from None
     except OSError as error:
         raise ValidationError(f"{file!r} cannot be read: {error.strerror}") from error
+
+
+def read_json(file: str, option: str) -> Any:
+    """The JSON value in the file that an option names, or in stdin when it is called `-`.
+
+    Raises:
+        ResourceNotFound: There is no such file.
+        ValidationError: It is not JSON, or cannot be read.
+    """
+    try:
+        return json.loads(read_input(file))
+    except (ValueError, RecursionError) as error:
+        raise ValidationError(f"{option} {file!r} is not JSON: {error}") from error
 
 
 def parse_pairs(items: Sequence[str] | None, option: str) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json as json_module
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,10 +11,11 @@ import typer
 
 from orchestrator.cli.findings import error_document, show_error
 from orchestrator.cli.flow_view import FlowRunner
-from orchestrator.cli.options import Tools, read_input
+from orchestrator.cli.options import Tools, read_input, read_json
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import AGENT_FAILED, option, verb
 from orchestrator.errors import FlowError, ValidationError
+from orchestrator.support.safe_json import json_or
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -119,7 +120,7 @@ def run(
     try:
         if resume is not None:
             mode = "step" if step else "continue"
-            result = session.resume(_read_state(resume), mode=mode, text=text)
+            result = session.resume(read_json(str(resume), "--resume"), mode=mode, text=text)
         else:
             arguments = parse_arguments(words or (), flow)
             result = session.start(arguments, seed=seed, step=step)
@@ -133,14 +134,10 @@ def _show(terminal: Terminal, result: FlowResult) -> None:
     if terminal.json:
         terminal.document(result.as_dict())
     elif result.paused is None and result.output is not None:
-        terminal.raw(f"{clean(format_value(result.output))}\n")
-
-
-def format_value(value: Any) -> str:
-    """A value as it is best read: a text as it is, data as indented JSON."""
-    if isinstance(value, str):
-        return value
-    return json_module.dumps(value, ensure_ascii=False, indent=2)
+        output = result.output
+        if not isinstance(output, str):
+            output = json.dumps(output, ensure_ascii=False, indent=2)
+        terminal.raw(f"{clean(output)}\n")
 
 
 def _report_error(terminal: Terminal, error: FlowError) -> None:
@@ -167,13 +164,6 @@ def _get_script_name(flow: Flow, file: Path) -> str:
     return name
 
 
-def _read_state(file: Path) -> Any:
-    try:
-        return json_module.loads(read_input(str(file)))
-    except (ValueError, RecursionError) as error:
-        raise ValidationError(f"--resume {str(file)!r} is not JSON: {error}") from error
-
-
 def parse_arguments(words: Sequence[str], flow: Flow) -> dict[str, Any] | str:
     """The arguments that words of a command line mean.
 
@@ -187,7 +177,8 @@ def parse_arguments(words: Sequence[str], flow: Flow) -> dict[str, Any] | str:
     for word in words:
         name, equals, value = word.partition("=")
         if equals and name.isidentifier():
-            found[name] = _parse_value(value)
+            value = read_input(value[1:]) if value.startswith("@") else value
+            found[name] = json_or(value, value)
         else:
             texts.append(word)
     # Only a PPE script has a nameless input.
@@ -197,15 +188,6 @@ def parse_arguments(words: Sequence[str], flow: Flow) -> dict[str, Any] | str:
     if texts and found:
         return {**found, flow.program.text_input: texts[0]}
     return texts[0] if texts else found
-
-
-def _parse_value(written: str) -> Any:
-    if written.startswith("@"):
-        written = read_input(written[1:])
-    try:
-        return json_module.loads(written)
-    except (ValueError, RecursionError):
-        return written
 
 
 def load_tools(items: Sequence[str] | None) -> dict[str, Callable[..., Any]]:

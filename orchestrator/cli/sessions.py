@@ -24,12 +24,10 @@ from orchestrator.cli.session_state import (
     turn_state,
 )
 from orchestrator.cli.terminal import Terminal, format_line
-from orchestrator.cli.verb import Verb, group, option, verb
+from orchestrator.cli.verb import option, verb
 
 if TYPE_CHECKING:
     from orchestrator.sessions import Sessions
-
-app = group("List, show, end and delete kept sessions.")
 
 Id = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The agent's folder.")]
@@ -40,9 +38,8 @@ State = Annotated[
 HERE = Path(".")
 
 
-@app.command("list", cls=Verb)
 @verb
-def list_sessions(terminal: Terminal, folder: Folder = HERE, state: State = None) -> None:
+def list_(terminal: Terminal, folder: Folder = HERE, state: State = None) -> None:
     """List the kept sessions, the last used first.
 
     [bold]Examples[/bold]
@@ -74,7 +71,6 @@ def list_sessions(terminal: Terminal, folder: Folder = HERE, state: State = None
         terminal.block(format_line(name, [*facts, agent]))
 
 
-@app.command(cls=Verb)
 @verb
 def show(
     terminal: Terminal,
@@ -110,7 +106,6 @@ def show(
         show_turn(terminal, shown, session, str(folder))
 
 
-@app.command(cls=Verb)
 @verb
 def end(terminal: Terminal, session: Id, folder: Folder = HERE, state: State = None) -> None:
     """End a session: its next turn begins with no attributes and no conversation.
@@ -124,7 +119,6 @@ def end(terminal: Terminal, session: Id, folder: Folder = HERE, state: State = N
     terminal.report({"ended": info.label}, f"ended {info.label.rsplit('/', 1)[-1]}")
 
 
-@app.command(cls=Verb)
 @verb
 def delete(terminal: Terminal, session: Id, folder: Folder = HERE, state: State = None) -> None:
     """Delete a session and its journal.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestrator.cli.findings import error_document, format_path, show_error, show_finding
+from orchestrator.cli.findings import format_path, report_error, show_finding
 from orchestrator.cli.options import Folder, parse_pairs
 from orchestrator.cli.terminal import Terminal, clean, style_text
 from orchestrator.cli.verb import AGENT_FAILED, option, verb
@@ -226,7 +226,8 @@ def push(
     except OrchestratorError as error:
         if not done:
             raise
-        _report_failure(terminal, error, done)
+        report_error(terminal, error, steps=done)
+        terminal.note("what is listed above is done; run the same command again to go on")
         raise typer.Exit(AGENT_FAILED) from error
     if terminal.json:
         ids = {"agentId": pushed.agent_id or None, "agentAliasId": pushed.alias_id or None}
@@ -243,14 +244,6 @@ def _report_end(terminal: Terminal, agent_id: str, alias_id: str, *, anything: b
     if agent_id:
         alias = f", alias {alias_id}" if alias_id else ""
         terminal.print(f"agent {agent_id}{alias}")
-
-
-def _report_failure(terminal: Terminal, error: Exception, done: list[dict[str, str]]) -> None:
-    if terminal.json:
-        terminal.document({**error_document(error), "steps": done})
-    show_error(terminal, error)
-    if done:
-        terminal.note("what is listed above is done; run the same command again to go on")
 
 
 @verb

@@ -6,14 +6,16 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import is_dataclass
 from functools import wraps
 from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from orchestrator.cli.findings import error_document, show_error
+from orchestrator.cli.findings import report_error
 from orchestrator.cli.terminal import Terminal, hide_prints, show_prints
 from orchestrator.errors import DefinitionError, ValidationError
 
@@ -36,15 +38,17 @@ def option(flag: str, metavar: str, help: str, *short: str, **settings: Any) -> 
 
 
 def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., None]:
-    """Makes a function a command: its parameters but the first become arguments and options."""
-    signature = inspect.signature(function, eval_str=True)
-    added = [
+    """Makes a function a command: its parameters but the first become arguments and options.
+
+    A parameter that is a dataclass stands for its fields, which several verbs share.
+    """
+    own = _list_parameters(function)[1:]
+    groups: dict[str, Any] = {it.name: it.annotation for it in own if is_dataclass(it.annotation)}
+    members = {name: _list_parameters(kind) for name, kind in groups.items()}
+    shown = [one for it in own for one in members.get(it.name, [it])]
+    shown += [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
         for name, kind in (("json", Json), ("debug", Debug))
-    ]
-    own = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for parameter in list(signature.parameters.values())[1:]
     ]
 
     @wraps(function)
@@ -52,35 +56,42 @@ def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., No
         terminal = Terminal(json=json, debug=debug)
         if debug or options.get("trace"):
             show_prints(terminal)
-        try:
+        for name, kind in groups.items():
+            options[name] = kind(**{it.name: options.pop(it.name) for it in members[name]})
+        with _exit_on_error(terminal):
             function(terminal, **options)  # type: ignore[call-arg]
-        except (typer.Exit, typer.Abort):
-            raise
-        except KeyboardInterrupt:
-            raise typer.Exit(_STOPPED) from None
-        except BrokenPipeError:
-            # Whoever read has seen enough; Python must not complain about it at its end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(0) from None
-        except Exception as error:
-            raise typer.Exit(_report_error(terminal, error)) from error
-        finally:
-            hide_prints()
 
     run.__doc__ = help_text(function.__doc__ or "")
     # Typer reads the signature, not the parameters of the wrapper.
-    run.__dict__["__signature__"] = signature.replace(parameters=[*own, *added])
+    run.__dict__["__signature__"] = inspect.Signature(shown)
     del run.__dict__["__wrapped__"]
-    run.__annotations__ = {it.name: it.annotation for it in (*own, *added)}
+    run.__annotations__ = {it.name: it.annotation for it in shown}
     return run
 
 
-def _report_error(terminal: Terminal, error: Exception) -> int:
-    if terminal.json:
-        terminal.document(error_document(error))
-    show_error(terminal, error)
-    wrong_input = isinstance(error, (DefinitionError, ValidationError, OSError))
-    return USAGE if wrong_input else AGENT_FAILED
+def _list_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    parameters = inspect.signature(function, eval_str=True).parameters.values()
+    return [it.replace(kind=inspect.Parameter.KEYWORD_ONLY) for it in parameters]
+
+
+@contextmanager
+def _exit_on_error(terminal: Terminal) -> Iterator[None]:
+    try:
+        yield
+    except (typer.Exit, typer.Abort):
+        raise
+    except KeyboardInterrupt:
+        raise typer.Exit(_STOPPED) from None
+    except BrokenPipeError:
+        # Whoever read has seen enough; Python must not complain about it at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
+    except Exception as error:
+        report_error(terminal, error)
+        wrong_input = isinstance(error, (DefinitionError, ValidationError, OSError))
+        raise typer.Exit(USAGE if wrong_input else AGENT_FAILED) from error
+    finally:
+        hide_prints()
 
 
 def help_text(docstring: str) -> str:
@@ -101,12 +112,7 @@ class Verb(TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The pieces of its usage line."""
-        return _strip_braces(super().collect_usage_pieces(ctx))
-
-
-def group(help: str) -> typer.Typer:
-    """A group of commands, such as `orchestrator sessions`."""
-    return typer.Typer(cls=Verbs, no_args_is_help=True, rich_markup_mode="rich", help=help)
+        return [re.sub(r"[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
 
 
 class Verbs(TyperGroup):
@@ -125,7 +131,3 @@ def _hide_types(parameters: Iterable[Any]) -> list[Any]:
         elif parameter.is_flag:
             parameter.metavar = ""
     return shown
-
-
-def _strip_braces(pieces: Iterable[str]) -> list[str]:
-    return [re.sub(r"[{}]", "", piece) for piece in pieces]
