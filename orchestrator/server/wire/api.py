@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from inspect import iscoroutinefunction
 from typing import Any, cast
@@ -231,14 +232,10 @@ class Route:
     fixed: frozenset[tuple[str, str]] = frozenset()  # what its query string must have
 
 
-@dataclass(slots=True)
-class _Node:
-    """What may follow the pieces of a path so far."""
-
-    pieces: dict[str, _Node] = field(default_factory=dict)
-    label: _Node | None = None
-    rest: list[Route] = field(default_factory=list)
-    here: list[Route] = field(default_factory=list)
+# What stands for a label, and twice for a greedy one: it sorts after all that a path may have, so
+# that literal pieces go before labels.
+_ANY = "\uffff"
+_LABEL = re.compile(r"\{([^{}+]+)(\+?)\}")
 
 
 class Routes:
@@ -246,27 +243,21 @@ class Routes:
 
     def __init__(self, operations: Iterable[tuple[str, str, str, str]]) -> None:
         """Makes the table of operations: service, name, method and `requestUri`, in order."""
-        self._methods: dict[str, _Node] = {}
+        routes: dict[tuple[str, str], list[Route]] = {}
         for service, operation, method, uri in operations:
-            self._add(service, operation, self._methods.setdefault(method, _Node()), uri)
-
-    def _add(self, service: str, operation: str, node: _Node, uri: str) -> None:
-        path, _, query = uri.partition("?")
-        labels: list[str] = []
-        greedy = False
-        for piece in path.split("/")[1:]:
-            if not piece.startswith("{"):
-                node = node.pieces.setdefault(piece, _Node())
-                continue
-            greedy = piece.endswith("+}")
-            labels.append(piece.strip("{+}"))
-            if not greedy:
-                node.label = node.label or _Node()
-                node = node.label
-        fixed = frozenset(parse_qsl(query, keep_blank_values=True))
-        found = node.rest if greedy else node.here
-        found.append(Route(service, operation, tuple(labels), fixed))
-        found.sort(key=lambda route: -len(route.fixed))
+            path, _, query = uri.partition("?")
+            labels = tuple(name for name, _ in _LABEL.findall(path))
+            fixed = frozenset(parse_qsl(query, keep_blank_values=True))
+            shape = _LABEL.sub(lambda label: _ANY * (1 + len(label[2])), path)
+            routes.setdefault((method, shape), []).append(Route(service, operation, labels, fixed))
+        # By the number of slashes in a path; 0 with a greedy label, which may hold many.
+        self._table: dict[tuple[str, int], list[tuple[re.Pattern[str], list[Route]]]] = {}
+        for (method, shape), found in sorted(routes.items(), key=lambda pair: pair[0]):
+            found.sort(key=lambda route: -len(route.fixed))
+            text = re.escape(shape).replace(2 * _ANY, "([^/].*)").replace(_ANY, "([^/]+)")
+            slashes = 0 if 2 * _ANY in shape else shape.count("/")
+            table = self._table.setdefault((method, slashes), [])
+            table.append((re.compile(text, re.DOTALL), found))
 
     def match(
         self, method: str, path: str, query: str = ""
@@ -276,42 +267,22 @@ class Routes:
         There are two when two services have the same path. A path that means nothing is tried
         again with a slash more, or less, at its end.
         """
-        node = self._methods.get(method)
-        if node is None or not path.startswith("/"):
-            return None
-        found = _find_routes(node, path.split("/"), 1, (), query)
+        found = self._match_exactly(method, path, query)
         if found is None and not path.endswith("//"):
             other = path[:-1] if path.endswith("/") else f"{path}/"
-            found = _find_routes(node, other.split("/"), 1, (), query)
+            found = self._match_exactly(method, other, query)
         return found
 
-
-def _find_routes(
-    node: _Node, pieces: list[str], at: int, labels: tuple[str, ...], query: str
-) -> tuple[list[Route], tuple[str, ...]] | None:
-    """Where the pieces from `at` on lead to; a literal piece goes before a label."""
-    if at == len(pieces):
-        return _filter_by_query(node.here, labels, query)
-    piece = pieces[at]
-    literal = node.pieces.get(piece)
-    if literal is not None:
-        found = _find_routes(literal, pieces, at + 1, labels, query)
-        if found is not None:
-            return found
-    if not piece:
+    def _match_exactly(
+        self, method: str, path: str, query: str
+    ) -> tuple[list[Route], tuple[str, ...]] | None:
+        for slashes in (path.count("/"), 0):
+            for pattern, routes in self._table.get((method, slashes), ()):
+                found = pattern.fullmatch(path)
+                fitting = [it for it in routes if _is_match(it, query)] if found else []
+                if found and fitting:
+                    return fitting, found.groups()
         return None
-    if node.label is not None:
-        found = _find_routes(node.label, pieces, at + 1, (*labels, piece), query)
-        if found is not None:
-            return found
-    return _filter_by_query(node.rest, (*labels, "/".join(pieces[at:])), query)
-
-
-def _filter_by_query(
-    routes: list[Route], labels: tuple[str, ...], query: str
-) -> tuple[list[Route], tuple[str, ...]] | None:
-    fitting = [route for route in routes if _is_match(route, query)]
-    return (fitting, labels) if fitting else None
 
 
 def _is_match(route: Route, query: str) -> bool:
