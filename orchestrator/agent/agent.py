@@ -34,7 +34,7 @@ from orchestrator.agent.validate import (
 )
 from orchestrator.engine.plan import Features, Memory, Override, Plan
 from orchestrator.engine.run.invocation import Run
-from orchestrator.engine.run.open_turn import Input, check_memory_id, check_session_id
+from orchestrator.engine.run.open_turn import Input, check_id
 from orchestrator.engine.run.options import Options, may_block, read_options
 from orchestrator.engine.run.restore import restore_history
 from orchestrator.engine.run.threads import run_turn
@@ -395,7 +395,7 @@ class Agent:
             ValidationError: The id is not valid.
             OrchestratorError: The session could not be summarised; it has not ended then.
         """
-        check_session_id(session_id)
+        check_id("session_id", session_id)
         label = self._label(session_id)
         # Only a session with a memory is worth a model call at its end (Bedrock: SESSION_SUMMARY).
         if self.plan.memory_stage is not None and self.sessions.peek(label).memory_id:
@@ -429,7 +429,7 @@ class Agent:
         memory = self.plan.features.memory
         if memory is None:
             return []
-        check_memory_id(memory_id)
+        check_id("memory_id", memory_id)
         now = self.sessions.clock()
         return memory_contents(memory.store.recent(self.plan.owner, memory_id, now, _ALL_SESSIONS))
 
@@ -449,7 +449,7 @@ class Agent:
             ValidationError: The id is not valid.
             DependencyFailed: The session's journal cannot be read.
         """
-        check_session_id(session_id)
+        check_id("session_id", session_id)
         return load_past_turns(self.sessions, self._label(session_id), self.plan)
 
     def _label(self, session_id: str) -> str:

@@ -11,7 +11,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
-from orchestrator.engine.remote import RemoteReply
+from orchestrator.engine.plan import RemoteReply
 from orchestrator.errors import (
     DefinitionError,
     DependencyFailed,

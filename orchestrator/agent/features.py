@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.agent.source import AgentSource, errors_at
-from orchestrator.engine.plan import Features, Member, Memory, Plan
-from orchestrator.engine.remote import RemoteAgent
+from orchestrator.engine.plan import Features, Member, Memory, Plan, RemoteAgent
 from orchestrator.errors import DefinitionError
 from orchestrator.memory import MemoryStore
 

@@ -82,6 +82,10 @@ NO_ANSWER = frozenset({"guardrail_intervened", "content_filtered", "model_contex
 """Stop reasons whose text is no answer of the model, whatever it looks like."""
 
 _USUAL = frozenset({"end_turn", "tool_use", "stop_sequence"})
+_CUT = {
+    "max_tokens": "the model reached `maximumLength` before its answer: raise it",
+    "model_context_window_exceeded": "the conversation no longer fits the model's context window",
+}
 _MALFORMED = {
     "malformed_tool_use": "The tool call was malformed. Write it again: one tool, with its "
     "parameters as valid JSON.",
@@ -181,15 +185,11 @@ def _extract_streamed_text(record: Record) -> str:
 
 def find_truncation(record: Record) -> ModelOutputError | None:
     """The error of a reply that ended too early, if it did."""
-    if record["stop"] == "max_tokens":
-        return _build_truncation_error(
-            record, "the model reached `maximumLength` before its answer: raise it"
-        )
-    if record["stop"] == "model_context_window_exceeded":
-        return _build_truncation_error(
-            record, "the conversation no longer fits the model's context window"
-        )
-    return None
+    stop: str = record["stop"]
+    if stop not in _CUT:
+        return None
+    raw = text_of(record["content"])
+    return ModelOutputError(f"{_CUT[stop]} (stop reason {stop!r})", code=stop, raw=raw)
 
 
 def _handle_unusual_stop(record: Record, stop: str) -> Decision | None:
@@ -201,11 +201,3 @@ def _handle_unusual_stop(record: Record, stop: str) -> Decision | None:
         # Some models' calls come under this stop reason and can be understood all the same.
         return Reprompt(_MALFORMED[stop], stop, text_of(record["content"]))
     return None
-
-
-def _build_truncation_error(record: Record, why: str) -> ModelOutputError:
-    return ModelOutputError(
-        f"{why} (stop reason {record['stop']!r})",
-        code=record["stop"],
-        raw=text_of(record["content"]),
-    )

@@ -146,7 +146,12 @@ class Branch:
 
     def has(self, path: str) -> bool:
         """Whether a branch of the journal is this one, or of an agent that its agent leads."""
-        return path == self.id or path.startswith(f"{self.id}/")
+        return is_within(path, self.id)
+
+
+def is_within(path: str, branch: str) -> bool:
+    """Whether a branch of the journal is this one, or below it."""
+    return path == branch or path.startswith(f"{branch}/")
 
 
 @dataclass(slots=True)

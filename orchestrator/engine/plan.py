@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from orchestrator.actions import Catalog
-from orchestrator.engine.remote import RemoteAgent
 from orchestrator.errors import DefinitionError
 from orchestrator.guardrails import Guardrail
 from orchestrator.knowledge import KnowledgeBase
@@ -65,6 +64,39 @@ class Override:
     additional: Mapping[str, Any] = field(default_factory=dict)
     parser: Callable[[Mapping[str, str], str, bool], Callable[[], Parser]] | None = None
     parser_name: str = ""
+
+
+@dataclass(slots=True)
+class RemoteReply:
+    """What a remote agent answered."""
+
+    text: str
+    citations: Sequence[Mapping[str, Any]] = ()  # Bedrock's citations
+    trace: Sequence[Mapping[str, Any]] = ()  # its trace parts, if it gave any
+    files: Sequence[
+        Mapping[str, Any]
+    ] = ()  # files that it made: `name`, `type` and `bytes` of each
+
+
+@runtime_checkable
+class RemoteAgent(Protocol):
+    """A remote agent. Safe for many threads at once."""
+
+    alias_arn: str  # the ARN of its alias
+
+    def invoke(
+        self,
+        text: str,
+        session_id: str,
+        session_attributes: Mapping[str, str],
+        prompt_session_attributes: Mapping[str, str],
+    ) -> RemoteReply:
+        """Has the agent answer `text`. May block.
+
+        Raises:
+            DependencyFailed: It failed, or could not be reached.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,15 @@ that a turn costs no more the longer its session is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from orchestrator.message import Block, Message
 from orchestrator.prompts import Dialect
 from orchestrator.prompts.steps import EMPTY, is_step, origin_message
 from orchestrator.sessions import Past, Said
+
+T = TypeVar("T")
 
 _THINKING, _END_THINKING = "<thinking>", "</thinking>"
 
@@ -25,7 +28,7 @@ def select_history(
     and its encoding kept as any other's.
     """
     history = past.history
-    since = 0 if turns is None else _start_of(history, upto, turns)
+    since = _start_of(history, upto, turns, _is_question)
     if thinking:
         return history[since:upto]
     kept = past.cache.without_thinking
@@ -56,14 +59,14 @@ class Talk:
         A saying is rendered once in a session.
         """
         said, upto = self._past.talk, self._upto
-        since = 0 if turns is None else _start_of_talk(said, upto, turns)
+        since = _start_of(said, upto, turns, lambda saying: saying[0] == "user")
         partial = dialect.find_item_partial("conversation", "turns")
         if partial is None:  # a custom template, which may render its turns in any way
             return dialect.partial("conversation", turns=_sayings([*said[since:upto], *last]))
         known = self._past.cache.rendered.setdefault(partial, [])
         first = len(known)
         if first < upto:
-            known[first:upto] = [partial({"turns": one}) for one in _one_by_one(said[first:upto])]
+            known[first:upto] = [partial({"turns": _sayings([it])}) for it in said[first:upto]]
         return "".join([*known[since:upto], partial({"turns": _sayings(last)})])
 
 
@@ -71,27 +74,21 @@ def _sayings(said: Sequence[Said]) -> list[dict[str, str]]:
     return [{"role": role, "text": text} for role, text in said]
 
 
-def _one_by_one(said: Sequence[Said]) -> Iterator[list[dict[str, str]]]:
-    for one in said:
-        yield _sayings([one])
-
-
-def _start_of_talk(said: Sequence[Said], upto: int, turns: int) -> int:
+def _start_of(
+    entries: Sequence[T], upto: int, turns: int | None, is_question: Callable[[T], bool]
+) -> int:
+    """Where the last `turns` turns of the first `upto` entries begin; 0 for all turns."""
+    if turns is None:
+        return 0
     at = upto
     while turns and at:
         at -= 1
-        if said[at][0] == "user":
-            turns -= 1
+        turns -= is_question(entries[at])
     return at
 
 
-def _start_of(history: Sequence[Message], upto: int, turns: int) -> int:
-    at = upto
-    while turns and at:
-        at -= 1
-        if history[at]["role"] == "user" and not is_step(history[at]):
-            turns -= 1
-    return at
+def _is_question(message: Message) -> bool:
+    return message["role"] == "user" and not is_step(message)
 
 
 def _strip_thinking(message: Message) -> Message:

@@ -52,6 +52,11 @@ class TurnLog:
         last = self.records[-1]
         return last if last["kind"] == "suspend" else None
 
+    def find_branch_end(self, id: str) -> Record | None:
+        """The record of a branch's end, when the branch has ended."""
+        ends = (one for one in self.records if one["kind"] == "branch" and one["id"] == id)
+        return next(ends, None)
+
     @property
     def holder(self) -> Record:
         """The last record that says which process runs the turn; empty when none does."""

@@ -16,7 +16,7 @@ from whole_agents import NATIVE, agent, answer, members
 
 from orchestrator import Agent, Collaborator, DefinitionError, SQLiteStore
 from orchestrator.agent.bedrock_agent import BedrockAgent
-from orchestrator.engine.remote import RemoteAgent
+from orchestrator.engine.plan import RemoteAgent
 from orchestrator.errors import (
     AccessDenied,
     DependencyFailed,

@@ -26,7 +26,7 @@ from orchestrator import (
 from orchestrator.actions import ActionResult
 from orchestrator.actions.base import Call, CallContext
 from orchestrator.actions.code_interpreter.scratch import session_key
-from orchestrator.engine.remote import RemoteAgent, RemoteReply
+from orchestrator.engine.plan import RemoteAgent, RemoteReply
 from orchestrator.memory import InMemoryMemory
 from orchestrator.testing import FakeClock
 

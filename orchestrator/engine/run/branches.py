@@ -19,6 +19,7 @@ from orchestrator.engine.results import Answer, ControlReturn, Failure, Refusal,
 from orchestrator.engine.run.invocation import Run, end_record
 from orchestrator.engine.run.replay import Replay
 from orchestrator.engine.run.restore import add_routed_turns
+from orchestrator.engine.state import build_limit_error
 from orchestrator.errors import LimitExceeded
 from orchestrator.limits import Limits
 from orchestrator.sessions import Record
@@ -78,11 +79,7 @@ class Budget:
             return None
         self._spent = tokens, self._spent[1], self._spent[2]
         name, what = over
-        return LimitExceeded(
-            f"the turn reached its limit of {getattr(limits, name)} {what}; raise the limit "
-            f"{name!r}, or find out from the trace why it needs so many",
-            limit=name,
-        )
+        return build_limit_error(name, getattr(limits, name), what)
 
 
 class BranchRun(Run):
@@ -189,8 +186,12 @@ class BranchRun(Run):
             return
         history = self.replay.past.history
         self.outcome = self.build_record(result, self.branch.team, self.replay.before)
-        if given := self._collect_prompt_attributes():
-            self.outcome["prompt_attributes"] = given[-1]
+        # Prompt session attributes that came with results of this branch, or of one below.
+        for record in self.log.records:
+            path = record.get("branch", "")
+            if record["kind"] == "returned" and self.branch.has(path):
+                if "prompt_attributes" in record:
+                    self.outcome["prompt_attributes"] = record["prompt_attributes"]
         self.flush(self.outcome)
         if self.is_routed:
             return  # its history has what the supervisor lets the user read
@@ -220,16 +221,6 @@ class BranchRun(Run):
             "began": self.began,
             "ended": ended,
         }
-
-    def _collect_prompt_attributes(self) -> list[Mapping[str, str]]:
-        # Prompt session attributes that came with results of this branch, or of one below.
-        return [
-            record["prompt_attributes"]
-            for record in self.log.records
-            if record["kind"] == "returned"
-            and "prompt_attributes" in record
-            and self.branch.has(record.get("branch", ""))
-        ]
 
     def memory_work(self, result: Result) -> Iterator[Callable[[], None]]:
         """Nothing: the session that is remembered is the supervisor's."""

@@ -16,12 +16,10 @@ from orchestrator.engine.effects import LIVE, Branch, Branches, Converse, Live
 from orchestrator.engine.results import Answer, ControlReturn, Failure, Refusal, Result
 from orchestrator.engine.run.branches import BranchRun, Budget, Lock
 from orchestrator.engine.run.invocation import Run
-from orchestrator.engine.run.replay import STOPPED
+from orchestrator.engine.run.replay import STOPPED, build_stopped_record
 from orchestrator.engine.state import Iteration
 from orchestrator.errors import DefinitionError, FlowError, OrchestratorError, rebuild_error
 from orchestrator.sessions import Record
-
-_DONE = "end_turn"
 
 
 class IterationRun(BranchRun):
@@ -122,7 +120,7 @@ def error_of(iteration: Iteration, record: Record) -> OrchestratorError | None:
 
 
 def _is_success(record: Record) -> bool:
-    return bool(record["result"] == "answer" and record["stop_reason"] == _DONE)
+    return bool(record["result"] == "answer" and record["stop_reason"] == "end_turn")
 
 
 class BranchTable:
@@ -139,7 +137,7 @@ class BranchTable:
         self._run = run
         self._effect = effect
         self.lock: Lock = RLock()
-        self.records = run.replay.take_known_branches(effect)
+        self.records = run.replay.take_known_outcomes(effect)
         self.budget: Budget | None = None
         self.is_stopped = False
         if effect.iterates:
@@ -182,19 +180,7 @@ class BranchTable:
     def build_skipped_record(self, branch: Branch) -> Record | None:
         """The record of an iteration that is not begun, because another has failed; else `None`."""
         # No journal has this record: when the turn goes on, the iteration may run after all.
-        if not self.is_stopped:
-            return None
-        at = self._run.now()
-        return {
-            "kind": "branch",
-            "id": branch.id,
-            "result": "failure",
-            "text": "",
-            "stop_reason": STOPPED,
-            "usage": (0, 0, 0),
-            "began": at,
-            "ended": at,
-        }
+        return build_stopped_record(branch, self._run.now()) if self.is_stopped else None
 
     def write(self, record: Record) -> None:
         """Writes the end of a remote branch, beside branches of other threads."""

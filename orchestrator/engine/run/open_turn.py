@@ -26,7 +26,7 @@ from orchestrator.sessions import Record, Session, Sessions, TurnLog
 from orchestrator.sessions.journal import VERSION, build_cancelled_record, build_closed_record
 from orchestrator.support.ids import request_id
 
-_SESSION_ID = re.compile(r"[0-9a-zA-Z._:-]{2,100}")
+_ID = re.compile(r"[0-9a-zA-Z._:-]{2,100}")
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class Input:
         Raises:
             ValidationError: Something is wrong, and how to mend it.
         """
-        check_session_id(self.session_id)
+        check_id("session_id", self.session_id)
         if not isinstance(self.question, str):
             raise ValidationError(
                 f"the question must be a text, not {type(self.question).__name__!r}"
@@ -87,10 +87,12 @@ class Input:
             _check_attributes("session_attributes", self.session_attributes)
         if self.prompt_session_attributes:
             _check_attributes("prompt_session_attributes", self.prompt_session_attributes)
-        if self.conversation_history != ():
-            _check_history(self.conversation_history)
+        if not isinstance(self.conversation_history, list | tuple):
+            raise ValidationError("conversation_history must be a list of messages")
+        for message in self.conversation_history:
+            _check_message(message)
         if self.memory_id:
-            check_memory_id(self.memory_id)
+            check_id("memory_id", self.memory_id)
         if self.retrieval:
             _check_retrieval(self.retrieval)
         if self.files and self.results is not None:
@@ -122,36 +124,16 @@ def _collect_knowledge_bases(plan: Plan) -> set[str]:
     return set(plan.knowledge_bases).union(*map(_collect_knowledge_bases, members))
 
 
-def _check_history(history: Sequence[Mapping[str, Any]]) -> None:
-    if not isinstance(history, list | tuple):
-        raise ValidationError("conversation_history must be a list of messages")
-    for message in history:
-        _check_message(message)
-
-
-def check_session_id(session_id: object) -> None:
-    """Checks a session id.
+def check_id(name: str, id: object) -> None:
+    """Checks the id of a session or a memory; `name` is the argument's.
 
     Raises:
         ValidationError: It is not one.
     """
-    if not isinstance(session_id, str) or not _SESSION_ID.fullmatch(session_id):
+    if not isinstance(id, str) or not _ID.fullmatch(id):
         raise ValidationError(
-            f"session_id {str(session_id)[:120]!r} is not valid: 2 to 100 characters of letters, "
-            "digits, '.', '_', ':' and '-'"
-        )
-
-
-def check_memory_id(memory_id: object) -> None:
-    """Checks a memory id.
-
-    Raises:
-        ValidationError: It is not one.
-    """
-    if not isinstance(memory_id, str) or not _SESSION_ID.fullmatch(memory_id):
-        raise ValidationError(
-            f"memory_id {str(memory_id)[:120]!r} is not valid: 2 to 100 characters of letters, "
-            "digits, '.', '_', ':' and '-'"
+            f"{name} {str(id)[:120]!r} is not valid: 2 to 100 characters of letters, digits, '.', "
+            "'_', ':' and '-'"
         )
 
 
@@ -172,10 +154,12 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
     if given.results is not None:
         return _take_results(plan, sessions, session, given)
     log = session.open
-    goes_on = log is not None and not log.suspend_record and _is_for(given, log)
-    if log is not None and goes_on and clean(given.question) in ("", log.start["question"]):
-        _claim(plan, sessions, session, log, given)
-        return None
+    if log is not None and not log.suspend_record:
+        # To end a session is no reason to carry out what a stopped process left undone in it.
+        goes_on = not given.closing or "closing" in log.start.get("with", {})
+        if goes_on and clean(given.question) in ("", log.start["question"]):
+            _claim(plan, sessions, session, log, given)
+            return None
     if not given.question.strip() and not given.closing:
         raise ValidationError(
             "the question is empty; give the user's input, or the results of the calls that "
@@ -185,11 +169,6 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
         _give_up(sessions, session, log, given)
     sessions.begin(session, _turn_record(plan, sessions, session, given))
     return None
-
-
-def _is_for(given: Input, log: TurnLog) -> bool:
-    # To end a session is no reason to carry out what a stopped process left undone in it.
-    return not given.closing or "closing" in log.start.get("with", {})
 
 
 def _claim(plan: Plan, sessions: Sessions, session: Session, log: TurnLog, given: Input) -> None:
@@ -227,16 +206,13 @@ def _turn_record(plan: Plan, sessions: Sessions, session: Session, given: Input)
 def _add_more(
     record: Record, plan: Plan, sessions: Sessions, session: Session, given: Input
 ) -> None:
-    if given.session_attributes:
-        record["attributes"] = {**session.attributes, **clean(dict(given.session_attributes))}
+    _add_options(record, session, given)
     if given.prompt_session_attributes:
         record["prompt_attributes"] = clean(dict(given.prompt_session_attributes))
     if given.conversation_history and not session.history:
         record["history"] = _alternate_roles(clean(list(given.conversation_history)))
         if plan.guardrail is not None:
             record["guards_history"] = True
-    if given.end_session:
-        record["end_session"] = True
     if more := _more(plan, sessions, session, given):
         record["with"] = more
 

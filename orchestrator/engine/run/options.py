@@ -61,6 +61,8 @@ class Options(TypedDict, total=False):
 
 
 _OPTIONS = Options.__annotations__.keys()
+_MEMBERS = {"knowledge_bases": "retrieval", "apply_guardrail_interval": "guard_interval"}
+"""Options that `Input` has under another name."""
 
 _STATE = {
     "sessionAttributes": "session_attributes",
@@ -113,27 +115,12 @@ def read_options(question: str, session_id: str, options: Options) -> Input:
         given = _in_python_spelling(given)
     if any(name in given for name in _OBJECTS):
         given = _flatten_options(given)
-    files = given.get("files")
-    if files:
+    members = {_MEMBERS.get(name, name): it for name, it in given.items() if it is not None}
+    if members.get("files"):
         from orchestrator.engine.input_files import read_files
 
-        files = read_files(files)
-    return Input(
-        question,
-        session_id,
-        session_attributes=given.get("session_attributes") or {},
-        prompt_session_attributes=given.get("prompt_session_attributes") or {},
-        results=given.get("results"),
-        conversation_history=given.get("conversation_history") or (),
-        end_session=bool(given.get("end_session")),
-        memory_id=given.get("memory_id") or "",
-        retrieval=given.get("knowledge_bases") or {},
-        files=files or (),
-        previous_turns=given.get("previous_turns"),
-        exclude_thinking=bool(given.get("exclude_thinking")),
-        guard_interval=given.get("apply_guardrail_interval"),
-        more=True,
-    )
+        members["files"] = read_files(members["files"])
+    return Input(question, session_id, more=True, **members)
 
 
 def _camel(name: str) -> str:

@@ -6,7 +6,7 @@ import base64
 import uuid
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from orchestrator.actions.base import ActionResult, Call, CallContext
 from orchestrator.engine.effects import (
@@ -20,7 +20,7 @@ from orchestrator.engine.effects import (
 )
 from orchestrator.engine.results import Answer, Failure
 from orchestrator.engine.run.invocation import Run, end_record
-from orchestrator.engine.run.stream_filter import build_stream_filter
+from orchestrator.engine.run.stream_filter import ask_guardrail, build_stream_filter
 from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, OrchestratorError
 from orchestrator.message import clean
 from orchestrator.models.base import ModelReply
@@ -28,9 +28,6 @@ from orchestrator.models.blocks import normalise_blocks
 from orchestrator.parsers.base import ANSWER
 from orchestrator.sessions import HISTORY_GUARD, Record
 from orchestrator.support.threads import MOST_THREADS
-
-if TYPE_CHECKING:
-    from orchestrator.guardrails import Guardrail, Source, Verdict
 
 
 class StreamedCall:
@@ -46,7 +43,7 @@ class StreamedCall:
         self.model = effect.stage.model
         self.request = run.request(effect)
         self._reply: ModelReply | None = None
-        self._filter = build_stream_filter(run, _answer_verdict) if effect.live else None
+        self._filter = build_stream_filter(run) if effect.live else None
 
     @property
     def may_block(self) -> bool:
@@ -88,10 +85,6 @@ class StreamedCall:
         reply.content = normalise_blocks(reply.content)
         parsed = self._parser.finish(reply.content)
         return self._run.model_record(self._effect, reply, parsed, self._began)
-
-
-def _answer_verdict(guardrail: Guardrail, text: str) -> Verdict:
-    return _verdict(guardrail, text, "OUTPUT")
 
 
 def action_record(call: Call, result: ActionResult, began: int, ended: int) -> Record:
@@ -164,34 +157,6 @@ def build_late_record(run: Run, call: Call, began: int, blocking: Future[Record]
     return build_failed_action_record(run, call, error, began)
 
 
-def _build_retrieval_record(
-    effect: Retrieve, references: list[dict[str, Any]], began: int, ended: int
-) -> Record:
-    """The journal record of a retrieval.
-
-    Raises:
-        DependencyFailed: What was retrieved are no references with texts.
-    """
-    try:
-        kept = [_reference(reference) for reference in references]
-    except (AttributeError, KeyError, TypeError):
-        raise DependencyFailed(
-            f"the knowledge base {effect.knowledge_base_id!r} returned something else than "
-            "references: each must be {'content': {'text': '...'}}, with 'location' and 'metadata' "
-            "if it has them",
-            resource=effect.knowledge_base_id,
-        ) from None
-    record: Record = {"kind": "retrieved", "id": effect.call_id, "references": kept}
-    return {**record, "began": began, "ended": ended}
-
-
-def _reference(reference: dict[str, Any]) -> dict[str, Any]:
-    if not isinstance(reference["content"]["text"], str):
-        raise TypeError
-    # Bedrock's shape has no empty members.
-    return {name: clean(value) for name, value in reference.items() if value}
-
-
 def build_effect_error(effect: Effect, error: Exception) -> OrchestratorError:
     """The error of an effect that could not be carried out, in this package's tree.
 
@@ -216,15 +181,13 @@ def retrieve(run: Run, effect: Retrieve) -> Record:
     """Searches a knowledge base.
 
     Raises:
-        DependencyFailed: The search failed.
+        DependencyFailed: The search failed, or what was found are no references with texts.
     """
     began = run.now()
     base = run.plan.knowledge_bases[effect.knowledge_base_id]
+    own = () if effect.configuration is None else (effect.configuration,)
     try:
-        if effect.configuration is None:
-            references = base.retrieve(effect.query)
-        else:
-            references = base.retrieve(effect.query, effect.configuration)
+        references = base.retrieve(effect.query, *own)
     except OrchestratorError:
         raise
     except Exception as error:
@@ -233,7 +196,25 @@ def retrieve(run: Run, effect: Retrieve) -> Record:
             "own message is kept out of this one, since it may hold what nobody else may read",
             resource=effect.knowledge_base_id,
         ) from error
-    return _build_retrieval_record(effect, references, began, run.now())
+    ended = run.now()
+    try:
+        found = [_reference(reference) for reference in references]
+    except (AttributeError, KeyError, TypeError):
+        raise DependencyFailed(
+            f"the knowledge base {effect.knowledge_base_id!r} returned something else than "
+            "references: each must be {'content': {'text': '...'}}, with 'location' and 'metadata' "
+            "if it has them",
+            resource=effect.knowledge_base_id,
+        ) from None
+    record: Record = {"kind": "retrieved", "id": effect.call_id, "references": found}
+    return {**record, "began": began, "ended": ended}
+
+
+def _reference(reference: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(reference["content"]["text"], str):
+        raise TypeError
+    # Bedrock's shape has no empty members.
+    return {name: clean(value) for name, value in reference.items() if value}
 
 
 def guard(run: Run, effect: Guard) -> Record:
@@ -248,7 +229,7 @@ def guard(run: Run, effect: Guard) -> Record:
     if run.checked is not None and run.checked[0] == effect.text != "":
         verdict = run.checked[1]
     else:
-        verdict = _verdict(guardrail, effect.text, effect.source)
+        verdict = ask_guardrail(guardrail, effect.text, effect.source)
     record = {
         "kind": "guarded",
         "id": effect.id,
@@ -260,22 +241,9 @@ def guard(run: Run, effect: Guard) -> Record:
         "ended": run.now(),
     }
     if effect.id.startswith(HISTORY_GUARD):
-        run.session.apply_guarded_history(
-            record
-        )  # the next prompt may be made before it is written
+        # The next prompt may be made before it is written.
+        run.session.apply_guarded_history(record)
     return record
-
-
-def _verdict(guardrail: Guardrail, text: str, source: Source) -> Verdict:
-    try:
-        return guardrail.check(text, source)
-    except OrchestratorError:
-        raise
-    except Exception as error:
-        raise DependencyFailed(
-            f"the guardrail {guardrail.id!r} raised {type(error).__name__}: nothing goes through",
-            resource=guardrail.id,
-        ) from error
 
 
 def orchestrate(run: Run, effect: Orchestrate) -> Record:
@@ -300,7 +268,27 @@ def run_remote_branch(run: Run, branch: Branch) -> Record:
     remote, began = branch.collaborator.remote, run.now()
     if remote is None:
         raise AssertionError("a collaborator runs here or is remote")
-    record: Record = {
+    path = f"{run.session_id}/{branch.team}"
+    if run.plan.tenant_key:  # a remote agent cannot tell the tenants of this one apart
+        path = f"{run.plan.tenant_key}/{path}"
+    session_id = str(uuid.uuid5(uuid.NAMESPACE_URL, path))
+    attributes = dict(run.session.attributes)
+    result: Answer | Failure
+    more: Record = {}
+    try:
+        reply = remote.invoke(branch.message, session_id, attributes, dict(branch.attributes))
+    except OrchestratorError as error:
+        result = Failure(error, "failure")
+    else:
+        result = Answer(reply.text, citations=[dict(one) for one in reply.citations])
+        if reply.trace:
+            more["trace"] = list(reply.trace)
+        if reply.files:
+            more["files"] = list(map(_encode_file, reply.files))
+    ended = run.now()
+    return {
+        **end_record(result, ended),
+        **more,
         "kind": "branch",
         "branch": run.replay.path,
         "id": branch.id,
@@ -308,24 +296,9 @@ def run_remote_branch(run: Run, branch: Branch) -> Record:
         "asked": branch.message,
         "before": 0,
         "usage": (0, 0, 0),
+        "began": began,
+        "ended": ended,
     }
-    path = f"{run.session_id}/{branch.team}"
-    if run.plan.tenant_key:  # a remote agent cannot tell the tenants of this one apart
-        path = f"{run.plan.tenant_key}/{path}"
-    session_id = str(uuid.uuid5(uuid.NAMESPACE_URL, path))
-    attributes = dict(run.session.attributes)
-    try:
-        reply = remote.invoke(branch.message, session_id, attributes, dict(branch.attributes))
-    except OrchestratorError as error:
-        ended = end_record(Failure(error, "failure"), run.now())
-        return {**ended, **record, "began": began, "ended": run.now()}
-    ended = end_record(
-        Answer(reply.text, citations=[dict(one) for one in reply.citations]), run.now()
-    )
-    more: Record = {"trace": list(reply.trace)} if reply.trace else {}
-    if reply.files:
-        more["files"] = list(map(_encode_file, reply.files))
-    return {**ended, **record, **more, "began": began, "ended": run.now()}
 
 
 def find_pending_calls(run: Run, effect: Dispatch) -> tuple[dict[str, Record], list[Call]]:
@@ -333,7 +306,7 @@ def find_pending_calls(run: Run, effect: Dispatch) -> tuple[dict[str, Record], l
     known: dict[str, Record] = {}
     calls = effect.calls
     if run.replay.is_interrupted:
-        known = run.replay.take_known_actions(effect)
+        known = run.replay.take_known_outcomes(effect)
         for lost in run.replay.find_lost_actions(effect, known, run.now()):
             record_outcome(run, known, lost)
         calls = [call for call in effect.calls if call.id not in known]

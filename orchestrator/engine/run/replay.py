@@ -56,7 +56,7 @@ _KINDS: dict[type, str] = {
     Orchestrate: "orchestrated",
 }
 STOPPED = "cancelled"
-"""The reason of an iteration that stopped because of another one."""
+"""The stop reason of a branch that was stopped, by its turn's end or because of another one."""
 
 _OUTCOMES = frozenset(_KINDS.values())
 _NOTHING: Mapping[str, Any] = {}
@@ -158,9 +158,8 @@ class Replay:
         start = self._start_of(branch)
         if branch.is_routed:  # it reads the user's own message; others, their supervisor's
             start.attachments = self.turn.attachments
-        before = next(
-            (one["before"] for one in self.log.records if _is_branch_end(one, branch)), None
-        )
+        end = self.log.find_branch_end(branch.id)
+        before = end["before"] if end else None
         return Replay(plan, self.log, self._past_of(branch), start, before)
 
     def _build_iteration(self, branch: Branch, iteration: Iteration) -> Replay:
@@ -373,26 +372,13 @@ class Replay:
             values.update(effect.of_past(talk))
         return values
 
-    def take_known_branches(self, effect: Branches) -> dict[str, Record]:
-        """What the journal knows of collaborators' work: `branch` records by branch id."""
-        known: dict[str, Record] = {}
-        ids = {branch.id for branch in effect.branches}
-        while self._feed and self._feed[-1]["kind"] == "branch" and self._feed[-1]["id"] in ids:
-            record = self._feed.pop()
-            known[record["id"]] = record
-        return known
-
-    def take_known_actions(self, effect: Dispatch) -> dict[str, Record]:
-        """What the journal knows of calls that were being carried out when a process stopped.
-
-        Returns:
-            Outcomes by call id.
-        """
+    def take_known_outcomes(self, effect: Dispatch | Branches) -> dict[str, Record]:
+        """What the journal knows of an effect that a process stopped in: records by their ids."""
         known: dict[str, Record] = {}
         if not self._feed:
             return known
-        ids = {call.id for call in effect.calls}
-        while self._feed and self._feed[-1].get("id") in ids:
+        kind, ids = _KINDS[type(effect)], set(_ids_of(effect))
+        while self._feed and self._feed[-1]["kind"] == kind and self._feed[-1]["id"] in ids:
             record = self._feed.pop()
             known[record["id"]] = record
         return known
@@ -415,36 +401,28 @@ class Replay:
 
     def give_up(self, effect: Dispatch | Branches, at: int) -> None:
         """Gives the turn what is known of the effect it was stopped in, for its transcript."""
+        known = self.take_known_outcomes(effect)
         if isinstance(effect, Branches):
-            self._give_up_team(effect, at)
-            return
-        known = self.take_known_actions(effect)
-        if known or any(call.key in self._intents for call in effect.calls):
-            self.send(
-                [known.get(call.id) or _build_unknown_record(call, at) for call in effect.calls]
-            )
-
-    def _give_up_team(self, effect: Branches, at: int) -> None:
-        ended = self.take_known_branches(effect)
-        paths = [one.get("branch", "") for one in self.log.records]
-        if ended or any(branch.has(path) for path in paths for branch in effect.branches):
-            self.send([ended.get(it.id) or _build_stopped_record(it, at) for it in effect.branches])
+            paths = [one.get("branch", "") for one in self.log.records]
+            begun = any(branch.has(path) for path in paths for branch in effect.branches)
+            lost = [build_stopped_record(branch, at) for branch in effect.branches]
+        else:
+            begun = any(call.key in self._intents for call in effect.calls)
+            lost = [_build_unknown_record(call, at) for call in effect.calls]
+        if known or begun:
+            self.send([known.get(record["id"], record) for record in lost])
 
     def _take_outcome(self, effect: Effect) -> Any:
         record = self._feed[-1]
         if not _answers(record, effect):
             raise build_version_conflict(f"goes on with a {record['kind']!r} record")
-        if isinstance(effect, Dispatch):
-            return self._take_outcomes([call.id for call in effect.calls])
-        if isinstance(effect, Branches):
-            return self._take_outcomes([branch.id for branch in effect.branches])
-        return self._feed.pop()
-
-    def _take_outcomes(self, ids: list[str]) -> list[Record] | None:
+        if not isinstance(effect, (Dispatch, Branches)):
+            return self._feed.pop()
+        ids = _ids_of(effect)
         by_id = {record.get("id"): record for record in self._feed[-len(ids) :]}
         found = [by_id[id] for id in ids if id in by_id]
         if len(found) < len(ids):
-            return None  # the driver asks `known_actions` or `known_branches`
+            return None  # the driver asks `take_known_outcomes`
         del self._feed[-len(ids) :]
         return found
 
@@ -467,8 +445,8 @@ def _start(log: TurnLog) -> Start:
     return start
 
 
-def _is_branch_end(record: Record, branch: Branch) -> bool:
-    return bool(record["kind"] == "branch" and record["id"] == branch.id)
+def _ids_of(effect: Dispatch | Branches) -> list[str]:
+    return [it.id for it in (effect.calls if isinstance(effect, Dispatch) else effect.branches)]
 
 
 def build_version_conflict(how: str) -> SessionConflict:
@@ -509,13 +487,14 @@ def _build_unknown_record(call: Call, at: int) -> Record:
     }
 
 
-def _build_stopped_record(branch: Branch, at: int) -> Record:
+def build_stopped_record(branch: Branch, at: int) -> Record:
+    """The record of a branch that was stopped, or was not begun."""
     return {
         "kind": "branch",
         "id": branch.id,
         "result": "failure",
         "text": "",
-        "stop_reason": "cancelled",
+        "stop_reason": STOPPED,
         "error": "OrchestratorError",
         "message": "the turn was stopped",
         "usage": (0, 0, 0),

@@ -6,18 +6,16 @@ that it knows, and has its guardrail read the text.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from orchestrator.engine.payloads import ReadableStream
 from orchestrator.engine.run.branches import BranchRun
 from orchestrator.engine.run.invocation import Run
+from orchestrator.errors import DependencyFailed, OrchestratorError
 
 if TYPE_CHECKING:
-    from orchestrator.guardrails import Guardrail, Verdict
+    from orchestrator.guardrails import Guardrail, Source, Verdict
     from orchestrator.guardrails.stream import GuardedStream
-
-Check = Callable[["Guardrail", str], "Verdict"]
 
 
 class StreamFilter:
@@ -54,7 +52,7 @@ class _Level:
 
     __slots__ = ("guard", "run", "tags")
 
-    def __init__(self, run: Run, check: Check) -> None:
+    def __init__(self, run: Run) -> None:
         self.run = run
         self.tags: ReadableStream | None = None
         self.guard: GuardedStream | None = None
@@ -62,7 +60,7 @@ class _Level:
         if plan.collaborators:
             self.tags = ReadableStream(turn.payloads, tags=bool(turn.start.path))
         if plan.guardrail is not None:
-            self.guard = _build_guarded_stream(run, plan.guardrail, check)
+            self.guard = _build_guarded_stream(run, plan.guardrail)
 
     def feed(self, text: str) -> str:
         if self.tags is not None:
@@ -80,24 +78,41 @@ class _Level:
         return shown
 
 
-def build_stream_filter(run: Run, check: Check) -> StreamFilter | None:
+def build_stream_filter(run: Run) -> StreamFilter | None:
     """The way of an answer that a run's model writes; `None` when nothing is done to it."""
     plan = run.plan
     if plan.guardrail is None and not plan.collaborators and not isinstance(run, BranchRun):
         return None
-    levels = [_Level(run, check)]
+    levels = [_Level(run)]
     while isinstance(run, BranchRun) and run.is_routed and run.parent.replay.turn.streams:
         run = run.parent
-        levels.append(_Level(run, check))
+        levels.append(_Level(run))
     return StreamFilter(levels)
 
 
-def _build_guarded_stream(run: Run, guardrail: Guardrail, check: Check) -> GuardedStream:
+def _build_guarded_stream(run: Run, guardrail: Guardrail) -> GuardedStream:
     from orchestrator.guardrails.stream import GuardedStream
 
     return GuardedStream(
-        lambda text: check(guardrail, text),
+        lambda text: ask_guardrail(guardrail, text, "OUTPUT"),
         run.guard_interval or run.plan.features.guard_interval,
         reach=getattr(guardrail, "reach", 200),
         bounded=getattr(guardrail, "bounded", False),
     )
+
+
+def ask_guardrail(guardrail: Guardrail, text: str, source: Source) -> Verdict:
+    """What a guardrail says of a text.
+
+    Raises:
+        DependencyFailed: It could not say anything.
+    """
+    try:
+        return guardrail.check(text, source)
+    except OrchestratorError:
+        raise
+    except Exception as error:
+        raise DependencyFailed(
+            f"the guardrail {guardrail.id!r} raised {type(error).__name__}: nothing goes through",
+            resource=guardrail.id,
+        ) from error

@@ -78,22 +78,15 @@ class TraceParts(PartWriter):
 
     def of_branch(self, branch: Branch, started: int) -> TraceParts:
         """The trace of a collaborator's turn within this one, or of an iteration of it."""
-        replay = self._replay.below(branch)
+        replay, session_id = self._replay.below(branch), self._session_id
         if replay.iterates:
-            above, name = self._chain[:-1], self._blank.get("collaboratorName", "")
-            return TraceParts(
-                self._plan,
-                self._session_id,
-                started,
-                replay,
-                reported=self._reported,
-                chain=above,
-                name=name,
-            )
-        session_id, plan = replay.session_id(self._session_id), replay.turn.plan
-        name = branch.collaborator.name
+            chain, name = self._chain[:-1], self._blank.get("collaboratorName", "")
+        else:
+            chain, name = self._chain, branch.collaborator.name
+            session_id = replay.session_id(session_id)
+        plan, reported = replay.turn.plan, self._reported
         return TraceParts(
-            plan, session_id, started, replay, reported=self._reported, chain=self._chain, name=name
+            plan, session_id, started, replay, reported=reported, chain=chain, name=name
         )
 
     def is_reported(self, branch: Branch) -> bool:
@@ -166,9 +159,8 @@ class TraceParts(PartWriter):
     def _find_branch_record(self, branch: Branch) -> Record | None:
         """What the journal knows of a collaborator's work while others are still at theirs."""
         log = self._replay.log
-        for record in log.records:
-            if record["kind"] == "branch" and record["id"] == branch.id:
-                return record
+        if (end := log.find_branch_end(branch.id)) is not None:
+            return end
         waits = log.suspend_record
         if waits is None or not branch.has(waits.get("waits", "")):
             return None

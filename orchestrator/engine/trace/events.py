@@ -185,6 +185,7 @@ class _RunDetails(Details):
         return self._run.new_records()
 
     def files(self) -> list[dict[str, Any]]:
+        # When control was returned, a later invocation may have ended the turn.
         answered = isinstance(self._run.result, Answer)
         return files_of(self._run.log.records) if answered else []
 
@@ -204,8 +205,7 @@ class _JournalDetails(Details):
         return self._parts.whole(self._log.end, self._since) if self._parts is not None else []
 
     def files(self) -> list[dict[str, Any]]:
-        end = self._log.end
-        return files_of(self._log.records) if end and end["result"] == "answer" else []
+        return files_of(self._log.records)
 
 
 def rebuild_reply(plan: Plan, session: Session, log: TurnLog, session_id: str) -> Reply:

@@ -66,8 +66,7 @@ class PastTurn:
     @property
     def files(self) -> list[dict[str, Any]]:
         """Files that came with the answer, as in `Reply`."""
-        end = self._log.end
-        return files_of(self._log.records) if end and end["result"] == "answer" else []
+        return files_of(self._log.records)
 
     @property
     def trace(self) -> list[dict[str, Any]]:
@@ -88,7 +87,7 @@ class PastTurn:
         return TraceParts(plan, session_id, self.at, replay).whole(log.end)
 
     def __repr__(self) -> str:
-        return f"KeptTurn({self.question!r}, {self.text!r}, stop_reason={self.stop_reason!r})"
+        return f"PastTurn({self.question!r}, {self.text!r}, stop_reason={self.stop_reason!r})"
 
 
 def load_past_turns(sessions: Sessions, label: str, plan: Plan | None = None) -> list[PastTurn]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.engine.effects import is_within
 from orchestrator.engine.results import ControlReturn
 from orchestrator.models.base import Usage
 from orchestrator.sessions.journal import Record
@@ -180,17 +181,17 @@ Event = TextDelta | TracePart | ControlReturn | Files | TurnEnd
 def files_of(records: Sequence[Record]) -> list[dict[str, Any]]:
     """The files that a turn made, its collaborators' too, from all its records.
 
-    An agent whose answer was refused, by its guardrail or its model's provider, gives none; nor do
-    the agents that it leads.
+    There are none unless it has ended in an answer. An agent whose answer was refused, by its
+    guardrail or its model's provider, gives none; nor do the agents that it leads.
     """
-    made = [record for record in records if "files" in record]
-    if not made:
+    made, last = [record for record in records if "files" in record], records[-1]
+    if not made or last["kind"] != "end" or last["result"] != "answer":
         return []
     refused = {one["id"] for one in records if one.get("result") == "refusal" and "id" in one}
     return [
         {**file, "bytes": base64.b64decode(file["bytes"])}
         for record in made
-        if not any(_within(_maker(record), path) for path in refused)
+        if not any(is_within(_maker(record), path) for path in refused)
         for file in record["files"]
     ]
 
@@ -199,7 +200,3 @@ def _maker(record: Record) -> str:
     """The branch of the agent that made a record's files; empty for the one that was invoked."""
     path: str = record["id"] if record["kind"] == "branch" else record.get("branch", "")
     return path
-
-
-def _within(path: str, branch: str) -> bool:
-    return path == branch or path.startswith(f"{branch}/")

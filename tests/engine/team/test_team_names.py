@@ -8,7 +8,7 @@ import pytest
 from whole_agents import BOTH, INSTRUCTION, Family, answer
 
 from orchestrator import Agent, Collaborator, DefinitionError
-from orchestrator.engine.remote import RemoteAgent
+from orchestrator.engine.plan import RemoteAgent
 from orchestrator.testing import FakeKnowledgeBase, ScriptedModel
 
 POST = {
