@@ -6,7 +6,6 @@ of their own (AWS: "Inference request parameters and response fields for foundat
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -43,14 +42,6 @@ def metrics_of(chunk: Mapping[str, Any]) -> Usage | None:
     if not counts:
         return None
     return Usage(counts.get("inputTokenCount", 0), counts.get("outputTokenCount", 0), calls=1)
-
-
-def decode_object(body: bytes) -> Mapping[str, Any]:
-    """The JSON object of a reply or chunk; a `ValueError` when it is none."""
-    value = json.loads(body)
-    if not isinstance(value, dict):
-        raise ValueError("not a JSON object")
-    return value
 
 
 def _map_parameters(names: Mapping[str, str], inference: Mapping[str, Any]) -> dict[str, Any]:

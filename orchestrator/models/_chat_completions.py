@@ -6,13 +6,19 @@ One Converse message may be several messages here: each tool result is one of ro
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.message import Block, Message, text_of
-from orchestrator.models._encoding import encode, encode_cached, tool_input, tool_name
+from orchestrator.models._encoding import (
+    check_tool_name,
+    decode_object,
+    encode,
+    encode_cached,
+    tool_input,
+    tool_name,
+)
 from orchestrator.models.base import ModelReply, ModelRequest, Usage
 
 _STOPS = {
@@ -100,11 +106,7 @@ def encode_tools(tools: Sequence[Mapping[str, Any]]) -> str:
     functions = []
     for tool in tools:
         spec = tool["toolSpec"]
-        if spec["name"] != tool_name(spec["name"]):
-            raise ValidationError(
-                f"the tool name {spec['name']!r} cannot be sent: chat completions take up to 64 "
-                "letters, digits, '_' and '-'; shorten or rename the action group or the operation"
-            )
+        check_tool_name(spec["name"], "chat completions take")
         function = {
             "name": spec["name"],
             "description": spec.get("description", ""),
@@ -348,12 +350,5 @@ class EventReader:
                 continue
             text = line[5:].strip()
             if text and text != b"[DONE]":
-                found.append(_object(text))
+                found.append(decode_object(text))
         return found
-
-
-def _object(text: bytes) -> dict[str, Any]:
-    value = json.loads(text)
-    if not isinstance(value, dict):
-        raise ValueError("the data of an event are not a JSON object")
-    return value

@@ -7,12 +7,20 @@ ends of a prefill's lines are trimmed because Anthropic's models refuse trailing
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from base64 import b64decode
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.message import Block, Message
-from orchestrator.models._encoding import blob, encode, encode_cached, tool_input, tool_name
+from orchestrator.models._encoding import (
+    check_tool_name,
+    encode,
+    encode_cached,
+    tool_input,
+    tool_name,
+)
 from orchestrator.models.base import ModelReply, Usage
 
 # What a tool result without text says: Bedrock refuses blank texts.
@@ -29,7 +37,13 @@ def encode_messages(messages: Sequence[Message]) -> str:
     """
     parts: list[str] = []
     last = ""
-    for blocks, role in _encode_contents(messages):
+    end = len(messages) - 1
+    for index, message in enumerate(messages):
+        role = message["role"]
+        if index == end and role == "assistant":
+            blocks = _encode_prefill(message)
+        else:
+            blocks = encode_cached(message, _encode_content)
         if not blocks:
             continue
         parts.append("," if role == last else ("]}," if last else "") + _OPENING[role])
@@ -38,15 +52,6 @@ def encode_messages(messages: Sequence[Message]) -> str:
     if not last:
         raise ValidationError("a request to Bedrock needs at least one message with text in it")
     return f"[{''.join(parts)}]}}]"
-
-
-def _encode_contents(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
-    end = len(messages) - 1
-    for index, message in enumerate(messages):
-        if index == end and message["role"] == "assistant":
-            yield _encode_prefill(message), "assistant"
-        else:
-            yield encode_cached(message, _encode_content), message["role"]
 
 
 def _encode_content(message: Message) -> str:
@@ -70,21 +75,14 @@ def _sendable(block: Block) -> Block | None:
     if "text" in block:
         return block if block["text"].strip() else None
     if "toolUse" in block:
-        return {"toolUse": _sendable_use(block["toolUse"])}
+        use = block["toolUse"]
+        values = use["input"] if isinstance(use["input"], dict) else {"malformed": use["input"]}
+        return {"toolUse": {**use, "name": tool_name(use["name"]), "input": values}}
     if "toolResult" in block:
         result = block["toolResult"]
         items = [item for item in result["content"] if item.get("text", "-").strip()]
         return {"toolResult": {**result, "content": items or [{"text": EMPTY_RESULT}]}}
     return block
-
-
-def _sendable_use(use: Mapping[str, Any]) -> dict[str, Any]:
-    values = use["input"]
-    return {
-        **use,
-        "name": tool_name(use["name"]),
-        "input": values if isinstance(values, dict) else {"malformed": values},
-    }
 
 
 def encode_tools(tools: Sequence[Mapping[str, Any]]) -> str:
@@ -94,12 +92,8 @@ def encode_tools(tools: Sequence[Mapping[str, Any]]) -> str:
         ValidationError: A tool has a name that Converse does not take.
     """
     for tool in tools:
-        name = tool.get("toolSpec", {}).get("name", "")
-        if "toolSpec" in tool and name != tool_name(name):
-            raise ValidationError(
-                f"the tool name {name!r} cannot be sent: Converse takes up to 64 letters, digits, "
-                "'_' and '-'; shorten or rename the action group or the operation"
-            )
+        if "toolSpec" in tool:
+            check_tool_name(tool["toolSpec"].get("name", ""), "Converse takes")
     return encode({"tools": list(tools)})
 
 
@@ -135,7 +129,7 @@ class Pieces:
     __slots__ = ("_blocks", "_usage", "stop_reason")
 
     def __init__(self) -> None:
-        self._blocks: dict[int, _Block] = {}
+        self._blocks: defaultdict[int, _Block] = defaultdict(_Block)
         self._usage = Usage(calls=1)
         self.stop_reason = ""
 
@@ -143,22 +137,15 @@ class Pieces:
         """Takes the next event; returns the text in it, which may be empty."""
         part = event.get("contentBlockDelta")
         if part is not None:
-            return self._block(part).add(part["delta"])
+            return self._blocks[part.get("contentBlockIndex", 0)].add(part["delta"])
         if "contentBlockStart" in event:
             part = event["contentBlockStart"]
-            self._block(part).use = part["start"].get("toolUse")
+            self._blocks[part.get("contentBlockIndex", 0)].use = part["start"].get("toolUse")
         elif "messageStop" in event:
             self.stop_reason = event["messageStop"].get("stopReason", "end_turn")
         elif "metadata" in event:
             self._usage = usage_of(event["metadata"].get("usage", {}))
         return ""
-
-    def _block(self, part: Mapping[str, Any]) -> _Block:
-        index = part.get("contentBlockIndex", 0)
-        block = self._blocks.get(index)
-        if block is None:
-            block = self._blocks[index] = _Block()
-        return block
 
     def reply(self) -> ModelReply:
         """The whole reply. Tool arguments that are no JSON object stay as they came."""
@@ -194,7 +181,8 @@ class _Block:
         self.thinking = True
         self.texts.append(delta.get("text", ""))
         self.signature += delta.get("signature", "")
-        self.redacted += blob(delta.get("redactedContent", b""))
+        redacted = delta.get("redactedContent", b"")
+        self.redacted += b64decode(redacted) if isinstance(redacted, str) else redacted
 
     def to_block(self) -> Block | None:
         text = "".join(self.texts)

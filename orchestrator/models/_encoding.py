@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from orchestrator.errors import ValidationError
 from orchestrator.message import Message
 from orchestrator.support.safe_json import json_or
 
@@ -16,11 +17,6 @@ def _base64(value: Any) -> str:
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode("ascii")
     raise TypeError(f"a {type(value).__name__} cannot be part of a message")
-
-
-def blob(value: str | bytes) -> bytes:
-    """Bytes that may have come as base64 text."""
-    return base64.b64decode(value) if isinstance(value, str) else value
 
 
 # Compact JSON; bytes become base64, as in AWS's JSON protocols.
@@ -44,6 +40,23 @@ def tool_name(name: str) -> str:
     # Models invent names; one that a provider refuses would make every later request of the
     # conversation fail (Bedrock and OpenAI: `[a-zA-Z0-9_-]{1,64}`).
     return _REFUSED.sub("_", name)[:64] or "_"
+
+
+def check_tool_name(name: str, protocol: str) -> None:
+    """Raises `ValidationError` for the name of an offered tool that providers would refuse."""
+    if name != tool_name(name):
+        raise ValidationError(
+            f"the tool name {name!r} cannot be sent: {protocol} up to 64 letters, digits, '_' and "
+            "'-'; shorten or rename the action group or the operation"
+        )
+
+
+def decode_object(text: bytes) -> dict[str, Any]:
+    """The JSON object in `text`; a `ValueError` when it is none."""
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")
+    return value
 
 
 def tool_input(raw: str) -> Any:

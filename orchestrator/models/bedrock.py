@@ -26,7 +26,7 @@ from orchestrator.models._bedrock_client import (
     prepare,
     target_of,
 )
-from orchestrator.models._encoding import encode
+from orchestrator.models._encoding import decode_object, encode
 from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage
 from orchestrator.support.aws import Settings, get_safe_message, region_of, translate_errors
 
@@ -162,31 +162,21 @@ class BedrockModel(Model):
         if request.raw_text and self._shape is not None:
             counted = {"invokeModel": {"body": self._text_members(request, self._shape)["body"]}}
         else:
-            counted = {"converse": self._build_count_request(request)}
+            members = self._converse_members(request, self._refused)
+            members.pop("inferenceConfig", None)
+            counted = {"converse": {**members, "messages": list(request.messages)}}
         with translate_errors(self._target):
             response = self._call("count_tokens", input=counted)
         with _translate_errors(self.model_id):
             return int(response["inputTokens"])
 
-    def _build_count_request(self, request: ModelRequest) -> dict[str, Any]:
-        members: dict[str, Any] = {"messages": list(request.messages)}
-        if request.system.strip():
-            members["system"] = [{"text": request.system}]
-        if request.tools:
-            members["toolConfig"] = {"tools": list(request.tools)}
-            if request.tool_choice:
-                members["toolConfig"]["toolChoice"] = request.tool_choice
-        _, additional = _parameters(self.model_id, request, self._refused)
-        return {**members, "additionalModelRequestFields": additional} if additional else members
-
     def _executor(self) -> Executor:
         return super()._executor() if self._client is not None else self._get_connection().workers
 
     def _get_connection(self) -> Connection:
-        connection = self._connection
-        if connection is None:
-            connection = self._connection = connect(self._settings, self._target)
-        return connection
+        if self._connection is None:
+            self._connection = connect(self._settings, self._target)
+        return self._connection
 
     def _call(self, operation: str, **members: Any) -> Any:
         client = self._client if self._client is not None else self._get_connection().client
@@ -208,7 +198,7 @@ class BedrockModel(Model):
         while True:
             refused = self._refused
             try:
-                return self._call(operation, **self._members(request, refused))
+                return self._call(operation, **self._encode_members(request, refused))
             except ClientError as error:
                 found = _find_refused_parameters(error) - refused
                 if not found:
@@ -216,7 +206,7 @@ class BedrockModel(Model):
                 self._refused |= found
                 _log.info("%s takes no %s", self.model_id, ", ".join(sorted(found)))
 
-    def _members(self, request: ModelRequest, refused: frozenset[str]) -> dict[str, Any]:
+    def _converse_members(self, request: ModelRequest, refused: frozenset[str]) -> dict[str, Any]:
         members: dict[str, Any] = {}
         if request.system.strip():
             members["system"] = [{"text": request.system}]
@@ -225,18 +215,25 @@ class BedrockModel(Model):
             members["inferenceConfig"] = inference
         if additional:
             members["additionalModelRequestFields"] = additional
-        if self._optimized:
-            members["performanceConfig"] = {"latency": "optimized"}
-        body = [encode(members)[1:-1]] if members else []
         if request.tools:
             members["toolConfig"] = {"tools": request.tools}
-            tools = self._encode_tools(request.tools)
             if request.tool_choice:
                 members["toolConfig"]["toolChoice"] = request.tool_choice
+        return members
+
+    def _encode_members(self, request: ModelRequest, refused: frozenset[str]) -> dict[str, Any]:
+        members = self._converse_members(request, refused)
+        if self._optimized:
+            members["performanceConfig"] = {"latency": "optimized"}
+        plain = encode({name: it for name, it in members.items() if name != "toolConfig"})[1:-1]
+        encoded = [plain] if plain else []
+        if request.tools:
+            tools = self._encode_tools(request.tools)
+            if request.tool_choice:
                 tools = f'{tools[:-1]},"toolChoice":{encode(request.tool_choice)}}}'
-            body.append(f'"toolConfig":{tools}')
-        body.append(f'"messages":{converse.encode_messages(request.messages)}')
-        members["messages"] = EncodedMessages(request.messages, f"{{{','.join(body)}}}")
+            encoded.append(f'"toolConfig":{tools}')
+        encoded.append(f'"messages":{converse.encode_messages(request.messages)}')
+        members["messages"] = EncodedMessages(request.messages, f"{{{','.join(encoded)}}}")
         return members
 
     def _encode_tools(self, tools: Sequence[Mapping[str, Any]]) -> str:
@@ -257,7 +254,7 @@ class BedrockModel(Model):
     def _complete_text(self, request: ModelRequest, shape: text_models.TextShape) -> ModelReply:
         response = self._call("invoke_model", **self._text_members(request, shape))
         with _translate_errors(self.model_id):
-            reply = shape.read(text_models.decode_object(response["body"].read()))
+            reply = shape.read(decode_object(response["body"].read()))
             headers = response["ResponseMetadata"]["HTTPHeaders"]
             usage = Usage(
                 int(headers.get("x-amzn-bedrock-input-token-count", 0)),
@@ -276,7 +273,7 @@ class BedrockModel(Model):
         try:
             with _translate_errors(self.model_id):
                 for event in events:
-                    chunk = text_models.decode_object(event["chunk"]["bytes"])
+                    chunk = decode_object(event["chunk"]["bytes"])
                     piece = shape.read(chunk)
                     stop_reason = piece.stop_reason or stop_reason
                     usage = text_models.metrics_of(chunk) or usage
@@ -322,7 +319,8 @@ def _parameters(
     # request parameters and response fields for foundation models").
     values, additional = request.inference, dict(request.additional)
     anthropic = "anthropic." in model_id
-    if anthropic and _is_thinking(additional):
+    thinking = additional.get("thinking") or additional.get("reasoning_config") or {}
+    if anthropic and thinking.get("type", "disabled") != "disabled":
         refused = _SAMPLING  # Anthropic: thinking goes with none of them
     inference = {
         name: values[ours]
@@ -341,11 +339,6 @@ def _parameters(
             own = additional.get("inferenceConfig", {})
             additional["inferenceConfig"] = {"topK": top_k, **own}
     return inference, additional
-
-
-def _is_thinking(additional: Mapping[str, Any]) -> bool:
-    settings = additional.get("thinking") or additional.get("reasoning_config") or {}
-    return bool(settings.get("type", "disabled") != "disabled")
 
 
 _UNKNOWN_PARAMETER = re.compile(
