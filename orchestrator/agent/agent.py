@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
+from typing import Any, Literal, Self, Unpack, cast
 
 from orchestrator.actions import ActionGroup
 from orchestrator.agent.compile import build_plan
@@ -32,7 +32,7 @@ from orchestrator.agent.validate import (
     features_from_arguments,
     overrides_from_arguments,
 )
-from orchestrator.engine.plan import Features, Memory, Override, Plan
+from orchestrator.engine.plan import Features, Memory, Orchestration, Override, Plan
 from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.open_turn import Input, check_id
 from orchestrator.engine.run.options import Options, may_block, read_options
@@ -49,9 +49,6 @@ from orchestrator.memory.summaries import memory_contents
 from orchestrator.models import Model, resolve_model
 from orchestrator.sessions import Session, Sessions, SessionStore
 from orchestrator.support.threads import in_thread
-
-if TYPE_CHECKING:
-    from orchestrator.engine.orchestration import Orchestration
 
 _ALL_SESSIONS = 100_000  # more than anybody begins in the days of storage
 

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.agent.source import AgentSource, errors_at
-from orchestrator.engine.plan import Features, Member, Memory, Plan, RemoteAgent
+from orchestrator.engine.plan import Features, Member, Memory, Orchestration, Plan, RemoteAgent
 from orchestrator.errors import DefinitionError
 from orchestrator.memory import MemoryStore
 
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
     from orchestrator.definition import AgentCollaborator
-    from orchestrator.engine.orchestration import Orchestration
     from orchestrator.guardrails import Guardrail
     from orchestrator.models.embeddings import Embedder
     from orchestrator.sessions import Sessions, SessionStore

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.engine.plan import Plan
+from orchestrator.engine.plan import Orchestration, Plan
 from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.limits import Limits
 from orchestrator.memory import MemoryStore
@@ -21,7 +21,6 @@ from orchestrator.models import Model, file_of_model, resolve_model
 if TYPE_CHECKING:
     from orchestrator.actions import ActionGroup
     from orchestrator.definition import AgentCollaborator, AgentDefinition
-    from orchestrator.flows.custom import Orchestration
     from orchestrator.guardrails import Guardrail
     from orchestrator.knowledge import KnowledgeBase
     from orchestrator.sessions import Sessions, SessionStore

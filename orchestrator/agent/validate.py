@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from orchestrator.actions import ActionGroup
 from orchestrator.actions.names import check_name
@@ -16,6 +16,7 @@ from orchestrator.engine.plan import (
     Features,
     Member,
     Memory,
+    Orchestration,
     Override,
 )
 from orchestrator.errors import DefinitionError
@@ -24,9 +25,6 @@ from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
 from orchestrator.memory import MemoryStore
 from orchestrator.prompts.placeholders import STAGES
-
-if TYPE_CHECKING:
-    from orchestrator.engine.orchestration import Orchestration
 
 _SUPERVISOR = "SUPERVISOR"
 _COLLABORATIONS = (_SUPERVISOR, "SUPERVISOR_ROUTER")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -28,7 +28,9 @@ from orchestrator.prompts.placeholders import (
 from orchestrator.prompts.steps import EMPTY, origin_message
 
 if TYPE_CHECKING:
-    from orchestrator.engine.orchestration import Orchestration
+    from orchestrator.engine.effects import Effect
+    from orchestrator.engine.results import Result
+    from orchestrator.engine.state import Turn
 
 SINGLE_KNOWLEDGE_BASE = "single_knowledge_base"
 """The `aws_compat` option of an agent that has a knowledge base and nothing else: as the service,
@@ -137,6 +139,25 @@ class Memory:
     store: MemoryStore = field(default_factory=_in_memory)
     storage_days: int = 30
     max_recent_sessions: int = 20
+
+
+class Orchestration(Protocol):
+    """Decides what a turn does, instead of the built-in loop. Serves many turns at once.
+
+    Besides, it may have `groups`, action groups that it calls and no model knows of, and a
+    `digest`, which changes with what it does; by default, with its name.
+    """
+
+    name: str  # for errors
+
+    def run(self, turn: Turn) -> Generator[Effect, Any, Result]:
+        """The turn between pre- and post-processing: yields effects, and is sent their outcomes.
+
+        It is run again from the turn's beginning, with the journal's outcomes, to go on after a
+        return of control or a crash, and for the trace. So it has to do the same again when it is
+        sent the same.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)

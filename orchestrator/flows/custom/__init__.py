@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from orchestrator.engine.orchestration import Orchestration
+from orchestrator.engine.plan import Orchestration
 from orchestrator.errors import DefinitionError
 from orchestrator.flows.custom.lambda_loop import LambdaOrchestration
 from orchestrator.flows.custom.operations import ToolResult
