@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from orchestrator.actions.base import Operation, Parameter
@@ -45,10 +47,15 @@ def compile_schema(schema: Mapping[str, Any]) -> Coerce:
 
     Values that already fit come back as they are; texts become the type that is asked for.
     """
-    if "anyOf" in schema and "type" not in schema:
+    kind = schema.get("type")
+    if kind is None and "anyOf" in schema:
         base = _any_of(schema["anyOf"])
+    elif kind == "array":
+        base = _array(schema)
+    elif kind == "object":
+        base = _object(schema)
     else:
-        base = _compile_type(schema)
+        base = _SCALARS.get(str(kind), _accept_any)
     checks = _checks(schema)
     if not checks:
         return base
@@ -60,15 +67,6 @@ def compile_schema(schema: Mapping[str, Any]) -> Coerce:
         return value
 
     return coerce_value
-
-
-def _compile_type(schema: Mapping[str, Any]) -> Coerce:
-    kind = schema.get("type")
-    if kind == "array":
-        return _array(schema)
-    if kind == "object":
-        return _object(schema)
-    return _SCALARS.get(str(kind), _accept_any)
 
 
 def _accept_any(value: Any) -> Any:
@@ -116,13 +114,10 @@ _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, 
 def _to_boolean(value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    if isinstance(value, str | int):
-        found = _BOOLEANS.get(
-            value.strip().lower() if isinstance(value, str) else value_text(value)
-        )
-        if found is not None:
-            return found
-    raise CoercionError(f"must be true or false, not {_render_value(value)}")
+    found = _BOOLEANS.get(str(value).strip().lower()) if isinstance(value, str | int) else None
+    if found is None:
+        raise CoercionError(f"must be true or false, not {_render_value(value)}")
+    return found
 
 
 _SCALARS: dict[str, Coerce] = {
@@ -152,19 +147,14 @@ def _array(schema: Mapping[str, Any]) -> Coerce:
 
 # Models write lists as JSON text, as texts with commas, or as a single item.
 def _to_list(value: Any) -> list[Any]:
-    if isinstance(value, tuple):
-        return list(value)
+    if value is None:
+        raise CoercionError("must be a list, not null")
     if not isinstance(value, str):
-        if value is None:
-            raise CoercionError("must be a list, not null")
-        return [value]
+        return list(value) if isinstance(value, tuple) else [value]
     text = value.strip()
-    if text[:1] in "[{":
-        read = json_or(text, None)
-        if isinstance(read, list):
-            return read
-        if isinstance(read, dict):
-            return [read]
+    read = json_or(text, None) if text[:1] in "[{" else None
+    if isinstance(read, list | dict):
+        return read if isinstance(read, list) else [read]
     if text.startswith("[") and text.endswith("]"):
         text = text[1:-1]
     pieces = (piece.strip().strip("\"'") for piece in text.split(","))
@@ -235,9 +225,10 @@ def _checks(schema: Mapping[str, Any]) -> list[Coerce]:
         bound = schema.get(key)
         if isinstance(bound, int | float) and not isinstance(bound, bool):
             found.append(_bound(bound, holds, text))
-    pattern = schema.get("pattern")
-    if isinstance(pattern, str):
-        found.extend(_pattern(pattern))
+    # ECMAScript's dialect of patterns has forms that Python's does not.
+    with suppress(re.error):
+        if isinstance(schema.get("pattern"), str):
+            found.append(_pattern(schema["pattern"]))
     return found
 
 
@@ -261,10 +252,10 @@ def _size(value: Any) -> int:
 
 
 _BOUNDS: dict[str, tuple[Callable[[Any, float], bool], str]] = {
-    "minimum": (lambda value, bound: value >= bound, "must be at least {}"),
-    "maximum": (lambda value, bound: value <= bound, "must be at most {}"),
-    "exclusiveMinimum": (lambda value, bound: value > bound, "must be more than {}"),
-    "exclusiveMaximum": (lambda value, bound: value < bound, "must be less than {}"),
+    "minimum": (operator.ge, "must be at least {}"),
+    "maximum": (operator.le, "must be at most {}"),
+    "exclusiveMinimum": (operator.gt, "must be more than {}"),
+    "exclusiveMaximum": (operator.lt, "must be less than {}"),
     "minLength": (lambda value, bound: _size(value) >= bound, "must have at least {} characters"),
     "maxLength": (lambda value, bound: _size(value) <= bound, "must have at most {} characters"),
     "minItems": (lambda value, bound: _size(value) >= bound, "must have at least {} items"),
@@ -274,12 +265,11 @@ _BOUNDS: dict[str, tuple[Callable[[Any, float], bool], str]] = {
 
 def _bound(bound: float, holds: Callable[[Any, float], bool], text: str) -> Coerce:
     def check(value: Any) -> Any:
-        if isinstance(value, str | int | float | list):
-            try:
-                if not holds(value, bound):
-                    raise CoercionError(f"{text.format(bound)}, not {_render_value(value)}")
-            except TypeError:
-                return value  # a bound of another type's values says nothing about this one
+        try:
+            if isinstance(value, str | int | float | list) and not holds(value, bound):
+                raise CoercionError(f"{text.format(bound)}, not {_render_value(value)}")
+        except TypeError:
+            pass  # a bound of another type's values says nothing about this one
         return value
 
     return check
@@ -289,18 +279,15 @@ def _bound(bound: float, holds: Callable[[Any, float], bool], text: str) -> Coer
 _PATTERN_INPUT = 2_000
 
 
-def _pattern(pattern: str) -> list[Coerce]:
-    try:
-        search = re.compile(pattern).search
-    except re.error:
-        return []  # ECMAScript's dialect has forms that Python's does not
+def _pattern(pattern: str) -> Coerce:
+    search = re.compile(pattern).search
 
     def check(value: Any) -> Any:
         if isinstance(value, str) and (len(value) > _PATTERN_INPUT or not search(value)):
             raise CoercionError(f"must match the pattern {pattern}, not {_render_value(value)}")
         return value
 
-    return [check]
+    return check
 
 
 # Takes the arguments and the protocol; returns what fits, and the problems as texts.
