@@ -18,6 +18,7 @@ from orchestrator.server.wire.faults import WrongOutput, as_fault
 from orchestrator.server.wire.requests import get_request_reader
 from orchestrator.server.wire.responses import (
     HttpResponse,
+    MessageStream,
     build_error_response,
     get_response_writer,
     get_stream_writer,
@@ -180,12 +181,9 @@ class Api:
             return out.answer(output)
         result = out.stream_headers(output.members)
         result.setdefault("Content-Type", _EVENT_STREAM)
-        frames = get_stream_writer(route.service, route.operation)
-        return HttpResponse(
-            out.status,
-            result,
-            frames.encode_stream(output, lambda error: self._fault_of(error, request_id)),
-        )
+        writer = get_stream_writer(route.service, route.operation)
+        frames = MessageStream(writer, output, lambda error: self._fault_of(error, request_id))
+        return HttpResponse(out.status, result, frames)
 
     def _find_handler(self, matched: OperationMatch) -> tuple[Handler, bool]:
         for route in matched.routes:

@@ -65,7 +65,11 @@ class ResponseWriter:
         shape = model.output_shape
         self._members: Mapping[str, Shape] = shape.members if shape is not None else {}
         self._payload = shape.serialization.get("payload") if shape is not None else None
-        self._headers = _list_header_members(self._members, self.walks)
+        self._headers = [
+            (name, member.serialization.get("name", name), member, self.walks.walk(member))
+            for name, member in self._members.items()
+            if member.serialization.get("location") == "header"
+        ]
         named = {name for name, *_ in self._headers} | {self._payload}
         body = frozenset(self._members) - named
         self._structure = self.walks.structure(shape, names=body) if shape is not None else None
@@ -126,29 +130,17 @@ class ResponseWriter:
             problems.add((None, name), "Member must not be there")
         if value is None:
             return _JSON, b""
-        return _encode_payload(
-            self._members[self._payload], self._payload, value, self.walks, problems
-        )
-
-
-def _list_header_members(
-    members: Mapping[str, Shape], walks: Walks
-) -> list[tuple[str, str, Shape, Walk]]:
-    return [
-        (name, member.serialization.get("name", name), member, walks.walk(member))
-        for name, member in members.items()
-        if member.serialization.get("location") == "header"
-    ]
+        shape = self._members[self._payload]
+        return _encode_payload(shape, self._payload, value, self.walks.walk(shape), problems)
 
 
 def _encode_payload(
-    shape: Shape, name: str, value: Any, walks: Walks, problems: Problems
+    shape: Shape, name: str, value: Any, walk: Walk, problems: Problems
 ) -> tuple[str, bytes]:
-    if shape.type_name == "blob":
-        if isinstance(value, bytes | bytearray):
-            return "application/octet-stream", bytes(value)
-        problems.add((None, name), "Member must be bytes")
-    result = walks.walk(shape)(value, (None, name), problems)
+    """The type and the bytes of the member that is the whole body."""
+    if shape.type_name == "blob" and isinstance(value, bytes | bytearray):
+        return "application/octet-stream", bytes(value)
+    result = walk(value, (None, name), problems)
     if shape.type_name == "string":
         return "text/plain", str(value).encode()
     return _JSON, encode_json(result, problems)
@@ -207,7 +199,6 @@ def build_error_response(
     return HttpResponse(status, {"Content-Type": _JSON, "x-amzn-ErrorType": name}, body)
 
 
-_TYPES = {"blob": "application/octet-stream", "string": "text/plain"}
 # The name of the events that trace a turn, and of their member with the trace.
 _TRACE = "trace"
 # Characters that are left of a text that is cut.
@@ -268,19 +259,13 @@ class EventWriter:
         return self._encode_body(left, Problems())[1]
 
     def _encode_body(self, members: Mapping[str, Any], problems: Problems) -> tuple[str, bytes]:
+        name = self._payload
+        if name is None:
+            return _JSON, encode_json(self._body.walk(members, None, problems), problems)
         rest = dict(members)
-        if self._payload is None:
-            encoded = self._body.walk(rest, None, problems)
-            return "application/json", encode_json(encoded, problems)
-        value = rest.pop(self._payload, None)
-        encoded = self._walks[self._payload](value, (None, self._payload), problems)
+        value = rest.pop(name, None)
         self._body.walk(rest, None, problems)
-        kind = self._shapes[self._payload].type_name
-        if kind == "blob":
-            payload = bytes(value) if isinstance(value, (bytes, bytearray)) else b""
-        else:
-            payload = str(value).encode() if kind == "string" else encode_json(encoded, problems)
-        return _TYPES.get(kind, "application/json"), payload
+        return _encode_payload(self._shapes[name], name, value, self._walks[name], problems)
 
 
 class StreamWriter:
@@ -315,19 +300,14 @@ class StreamWriter:
         members = {n: value for n, value in get_members(fault).items() if n in shape.members}
         encoded = self._walks.structure(shape).walk(members, None, Problems())
         headers = {":message-type": "exception", ":exception-type": name}
-        return encode_frame(
-            {**headers, ":content-type": "application/json"}, encode_json(encoded, Problems())
-        )
-
-    def encode_stream(
-        self, stream: EventStream, fault_of: Callable[[BaseException], Fault]
-    ) -> MessageStream:
-        """The messages of a stream; the last one is an exception when something failed."""
-        return MessageStream(self, stream, fault_of)
+        return encode_frame({**headers, ":content-type": _JSON}, encode_json(encoded, Problems()))
 
 
 class MessageStream(AsyncIterator[bytes]):
-    """The messages of one event stream. Closing them closes the events, begun or not."""
+    """The messages of one event stream; the last one is an exception when something failed.
+
+    Closing them closes the events, begun or not.
+    """
 
     def __init__(
         self, writer: StreamWriter, stream: EventStream, fault_of: Callable[[BaseException], Fault]

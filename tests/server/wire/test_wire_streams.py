@@ -25,6 +25,7 @@ from orchestrator.server.wire.faults import WrongOutput, as_fault
 from orchestrator.server.wire.responses import (
     LARGEST_PAYLOAD,
     EventWriter,
+    MessageStream,
     encode_frame,
     get_stream_writer,
 )
@@ -157,7 +158,7 @@ async def _played(operation: Operation, stream: EventStream) -> list[bytes]:
     def to_fault(error: BaseException) -> Fault:
         return as_fault(error, "r-1")
 
-    return [piece async for piece in get_stream_writer(*operation).encode_stream(stream, to_fault)]
+    return [piece async for piece in MessageStream(get_stream_writer(*operation), stream, to_fault)]
 
 
 def _after_a_chunk(error: Exception) -> EventStream:
@@ -244,8 +245,8 @@ def test_the_events_are_closed_with_the_answer(event: dict[str, Any], reads: int
     async def client() -> None:
         begun = events()
         await anext(begun)
-        told = get_stream_writer(*INVOKE).encode_stream(
-            EventStream(begun), lambda error: as_fault(error, "r")
+        told = MessageStream(
+            get_stream_writer(*INVOKE), EventStream(begun), lambda error: as_fault(error, "r")
         )
         for _ in range(reads):
             await anext(told, None)
