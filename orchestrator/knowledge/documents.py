@@ -10,15 +10,19 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import ResourceNotFound
-from orchestrator.knowledge.blocks import Block, Unreadable
+from orchestrator.knowledge.blocks import Block, Kind, Outline, Unreadable
 from orchestrator.knowledge.html import html_blocks
-from orchestrator.knowledge.markdown import markdown_blocks
 from orchestrator.knowledge.metadata import SUFFIX, Attributes, read_attributes
 from orchestrator.knowledge.pdf import pdf_blocks
 from orchestrator.message import clean
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 _MOST_METADATA = 64 * 1024
 _EXTRA = "pip install 'bedrock-orchestrator[knowledge]'"
@@ -107,14 +111,13 @@ def read_blocks(raw: Raw) -> list[Block]:
         Unreadable: It is broken, encrypted or not text, or its reader is not installed.
     """
     try:
-        return [_clean_block(block) for block in _READERS[_suffix(raw.name)](raw.data)]
+        blocks = _READERS[_suffix(raw.name)](raw.data)
     except ModuleNotFoundError as error:
         raise Unreadable(f"reading it needs {error.name}: {_EXTRA}") from error
-
-
-def _clean_block(block: Block) -> Block:
     # Halves of surrogate pairs have no UTF-8, which SQLite and JSON need.
-    return replace(block, text=clean(block.text), headings=tuple(map(clean, block.headings)))
+    return [
+        replace(it, text=clean(it.text), headings=tuple(map(clean, it.headings))) for it in blocks
+    ]
 
 
 def _text(data: bytes) -> str:
@@ -133,6 +136,59 @@ def _text(data: bytes) -> str:
 def _plain(data: bytes) -> list[Block]:
     text = _text(data).replace("\r\n", "\n")
     return [Block(it.strip("\n")) for it in text.split("\n\n") if it.strip()]
+
+
+_KINDS: dict[str, Kind] = {"fence": "code", "code_block": "code", "table_open": "table"}
+_FRONT_MATTER = "---"
+# Some 5 seconds, if each begins an item of a list.
+_MOST_LINES = 100_000
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    # Only the outer structure is asked for; inline marks stay in the text as they are.
+    return MarkdownIt("commonmark").enable("table").disable("inline")
+
+
+def markdown_blocks(text: str) -> list[Block]:
+    """The blocks of a Markdown text, as CommonMark reads it, without comments and front matter.
+
+    Raises:
+        Unreadable: It has too many lines.
+    """
+    text = _without_front_matter(text.replace("\r\n", "\n"))
+    lines = text.split("\n")
+    if len(lines) > _MOST_LINES:
+        raise Unreadable(f"it has more than {_MOST_LINES:,} lines; split it into several files")
+    outline = Outline()
+    blocks = []
+    tokens = _parser().parse(text)
+    for index, token in enumerate(tokens):
+        if token.level or token.map is None:
+            continue
+        if token.type == "heading_open":
+            outline.enter(int(token.tag[1]), tokens[index + 1].content.strip(" #"))
+        elif token.type != "html_block" or not token.content.lstrip().startswith("<!--"):
+            blocks += _block(token, lines, outline.headings)
+    return blocks
+
+
+def _block(token: Any, lines: list[str], headings: tuple[str, ...]) -> list[Block]:
+    start, end = token.map
+    text = "\n".join(lines[start:end]).strip("\n")
+    if not text.strip() or token.type == "hr":
+        return []
+    kind = _KINDS.get(token.type, "text")
+    return [Block(text, kind, headings, head=2 if kind == "table" else 0)]
+
+
+def _without_front_matter(text: str) -> str:
+    if not text.startswith(_FRONT_MATTER + "\n"):
+        return text
+    end = text.find("\n" + _FRONT_MATTER, len(_FRONT_MATTER))
+    return text[end + len(_FRONT_MATTER) + 1 :] if end > 0 else text
 
 
 _MARKS = {

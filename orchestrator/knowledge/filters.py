@@ -97,10 +97,6 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, str | int | float)
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
 def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
@@ -140,7 +136,7 @@ _NEGATIVE = frozenset(("notEquals", "notIn"))
 _PLAIN = (_is_plain, "a text, a number or a truth value")
 _NUMBER = (_is_number, "a number")
 _LIST = (_is_plain_list, "a list of texts, numbers or truth values")
-_TEXT = (_is_text, "a text")
+_TEXT = (lambda value: isinstance(value, str), "a text")
 
 _CONDITIONS: dict[str, tuple[Callable[[Any], bool], str, Callable[[Any, Any], bool]]] = {
     "equals": (*_PLAIN, _same),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from orchestrator.knowledge.blocks import Unreadable
 from orchestrator.knowledge.chunks import Chunking, passages_of
-from orchestrator.knowledge.documents import Raw, find_documents, read_blocks, read_raw
+from orchestrator.knowledge.documents import find_documents, read_blocks, read_raw
 from orchestrator.knowledge.metadata import SOURCE
 from orchestrator.knowledge.store import Store
 from orchestrator.models.embeddings import Embedder
@@ -100,7 +100,9 @@ class _Indexer:
 
     def _read(self, name: str) -> None:
         raw = read_raw(self.folder, name, self.limit)
-        digest = self._digest(raw)
+        # Cut in another way, the same document has other passages.
+        reading = f"{READING}:{self.chunking}:{raw.digest}"
+        digest = hashlib.sha256(reading.encode()).hexdigest()
         if self.before.get(name) == digest:
             self.report.unchanged += 1
             return
@@ -109,11 +111,6 @@ class _Indexer:
         metadata = {**attributes.values, SOURCE: name}
         self.store.put(name, digest, metadata, passages, attributes.text)
         (self.report.changed if name in self.before else self.report.added).append(name)
-
-    def _digest(self, raw: Raw) -> str:
-        # Cut in another way, the same document has other passages.
-        text = f"{READING}:{self.chunking}:{raw.digest}"
-        return hashlib.sha256(text.encode()).hexdigest()
 
 
 def embed_missing(store: Store, embedder: Embedder, progress: Progress | None = None) -> int:

@@ -29,6 +29,7 @@ from orchestrator.knowledge.settings import (
     search_of,
 )
 from orchestrator.knowledge.store import Store, StoredPassage
+from orchestrator.models import resolve_embedder
 from orchestrator.models.embeddings import Embedder
 
 _RERANKED = 25  # how many passages a reranker chooses from, at least
@@ -86,7 +87,7 @@ class LocalKnowledgeBase:
         self.description = description
         self.folder = Path(folder)
         self._index = index
-        self._embedder = _resolve_embedder(embedder)
+        self._embedder = None if embedder is None else resolve_embedder(embedder)
         self._chunking = chunking or Chunking()
         self._configuration = retrieval_configuration
         self._reranker = reranker
@@ -167,7 +168,9 @@ class LocalKnowledgeBase:
             )
         query = check_query(query)
         self._bring_up_to_date_once()
-        reranker = self._reranker_of(search)
+        reranker = self._reranker
+        if search.reranking is not None:
+            reranker = BedrockReranker.from_configuration(search.reranking)
         limit = search.results if reranker is None else max(search.results, _RERANKED)
         found = [_reference(it, score) for it, score in self._search(query, search, limit)]
         if reranker is not None and found:
@@ -179,11 +182,6 @@ class LocalKnowledgeBase:
             with self._indexing:  # whoever comes second finds it done
                 if not self._fresh:
                     self.index()
-
-    def _reranker_of(self, search: Search) -> Reranker | None:
-        if search.reranking is not None:
-            return BedrockReranker.from_configuration(search.reranking)
-        return self._reranker
 
     def _search(self, query: str, search: Search, limit: int) -> list[tuple[StoredPassage, float]]:
         allowed = self._filter_passages(search.filter) if search.filter else None
@@ -221,14 +219,6 @@ class LocalKnowledgeBase:
         if catalog is None or catalog.revision != self.store.revision:
             self._catalog = catalog = Catalog(self.store)
         return catalog.passages(filter)
-
-
-def _resolve_embedder(embedder: Embedder | str | None) -> Embedder | None:
-    if not isinstance(embedder, str):
-        return embedder
-    from orchestrator.models import resolve_embedder
-
-    return resolve_embedder(embedder)
 
 
 def _metadata(found: StoredPassage) -> dict[str, Any]:

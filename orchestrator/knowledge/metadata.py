@@ -46,7 +46,10 @@ class Attributes:
     @property
     def text(self) -> str:
         """The embedded attributes as a text, one a line."""
-        lines = (f"{name}: {_to_text(self.values[name])}" for name in self.embedded)
+        lines = []
+        for name in self.embedded:
+            value = self.values[name]
+            lines.append(f"{name}: {', '.join(value) if isinstance(value, list) else value}")
         text: str = clean("\n".join(lines))
         return text
 
@@ -88,7 +91,3 @@ def _check_value(name: str, value: Any) -> Any:
         f"the metadata attribute {name!r} must be a text, a number, a truth value or a list of "
         "texts"
     )
-
-
-def _to_text(value: Any) -> str:
-    return ", ".join(value) if isinstance(value, list) else str(value)

@@ -62,24 +62,15 @@ def _terms(query: str) -> list[str]:
     return (words or list(found))[:_MOST_TERMS]
 
 
-def _quote_term(term: str) -> str:
-    # A phrase: nothing in it is an operator, and a code of several parts must stand together.
-    return f'"{term}"'
-
-
 def expression(store: Store, query: str) -> str:
     """An FTS5 expression that finds any word of a question; empty when it has none."""
     # Words that a great part of the passages has mean little and cost most: they count only when
-    # the question has no others.
-    terms = [_quote_term(term) for term in _terms(query)]
+    # the question has no others. Each is a phrase: nothing in it is an operator, and a code of
+    # several parts must stand together.
+    terms = [f'"{term}"' for term in _terms(query)]
     most = max(_COMMON_FROM, int(store.size() * _COMMON_SHARE))
     rare = [term for term in terms if len(store.find_ids(term, most)) < most]
     return " OR ".join(rare or terms)
-
-
-def rare_terms(query: str) -> list[str]:
-    """The names, numbers and codes in a question, as FTS5 expressions."""
-    return [_quote_term(it) for it in dict.fromkeys(_TERM.findall(query)) if _CODE.search(it)]
 
 
 def rank_by_words(store: Store, query: str, limit: int, allowed: Allowed | None) -> list[Ranked]:
@@ -172,8 +163,9 @@ def _word_scores(
     if hits and hits[0].score > 0:
         share = np.array([hit.score for hit in hits]) / hits[0].score
         _add(added, vectors, [hit.passage for hit in hits], WORDS_WEIGHT * share)
-    for term in rare_terms(query):
-        having = store.find_ids(term, _CANDIDATES)
+    codes = (term for term in dict.fromkeys(_TERM.findall(query)) if _CODE.search(term))
+    for code in codes:
+        having = store.find_ids(f'"{code}"', _CANDIDATES)
         if 0 < len(having) < _CANDIDATES:
             rarity = 1 - math.log(len(having)) / math.log(_CANDIDATES)
             _add(added, vectors, having, CODES_WEIGHT * rarity)

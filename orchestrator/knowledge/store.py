@@ -109,9 +109,8 @@ class Store:
     # -- settings --------------------------------------------------------------------------------
 
     def _read_setting(self, name: str) -> str:
-        with self._file.connection() as db:
-            row = db.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()
-        return str(row[0]) if row else ""
+        rows = self._file.rows("SELECT value FROM setting WHERE name = ?", (name,))
+        return str(rows[0][0]) if rows else ""
 
     @property
     def revision(self) -> str:
@@ -127,8 +126,7 @@ class Store:
 
     def digests(self) -> dict[str, str]:
         """The hash of each document's content, by the document's name."""
-        with self._file.connection() as db:
-            return dict(db.execute("SELECT name, digest FROM document").fetchall())
+        return dict(self._file.rows("SELECT name, digest FROM document"))
 
     def put(
         self,
@@ -178,17 +176,15 @@ class Store:
 
     def documents(self) -> dict[int, dict[str, Any]]:
         """The attributes of all documents, by id."""
-        with self._file.connection() as db:
-            rows = db.execute("SELECT id, metadata FROM document").fetchall()
+        rows = self._file.rows("SELECT id, metadata FROM document")
         return {id: self._attributes(text) for id, text in rows}
 
     def list_documents(self) -> list[tuple[str, int]]:
         """The documents' names, sorted, each with the number of its passages."""
-        with self._file.connection() as db:
-            return db.execute(
-                "SELECT name, (SELECT count(*) FROM passage WHERE document = document.id) "
-                "FROM document ORDER BY name"
-            ).fetchall()
+        return self._file.rows(
+            "SELECT name, (SELECT count(*) FROM passage WHERE document = document.id) "
+            "FROM document ORDER BY name"
+        )
 
     def _attributes(self, text: Any) -> dict[str, Any]:
         try:
@@ -210,16 +206,15 @@ class Store:
 
     def without_vector(self, limit: int) -> list[tuple[int, str]]:
         """Passages that are to be embedded: ids and whole texts."""
-        with self._file.connection() as db:
-            rows = db.execute(
-                "SELECT id, heading, text, more FROM passage WHERE vector IS NULL "
-                "ORDER BY id LIMIT ?",
-                (limit,),
-            ).fetchall()
-        return [
-            (id, _append_text(Passage(text, heading).whole, more))
-            for id, heading, text, more in rows
-        ]
+        rows = self._file.rows(
+            "SELECT id, heading, text, more FROM passage WHERE vector IS NULL ORDER BY id LIMIT ?",
+            (limit,),
+        )
+        found = []
+        for id, heading, text, more in rows:
+            whole = Passage(text, heading).whole
+            found.append((id, f"{whole}\n\n{more}" if more else whole))
+        return found
 
     def put_vectors(self, embedder: str, vectors: Sequence[tuple[int, bytes]]) -> None:
         """Stores vectors by passage id, unless the index belongs to another embedder by now."""
@@ -232,10 +227,9 @@ class Store:
 
     def vectors(self, size: int) -> list[tuple[int, bytes]]:
         """Ids of passages, with their vectors of `size` bytes."""
-        with self._file.connection() as db:
-            rows = db.execute(
-                "SELECT id, vector FROM passage WHERE vector IS NOT NULL ORDER BY id"
-            ).fetchall()
+        rows = self._file.rows(
+            "SELECT id, vector FROM passage WHERE vector IS NOT NULL ORDER BY id"
+        )
         if any(not isinstance(row[1], bytes) or len(row[1]) != size for row in rows):
             raise self._build_failure("has vectors of another size than the embedder's")
         return rows
@@ -244,14 +238,13 @@ class Store:
 
     def count(self) -> tuple[int, int]:
         """How many passages there are, and how many of them have a vector."""
-        with self._file.connection() as db:
-            row = db.execute("SELECT count(*), count(vector) FROM passage").fetchone()
-        return row[0], row[1]
+        ((passages, vectors),) = self._file.rows("SELECT count(*), count(vector) FROM passage")
+        return passages, vectors
 
     def size(self) -> int:
         """How many passages there are."""
-        with self._file.connection() as db:
-            return int(db.execute("SELECT count(*) FROM passage").fetchone()[0])
+        ((passages,),) = self._file.rows("SELECT count(*) FROM passage")
+        return int(passages)
 
     def with_words(
         self, expression: str, limit: int, allowed: Collection[int] | None = None
@@ -260,37 +253,33 @@ class Store:
         # The plus keeps SQLite from asking the keywords for each id by itself.
         only = "" if allowed is None else "AND +rowid IN (SELECT value FROM json_each(?))"
         ids = () if allowed is None else (json.dumps(list(allowed)),)
-        with self._file.connection() as db:
-            rows = db.execute(
-                f"SELECT rowid, rank FROM keyword WHERE keyword MATCH ? AND rank MATCH ? {only} "
-                "ORDER BY rank LIMIT ?",
-                (expression, _RANK, *ids, limit),
-            ).fetchall()
+        rows = self._file.rows(
+            f"SELECT rowid, rank FROM keyword WHERE keyword MATCH ? AND rank MATCH ? {only} "
+            "ORDER BY rank LIMIT ?",
+            (expression, _RANK, *ids, limit),
+        )
         return [Hit(id, -score) for id, score in rows]
 
     def find_ids(self, expression: str, limit: int) -> list[int]:
         """The ids of the first `limit` passages that an FTS5 expression finds, ascending."""
-        with self._file.connection() as db:
-            rows = db.execute(
-                "SELECT rowid FROM keyword WHERE keyword MATCH ? ORDER BY rowid LIMIT ?",
-                (expression, limit),
-            ).fetchall()
-        return [row[0] for row in rows]
+        rows = self._file.rows(
+            "SELECT rowid FROM keyword WHERE keyword MATCH ? ORDER BY rowid LIMIT ?",
+            (expression, limit),
+        )
+        return [id for (id,) in rows]
 
     def owners(self) -> list[tuple[int, int]]:
         """Ids of all passages and of their documents."""
-        with self._file.connection() as db:
-            return db.execute("SELECT id, document FROM passage").fetchall()
+        return self._file.rows("SELECT id, document FROM passage")
 
     def read(self, ids: Sequence[int] | None = None) -> list[StoredPassage]:
         """Passages by id, in the order of `ids` without those that are gone; `None`: all."""
         chosen = "" if ids is None else "WHERE passage.id IN (SELECT value FROM json_each(?))"
-        with self._file.connection() as db:
-            rows = db.execute(
-                "SELECT passage.id, document, name, metadata, place, heading, text, page "
-                f"FROM passage JOIN document ON document.id = document {chosen}",
-                () if ids is None else (json.dumps(ids),),
-            ).fetchall()
+        rows = self._file.rows(
+            "SELECT passage.id, document, name, metadata, place, heading, text, page "
+            f"FROM passage JOIN document ON document.id = document {chosen}",
+            () if ids is None else (json.dumps(ids),),
+        )
         found = {row[0]: self._to_passage(row) for row in rows}
         return [found[id] for id in (found if ids is None else ids) if id in found]
 
@@ -300,7 +289,3 @@ class Store:
             raise self._build_failure("has a passage that is no text")
         content = Passage(text, heading, page if isinstance(page, int) else None)
         return StoredPassage(id, document, str(name), self._attributes(metadata), place, content)
-
-
-def _append_text(text: str, more: str) -> str:
-    return f"{text}\n\n{more}" if more else text

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from orchestrator.knowledge import LocalKnowledgeBase, pdf
-from orchestrator.knowledge.html_nesting import is_too_nested
+from orchestrator.knowledge.html import is_too_nested
 
 
 def drawn(operators: bytes, pages: int, *, forms: int = 0) -> bytes:

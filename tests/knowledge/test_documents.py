@@ -13,9 +13,14 @@ from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.knowledge import Chunking
 from orchestrator.knowledge.blocks import Block
 from orchestrator.knowledge.chunks import _size, passages_of
-from orchestrator.knowledge.documents import Raw, find_documents, read_blocks, read_raw
+from orchestrator.knowledge.documents import (
+    Raw,
+    find_documents,
+    markdown_blocks,
+    read_blocks,
+    read_raw,
+)
 from orchestrator.knowledge.html import html_blocks
-from orchestrator.knowledge.markdown import markdown_blocks
 from orchestrator.knowledge.metadata import read_attributes
 from orchestrator.knowledge.pdf import Unreadable, pdf_blocks
 
