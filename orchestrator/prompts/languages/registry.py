@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAX_TEMPLATE_CHARS = 100_000
 
 _HERE = "orchestrator.prompts.languages"
-_SEMANTIC_KERNEL = f"{_HERE}.semantic_kernel"
+_SEMANTIC_KERNEL = f"{_HERE}.semantic_kernel.document"
 # Modules, imported when they are needed, each with a function `read(text, source=None, *,
 # folder=None, environ=None, **options)` that gives a `Document`, and the options that a language
 # fixes. `folder`: where files may be read that the template names; `environ`: the variables that

@@ -172,7 +172,7 @@ class Blocks(Engine):
             return fill_value(node.name, rendering.inputs.get(node.name))
         named = {name: _get_value(one, rendering) for name, one in node.named.items()}
         arguments = [_get_value(one, rendering) for one in node.arguments]
-        return fill_value(node.name, rendering.caller.call(node.name, node.at, arguments, named))
+        return fill_value(node.name, rendering.call(node.name, node.at, arguments, named))
 
 
 def _get_value(argument: str | _Variable, rendering: Rendering) -> Any:

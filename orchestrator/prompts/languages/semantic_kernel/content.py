@@ -63,7 +63,13 @@ class Filler:
         root = self._tags.root
         if root is None:  # Semantic Kernel sends what is no XML as one message of the user
             self._add_loose_text([self._tags.plain], "user")
-            return self._items, self._find_doubts()
+            problem = self._tags.problem
+            if problem is None or not self._tags.has_message_tags:
+                return self._items, []
+            message = f"the whole prompt is one message of the user: {problem.reason}"
+            instead = "write &amp; and &lt; for these characters, and close every tag"
+            place = (problem.file, problem.line, problem.column)
+            return self._items, [warn("broken-tags", message, instead, *place)]
         loose: list[str | Element] = []
         for child in root.children:
             if isinstance(child, str) or child.tag not in ("message", "chat_history"):
@@ -76,15 +82,6 @@ class Filler:
         if self._lead and len(self._items) == 1 and isinstance(self._items[0], RenderedMessage):
             self._items[0] = replace(self._items[0], role="user")  # the prompt is one text
         return self._items, []
-
-    def _find_doubts(self) -> list[Diagnostic]:
-        problem = self._tags.problem
-        if problem is None or not self._tags.has_message_tags:
-            return []
-        message = f"the whole prompt is one message of the user: {problem.reason}"
-        instead = "write &amp; and &lt; for these characters, and close every tag"
-        place = (problem.file, problem.line, problem.column)
-        return [warn("broken-tags", message, instead, *place)]
 
     def _add_element(self, element: Element) -> None:
         if element.tag == "message":
@@ -161,37 +158,27 @@ class Filler:
             made += self._text_of(part) if isinstance(part, Filling) else [part]
         return made
 
-    def _get_plain_text(self, text: str) -> str:
-        return "".join([part for _, part in self._pieces([text])])
-
-    def _get_inner_text(self, element: Element) -> str:
-        return "".join([text for _, text in self._pieces(element.children)])
+    def _get_plain_text(self, *children: str | Element) -> str:
+        return "".join([text for _, text in self._pieces(children)])
 
     # Tags.
 
     def _build_message(self, element: Element) -> RenderedMessage:
         self._at = element.at
-        attributes: dict[str, Any] = {
-            name: self._get_plain_text(value)
-            for name, value in element.attributes.items()
-            if name != "role"
-        }
+        attributes: dict[str, Any] = dict(self._read_attributes(element))
+        attributes.pop("role", None)
         content = list(self._build_content(element, attributes))
-        if content and all(isinstance(one, TextContent) for one in content):
-            pieces = [
-                piece for one in content if isinstance(one, TextContent) for piece in one.pieces
-            ]
-            content = [TextContent(tuple(pieces))]
-        return RenderedMessage(
-            self._read_role(element), tuple(content), attributes, self._source.place(element.at)[0]
-        )
+        texts = [one for one in content if isinstance(one, TextContent)]
+        if texts and len(texts) == len(content):
+            content = [TextContent(tuple(piece for one in texts for piece in one.pieces))]
+        line, _ = self._source.place(element.at)
+        return RenderedMessage(self._read_role(element), tuple(content), attributes, line)
 
     def _read_role(self, element: Element) -> str:
         written = element.attributes.get("role")
         if written is None:
-            raise self._source.error(
-                '<message> has no role: write <message role="user">', element.at
-            )
+            wanted = '<message> has no role: write <message role="user">'
+            raise self._source.error(wanted, element.at)
         role = self._get_plain_text(written)
         given = role != written
         allowed = _GIVEN_ROLES if given else ROLES
@@ -236,8 +223,8 @@ class Filler:
             earlier = before if isinstance(before, list) else []
             attributes["annotations"] = [*earlier, self._read_attributes(element)]
         else:
-            attributes["reasoning"] = attributes.get("reasoning", "") + self._get_inner_text(
-                element
+            attributes["reasoning"] = attributes.get("reasoning", "") + self._get_plain_text(
+                *element.children
             )
 
     def _read_attributes(self, element: Element) -> dict[str, str]:
@@ -247,7 +234,7 @@ class Filler:
         attributes = self._read_attributes(element)
         names = ("mime_type", "mimetype", "media_type")
         media_type = next(filter(None, [attributes.pop(name, "") for name in names]), "")
-        written = self._get_inner_text(element).strip()
+        written = self._get_plain_text(*element.children).strip()
         address = attributes.pop("uri", "").strip()
         data = b""
         if (written or address).startswith("data:"):
@@ -281,7 +268,7 @@ class Filler:
         if key is not None and not isinstance(self._fillings[key].data, str):
             given = self._fillings[key].data
         else:
-            given = self._read_json(written, self._get_inner_text(element))
+            given = self._read_json(written, self._get_plain_text(*element.children))
         return ToolUse(attributes.get("id", ""), attributes["name"], given)
 
     def _read_json(self, written: str, text: str) -> Any:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +20,20 @@ from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.prompts.languages.base import Input, Rendered, sort_options
 from orchestrator.prompts.languages.semantic_kernel.content import Filler
-from orchestrator.prompts.languages.semantic_kernel.engine import (
-    Caller,
-    Engine,
-    Functions,
-    Rendering,
-)
-from orchestrator.prompts.languages.semantic_kernel.tags import Tags, read_tags
+from orchestrator.prompts.languages.semantic_kernel.engine import Engine, Functions, Rendering
+from orchestrator.prompts.languages.semantic_kernel.tags import Tags
 from orchestrator.prompts.source import Source
 from orchestrator.prompts.template_files import read_yaml
 from orchestrator.support.documents import compose
 
-# The template engines (Semantic Kernel: `template_format`).
-FORMATS = ("semantic-kernel", "handlebars", "jinja2")
+# The template engines (Semantic Kernel: `template_format`): modules and classes, imported when they
+# are needed.
+_ENGINES = {
+    "semantic-kernel": ("blocks", "Blocks"),
+    "handlebars": ("handlebars", "Handlebars"),
+    "jinja2": ("jinja2_prompts", "Jinja2Prompts"),
+}
+FORMATS = tuple(_ENGINES)
 
 _MEMBERS = (
     *("name", "description", "template", "template_format", "input_variables"),
@@ -43,13 +45,13 @@ _YAML = re.compile(r"^template:", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class _Config:
-    """What a YAML file says beside its template."""
+    """The template, and what a YAML file says beside it."""
 
     source: Source
-    format: str
+    format: str = "semantic-kernel"
     inputs: tuple[Input, ...] = ()
     trusted: Collection[str] | None = ()
-    settings: Mapping[str, Any] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read(
@@ -73,12 +75,11 @@ def read(
     - `functions`: what the template may call, by `plugin.function`.
     """
     config = _read_config(text, source)
-    named = format or config.format
-    if named not in FORMATS:
-        raise ValidationError(
-            f"there is no template format {named!r}; there are {', '.join(FORMATS)}"
-        )
-    return MessagesDocument(text, config, named, strict=strict, functions=functions or {})
+    format = format or config.format
+    if format not in FORMATS:
+        known = ", ".join(FORMATS)
+        raise ValidationError(f"there is no template format {format!r}; there are {known}")
+    return MessagesDocument(text, config, format, strict=strict, functions=functions or {})
 
 
 class MessagesDocument:
@@ -90,18 +91,20 @@ class MessagesDocument:
         self.language = format
         self.text = text
         self.source = config.source.file
-        self.settings: Mapping[str, Any] = config.settings or {}
+        self.settings = config.settings
         source = config.source.refuse_tokens()
         source = source.with_newlines() if format == "jinja2" else source
         self._source = source
         self._strict = strict
         self._functions = functions
         self._trusted = config.trusted
-        self._flavour = _build_engine(format, source, functions)
-        self.straight = self._flavour.straight and config.trusted == () and not functions
+        module, name = _ENGINES[format]
+        engine = getattr(import_module(f"{__package__}.{module}"), name)
+        self._engine: Engine = engine(source, tuple(functions))
+        self.straight = self._engine.straight and config.trusted == () and not functions
         self._tags: Tags | None = None
-        if self._flavour.parts is not None:
-            self._tags = read_tags(self._flavour.parts, self._source, strict=strict)
+        if self._engine.parts is not None:
+            self._tags = Tags(self._engine.parts, source, strict=strict)
             if self._tags.root is not None:
                 Filler(self._tags, (), self._source).check(self._tags.root)
         self.inputs: Sequence[Input] = tuple(self._build_inputs(config.inputs))
@@ -109,15 +112,15 @@ class MessagesDocument:
 
     def _build_inputs(self, declared: Sequence[Input]) -> Iterator[Input]:
         known = {one.name: one for one in declared}
-        for name, at in self._flavour.names.items():
+        for name, at in self._engine.names.items():
             line, column = self._source.place(at)
             one = known.pop(name, Input(name))
             yield replace(one, line=line, column=column, used=True)
         yield from known.values()
 
     def _find_diagnostics(self) -> Iterator[Diagnostic]:
-        yield from self._flavour.diagnostics
-        for name, at in self._flavour.calls.items():
+        yield from self._engine.diagnostics
+        for name, at in self._engine.calls.items():
             if name not in self._functions:
                 message = f"the template calls {name!r}, which it is not given"
                 instead = f"give functions={{{name!r}: ...}}"
@@ -133,13 +136,13 @@ class MessagesDocument:
 
     def render(self, inputs: Mapping[str, Any], functions: Functions | None = None) -> Rendered:
         """Renders it; see `Document.render`. It may call these functions, too."""
-        values = self._build_values(inputs)
-        caller = Caller({**self._functions, **(functions or {})}, values, self._source)
+        values, known = self._build_values(inputs), {**self._functions, **(functions or {})}
+        rendering = Rendering(self._source, values, known, self._trusted)
         try:
-            parts, fillings = self._flavour.render(Rendering(values, caller, self._trusted))
+            parts, fillings = self._engine.render(rendering)
             tags = self._tags
-            if tags is None or parts is not self._flavour.parts:
-                tags = read_tags(parts, self._source, strict=self._strict)
+            if tags is None or parts is not self._engine.parts:
+                tags = Tags(parts, self._source, strict=self._strict)
             items, found = Filler(tags, fillings, self._source).fill()
         except RecursionError:
             raise self._source.error("the template or a value is nested too deeply", 0) from None
@@ -157,26 +160,11 @@ class MessagesDocument:
         return values
 
 
-def _build_engine(format: str, source: Source, functions: Functions) -> Engine:
-    if format == "handlebars":
-        from orchestrator.prompts.languages.semantic_kernel.handlebars import Handlebars
-
-        return Handlebars(source, tuple(functions))
-    if format == "jinja2":
-        from orchestrator.prompts.languages.semantic_kernel.jinja2_prompts import Jinja2Prompts
-
-        return Jinja2Prompts(source, tuple(functions))
-    from orchestrator.prompts.languages.semantic_kernel.blocks import Blocks
-
-    return Blocks(source, tuple(functions))
-
-
 def _read_config(text: str, source: str | None) -> _Config:
     ending = source is not None and source.lower().endswith((".yaml", ".yml"))
     if not ending and not (source is None and _YAML.search(text) and _is_config(text)):
-        return _Config(Source(text, source), FORMATS[0])
-    data = read_yaml(text, Path(source or "<text>"))
-    return _File(text, source, data).config()
+        return _Config(Source(text, source))
+    return _File(text, source, read_yaml(text, Path(source or "<text>"))).config()
 
 
 def _is_config(text: str) -> bool:
@@ -188,36 +176,34 @@ def _is_config(text: str) -> bool:
     return isinstance(data.get("template"), str) and set(data) <= {*_MEMBERS, *_ALSO}
 
 
+@dataclass(frozen=True, slots=True)
 class _File:
     """A prompt in a YAML file (Semantic Kernel: `PromptTemplateConfig`)."""
 
-    def __init__(self, text: str, source: str | None, data: Mapping[str, Any]) -> None:
-        self._text = text
-        self._source = source
-        self._data = data
+    text: str
+    source: str | None
+    data: Mapping[str, Any]
 
     def config(self) -> _Config:
         """What it says."""
-        template = self._data.get("template")
+        template = self.data.get("template")
         if not isinstance(template, str):
             raise self._error("template", "'template' must be the prompt's text")
-        if unknown := sorted(set(map(str, self._data)) - {*_MEMBERS, *_ALSO}):
+        if unknown := sorted(set(map(str, self.data)) - {*_MEMBERS, *_ALSO}):
             known = ", ".join(_MEMBERS)
             raise self._error(unknown[0], f"there is no member {unknown[0]!r}; there are {known}")
         variables = list(self._variables())
-        trusted: list[str] | None = [str(one["name"]) for one in variables if _trusts(one)]
-        if _trusts(self._data):
-            trusted = None
+        trusted = [str(one["name"]) for one in variables if _trusts(one)]
         return _Config(
             self._template(template),
-            str(self._data.get("template_format") or FORMATS[0]),
-            tuple(self._input(one) for one in variables),
-            trusted,
+            str(self.data.get("template_format") or FORMATS[0]),
+            tuple(map(_read_input, variables)),
+            None if _trusts(self.data) else trusted,
             self._settings(),
         )
 
     def _variables(self) -> Iterator[Mapping[str, Any]]:
-        given = self._data.get("input_variables") or []
+        given = self.data.get("input_variables") or []
         if not isinstance(given, list):
             raise self._error("input_variables", "'input_variables' must be a list")
         for one in given:
@@ -225,23 +211,9 @@ class _File:
                 raise self._error("input_variables", "each of 'input_variables' has a 'name'")
             yield one
 
-    def _input(self, one: Mapping[str, Any]) -> Input:
-        schema = one.get("json_schema")
-        kind = schema.get("type", "") if isinstance(schema, Mapping) else ""
-        default = one.get("default")
-        required = one.get("is_required") is True and default is None
-        return Input(
-            one["name"],
-            used=False,
-            kind=str(kind),
-            required=required,
-            default=default,
-            declared=True,
-        )
-
     def _settings(self) -> dict[str, Any]:
-        settings = {k: self._data[k] for k in ("name", "description") if self._data.get(k)}
-        services = self._data.get("execution_settings") or {}
+        settings = {k: self.data[k] for k in ("name", "description") if self.data.get(k)}
+        services = self.data.get("execution_settings") or {}
         if not isinstance(services, Mapping) or not all(
             isinstance(one, Mapping) for one in services.values()
         ):
@@ -255,23 +227,33 @@ class _File:
 
     def _template(self, template: str) -> Source:
         """The template, and where it begins in the file."""
-        root: Any = compose(self._text)
+        root: Any = compose(self.text)
         node = next(value for key, value in root.value if key.value == "template")
         line = node.line
         if node.style not in ("|", ">"):
-            return Source(template, self._source, line=line, indent=node.column - 1)
-        lines = self._text.splitlines()[line:]
+            return Source(template, self.source, line=line, indent=node.column - 1)
+        lines = self.text.splitlines()[line:]
         first = next((one for one in lines if one.strip()), "")
         indent = len(first) - len(first.lstrip(" "))
-        return Source(template, self._source, line=line + 1, indent=indent)
+        return Source(template, self.source, line=line + 1, indent=indent)
 
     def _error(self, member: str, message: str) -> TemplateError:
-        found = re.search(rf"^\s*{re.escape(member)}\s*:", self._text, re.MULTILINE)
-        line = self._text.count("\n", 0, found.start() if found else 0) + 1
-        return TemplateError(message, file=self._source, line=line, column=1)
+        found = re.search(rf"^\s*{re.escape(member)}\s*:", self.text, re.MULTILINE)
+        line = self.text.count("\n", 0, found.start() if found else 0) + 1
+        return TemplateError(message, file=self.source, line=line, column=1)
 
 
 _NO_OPTIONS = ("ai_model_id", "model_id", "service_id", "extension_data")
+
+
+def _read_input(one: Mapping[str, Any]) -> Input:
+    schema = one.get("json_schema")
+    kind = schema.get("type", "") if isinstance(schema, Mapping) else ""
+    default = one.get("default")
+    required = one.get("is_required") is True and default is None
+    return Input(
+        one["name"], used=False, kind=str(kind), required=required, default=default, declared=True
+    )
 
 
 def _trusts(data: Mapping[str, Any]) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.diagnostics import Diagnostic
@@ -45,25 +44,6 @@ class Engine:
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
-class Rendering:
-    """What a template is rendered with: its inputs, with defaults, and its functions."""
-
-    inputs: Mapping[str, Any]
-    caller: Caller
-    # The inputs and functions whose texts are read as the author's own, since the author says so
-    # (Semantic Kernel: `allow_dangerously_set_content`); `None` for all.
-    trusted: Collection[str] | None = ()
-
-    def trusts(self, name: str) -> bool:
-        """Whether the text of an input or a function is read as the author's own."""
-        return self.trusted is None or name in self.trusted
-
-    def trusts_texts_of(self, origin: str) -> bool:
-        """The same by a text's origin; a calculated text is not trusted by name."""
-        return self.trusted is None or (origin != VALUE and origin in self.trusted)
-
-
 class MessageCalls:
     """Calls that begin a message and, called again, end it: `{{message role="user"}}`."""
 
@@ -90,28 +70,41 @@ class MessageCalls:
         return True
 
 
-class Caller:
-    """Calls functions for a template; a call's missing parameter is the input of that name."""
+class Rendering:
+    """What a template is rendered with: its inputs, with defaults, and the functions it may call.
 
-    def __init__(self, functions: Functions, inputs: Mapping[str, Any], source: Source) -> None:
-        self._functions = functions
-        self._inputs = inputs
+    A call's missing parameter is the input of that name.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        inputs: Mapping[str, Any],
+        functions: Functions,
+        trusted: Collection[str] | None = (),
+    ) -> None:
+        """With `trusted`: the inputs and functions whose texts are read as the author's own.
+
+        The author says so (Semantic Kernel: `allow_dangerously_set_content`); `None` for all.
+        """
         self._source = source
+        self._trusted = trusted
+        self.inputs = inputs
+        self.functions = functions
 
-    @property
-    def names(self) -> Sequence[str]:
-        """The functions."""
-        return tuple(self._functions)
+    def trusts(self, name: str) -> bool:
+        """Whether the text of an input or a function is read as the author's own."""
+        return self._trusted is None or name in self._trusted
 
-    def has(self, name: str) -> bool:
-        """Whether there is a function of this name."""
-        return name in self._functions
+    def trusts_texts_of(self, origin: str) -> bool:
+        """The same by a text's origin; a calculated text is not trusted by name."""
+        return self._trusted is None or (origin != VALUE and origin in self._trusted)
 
     def call(self, name: str, at: int, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """The result of a call that stands at this offset of the template."""
-        function = self._functions.get(name)
+        function = self.functions.get(name)
         if function is None:
-            known = ", ".join(map(repr, self._functions)) or "none"
+            known = ", ".join(map(repr, self.functions)) or "none"
             raise self._source.error(
                 f"there is no function {name!r}; this template may call {known}", at
             )
@@ -137,7 +130,7 @@ class Caller:
             return {}
         by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
         return {
-            one.name: self._inputs[one.name]
+            one.name: self.inputs[one.name]
             for one in parameters
-            if one.kind in by_name and one.name not in named and one.name in self._inputs
+            if one.kind in by_name and one.name not in named and one.name in self.inputs
         }

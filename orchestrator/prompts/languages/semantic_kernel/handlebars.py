@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.sax.saxutils import escape
 
 from orchestrator.message import AUTHOR
@@ -29,6 +29,7 @@ from orchestrator.prompts.languages.semantic_kernel.handlebars_grammar import (
 )
 from orchestrator.prompts.languages.semantic_kernel.handlebars_names import (
     MISSING,
+    PLACING,
     Context,
     Evaluator,
     Names,
@@ -45,9 +46,6 @@ from orchestrator.prompts.languages.semantic_kernel.values import (
 )
 from orchestrator.prompts.source import Source
 from orchestrator.prompts.work import ITEM, STEP, Refused, Work
-
-if TYPE_CHECKING:
-    pass
 
 
 class Handlebars(Engine):
@@ -81,12 +79,10 @@ class _Run:
         self.at = 0
         self._source = source
         self._rendering = rendering
-        root = {
-            name: tag_origin(value, origin_of(name)) for name, value in rendering.inputs.items()
-        }
-        self._scope = Scope(root)
+        inputs = rendering.inputs.items()
+        self._scope = Scope({name: tag_origin(value, origin_of(name)) for name, value in inputs})
         self._work = Work()
-        self._values = Evaluator(source, rendering.caller, self._scope, self._work)
+        self._values = Evaluator(source, rendering, self._scope, self._work)
         # Inside of `{{#message}}` tags are text.
         self._inert = False
         self._message_calls = MessageCalls(source)
@@ -130,15 +126,18 @@ class _Run:
         self.parts.append(Markup(text, at, made=True))
 
     def _add_expression(self, node: Show) -> None:
-        shown = node.expression
+        shown, name = node.expression, _get_name(node.expression)
         if isinstance(shown, Literal):
             self._add(Filling([(AUTHOR, format_value(shown.value))], shown.value), node.at)
-        elif isinstance(shown, Path | Call) and self._is_messages(shown):
+        elif name in PLACING and self._is_helper(shown):
             self._add_messages(shown, node.at)
-        elif isinstance(shown, Path | Call) and self._is_message_mark(shown):
+        elif name == "message" and self._is_helper(shown) and name not in self._rendering.functions:
             self._add_message_mark(shown, node.at)
         else:
             self._add_value(self._values.evaluate_shown(shown), node.at)
+
+    def _is_helper(self, shown: Path | Call) -> bool:
+        return isinstance(shown, Call) or self._scope.look_up(shown) is MISSING
 
     def _add_value(self, value: Any, at: int) -> None:
         self._work.measure(value, data=False)
@@ -150,21 +149,13 @@ class _Run:
             return
         self._add(fill_value(origin, value), at)
 
-    def _is_messages(self, shown: Path | Call) -> bool:
-        name = _get_name(shown)
-        if name not in ("messages", "message_to_prompt", "messageToPrompt"):
-            return False
-        return isinstance(shown, Call) or self._scope.look_up(shown) is MISSING
-
     def _add_messages(self, shown: Path | Call, at: int) -> None:
         """`{{messages history}}`, and `{{message_to_prompt}}` of the message that a loop is at."""
         arguments = shown.arguments if isinstance(shown, Call) else ()
         several = _get_name(shown) == "messages"
         if arguments:
-            value, name = (
-                self._values.evaluate(arguments[0]),
-                _get_name(arguments[0]).removeprefix("$") or "messages",
-            )
+            value = self._values.evaluate(arguments[0])
+            name = _get_name(arguments[0]).removeprefix("$") or "messages"
         elif several:
             value, name = self._scope.inputs.get("chat_history"), "chat_history"
         else:
@@ -178,22 +169,13 @@ class _Run:
         elif value not in (None, ""):
             raise self._source.error(f"{name!r} is no list of messages", at)
 
-    def _is_message_mark(self, shown: Path | Call) -> bool:
-        if _get_name(shown) != "message" or self._rendering.caller.has("message"):
-            return False
-        return isinstance(shown, Call) or self._scope.look_up(shown) is MISSING
-
     def _add_message_mark(self, shown: Path | Call, at: int) -> None:
         """`{{message role="user"}}`: the beginning of a message, and then its end."""
         attributes = shown.named if isinstance(shown, Call) else {}
-        written = attributes.get("role", Literal("", at))
-        role = (
-            format_value(written.value)
-            if isinstance(written, Literal)
-            else f"${_get_name(written)}"
-        )
+        role = attributes.get("role", Literal("", at))
+        written = format_value(role.value) if isinstance(role, Literal) else f"${_get_name(role)}"
         arguments = isinstance(shown, Call) and bool(shown.arguments)
-        if self._message_calls.begins_message(role, at, arguments=arguments):
+        if self._message_calls.begins_message(written, at, arguments=arguments):
             self._open_message(at, attributes)
         else:
             self._add_tag("</message>", at)
@@ -247,9 +229,8 @@ class _Run:
         elif isinstance(value, Mapping | list | tuple):
             self._loop(block, value)
         else:
-            raise self._source.error(
-                f"{{{{#each}}}} of a {type(value).__name__}, no list", block.at
-            )
+            what = type(value).__name__
+            raise self._source.error(f"{{{{#each}}}} of a {what}, no list", block.at)
 
     def _loop(self, block: Block, value: Any) -> None:
         keys = list(value) if isinstance(value, Mapping) else list(range(len(value)))
@@ -267,9 +248,8 @@ class _Run:
             is_message = isinstance(this, Mapping | RenderedMessage)
             filling = fill_messages(this, "this") if is_message else None
             if filling is None:
-                raise self._source.error(
-                    '{{#message}} has no role: {{#message role="user"}}', block.at
-                )
+                wanted = '{{#message}} has no role: {{#message role="user"}}'
+                raise self._source.error(wanted, block.at)
             self._add(filling, block.at)
             return
         self._open_message(block.at, block.call.named)

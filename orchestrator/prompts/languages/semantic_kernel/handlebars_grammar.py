@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, NoReturn
 
 from orchestrator.prompts.source import Source
@@ -75,8 +76,7 @@ class Tag:
     """A tag: its kind (`!`, `#`, `^`, `/`, `else`, or nothing), and what is in it."""
 
     kind: str
-    call: Call | None
-    shown: Expression | None
+    expression: Expression | None
     at: int
     left: bool
     right: bool
@@ -96,14 +96,15 @@ class Scanner:
         self._at = 0
         self._depth = 0
 
-    def pieces(self) -> Iterator[Text | Tag]:
-        """Texts and tags, which take turns."""
+    def read(self) -> tuple[list[Text], list[Tag]]:
+        """The texts, and the tags between them."""
+        texts, tags = [], []
         while (start := self._text.find("{{", self._at)) >= 0:
             if self._text.startswith("{{{{", start):
                 self._fail("raw blocks are not read here; write {{doubleOpen}}", start)
-            yield Text(self._text[self._at : start], self._at)
-            yield self._read_tag(start)
-        yield Text(self._text[self._at :], self._at)
+            texts.append(Text(self._text[self._at : start], self._at))
+            tags.append(self._read_tag(start))
+        return [*texts, Text(self._text[self._at :], self._at)], tags
 
     def _read_tag(self, start: int) -> Tag:
         self._at = start + 2
@@ -113,31 +114,31 @@ class Scanner:
         if self._take("{"):
             shown = self._read_expression()
             self._expect("}", start)
-            return Tag("", None, shown, start, left, self._read_end(start))
+            return Tag("", shown, start, left, self._read_end(start))
         kind = next((it for it in "#^/>&*" if self._take(it)), "")
         if kind == ">" or kind == "*":
             self._fail("partials and decorators are not read here", start)
         self._skip_space()
         if kind == "^" and self._text.startswith(("~}}", "}}"), self._at):
-            return Tag("else", None, None, start, left, self._read_end(start))
+            return Tag("else", None, start, left, self._read_end(start))
         if kind in ("", "&"):
             return self._read_shown(start, left)
         call = self._read_call()
         parameters = self._read_parameters()
-        return Tag(kind, call, None, start, left, self._read_end(start), parameters)
+        return Tag(kind, call, start, left, self._read_end(start), parameters)
 
     def _read_shown(self, start: int, left: bool) -> Tag:
         expression = self._read_expression()
         if isinstance(expression, Path) and expression.text == "else":
-            return Tag("else", None, None, start, left, self._read_end(start))
+            return Tag("else", None, start, left, self._read_end(start))
         if not isinstance(expression, Call) or expression.path.text != "else":
-            return Tag("", None, expression, start, left, self._read_end(start))
+            return Tag("", expression, start, left, self._read_end(start))
         first, *others = expression.arguments or [expression.path]
         if not isinstance(first, Path) or first is expression.path:
             self._fail("{{else}} is followed by a block's name: {{else if name}}", start)
         call = Call(first, others, expression.named, first.at)
         parameters = self._read_parameters()
-        return Tag("else", call, None, start, left, self._read_end(start), parameters)
+        return Tag("else", call, start, left, self._read_end(start), parameters)
 
     def _read_comment(self, start: int, left: bool) -> Tag:
         long = self._text.startswith("!--", self._at)
@@ -145,7 +146,7 @@ class Scanner:
         if end is None:
             self._fail("this comment is not closed", start)
         self._at = end.end()
-        return Tag("!", None, None, start, left, "~" in end[0])
+        return Tag("!", None, start, left, "~" in end[0])
 
     # Expressions.
 
@@ -295,42 +296,30 @@ Node = Text | Show | Block
 
 def parse(source: Source) -> list[Node]:
     """Reads a template."""
-    pieces = list(Scanner(source).pieces())
-    _drop_tag_lines(pieces)
-    _trim_space(pieces)
-    return _TreeBuilder(source).build_tree(pieces)
+    texts, tags = Scanner(source).read()
+    _drop_tag_lines(texts, tags)
+    for before, tag, after in zip(texts, tags, texts[1:], strict=False):
+        if tag.left:
+            before.text = before.text.rstrip()
+        if tag.right:
+            _cut(after, len(after.text) - len(after.text.lstrip()))
+    return _TreeBuilder(source).build_tree(texts, tags)
 
 
-def _drop_tag_lines(pieces: Sequence[Text | Tag]) -> None:
+def _drop_tag_lines(texts: Sequence[Text], tags: Sequence[Tag]) -> None:
     """Leaves out the lines that have nothing but a block's tag or a comment."""
     # As Handlebars does ("standalone" tags), so that a template may be laid out in lines.
-    texts = [piece.text if isinstance(piece, Text) else "" for piece in pieces]
-    for index in range(1, len(pieces), 2):  # texts and tags take turns
-        tag, before, after = pieces[index], pieces[index - 1], pieces[index + 1]
-        if not isinstance(tag, Tag) or not tag.kind:
+    written = [text.text for text in texts]
+    for index, tag in enumerate(tags):
+        if not tag.kind:
             continue
-        _, line, space = texts[index - 1].rpartition("\n")
-        begins = (line or index == 1) and not space.strip()
-        space, line, _ = texts[index + 1].partition("\n")
-        ends = (line or index == len(pieces) - 2) and not space.strip()
-        if not (begins and ends):
-            continue
-        if isinstance(before, Text):
-            before.text = before.text.rstrip(" \t")
-        if isinstance(after, Text):
-            _cut(after, len(space) + len(line))
-
-
-def _trim_space(pieces: Sequence[Text | Tag]) -> None:
-    """Leaves out the white space at the sides of tags that have a `~` there."""
-    for index, tag in enumerate(pieces):
-        if not isinstance(tag, Tag):
-            continue
-        before, after = pieces[index - 1], pieces[index + 1]
-        if tag.left and isinstance(before, Text):
-            before.text = before.text.rstrip()
-        if tag.right and isinstance(after, Text):
-            _cut(after, len(after.text) - len(after.text.lstrip()))
+        _, line, space = written[index].rpartition("\n")
+        begins = (line or index == 0) and not space.strip()
+        space, line, _ = written[index + 1].partition("\n")
+        ends = (line or index == len(tags) - 1) and not space.strip()
+        if begins and ends:
+            texts[index].text = texts[index].text.rstrip(" \t")
+            _cut(texts[index + 1], len(space) + len(line))
 
 
 def _cut(text: Text, count: int) -> None:
@@ -358,23 +347,27 @@ class _TreeBuilder:
         self._opened: list[_OpenBlock] = []
         self._tree: list[Node] = []
 
-    def build_tree(self, pieces: Sequence[Text | Tag]) -> list[Node]:
-        for piece in pieces:
-            if isinstance(piece, Text):
-                if piece.text:
-                    self._current_nodes.append(piece)
-            elif piece.kind == "else":
-                self._else(piece)
-            elif piece.kind == "/":
-                self._close(piece)
-            elif piece.call is not None:
-                self._open(piece, piece.call)
-            elif piece.shown is not None:
-                self._current_nodes.append(Show(piece.shown, piece.at))
+    def build_tree(self, texts: Sequence[Text], tags: Sequence[Tag]) -> list[Node]:
+        for text, tag in zip_longest(texts, tags):
+            if text.text:
+                self._current_nodes.append(text)
+            if tag is not None:
+                self._add_tag(tag)
         if self._opened:
             block = self._opened[-1].block
             raise self._source.error(f"{{{{#{block.call.path.text}}}}} is not closed", block.at)
         return self._tree
+
+    def _add_tag(self, tag: Tag) -> None:
+        call = tag.expression
+        if tag.kind == "else":
+            self._else(tag)
+        elif tag.kind == "/":
+            self._close(tag)
+        elif tag.kind and isinstance(call, Call):
+            self._open(tag, call)
+        elif call is not None:
+            self._current_nodes.append(Show(call, tag.at))
 
     @property
     def _current_nodes(self) -> list[Node]:
@@ -394,12 +387,12 @@ class _TreeBuilder:
             raise self._source.error("{{else}} belongs into a block, and only once", tag.at)
         block, opened.turned = opened.block, True
         opened.into = block.instead if opened.into is block.inside else block.inside
-        if tag.call is not None:
-            self._open(tag, tag.call)
+        if isinstance(tag.expression, Call):
+            self._open(tag, tag.expression)
             self._opened[-1].inner = opened.inner + 1
 
     def _close(self, tag: Tag) -> None:
-        name = tag.call.path.text if tag.call else ""
+        name = tag.expression.path.text if isinstance(tag.expression, Call) else ""
         if not self._opened:
             raise self._source.error(f"{{{{/{name}}}}} closes nothing", tag.at)
         last = self._opened[-1]

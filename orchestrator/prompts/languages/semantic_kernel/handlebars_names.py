@@ -10,7 +10,7 @@ from typing import Any
 from orchestrator.errors import ValidationError
 from orchestrator.prompts.jinja_pieces import tag_origin
 from orchestrator.prompts.languages.semantic_kernel.content import ROLES
-from orchestrator.prompts.languages.semantic_kernel.engine import Caller
+from orchestrator.prompts.languages.semantic_kernel.engine import Rendering
 from orchestrator.prompts.languages.semantic_kernel.handlebars_grammar import (
     Block,
     Call,
@@ -24,9 +24,10 @@ from orchestrator.prompts.languages.semantic_kernel.values import HELPERS, origi
 from orchestrator.prompts.source import Source
 from orchestrator.prompts.work import STEP, Work
 
-_PLACING = ("messages", "message_to_prompt", "messageToPrompt")
+# Helpers that place messages.
+PLACING = ("messages", "message_to_prompt", "messageToPrompt")
 _OWN = frozenset(
-    {"set", "get", "log", "if", "unless", "each", "with", "message", "else", *_PLACING, *ROLES}
+    {"set", "get", "log", "if", "unless", "each", "with", "message", "else", *PLACING, *ROLES}
 )
 # Inside of these a name is a member of something else, and an input only with `../`.
 _CHANGING_CONTEXT = ("each", "with")
@@ -55,7 +56,7 @@ class Names:
             self.names.setdefault("chat_history", shown.at)
         elif isinstance(shown, Path) and shown.text == "message" and self._marked:
             return  # {{message}}: the end of a message
-        elif not (isinstance(shown, Path) and shown.text in (*_PLACING, *HELPERS)):
+        elif not (isinstance(shown, Path) and shown.text in (*PLACING, *HELPERS)):
             self._visit_expression(shown, depth)
 
     def _visit_block(self, block: Block, depth: int) -> None:
@@ -132,7 +133,7 @@ def _is_straight(node: Node) -> bool:
 def _is_plain_output(expression: Expression) -> bool:
     if not isinstance(expression, Call):
         return isinstance(expression, Literal) or _is_input(expression)
-    if expression.path.text not in ("message", *_PLACING, *ROLES):
+    if expression.path.text not in ("message", *PLACING, *ROLES):
         return False
     arguments = (*expression.arguments, *expression.named.values())
     return all(isinstance(one, Literal) or _is_input(one) for one in arguments)
@@ -228,9 +229,9 @@ def _look_up_parts(value: Any, parts: Sequence[str]) -> Any:
 class Evaluator:
     """Looks values up, and calls helpers and functions, in one rendering."""
 
-    def __init__(self, source: Source, caller: Caller, scope: Scope, work: Work) -> None:
+    def __init__(self, source: Source, rendering: Rendering, scope: Scope, work: Work) -> None:
         self._source = source
-        self._caller = caller
+        self._rendering = rendering
         self._scope = scope
         self._work = work
         self._helpers: Mapping[str, Callable[[Call], Any]] = {
@@ -280,7 +281,7 @@ class Evaluator:
         if function is not None or self._scope.look_up(call.path) is MISSING:
             named = {key: self._evaluate_argument(one) for key, one in call.named.items()}
             shown = function or name
-            result = self._caller.call(shown, call.at, arguments, named)
+            result = self._rendering.call(shown, call.at, arguments, named)
             return tag_origin(result, origin_of(shown))
         if arguments or call.named:
             raise self._source.error(f"{name!r} is a value and takes no arguments", call.at)
@@ -308,7 +309,7 @@ class Evaluator:
     def _find_function(self, name: str) -> str | None:
         """The function that a name means: `plugin-function`, or its whole name."""
         dotted = name.replace("-", ".", 1)
-        return next((it for it in (name, dotted) if self._caller.has(it)), None)
+        return next((it for it in (name, dotted) if it in self._rendering.functions), None)
 
     def _set(self, call: Call) -> None:
         arguments = [self.evaluate(one) for one in call.arguments]

@@ -19,10 +19,11 @@ from jinja2.lexer import Token, TokenStream
 
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.message import AUTHOR
-from orchestrator.prompts.jinja import CompiledTemplate, Jinja, Mistake
+from orchestrator.prompts.jinja import Jinja, Mistake
 from orchestrator.prompts.jinja_limits import get_work
 from orchestrator.prompts.jinja_pieces import VALUE, Value, tag_origin
 from orchestrator.prompts.languages.base import RenderedMessage, Thread
+from orchestrator.prompts.languages.inputs import first_uses
 from orchestrator.prompts.languages.semantic_kernel.content import Filling
 from orchestrator.prompts.languages.semantic_kernel.engine import Engine, MessageCalls, Rendering
 from orchestrator.prompts.languages.semantic_kernel.tags import Hole, Markup
@@ -156,28 +157,23 @@ class Jinja2Prompts(Engine):
         environment = _Environment(source)
         try:
             tree = environment.parse_template(source.text)
-            self._called = dict(_find_calls(environment, tree, source))
-            for name, at in self._called.items():
-                environment.globals[name] = (
-                    HELPERS[name] if name in _SHARED else _make_helper(name, at)
-                )
-            self._compiled: CompiledTemplate = environment.compile_template(
-                tree, calls=_PLACE_CALLS
-            )
+            called = dict(_find_calls(environment, tree, source))
+            for name, at in called.items():
+                shared = HELPERS[name] if name in _SHARED else None
+                environment.globals[name] = shared or _make_helper(name, at)
+            self._compiled = environment.compile_template(tree, calls=_PLACE_CALLS)
         except Mistake as mistake:
             raise source.error(mistake.message, source.offset(mistake.line)) from None
         self.names = dict(self._inputs())
         spelled = {_to_identifier(name): name for name in functions}
         self.calls = {
             spelled.get(name, name): at
-            for name, at in self._called.items()
+            for name, at in called.items()
             if name not in _OWN and name not in _SHARED
         }
         self.straight = self._compiled.straight
 
     def _inputs(self) -> Iterator[tuple[str, int]]:
-        from orchestrator.prompts.languages.inputs import first_uses
-
         names = self._compiled.names
         places = first_uses(self._source.text, names)
         for name, (line, column) in places.items():
@@ -193,9 +189,8 @@ class Jinja2Prompts(Engine):
         except Mistake as mistake:
             if isinstance(mistake.__cause__, TemplateError | ValidationError):
                 raise mistake.__cause__ from None
-            raise self._source.error(
-                mistake.message, self._source.offset(mistake.line)
-            ) from mistake.__cause__
+            place = self._source.offset(mistake.line)
+            raise self._source.error(mistake.message, place) from mistake.__cause__
         finally:
             _running.reset(token)
         for piece in pieces:
@@ -216,12 +211,7 @@ def _find_calls(
 
 def _make_helper(name: str, at: int) -> Callable[..., Any]:
     """What a name calls, in the rendering that goes on."""
-
-    def call_helper(*arguments: Any, **named: Any) -> Any:
-        run = _running.get()
-        return run.call(name, at, arguments, named)
-
-    return call_helper
+    return lambda *arguments, **named: _running.get().call(name, at, arguments, named)
 
 
 class _Run:
@@ -251,16 +241,15 @@ class _Run:
     def call(self, name: str, at: int, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """The result of a function of the caller, or of a helper."""
         get_work().spend(3 * STEP)  # for the message that may come of it
-        function = next(
-            (it for it in self._rendering.caller.names if _to_identifier(it) == name), name
-        )
-        if name in _OWN and not self._rendering.caller.has(function):
+        functions = self._rendering.functions
+        function = next((it for it in functions if _to_identifier(it) == name), name)
+        if name in _OWN and function not in functions:
             self._called_at = at
             try:
                 return getattr(self, _OWN[name])(*arguments, **named)
             except ValueError as error:
                 raise self._source.error(str(error), at) from None
-        result = self._rendering.caller.call(function, at, arguments, named)
+        result = self._rendering.call(function, at, arguments, named)
         return tag_origin(result, origin_of(function))
 
     def _message(self, item: Any = None, **attributes: Any) -> Value:
@@ -299,8 +288,13 @@ class _Run:
     def add(self, piece: Piece) -> None:
         """Adds a piece of the rendering."""
         origin, text = piece
-        if isinstance(origin, _Mark):
-            self._add_mark(origin.what)
+        mark = origin.what if isinstance(origin, _Mark) else None
+        if isinstance(mark, int):
+            self._at, self._exact = mark, True
+        elif isinstance(mark, str):
+            self.parts.append(Markup(mark, self._at, made=True))
+        elif mark is not None:
+            self._add(mark)
         elif origin == AUTHOR:
             self.parts.append(Markup(text, self._at, made=not self._exact))
             self._exact = False
@@ -308,14 +302,6 @@ class _Run:
             self.parts.append(Markup(text, self._at, made=True))
         else:
             self._add(Filling([(origin, text)], text))
-
-    def _add_mark(self, what: int | str | Filling) -> None:
-        if isinstance(what, int):
-            self._at, self._exact = what, True
-        elif isinstance(what, str):
-            self.parts.append(Markup(what, self._at, made=True))
-        else:
-            self._add(what)
 
     def _add(self, filled: Filling) -> None:
         self.parts.append(Hole(len(self.fillings), self._at))

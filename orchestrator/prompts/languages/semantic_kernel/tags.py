@@ -13,7 +13,7 @@ import secrets
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 from xml.etree.ElementTree import ParseError
 
 from orchestrator.errors import TemplateError
@@ -70,36 +70,45 @@ class Tags:
     `token` finds the token of a hole, and its key.
     """
 
-    def __init__(self, parts: Sequence[Markup | Hole], source: Source) -> None:
+    def __init__(
+        self, parts: Sequence[Markup | Hole], source: Source, *, strict: bool = True
+    ) -> None:
+        """Reads the tags; with `strict`, refuses tags of messages that are no XML."""
         self._source = source
         # XML decodes `&#xE000;`, so an author could write a token: the nonce keeps him from it.
-        self._nonce = str(secrets.randbits(64))
-        self.token = re.compile(rf"{OPEN}{self._nonce}\.(\d+){SHUT}")
-        texts, self._starts, self._places, size = [f"<{_ROOT}>"], [0], [Hole(0, 0)], len(_ROOT) + 2
+        nonce = str(secrets.randbits(64))
+        self.token = re.compile(rf"{OPEN}{nonce}\.(\d+){SHUT}")
+        texts, size = [f"<{_ROOT}>"], len(_ROOT) + 2
+        self._starts = [0]
+        self._places: list[Markup | Hole] = [Hole(0, 0)]
         for part in parts:
-            texts.append(self._encode_part(part))
+            if isinstance(part, Hole):
+                texts.append(f"{OPEN}{nonce}.{part.key}{SHUT}")
+            elif OPEN in part.text:
+                raise source.error(f"the character {OPEN!a} may not be in a prompt", part.at)
+            else:
+                texts.append(part.text)
             self._starts.append(size)
-            self._places.append(part)  # type: ignore[arg-type]
+            self._places.append(part)
             size += len(texts[-1])
         self._text = "".join([*texts, f"</{_ROOT}>"])
         self.root: Element | None = None
         self.problem: TemplateError | None = None
         try:
-            self.root = _TagParser(self._text, self.place).parse()
-        except _TagError as wrong:
-            self.problem = source.error(wrong.reason, self.place(wrong.at))
+            self.root = _TagParser(self._text, self).parse()
+        except TemplateError as error:
+            if strict and self.has_message_tags:
+                raise
+            self.problem = error
 
-    def _encode_part(self, part: Markup | Hole) -> str:
-        if isinstance(part, Hole):
-            return f"{OPEN}{self._nonce}.{part.key}{SHUT}"
-        if OPEN in part.text:
-            raise self._source.error(f"the character {OPEN!a} may not be in a prompt", part.at)
-        return part.text
+    def error(self, reason: str, at: int) -> TemplateError:
+        """An error at an offset among the parts."""
+        return self._source.error(reason, self.place(at))
 
     def place(self, at: int) -> int:
         """The offset in the template of an offset among the parts."""
         index = bisect_right(self._starts, at) - 1
-        part: Markup | Hole = self._places[index]
+        part = self._places[index]
         if isinstance(part, Hole) or part.made:
             return part.at
         return min(part.at + at - self._starts[index], len(self._source.text))
@@ -127,48 +136,26 @@ class Tags:
 
     def raw(self, element: Element) -> str:
         """A tag as it was written, with what is inside, decoded once."""
-        return _decode(self._text[element.start : element.end])
+        texts, last = [], element.start
+        for found in _RAW.finditer(self._text, element.start, element.end):
+            texts += [html.unescape(self._text[last : found.start()]), found[1] or ""]
+            last = found.end()
+        return "".join([*texts, html.unescape(self._text[last : element.end])])
 
     @property
     def plain(self) -> str:
         """The whole text as if it had no tags, decoded once."""
-        inner = self._text[len(_ROOT) + 2 : -len(_ROOT) - 3]
-        return html.unescape(inner)
-
-
-def _decode(text: str) -> str:
-    texts, last = [], 0
-    for found in _RAW.finditer(text):
-        texts += [html.unescape(text[last : found.start()]), found[1] or ""]
-        last = found.end()
-    return "".join([*texts, html.unescape(text[last:])])
-
-
-def read_tags(parts: Sequence[Markup | Hole], source: Source, *, strict: bool = True) -> Tags:
-    """Reads the tags of a prompt; with `strict`, refuses tags of messages that are no XML."""
-    tags = Tags(parts, source)
-    if tags.problem is not None and strict and tags.has_message_tags:
-        raise tags.problem
-    return tags
-
-
-class _TagError(Exception):
-    """What was read is no XML."""
-
-    def __init__(self, reason: str, at: int) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.at = at
+        return html.unescape(self._text[len(_ROOT) + 2 : -len(_ROOT) - 3])
 
 
 class _TagParser:
-    """Reads a text as XML; what a parser of XML tells of its events."""
+    """Reads a text as XML; the public methods are those that a parser of XML calls."""
 
-    def __init__(self, text: str, place: Any) -> None:
+    def __init__(self, text: str, tags: Tags) -> None:
         from defusedxml.ElementTree import DefusedXMLParser
 
         self._text = text
-        self._place = place
+        self._tags = tags
         self._bytes = text.encode("utf-8", "replace")
         self._seen = self._seen_bytes = 0
         self._open: list[Element] = []
@@ -180,7 +167,7 @@ class _TagParser:
             self._parser.feed(self._bytes)
             self._parser.close()
         except ParseError as error:
-            self._raise(error)
+            raise self._tags.error(*self._explain(error)) from None
         return self._root
 
     def _at(self, index: int) -> int:
@@ -193,9 +180,10 @@ class _TagParser:
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         at = self._at(self._parser.parser.CurrentByteIndex)
         if len(self._open) > DEEPEST:
-            raise _TagError(f"tags are nested more than {DEEPEST} deep", at)
-        element = Element(tag, dict(attributes), self._place(at), at) if self._open else self._root
+            raise self._tags.error(f"tags are nested more than {DEEPEST} deep", at)
+        element = self._root
         if self._open:
+            element = Element(tag, dict(attributes), self._tags.place(at), at)
             self._open[-1].children.append(element)
         self._open.append(element)
 
@@ -214,7 +202,8 @@ class _TagParser:
     def close(self) -> None:
         """Nothing is left to do at the end."""
 
-    def _raise(self, error: ParseError) -> NoReturn:
+    def _explain(self, error: ParseError) -> tuple[str, int]:
+        """What is wrong, and where."""
         from xml.parsers.expat.errors import messages
 
         at = self._at(self._parser.parser.ErrorByteIndex)
@@ -222,20 +211,20 @@ class _TagParser:
         reason = messages.get(error.code, str(error))
         opened = self._open[-1] if len(self._open) > 1 else None
         if opened is not None and (at >= last or "mismatched" in reason):
-            raise _TagError(f"<{opened.tag}> is not closed", opened.start) from None
+            return f"<{opened.tag}> is not closed", opened.start
         if "undefined entity" in reason:
             name = self._text[at : self._text.find(";", at) + 1]
-            raise _TagError(f"XML has no entity {name}: write the character itself", at) from None
+            return f"XML has no entity {name}: write the character itself", at
         near = ((at - 1, "&"), (at, "&<"), (at - 1, "<"))
         inside = [(it, letters) for it, letters in near if it < last]
         stray = next((it for it, letters in inside if self._text[it] in letters), None)
         if at >= last and stray is None:
-            raise _TagError("the prompt's tags do not end", last) from None
+            return "the prompt's tags do not end", last
         if "mismatched" in reason or "junk" in reason:
-            raise _TagError("this tag closes nothing", at) from None
+            return "this tag closes nothing", at
         if stray is not None:
             letter = self._text[stray]
             instead = "&amp;" if letter == "&" else "&lt;"
             reason = f"{letter!r} begins no {'entity' if letter == '&' else 'tag'} of XML here"
-            raise _TagError(f"{reason}: write {instead} for the character", stray) from None
-        raise _TagError(f"the prompt's tags are no XML: {reason}", at) from None
+            return f"{reason}: write {instead} for the character", stray
+        return f"the prompt's tags are no XML: {reason}", at

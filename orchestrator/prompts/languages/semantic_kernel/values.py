@@ -33,21 +33,10 @@ def text_of(value: Any) -> str:
         return ""
     if isinstance(value, bool | int | float):
         return str(value)
-    return _format_scalar(value) or json.dumps(
-        _check_data(value), ensure_ascii=False, default=_to_json_data
-    )
-
-
-def _format_scalar(value: Any) -> str:
-    return str(value) if isinstance(value, AS_TEXT) else ""
-
-
-def _check_data(value: Any) -> Any:
-    if isinstance(value, Mapping | list | tuple):
-        return value
-    raise ValidationError(
-        f"a {type(value).__name__} is no value for a template: give texts, numbers, lists and maps"
-    )
+    data = value if isinstance(value, list | tuple) else _to_json_data(value)
+    if isinstance(data, str):
+        return data
+    return json.dumps(data, ensure_ascii=False, default=_to_json_data)
 
 
 def _to_json_data(value: Any) -> Any:
@@ -55,7 +44,13 @@ def _to_json_data(value: Any) -> Any:
         raise ValidationError("messages can only be placed between messages")
     if isinstance(value, enum.Enum):
         return value.value
-    return _format_scalar(value) or dict(_check_data(value))
+    if isinstance(value, AS_TEXT):
+        return str(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise ValidationError(
+        f"a {type(value).__name__} is no value for a template: give texts, numbers, lists and maps"
+    )
 
 
 def to_messages(value: Any, name: str) -> list[RenderedMessage | Thread] | None:
@@ -123,12 +118,6 @@ def _range(*values: Any) -> list[int]:
     return list(found)
 
 
-def _make_comparison(
-    compare: Callable[[int | float, int | float], bool],
-) -> Callable[[Any, Any], bool]:
-    return lambda one, other: compare(_to_number(one), _to_number(other))
-
-
 def _lookup(value: Any, key: Any) -> Any:
     if isinstance(value, Mapping):
         return value.get(key)
@@ -148,20 +137,15 @@ def snake_case(text: Any) -> str:
 
 
 _ADDED: dict[str, Callable[..., Any]] = {
-    "less_than": _make_comparison(lambda one, other: one < other),
-    "greater_than": _make_comparison(lambda one, other: one > other),
-    "less_than_or_equal": _make_comparison(lambda one, other: one <= other),
-    "greater_than_or_equal": _make_comparison(lambda one, other: one >= other),
+    "less_than": lambda one, other: _to_number(one) < _to_number(other),
+    "greater_than": lambda one, other: _to_number(one) > _to_number(other),
+    "less_than_or_equal": lambda one, other: _to_number(one) <= _to_number(other),
+    "greater_than_or_equal": lambda one, other: _to_number(one) >= _to_number(other),
     "double_open": lambda: "{{",
     "double_close": lambda: "}}",
     "camel_case": camel_case,
     "snake_case": snake_case,
 }
-
-
-def _other_name(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join([word.capitalize() for word in others])
 
 
 # Helpers that only look at their arguments (Semantic Kernel: `HANDLEBAR_SYSTEM_HELPERS`).
@@ -176,5 +160,6 @@ HELPERS: Mapping[str, Callable[..., Any]] = {
     "json": lambda *values: json.dumps(values[0], ensure_ascii=False) if values else "",
     "lookup": _lookup,
     **_ADDED,
-    **{_other_name(name): helper for name, helper in _ADDED.items()},
+    # `less_than` is `lessThan`, too.
+    **{name[0] + camel_case(name)[1:]: helper for name, helper in _ADDED.items()},
 }
