@@ -8,14 +8,23 @@ digit or `_` in a name is `_` in a script.
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.actions import ActionResult, CallContext, Operation, Parameter
+from orchestrator.actions import Call as ActionCall
+from orchestrator.actions.names import did_you_mean
+from orchestrator.actions.python import compile_function
+from orchestrator.actions.results import as_text
 from orchestrator.engine.toolbox import message_name, search_name
-from orchestrator.flows.functions import FUNCTIONS, build_function_specs, describe_missing_function
+from orchestrator.errors import DefinitionError, DependencyFailed
 from orchestrator.flows.steps import Call, CallCatalog
+from orchestrator.support.user_code import describe_exception, place_in_function
 
 if TYPE_CHECKING:
     from orchestrator.engine.state import Turn
@@ -44,7 +53,7 @@ class CallResolver:
         functions: Mapping[str, Callable[..., Any]],
     ) -> None:
         """Takes what there is."""
-        self._functions = build_function_specs(functions)
+        self._functions = {name: _build_spec(name, it) for name, it in functions.items()}
         self._actions = {it["toolSpec"]["name"]: it for it in tools if "toolSpec" in it}
         self._actions.pop(_SEND, None)
         members = turn.plan.collaborators
@@ -57,7 +66,7 @@ class CallResolver:
             **self._actions,
             **self._functions,
         }
-        self.known = CallCatalog(specs, _find_unique_names(_list_short_names(turn), specs))
+        self.known = CallCatalog(specs, _find_short_names(turn, specs))
 
     def resolve(self, step: Call) -> tuple[str, dict[str, Any]]:
         """The tool that a call means, and its input.
@@ -75,7 +84,8 @@ class CallResolver:
             text = self._by_name(name, step).get("message")
             content = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
             return _SEND, {"recipient": self._members[name], "content": content}
-        raise NoSuchCall(*self._unknown(step.name))
+        missing = describe_missing_function(step.name, self.known.all_names)
+        raise NoSuchCall(missing, f"未找到函数: {step.name}")
 
     def parse_result(self, name: str, text: str) -> Any:
         """What a call gave, of its result's text: data, where a function or an action gave JSON."""
@@ -98,30 +108,21 @@ class CallResolver:
             )
         return {**dict(zip(names, step.args, strict=False)), **step.kwargs}
 
-    def _unknown(self, name: str) -> tuple[str, str]:
-        known = {*self.known.specs, *filter(self.known.name_of, self.known.names)}
-        return describe_missing_function(name, known), f"未找到函数: {name}"
 
-
-def _list_short_names(turn: Turn) -> Iterator[tuple[str, str]]:
-    """Shorter names, and what each means."""
-    plan = turn.plan
-    for one in plan.catalog.operations:
+def _find_short_names(turn: Turn, specs: Mapping[str, Any]) -> dict[str, str]:
+    """Shorter names that mean one thing only, and what each means."""
+    meanings: dict[str, set[str]] = {}
+    for one in turn.plan.catalog.operations:
         for name in (one.name, f"{one.group}__{one.name}", one.tool_use_name):
-            yield _to_identifier(name), one.tool_use_name
-    for id in plan.knowledge_bases:
-        yield _to_identifier(id), search_name(id, _PROTOCOL)
-        yield "search", search_name(id, _PROTOCOL)
-
-
-def _find_unique_names(
-    found: Iterator[tuple[str, str]], specs: Mapping[str, Any]
-) -> dict[str, str]:
-    """The names that mean one thing only."""
-    names: dict[str, str] = {}
-    for name, meant in found:
-        names[name] = meant if names.get(name, meant) == meant else ""
-    return {name: meant for name, meant in names.items() if meant in specs and name not in specs}
+            meanings.setdefault(_to_identifier(name), set()).add(one.tool_use_name)
+    for id in turn.plan.knowledge_bases:
+        for name in (_to_identifier(id), "search"):
+            meanings.setdefault(name, set()).add(search_name(id, _PROTOCOL))
+    return {
+        name: next(iter(meant))
+        for name, meant in meanings.items()
+        if len(meant) == 1 and meant <= specs.keys() and name not in specs
+    }
 
 
 def _to_identifier(name: str) -> str:
@@ -131,4 +132,98 @@ def _to_identifier(name: str) -> str:
 def _build_agent_spec(name: str, instruction: str) -> dict[str, Any]:
     schema = {"type": "object", "properties": _MESSAGE, "required": list(_MESSAGE)}
     description = instruction or f"Asks the agent {name}."
+    return {"toolSpec": {"name": name, "description": description, "inputSchema": {"json": schema}}}
+
+
+FUNCTIONS = "flowfunctions"
+"""The action group of a script's functions."""
+
+_ANYTHING = {
+    "type": "object",
+    "properties": {"args": {"type": "array"}, "kwargs": {"type": "object"}},
+}
+_OBJECT: dict[str, Any] = {"type": "object", "additionalProperties": True}
+_PARAMETERS = (
+    Parameter("args", "array", "Arguments by place."),
+    Parameter("kwargs", "object", "Arguments by name."),
+)
+
+
+class Functions:
+    """Calls plain functions with what a script gave: `args`, a list, and `kwargs`, a mapping."""
+
+    def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
+        self._functions = functions
+
+    def operations(self, group: str) -> list[Operation]:
+        """One operation a function."""
+        return [
+            Operation(group, name, inspect.getdoc(function) or "", _PARAMETERS, schema=_ANYTHING)
+            for name, function in self._functions.items()
+        ]
+
+    def call(self, call: ActionCall, context: CallContext) -> ActionResult:
+        """Calls the function; its result as JSON text.
+
+        Raises:
+            DependencyFailed: It takes other arguments, raised, or returned what has no JSON form.
+        """
+        name = call.operation.name
+        function = self._functions[name]
+        args, kwargs = call.arguments.get("args", ()), call.arguments.get("kwargs", {})
+        _check(name, function, args, kwargs)
+        try:
+            value = function(*args, **kwargs)
+            if inspect.iscoroutine(value):
+                value = asyncio.run(value)
+            return ActionResult(
+                json.dumps(value) if isinstance(value, str) else as_text(value) or "null"
+            )
+        except Exception as error:
+            where = place_in_function(error, function)
+            raise DependencyFailed(
+                f"the function {name!r} {describe_exception(error, where)}", resource=name
+            ) from error
+
+
+def _check(
+    name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
+    """Refuses arguments that a function does not take.
+
+    Raises:
+        DependencyFailed: It does not; the message has no values.
+    """
+    try:
+        taken = inspect.signature(function)
+    except (TypeError, ValueError):  # of some that are written in C
+        return
+    try:
+        taken.bind(*args, **kwargs)
+    except TypeError as error:
+        counts = [f"{len(args)} by place"] if args or not kwargs else []
+        counts += [f"{one!r} by name" for one in kwargs]
+        raise DependencyFailed(
+            f"the function {name!r} takes ({', '.join(taken.parameters)}), and is given "
+            f"{', '.join(counts)}: {error}",
+            resource=name,
+        ) from None
+
+
+def describe_missing_function(name: str, known: Collection[str]) -> str:
+    """The error of a function that is missing, and how to register one."""
+    there = f"there is {', '.join(sorted(known))}" if known else "no function is registered yet"
+    meant = did_you_mean(name, known)
+    return (
+        f"there is no function {name!r}{f'{meant} Give' if meant else '; give'} it with "
+        f"--tool {name}=FILE:FUNCTION, in Python with tools={{{name!r}: ...}}, in an agent with an "
+        f"action; {there}"
+    )
+
+
+def _build_spec(name: str, function: Callable[..., Any]) -> dict[str, Any]:
+    description, schema = inspect.getdoc(function) or name, _OBJECT
+    with suppress(DefinitionError):  # such as one that takes anything
+        operation, _ = compile_function(FUNCTIONS, name, function)
+        description, schema = operation.description or name, dict(operation.schema)
     return {"toolSpec": {"name": name, "description": description, "inputSchema": {"json": schema}}}

@@ -11,10 +11,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from orchestrator.flows.extras import build_missing_error
+from orchestrator.errors import DefinitionError
 from orchestrator.flows.tree import NAME, Argument, Node, ScriptError, parts_of, path_of
 
 FENCE = "```"
@@ -80,12 +81,25 @@ def find_closing_bracket(text: str, at: int) -> int:
     return -1
 
 
-try:
+def import_library(library: str) -> Any:
+    """A library that scripts need.
+
+    Raises:
+        DefinitionError: The installation is without the extra `flows`.
+    """
+    try:
+        return import_module(library)
+    except ImportError as error:
+        raise DefinitionError(
+            f"scripts need {library!r}, of the extra 'flows': "
+            "pip install 'bedrock-orchestrator[flows]'"
+        ) from error
+
+
+if import_library("lark"):  # or the error that says what to install
     from lark import Lark, Token, UnexpectedInput, v_args
     from lark.exceptions import VisitError
     from lark.visitors import Transformer_NonRecursive
-except ImportError as _error:
-    raise build_missing_error("lark") from _error
 
 
 _DEEPEST = 60

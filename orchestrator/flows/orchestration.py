@@ -23,13 +23,11 @@ from orchestrator.errors import (
     ValidationError,
     rebuild_error,
 )
-from orchestrator.flows.call_resolver import CallResolver
+from orchestrator.flows.call_resolver import FUNCTIONS, CallResolver, Functions
 from orchestrator.flows.choice_tool import can_bias
 from orchestrator.flows.custom.operations import Work
-from orchestrator.flows.functions import build_functions_group
 from orchestrator.flows.listener import Listener
-from orchestrator.flows.pause_group import build_pause_group
-from orchestrator.flows.step_runner import StepRunner
+from orchestrator.flows.step_runner import StepRunner, build_pause_group
 from orchestrator.flows.steps import Outcome, Program
 from orchestrator.message import clean, text_of, to_json
 
@@ -112,7 +110,11 @@ class FlowOrchestration:
         self.digest = program.digest
         check_functions(functions)
         self.functions = dict(functions or {})
-        self.groups = _build_groups(self.functions, program)
+        self.groups = [build_pause_group()]
+        if self.functions:
+            self.groups.append(ActionGroup(FUNCTIONS, executor=Functions(self.functions)))
+        if program.uses_code:
+            self.groups.append(ActionGroup("code", signature=CODE_INTERPRETER))
         self.listener = listener
         self.parallel = parallel
 
@@ -157,60 +159,40 @@ def _blame_dependency(error: FlowError, cause: DependencyFailed) -> Orchestrator
     return rebuilt
 
 
-def _build_groups(
-    functions: Mapping[str, Callable[..., Any]], program: Program
-) -> list[ActionGroup]:
-    groups = [build_pause_group()]
-    if functions:
-        groups.append(build_functions_group(functions))
-    if program.uses_code:
-        groups.append(ActionGroup("code", signature=CODE_INTERPRETER))
-    return groups
-
-
 class _Run:
     """One run of a script in one turn."""
 
     def __init__(self, flow: FlowOrchestration, turn: Turn) -> None:
-        self._program = flow.program
+        program = self._program = flow.program
         self._listener = flow.listener or Listener()
-        self._digest = flow.program.digest[:16]
+        self._digest = program.digest[:16]
         work = Work(turn, flow.name)
         reach = CallResolver(turn, work.tools, flow.functions)
         most = turn.plan.limits.parallel
         takes = can_bias(turn.plan.orchestration.model.model_id)
-        self._known = replace(reach.known, most=min(flow.parallel or most, most), biases=takes)
+        known = replace(reach.known, most=min(flow.parallel or most, most), biases=takes)
         seed = stepped = None
         alone = flow.listener is not None
         if alone:
             asked = json.loads(turn.question)
-            self._arguments, seed = asked["arguments"], asked["seed"]
-            wanted = asked.get("parallel")
-            if asked["step"] and self._program.language != "pl":  # which does that itself
-                arguments = self._arguments
-                stepped = (
-                    arguments
-                    if isinstance(arguments, dict)
-                    else {flow.program.text_input: arguments}
-                )
-            self._known = replace(self._known, stepping=asked["step"], parallel=wanted)
+            arguments, seed = asked["arguments"], asked["seed"]
+            if asked["step"] and program.language != "pl":  # which does that itself
+                named = isinstance(arguments, dict)
+                stepped = arguments if named else {program.text_input: arguments}
+            known = replace(known, stepping=asked["step"], parallel=asked.get("parallel"))
         else:
-            said = {"question": turn.question, flow.program.text_input: turn.question}
-            earlier = [
-                {"role": it["role"], "text": text_of(it["content"])} for it in turn.start.earlier()
-            ]
-            self._arguments = {"history": earlier, **turn.prompt_attributes, **said}
-            if (
-                flow.parallel is not None
-            ):  # a turn that has started goes on only with the same setting
-                self._known = replace(self._known, parallel=flow.parallel > 1)
+            arguments = _collect_arguments(turn, program)
+            if flow.parallel is not None:
+                # A turn that has started goes on only with the same setting.
+                known = replace(known, parallel=flow.parallel > 1)
                 self._digest += " parallel" if flow.parallel > 1 else " one by one"
+        self._arguments, self._known = arguments, known
         self._carrier = StepRunner(
             turn,
             work,
             reach,
             self._listener,
-            self._program.file,
+            program.file,
             seed=seed,
             alone=alone,
             stepped=stepped,
@@ -221,11 +203,17 @@ class _Run:
         # Only the same script goes on with what the journal has.
         yield from self._carrier.note(f"SCRIPT {self._digest}", "")
         running = self._program.run(self._arguments, self._known)
-        ended = yield from self._carrier.run_steps(running)
-        return self._build_answer(ended) if isinstance(ended, Outcome) else ended
-
-    def _build_answer(self, outcome: Outcome) -> Answer:
+        outcome: Outcome | Result = yield from self._carrier.run_steps(running)
+        if not isinstance(outcome, Outcome):
+            return outcome
         self._listener.outcome = outcome
         output = outcome.output
         text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
         return Answer(clean("" if output is None else text))
+
+
+def _collect_arguments(turn: Turn, program: Program) -> dict[str, Any]:
+    """The arguments of a script that has an agent around it."""
+    earlier = [{"role": it["role"], "text": text_of(it["content"])} for it in turn.start.earlier()]
+    asked = {"question": turn.question, program.text_input: turn.question}
+    return {"history": earlier, **turn.prompt_attributes, **asked}

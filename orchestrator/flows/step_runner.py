@@ -7,6 +7,7 @@ from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.actions import ActionGroup, ReturnControl
 from orchestrator.actions.code_interpreter import code_operation
 from orchestrator.engine.effects import Effect
 from orchestrator.engine.results import Result
@@ -28,7 +29,6 @@ from orchestrator.flows.custom.converse_request import (
 from orchestrator.flows.custom.operations import ToolResult, Work
 from orchestrator.flows.custom.python_loop import ModelAnswer
 from orchestrator.flows.listener import Listener, add_members
-from orchestrator.flows.pause_group import BREAKPOINT, PAUSING, USER
 from orchestrator.flows.steps import (
     Ask,
     AskUser,
@@ -48,6 +48,29 @@ if TYPE_CHECKING:
 
 
 _CODE = code_operation().tool_use_name
+_PAUSING = "flowcontrol"
+_BREAKPOINT = "breakpoint"  # answered with `continue` or `step`
+_USER = "user"  # answered with the user's text
+
+
+def build_pause_group() -> ActionGroup:
+    """Where scripts wait for their caller: an action group whose calls return control."""
+    return ActionGroup(
+        _PAUSING,
+        executor=ReturnControl(),
+        functions=[
+            {
+                "name": _BREAKPOINT,
+                "description": "The script waits at a breakpoint: answer 'continue' or 'step'.",
+                "parameters": {"line": {"type": "integer"}, "statement": {"type": "string"}},
+            },
+            {
+                "name": _USER,
+                "description": "The script waits for the user's text.",
+                "parameters": {"text": {"type": "string"}},
+            },
+        ],
+    )
 
 
 class StepRunner:
@@ -330,10 +353,10 @@ class StepRunner:
             yield from self._note_work("WAITING")
         self.listener.pause = step
         if isinstance(step, Pause):
-            name, input = BREAKPOINT, {"line": step.place.line, "statement": step.place.statement}
+            name, input = _BREAKPOINT, {"line": step.place.line, "statement": step.place.statement}
         else:
-            name, input = USER, {"text": step.text}
-        result = yield from self._call_tool(f"{PAUSING}::{name}", input)
+            name, input = _USER, {"text": step.text}
+        result = yield from self._call_tool(f"{_PAUSING}::{name}", input)
         if isinstance(result, ToolResult):
             self.listener.pause = None
             return result.text

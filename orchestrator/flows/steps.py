@@ -243,6 +243,11 @@ class CallCatalog:
         """The name in `specs` that a script's name means; empty when it means none."""
         return name if name in self.specs else self.names.get(name, "")
 
+    @property
+    def all_names(self) -> set[str]:
+        """Every name that means something."""
+        return {*self.specs, *filter(self.name_of, self.names)}
+
 
 Finding = tuple[Literal["error", "warning", "info"], str, Place, str, str]
 """What is doubtful in a script: how bad it is, its code, its place, what it is, the way out."""

@@ -6,8 +6,8 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NoReturn, assert_never
 
 from orchestrator.errors import FlowError
+from orchestrator.flows.call_resolver import describe_missing_function
 from orchestrator.flows.evaluation import evaluate
-from orchestrator.flows.functions import describe_missing_function
 from orchestrator.flows.pl import agents, statements
 from orchestrator.flows.pl.loops import run_loop
 from orchestrator.flows.pl.nodes import (
@@ -234,9 +234,5 @@ class Interpreter:
         return value
 
     def _unknown(self, place: Place, name: str) -> NoReturn:
-        known = {*self.tools(), *filter(self.known.name_of, self.known.names)}
-        self.fail(
-            place,
-            describe_missing_function(name, known),
-            f"未找到函数: {name}",
-        )
+        known = self.known.all_names | self.agents.keys()
+        self.fail(place, describe_missing_function(name, known), f"未找到函数: {name}")

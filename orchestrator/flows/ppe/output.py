@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.errors import DefinitionError
-from orchestrator.flows.extras import import_library
+from orchestrator.flows.expressions import import_library
 from orchestrator.flows.tree import ScriptError
 from orchestrator.support.documents import parse
 

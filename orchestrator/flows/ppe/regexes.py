@@ -7,7 +7,7 @@ from functools import lru_cache
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.flows.extras import import_library
+from orchestrator.flows.expressions import import_library
 from orchestrator.flows.steps import WorkTime
 from orchestrator.flows.tree import ScriptError
 
