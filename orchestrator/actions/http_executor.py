@@ -7,10 +7,12 @@ address that was checked (`orchestrator.actions.hosts`).
 
 from __future__ import annotations
 
+import http.client
 import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from email.message import Message
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
@@ -312,7 +314,8 @@ def _result(
     response: Response, operation: Operation, secrets: Sequence[str], most: int
 ) -> ActionResult:
     name, status = operation.xml_name, response.status
-    answer = f"HTTP {status} {_phrase(status)}".strip()
+    # The phrase is the standard's and not the server's, which may repeat what was sent.
+    answer = f"HTTP {status} {http.client.responses.get(status, '')}".strip()
     # The credentials are the definition's: no other arguments of the model would help.
     if status in (401, 407):
         raise AccessDenied(
@@ -335,16 +338,6 @@ def _result(
     return ActionResult(text or answer, http_status=status)
 
 
-# By the standard and not by the server, which may repeat what was sent.
-def _phrase(status: int) -> str:
-    from http import HTTPStatus
-
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return ""
-
-
 def _text(response: Response, most: int) -> str:
     body = response.body
     kind = response.headers.get("content-type", "").partition(";")[0].strip()
@@ -355,23 +348,13 @@ def _text(response: Response, most: int) -> str:
             f"The response has more than {most} bytes and is not shown. Ask for less, for example "
             "with a narrower filter, a smaller page or a single item."
         )
-    if body and (b"\0" in body or not _is_text(kind.lower())):
+    is_text = not kind or kind.lower().startswith("text/") or kind.lower().endswith(_TEXTS)
+    if body and (b"\0" in body or not is_text):
         return f"The response is {kind or 'not a text'}, {len(body)} bytes, and is not shown."
-    return body.decode(_charset(response), "replace")
-
-
-def _is_text(kind: str) -> bool:
-    return not kind or kind.startswith("text/") or any(kind.endswith(one) for one in _TEXTS)
-
-
-def _charset(response: Response) -> str:
-    import codecs
-
-    for part in response.headers.get("content-type", "").split(";")[1:]:
-        name, _, value = part.strip().partition("=")
-        if name.lower() == "charset":
-            try:
-                return codecs.lookup(value.strip("\"' ")).name
-            except LookupError:
-                break
-    return "utf-8"
+    # Its encoding is in the parameters of `Content-Type`.
+    header = Message()
+    header["Content-Type"] = response.headers.get("content-type", "")
+    try:
+        return body.decode(header.get_content_charset("utf-8"), "replace")
+    except (LookupError, ValueError):  # no encoding of texts
+        return body.decode("utf-8", "replace")

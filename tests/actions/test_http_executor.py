@@ -202,6 +202,8 @@ def test_credentials_do_not_leave_over_plain_http() -> None:
         (Sent("\u00e4".encode("latin-1"), headers={"Content-Type": "text/plain; charset=latin-1"}),
          "\u00e4", ()),
         (Sent(b"\xff", headers={"Content-Type": "text/plain; charset=none"}), "\ufffd", ()),
+        (Sent(b"\xff", headers={"Content-Type": "text/plain; charset=rot13"}), "\ufffd", ()),
+        (Sent(b"a", headers={"Content-Type": "text/plain; charset=idna"}), "a", ()),
         (Sent(b"{}", headers={}), "{}", ()),
         (Sent(b"<a/>", headers={"Content-Type": "application/atom+xml"}), "<a/>", ()),
         (Sent(b"\x89PNG", headers={"Content-Type": "image/png"}),
