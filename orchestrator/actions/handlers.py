@@ -33,6 +33,7 @@ from importlib.machinery import (
     SourceFileLoader,
 )
 from pathlib import Path
+from symtable import symtable
 from threading import Lock
 from typing import Any
 
@@ -221,7 +222,9 @@ def check_function(file: Path, function: str) -> None:
         DefinitionError: It has not, or has a syntax error (with its line and column).
     """
     try:
-        tree = ast.parse(file.read_bytes(), str(file))
+        source = file.read_bytes()
+        tree = ast.parse(source, str(file))
+        symbols = symtable(source, str(file), "exec").get_symbols()
     except SyntaxError as error:
         raise DefinitionError(
             f"the handler has a syntax error: {error.msg}",
@@ -231,27 +234,13 @@ def check_function(file: Path, function: str) -> None:
         ) from error
     except (OSError, ValueError) as error:
         raise DefinitionError(f"the handler cannot be read: {error}", file=file) from error
-    names = _bound_names(tree)
-    if function not in names and "*" not in names:
+    names = [one.get_name() for one in symbols if one.is_assigned() or one.is_imported()]
+    # `from module import *` may bring any name.
+    stars = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    if function not in names and not any(one.names[0].name == "*" for one in stars):
         raise DefinitionError(
             f"there is no function {function!r}{did_you_mean(function, names)}", file=file
         )
-
-
-def _bound_names(tree: ast.Module) -> set[str]:
-    names: set[str] = set()
-    todo: list[ast.AST] = list(tree.body)
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            names.update((one.asname or one.name).partition(".")[0] for one in node.names)
-        else:
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                names.add(node.id)
-            todo.extend(ast.iter_child_nodes(node))
-    return names
 
 
 _current: ContextVar[dict[str, str | None] | None] = ContextVar("handler_environment", default=None)
