@@ -64,13 +64,17 @@ class Request:
     id: str = ""
 
 
+StreamEvent = tuple[str, Mapping[str, Any]]
+"""An event's name and its members, such as `("chunk", {"bytes": b"Hello"})`."""
+
+
 @dataclass(frozen=True, slots=True)
 class EventStream:
     """An answer that is sent event by event."""
 
-    # Pairs of an event's name and its members, such as `("chunk", {"bytes": b"Hello"})`. What it
-    # raises becomes the stream's last frame, an exception. It is closed when the client has gone.
-    events: AsyncGenerator[tuple[str, Mapping[str, Any]], None]
+    # What it raises becomes the stream's last frame, an exception. It is closed when the client
+    # has gone.
+    events: AsyncGenerator[StreamEvent, None]
     # The answer's other members, such as `sessionId`
     members: Mapping[str, Any] = field(default_factory=dict)
 

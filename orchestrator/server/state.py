@@ -74,7 +74,7 @@ class ServerState:
         lambdas: Mapping[str, Callable[..., Any]],
         opened: ExitStack,
     ) -> None:
-        from orchestrator.agent.features import memory_store
+        from orchestrator.agent.validate import memory_store
         from orchestrator.memory import InMemoryMemory
         from orchestrator.server.agents.build import AgentResources
         from orchestrator.server.agents.cleanup import AgentCleanup

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.agent.agent import Agent
-from orchestrator.agent.build import build
-from orchestrator.agent.from_folder import source_from_folder
+from orchestrator.agent.build import build, source_from_folder
 from orchestrator.agent.from_request import source_from_request
 from orchestrator.agent.source import AgentSource, Code, Resolver
 from orchestrator.engine.plan import MOST_LEVELS, Plan

@@ -7,12 +7,7 @@ from typing import Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.message import Block
-from orchestrator.models._encoding import encode
-from orchestrator.server.inference.bodies import (
-    check_whole_number,
-    read_converse_params,
-    render_costs,
-)
+from orchestrator.server.inference.bodies import read_converse_params, render_costs
 
 _INFERENCE = {
     "max_tokens": "maxTokens",
@@ -57,50 +52,38 @@ class AnthropicBody:
         }
         self._kinds: dict[int, str] = {}
         self._reason = ""
-        params = read_converse_params(
-            {
-                "messages": [
-                    _parse_message(it) for it in _check_objects("messages", body.get("messages"))
-                ],
-                "system": list(_parse_system(body.get("system"))),
-                "inferenceConfig": {
-                    ours: body[name]
-                    for name, ours in _INFERENCE.items()
-                    if body.get(name) is not None
-                },
-                **_parse_tool_config(body),
-                "additionalModelRequestFields": {
-                    name: value for name, value in body.items() if name not in _READ
-                },
-            }
-        )
-        if body.get("top_k") is not None:
-            params["inferenceConfig"]["topK"] = check_whole_number("top_k", body["top_k"])
-        self.params: Mapping[str, Any] = params
+        messages = _check_objects("messages", body.get("messages"))
+        members = {
+            "messages": [_parse_message(it) for it in messages],
+            "system": list(_parse_system(body.get("system"))),
+            "inferenceConfig": {
+                ours: body[name] for name, ours in _INFERENCE.items() if body.get(name) is not None
+            },
+            **_parse_tool_config(body),
+            "additionalModelRequestFields": {
+                name: value for name, value in body.items() if name not in _READ
+            },
+        }
+        self.params: Mapping[str, Any] = read_converse_params(members, body)
 
-    def whole(self, output: Mapping[str, Any]) -> bytes:
+    def whole(self, output: Mapping[str, Any]) -> dict[str, Any]:
         """The whole message."""
         usage = output["usage"]
-        return _encode_json(
-            {
-                **self._head,
-                "content": [_render_block(it) for it in output["output"]["message"]["content"]],
-                "stop_reason": _map_stop_reason(output["stopReason"]),
-                "stop_sequence": None,
-                "usage": {
-                    "input_tokens": usage["inputTokens"],
-                    "cache_creation_input_tokens": usage["cacheWriteInputTokens"],
-                    "cache_read_input_tokens": usage["cacheReadInputTokens"],
-                    "output_tokens": usage["outputTokens"],
-                },
-            }
-        )
+        return {
+            **self._head,
+            "content": [_render_block(it) for it in output["output"]["message"]["content"]],
+            "stop_reason": _map_stop_reason(output["stopReason"]),
+            "stop_sequence": None,
+            "usage": {
+                "input_tokens": usage["inputTokens"],
+                "cache_creation_input_tokens": usage["cacheWriteInputTokens"],
+                "cache_read_input_tokens": usage["cacheReadInputTokens"],
+                "output_tokens": usage["outputTokens"],
+            },
+        }
 
-    def pieces(self, name: str, members: Mapping[str, Any]) -> Iterator[bytes]:
+    def pieces(self, name: str, members: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Anthropic's events; what a reply cost is known, and sent, at its end."""
-        yield from map(_encode_json, self._events(name, members))
-
-    def _events(self, name: str, members: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         index = members.get("contentBlockIndex", 0)
         match name:
             case "messageStart":
@@ -141,10 +124,6 @@ class AnthropicBody:
             },
         }
         yield {"type": "message_stop", **render_costs(members)}
-
-
-def _encode_json(value: Mapping[str, Any]) -> bytes:
-    return encode(value).encode("utf-8", "replace")
 
 
 def _map_stop_reason(reason: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from orchestrator.errors import ValidationError
 from orchestrator.message import text_of
-from orchestrator.models._encoding import encode
+from orchestrator.server.operations import pick
 from orchestrator.server.wire.requests import read_members
 from orchestrator.support.safe_json import json_or
 
@@ -24,18 +24,19 @@ _MEMBERS = frozenset(
     {"messages", "system", "inferenceConfig", "toolConfig", "additionalModelRequestFields"}
 )
 
+Data = Mapping[str, Any]
+
 
 class Body(Protocol):
     """A request's body, and how it is answered."""
 
-    # What it asks, as parameters of Converse; `inferenceConfig` may have a `topK`
-    params: Mapping[str, Any]
+    params: Data  # what it asks, as parameters of Converse; `inferenceConfig` may have a `topK`
     raw_text: bool  # whether its one message holds the whole prompt
 
-    def whole(self, output: Mapping[str, Any]) -> bytes:
+    def whole(self, output: Data) -> Data:
         """The whole answer, from Converse's output."""
 
-    def pieces(self, name: str, members: Mapping[str, Any]) -> Iterator[bytes]:
+    def pieces(self, name: str, members: Data) -> Iterator[Data]:
         """The chunks for the next event of ConverseStream."""
 
 
@@ -55,17 +56,26 @@ def parse_body(params: Mapping[str, Any], id: str) -> Body:
         return AnthropicBody(result, params["modelId"], id)
     if _is_converse(result.get("messages")):
         return NovaBody(result)
-    from orchestrator.server.inference.bodies import parse_completion
+    if "prompt" in result and "max_tokens_to_sample" in result:
+        return CompletionBody(result, result, _CLAUDE_FORM)
+    config = result.get("textGenerationConfig")
+    if "inputText" in result and isinstance(config, dict):
+        return CompletionBody(result, config, _TITAN_FORM)
+    raise ValidationError(f"the body has none of the forms that are understood here: {_FORMS}")
 
-    body = parse_completion(result)
-    if body is None:
-        raise ValidationError(f"the body has none of the forms that are understood here: {_FORMS}")
-    return body
 
+def read_converse_params(body: Data, config: Data, top_k: str = "top_k") -> dict[str, Any]:
+    """The members of Converse in JSON, as a boto3 caller would give them.
 
-def read_converse_params(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of Converse in JSON, as a boto3 caller would give them."""
-    return read_members("bedrock-runtime", "Converse", _MEMBERS, body)
+    The `inferenceConfig` also has the `topK` that the member `top_k` of `config` is.
+    """
+    params = read_members("bedrock-runtime", "Converse", _MEMBERS, body)
+    value = config.get(top_k)
+    if value is not None:
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise ValidationError(f"{top_k!r} must be a whole number from 0")
+        params["inferenceConfig"]["topK"] = value
+    return params
 
 
 def render_costs(members: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,29 +127,17 @@ class NovaBody:
         system = body.get("system")
         if isinstance(system, str):
             system = [{"text": system}] if system else None
-        params = read_converse_params({**body, "inferenceConfig": known, "system": system})
-        if "topK" in inference:
-            params["inferenceConfig"]["topK"] = check_whole_number("topK", inference["topK"])
-        self.params: Mapping[str, Any] = params
+        members = {**body, "inferenceConfig": known, "system": system}
+        self.params: Data = read_converse_params(members, inference, "topK")
 
-    def whole(self, output: Mapping[str, Any]) -> bytes:
+    def whole(self, output: Data) -> Data:
         """Converse's output, but for what is no part of a model's own answer."""
-        answer = {name: output[name] for name in ("output", "stopReason", "usage")}
-        return encode(answer).encode("utf-8", "replace")
+        return pick(output, ("output", "stopReason", "usage"))
 
-    def pieces(self, name: str, members: Mapping[str, Any]) -> Iterator[bytes]:
+    def pieces(self, name: str, members: Data) -> Iterator[Data]:
         """Each event as an object of one member."""
-        if not name:
-            return
-        more: dict[str, Any] = render_costs(members) if name == "metadata" else {}
-        yield encode({name: members, **more}).encode("utf-8", "replace")
-
-
-def check_whole_number(name: str, value: Any) -> int:
-    """A member that is a whole number, from 0."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValidationError(f"{name!r} must be a whole number from 0")
-    return value
+        if name:
+            yield {name: members, **(render_costs(members) if name == "metadata" else {})}
 
 
 class _Form(NamedTuple):
@@ -151,7 +149,6 @@ class _Form(NamedTuple):
     piece: Callable[[str, str], dict[str, Any]]
 
 
-_CLAUDE_STOPS = {"max_tokens": "max_tokens"}
 _TITAN_STOPS = {
     "content_filtered": "CONTENT_FILTERED",
     "max_tokens": "LENGTH",
@@ -160,13 +157,9 @@ _TITAN_STOPS = {
 
 
 def _render_claude(text: str, reason: str) -> dict[str, Any]:
-    stop = reason and _CLAUDE_STOPS.get(reason, "stop_sequence")
-    return {
-        "type": "completion",
-        "completion": text,
-        "stop_reason": stop or None,
-        "stop": None,
-    }
+    stop = "max_tokens" if reason == "max_tokens" else "stop_sequence"
+    result = {"type": "completion", "completion": text}
+    return {**result, "stop_reason": stop if reason else None, "stop": None}
 
 
 def _render_titan(text: str, reason: str) -> dict[str, Any]:
@@ -203,16 +196,6 @@ _TITAN_FORM = _Form(
 )
 
 
-def parse_completion(body: Mapping[str, Any]) -> CompletionBody | None:
-    """The body, when it is one of a text-completion model."""
-    if "prompt" in body and "max_tokens_to_sample" in body:
-        return CompletionBody(body, body, _CLAUDE_FORM)
-    config = body.get("textGenerationConfig")
-    if "inputText" in body and isinstance(config, dict):
-        return CompletionBody(body, config, _TITAN_FORM)
-    return None
-
-
 class CompletionBody:
     """A prompt, and how its text is answered."""
 
@@ -222,34 +205,23 @@ class CompletionBody:
         prompt = body[form.prompt]
         if not isinstance(prompt, str) or not prompt.strip():
             raise ValidationError(f"{form.prompt!r} must be a text that is not empty")
-        params = read_converse_params(
-            {
-                "messages": [{"role": "user", "content": [{"text": prompt}]}],
-                "inferenceConfig": {
-                    ours: config[name] for name, ours in form.names.items() if name in config
-                },
-            }
-        )
-        if config.get("top_k") is not None:
-            params["inferenceConfig"]["topK"] = check_whole_number("top_k", config["top_k"])
-        self.params: Mapping[str, Any] = params
+        messages = [{"role": "user", "content": [{"text": prompt}]}]
+        inference = {ours: config[name] for name, ours in form.names.items() if name in config}
+        members = {"messages": messages, "inferenceConfig": inference}
+        self.params: Data = read_converse_params(members, config)
         self._form = form
         self._reason = ""
 
-    def whole(self, output: Mapping[str, Any]) -> bytes:
+    def whole(self, output: Data) -> Data:
         """The whole text."""
         text = text_of(output["output"]["message"]["content"])
-        return _encode_json(self._form.answer(text, output["stopReason"]))
+        return self._form.answer(text, output["stopReason"])
 
-    def pieces(self, name: str, members: Mapping[str, Any]) -> Iterator[bytes]:
+    def pieces(self, name: str, members: Data) -> Iterator[Data]:
         """The text piece by piece; the last one says why it ends, and what it cost."""
         if name == "contentBlockDelta" and "text" in members["delta"]:
-            yield _encode_json(self._form.piece(members["delta"]["text"], ""))
+            yield self._form.piece(members["delta"]["text"], "")
         elif name == "messageStop":
             self._reason = members["stopReason"]
         elif name == "metadata":
-            yield _encode_json({**self._form.piece("", self._reason), **render_costs(members)})
-
-
-def _encode_json(value: Mapping[str, Any]) -> bytes:
-    return encode(value).encode("utf-8", "replace")
+            yield {**self._form.piece("", self._reason), **render_costs(members)}

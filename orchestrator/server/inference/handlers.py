@@ -8,12 +8,13 @@ from contextlib import aclosing
 from typing import Any
 
 from orchestrator.errors import ValidationError
-from orchestrator.models import Model
+from orchestrator.models import Model, ModelRequest
+from orchestrator.models._encoding import encode
 from orchestrator.server.inference.bodies import Body, parse_body
 from orchestrator.server.inference.models import Models
 from orchestrator.server.inference.requests import build_request
-from orchestrator.server.inference.responses import Told, answer, stream_answer
-from orchestrator.server.operations import EventStream, Request
+from orchestrator.server.inference.responses import answer, stream_answer
+from orchestrator.server.operations import EventStream, Request, StreamEvent
 
 _CONTENT = "application/json"
 
@@ -39,15 +40,14 @@ class Inference:
     async def invoke_model(self, request: Request) -> Mapping[str, Any]:
         """A whole reply in the form of the body (Bedrock: InvokeModel)."""
         model = await self._model(request)
-        body = parse_body(request.params, request.id)
-        asked = build_request(body.params, model, request.caller, raw_text=body.raw_text)
-        return {"body": body.whole(await answer(model, asked)), "contentType": _CONTENT}
+        body, asked = _read_body(request, request.params, model)
+        whole = body.whole(await answer(model, asked))
+        return {"body": _encode_json(whole), "contentType": _CONTENT}
 
     async def invoke_model_with_response_stream(self, request: Request) -> EventStream:
         """A reply in pieces of the body's form (Bedrock: InvokeModelWithResponseStream)."""
         model = await self._model(request)
-        body = parse_body(request.params, request.id)
-        asked = build_request(body.params, model, request.caller, raw_text=body.raw_text)
+        body, asked = _read_body(request, request.params, model)
         events = _chunks(body, await stream_answer(model, asked))
         await anext(events)
         return EventStream(events, {"contentType": _CONTENT})
@@ -58,8 +58,7 @@ class Inference:
         asked_for = request.params["input"]
         if "invokeModel" in asked_for:
             params = {**asked_for["invokeModel"], "modelId": request.params["modelId"]}
-            body = parse_body(params, request.id)
-            asked = build_request(body.params, model, request.caller, raw_text=body.raw_text)
+            _, asked = _read_body(request, params, model)
         else:
             asked = build_request(asked_for["converse"], model, request.caller)
         found = await asyncio.to_thread(model.count, asked)
@@ -76,12 +75,24 @@ class Inference:
         return await asyncio.to_thread(find, request.caller, request.params["modelId"])
 
 
+def _read_body(
+    request: Request, params: Mapping[str, Any], model: Model
+) -> tuple[Body, ModelRequest]:
+    """InvokeModel's body, and what it asks of the model."""
+    body = parse_body(params, request.id)
+    return body, build_request(body.params, model, request.caller, raw_text=body.raw_text)
+
+
+def _encode_json(value: Mapping[str, Any]) -> bytes:
+    return encode(value).encode("utf-8", "replace")
+
+
 async def _chunks(
-    body: Body, events: AsyncGenerator[Told, None]
-) -> AsyncGenerator[tuple[str, Mapping[str, Any]], None]:
+    body: Body, events: AsyncGenerator[StreamEvent, None]
+) -> AsyncGenerator[StreamEvent, None]:
     async with aclosing(events):
         # Begun: from here on closing it closes the events.
         yield "", {}
         async for name, members in events:
             for piece in body.pieces(name, members):
-                yield "chunk", {"bytes": piece}
+                yield "chunk", {"bytes": _encode_json(piece)}

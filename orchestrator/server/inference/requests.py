@@ -68,7 +68,7 @@ def build_request(
         system,
         list(_build_messages(params.get("messages") or (), caller)),
         tools,
-        _map_inference(params.get("inferenceConfig") or {}),
+        map_inference(params.get("inferenceConfig") or {}),
         dict(additional),
         raw_text=raw_text,
         call_format=_build_call_format(tools, choice),
@@ -93,7 +93,8 @@ def _check_fields(model: Model, additional: Mapping[str, Any]) -> None:
         )
 
 
-def _map_inference(config: Mapping[str, Any]) -> dict[str, Any]:
+def map_inference(config: Mapping[str, Any]) -> dict[str, Any]:
+    """An `inferenceConfig` in the names of prompt overrides, which models read."""
     return {ours: config[name] for name, ours in _NAMES.items() if config.get(name) is not None}
 
 

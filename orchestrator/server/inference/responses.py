@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import aclosing
+from base64 import b64decode
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from time import monotonic
 from typing import Any
 
 from orchestrator.message import Block, text_of, to_json
 from orchestrator.models import Model, ModelReply, ModelRequest
-from orchestrator.models._encoding import blob
 from orchestrator.models.base import Usage
 from orchestrator.models.blocks import normalise_blocks
 from orchestrator.server.inference.requests import has_thinking
-
-Told = tuple[str, Mapping[str, Any]]
-"""An event of ConverseStream: its name and its members."""
+from orchestrator.server.operations import StreamEvent
 
 
 async def answer(model: Model, request: ModelRequest) -> dict[str, Any]:
@@ -29,67 +26,41 @@ async def answer(model: Model, request: ModelRequest) -> dict[str, Any]:
     }
 
 
-async def stream_answer(model: Model, request: ModelRequest) -> AsyncGenerator[Told, None]:
+async def stream_answer(model: Model, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
     """The events of ConverseStream; the first piece of the reply has come when this returns.
 
     Text is sent as it comes. Models do not report before the end what they thought, and thoughts
     come before text: for a request that has the model think, all blocks are sent at the end.
     """
-    start = monotonic()
-    pieces = model.astream(request)
-    try:
-        first = await anext(pieces)
-    except BaseException:
-        await _close(pieces)
-        raise
-    events = _events(first, pieces, start, held=has_thinking(request))
-    return await _start_stream(events)
-
-
-async def _start_stream(events: AsyncGenerator[Told, None]) -> AsyncGenerator[Told, None]:
-    # A generator that was never begun is closed without a word to what it holds.
+    events = _events(model, request)
     await anext(events)
     return events
 
 
-async def _close(pieces: AsyncIterator[str | ModelReply]) -> None:
-    close = getattr(pieces, "aclose", None)
-    if close is not None:
-        await close()
-
-
-async def _events(
-    first: str | ModelReply,
-    pieces: AsyncIterator[str | ModelReply],
-    start: float,
-    *,
-    held: bool,
-) -> AsyncGenerator[Told, None]:
+async def _events(model: Model, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
+    """The events, after an empty one when the first piece has come."""
+    start, held = monotonic(), has_thinking(request)
+    pieces = model.astream(request)
     try:
+        item: str | ModelReply | None = await anext(pieces)
         yield "", {}
         yield "messageStart", {"role": "assistant"}
         sent: list[str] = []
-        async with aclosing(_prepend(first, pieces)) as items:
-            async for item in items:
-                if isinstance(item, ModelReply):
-                    for event in _final_events(item, "".join(sent), start):
-                        yield event
-                elif item and not held:
-                    sent.append(item)
-                    yield _delta(0, {"text": item})
+        while item is not None:
+            if isinstance(item, ModelReply):
+                for event in _final_events(item, "".join(sent), start):
+                    yield event
+            elif item and not held:
+                sent.append(item)
+                yield _delta(0, {"text": item})
+            item = await anext(pieces, None)
     finally:
-        await _close(pieces)
+        close = getattr(pieces, "aclose", None)
+        if close is not None:
+            await close()
 
 
-async def _prepend(
-    first: str | ModelReply, pieces: AsyncIterator[str | ModelReply]
-) -> AsyncGenerator[str | ModelReply, None]:
-    yield first
-    async for item in pieces:
-        yield item
-
-
-def _final_events(reply: ModelReply, sent: str, start: float) -> Iterator[Told]:
+def _final_events(reply: ModelReply, sent: str, start: float) -> Iterator[StreamEvent]:
     content = _read_content(reply)
     index = 0
     if sent:
@@ -106,7 +77,7 @@ def _final_events(reply: ModelReply, sent: str, start: float) -> Iterator[Told]:
     yield "metadata", _render_costs(reply.usage, start)
 
 
-def _block_events(index: int, block: Block) -> Iterator[Told]:
+def _block_events(index: int, block: Block) -> Iterator[StreamEvent]:
     use = block.get("toolUse")
     if use is not None:
         start = {"toolUseId": use["toolUseId"], "name": use["name"]}
@@ -132,7 +103,7 @@ def _thinking_deltas(thought: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"signature": text["signature"]}
 
 
-def _delta(index: int, delta: dict[str, Any]) -> Told:
+def _delta(index: int, delta: dict[str, Any]) -> StreamEvent:
     return "contentBlockDelta", {"delta": delta, "contentBlockIndex": index}
 
 
@@ -143,7 +114,7 @@ def _read_content(reply: ModelReply) -> list[Block]:
 def _with_bytes(block: Block) -> Block:
     redacted = block.get("reasoningContent", {}).get("redactedContent")
     if isinstance(redacted, str):
-        return {"reasoningContent": {"redactedContent": blob(redacted)}}
+        return {"reasoningContent": {"redactedContent": b64decode(redacted)}}
     return block
 
 

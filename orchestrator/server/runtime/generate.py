@@ -24,10 +24,10 @@ from orchestrator.models import Model
 from orchestrator.prompts.placeholders import KNOWLEDGE_BASE_RESPONSE_GENERATION
 from orchestrator.server.access.permissions import check_retrieval
 from orchestrator.server.agents.latency import is_optimized
-from orchestrator.server.operations import EventStream, Handler, Request
+from orchestrator.server.inference.requests import map_inference
+from orchestrator.server.operations import EventStream, Handler, Request, StreamEvent
 from orchestrator.server.runtime.external_sources import build_sources_base
 from orchestrator.server.runtime.invoke import (
-    StreamEvent,
     convert_citations,
     run_blocking,
     start_stream,
@@ -138,12 +138,6 @@ _FORMAT = (
     "<text>what the user reads</text><sources><source>the id in a search result's source"
     "</source></sources></answer_part></answer>"
 )
-_INFERENCE = {
-    "maxTokens": "maximumLength",
-    "temperature": "temperature",
-    "topP": "topP",
-    "stopSequences": "stopSequences",
-}
 
 
 class GenerationAgents:
@@ -260,5 +254,4 @@ def _read_template(generation: Data) -> str | None:
 
 
 def _map_inference(config: Data) -> dict[str, Any]:
-    result = (config.get("inferenceConfig") or {}).get("textInferenceConfig") or {}
-    return {_INFERENCE[name]: value for name, value in result.items() if name in _INFERENCE}
+    return map_inference((config.get("inferenceConfig") or {}).get("textInferenceConfig") or {})

@@ -22,7 +22,7 @@ from orchestrator.server.access.permissions import check_retrieval
 from orchestrator.server.agents.build import DefinitionReader
 from orchestrator.server.agents.latency import OptimizedAgents, is_optimized
 from orchestrator.server.document_store import paginate
-from orchestrator.server.operations import Caller, EventStream, Handler, Request
+from orchestrator.server.operations import Caller, EventStream, Handler, Request, StreamEvent
 from orchestrator.server.wire.shapes import get_converter
 from orchestrator.support.lru_cache import LruCache
 from orchestrator.support.threads import in_thread
@@ -131,9 +131,6 @@ def _describe_value(value: object) -> str:
 
 
 T = TypeVar("T")
-StreamEvent = tuple[str, Mapping[str, Any]]
-"""An event's name and its members."""
-
 _CONTENT = "application/json"
 # Bedrock: PartBody and OutputFiles.
 _CHUNK_BYTES = 1_000_000
