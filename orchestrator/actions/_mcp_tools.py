@@ -8,8 +8,8 @@ from typing import Any
 
 from orchestrator.actions.base import ActionResult, Operation, Parameter
 from orchestrator.actions.functions import object_schema
-from orchestrator.actions.names import PARAMETER_NAME, check_name, check_text, slug
-from orchestrator.actions.schemas import SchemaReader, Where, kind_of
+from orchestrator.actions.names import check_name, check_text, slug
+from orchestrator.actions.schemas import SchemaReader, Where
 from orchestrator.errors import DefinitionError
 
 _MEMBERS = ("title", "description", "inputSchema", "outputSchema", "annotations")
@@ -66,21 +66,11 @@ def _parameters(what: str, schema: Mapping[str, Any]) -> tuple[Parameter, ...]:
         place = " > ".join(map(str, ("inputSchema", *where)))
         return DefinitionError(f"{what}: {message} (at {place})")
 
-    read = SchemaReader(schema, fail).schema(schema, ())
+    reader = SchemaReader(schema, fail)
+    read = reader.schema(schema, ())
     if read.get("type", "object") != "object" or "anyOf" in read:
         raise fail("its arguments must be one object", ())
-    required = read.get("required", ())
-    made = []
-    for name, one in read.get("properties", {}).items():
-        if not PARAMETER_NAME.fullmatch(name):
-            raise fail(
-                f"the parameter name {name!r} is not possible: a letter, then up to 63 letters, "
-                "digits, '_', '.' or '-'",
-                (),
-            )
-        text = one.get("description", "").strip()
-        made.append(Parameter(name, kind_of(one), text, name in required, schema=one))
-    return tuple(made)
+    return reader.object_parameters(read, "", ())
 
 
 def result_of(result: Mapping[str, Any]) -> ActionResult:

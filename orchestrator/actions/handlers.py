@@ -224,7 +224,7 @@ def check_function(file: Path, function: str) -> None:
     try:
         source = file.read_bytes()
         tree = ast.parse(source, str(file))
-        symbols = symtable(source, str(file), "exec").get_symbols()
+        symbols = symtable(importlib.util.decode_source(source), str(file), "exec").get_symbols()
     except SyntaxError as error:
         raise DefinitionError(
             f"the handler has a syntax error: {error.msg}",

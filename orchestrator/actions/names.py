@@ -15,8 +15,6 @@ from functools import cache
 from orchestrator.errors import DefinitionError
 
 _NAME = re.compile(r"(?:[0-9a-zA-Z][_-]?){1,100}")  # (Bedrock: `Name` of bedrock-agent)
-# Of tool parameters; dots and hyphens are in the documents of many APIs and MCP servers.
-PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 _HIDDEN = (
     # Controls, soft hyphen, fillers, zero-width and bidirectional marks, private use, tags.

@@ -14,7 +14,7 @@ from typing import Any
 
 from orchestrator.actions.base import Operation, Parameter
 from orchestrator.actions.functions import object_schema, read_confirmation
-from orchestrator.actions.names import PARAMETER_NAME, check_text, did_you_mean, slug
+from orchestrator.actions.names import did_you_mean, slug
 from orchestrator.actions.schemas import TYPES, SchemaReader, Where, kind_of
 from orchestrator.errors import DefinitionError
 from orchestrator.support.aws import read_object
@@ -23,7 +23,6 @@ from orchestrator.support.documents import Place, Rules, parse, parse_json
 _VERBS = ("get", "put", "post", "delete", "patch", "head", "options", "trace")
 _SAFE = ("GET", "HEAD", "OPTIONS")  # may be repeated: they only read (RFC 9110, safe methods)
 _PATH_ITEM = (*_VERBS, "parameters", "summary", "description", "servers", "$ref")
-_LOCATIONS = ("path", "query", "header")
 _STYLES = {
     "path": ("simple", "label", "matrix"),
     "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
@@ -54,6 +53,7 @@ class _Reader:
         self._document = document
         self._fail = document.error
         self._schemas = SchemaReader(document.content, document.error)
+        self._text = self._schemas.text
 
     def operations(self) -> Iterator[Operation]:
         content = self._document.content
@@ -208,14 +208,14 @@ class _Reader:
         return found
 
     def _parameter(self, node: Mapping[str, Any], where: Where) -> Parameter:
-        name = self._name(node.get("name"), where)
+        name = self._schemas.parameter_name(node.get("name"), where)
         location = node.get("in")
-        if location not in _LOCATIONS:
+        if location not in _STYLES:
             raise self._fail(
-                f"the parameter {name!r} has `in: {location}`; allowed are {', '.join(_LOCATIONS)}",
+                f"the parameter {name!r} has `in: {location}`; allowed are {', '.join(_STYLES)}",
                 where,
             )
-        schema = node.get("schema")
+        schema, place = node.get("schema"), (*where, "schema")
         style = node.get("style") or ""
         if schema is None:
             content = node.get("content")
@@ -228,29 +228,15 @@ class _Reader:
                 f"{', '.join(_STYLES[location])}",
                 where,
             )
-        # OpenAPI 3: a path parameter is always required.
-        required = location == "path" or node.get("required") is True
-        made = self._build_parameter(
-            name, schema, required, str(location), node.get("description"), (*where, "schema")
-        )
-        explode = node.get("explode")
-        return replace(made, style=style, explode=explode if isinstance(explode, bool) else None)
-
-    def _build_parameter(
-        self,
-        name: str,
-        schema: Any,
-        required: bool,
-        location: str,
-        description: Any,
-        where: Where,
-    ) -> Parameter:
-        read = self._schemas.schema(schema, where)
-        text = self._text(description, f"the description of {name!r}", where).strip()
+        read = self._schemas.schema(schema, place)
+        text = self._text(node.get("description"), f"the description of {name!r}", place).strip()
         text = text or read.get("description", "").strip()
         if text:
             read = {**read, "description": text}
-        return Parameter(name, kind_of(read), text, required, location, read)
+        # OpenAPI 3: a path parameter is always required.
+        required = location == "path" or node.get("required") is True
+        explode = node["explode"] if isinstance(node.get("explode"), bool) else None
+        return Parameter(name, kind_of(read), text, required, location, read, style, explode)
 
     def _body(self, node: Any, where: Where) -> tuple[tuple[Parameter, ...], str]:
         if node is None:
@@ -273,19 +259,7 @@ class _Reader:
             raise self._fail(
                 "the request body must be one object: its properties become parameters", place
             )
-        required = schema.get("required", ())
-        parameters = tuple(
-            self._body_parameter(name, one, name in required, place)
-            for name, one in schema.get("properties", {}).items()
-        )
-        return parameters, content_type
-
-    def _body_parameter(
-        self, name: str, schema: dict[str, Any], required: bool, where: Where
-    ) -> Parameter:
-        name = self._name(name, (*where, "properties", name))
-        text = schema.get("description", "").strip()
-        return Parameter(name, kind_of(schema), text, required, "body", schema)
+        return self._schemas.object_parameters(schema, "body", place), content_type
 
     def _check_parameters(self, path: str, parameters: tuple[Parameter, ...], where: Where) -> None:
         places: dict[str, str] = {}
@@ -308,25 +282,10 @@ class _Reader:
                 where,
             )
 
-    def _name(self, name: object, where: Where) -> str:
-        if isinstance(name, str) and PARAMETER_NAME.fullmatch(name):
-            return name
-        raise self._fail(
-            f"the parameter name {name!r} is not possible: a letter, then up to 63 letters, "
-            "digits, '_', '.' or '-'",
-            where,
-        )
-
     def _require_mapping(self, node: Any, what: str, where: Where) -> Mapping[str, Any]:
         if isinstance(node, Mapping):
             return node
         raise self._fail(f"{what} must be an object, not {type(node).__name__}", where)
-
-    def _text(self, text: Any, what: str, where: Where) -> str:
-        try:
-            return check_text(text, what)
-        except DefinitionError as error:
-            raise self._fail(error.reason, where) from None
 
 
 def _schema_of(content: Any) -> Any:

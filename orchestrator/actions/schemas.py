@@ -6,9 +6,11 @@ nothing is ever fetched. What comes out has no `$ref`, no OpenAPI-only members a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from orchestrator.actions.base import Parameter
 from orchestrator.actions.names import check_text, did_you_mean
 from orchestrator.errors import DefinitionError
 
@@ -26,6 +28,9 @@ _KEPT = frozenset(
     "exclusiveMinimum exclusiveMaximum multipleOf minItems maxItems uniqueItems required".split()
 )
 _LISTS = ("anyOf", "oneOf", "allOf")
+_TEXT = "a name or description in the schema"
+# Dots and hyphens are in the documents of many APIs and MCP servers.
+_PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
 class SchemaReader:
@@ -60,6 +65,44 @@ class SchemaReader:
                 too large or too deep.
         """
         return self._read(node, where, (), 0)
+
+    def object_parameters(
+        self, schema: Mapping[str, Any], location: str, where: Where
+    ) -> tuple[Parameter, ...]:
+        """The properties of an object that `schema` has read, each as a parameter in `location`.
+
+        Raises:
+            DefinitionError: A property has a name that no parameter may have.
+        """
+        required = schema.get("required", ())
+        return tuple(
+            Parameter(
+                self.parameter_name(name, (*where, "properties", name)),
+                kind_of(one),
+                one.get("description", "").strip(),
+                name in required,
+                location,
+                one,
+            )
+            for name, one in schema.get("properties", {}).items()
+        )
+
+    def parameter_name(self, name: object, where: Where) -> str:
+        """`name`, when a parameter may have it; else raises `DefinitionError`."""
+        if isinstance(name, str) and _PARAMETER_NAME.fullmatch(name):
+            return name
+        raise self._fail(
+            f"the parameter name {name!r} is not possible: a letter, then up to 63 letters, "
+            "digits, '_', '.' or '-'",
+            where,
+        )
+
+    def text(self, value: object, what: str, where: Where) -> str:
+        """`value`, when it is a text that hides nothing; else raises `DefinitionError`."""
+        try:
+            return check_text(value, what)
+        except DefinitionError as error:
+            raise self._fail(error.reason, where) from None
 
     def _lookup(self, ref: str, chain: tuple[str, ...], where: Where) -> Any:
         if not ref.startswith("#"):
@@ -103,7 +146,7 @@ class SchemaReader:
         target = self._lookup(ref, chain, where)
         read = self._read(target, where, (*chain, ref), depth + 1)
         if isinstance(node.get("description"), str):
-            read = {**read, "description": self._text(node["description"], where)}
+            read = {**read, "description": self.text(node["description"], _TEXT, where)}
         return read
 
     def _count(self, where: Where, chain: tuple[str, ...], depth: int) -> None:
@@ -123,7 +166,7 @@ class SchemaReader:
 
         out = {key: value for key, value in node.items() if key in _KEPT and value is not None}
         if "description" in out:
-            out["description"] = self._text(out["description"], where)
+            out["description"] = self.text(out["description"], _TEXT, where)
         self._enum(node, out, where)
         if isinstance(node.get("properties"), Mapping):
             self._properties(node["properties"], out, where, child)
@@ -149,7 +192,7 @@ class SchemaReader:
         found = out["properties"] = {}
         for name, value in properties.items():
             if not (isinstance(value, Mapping) and value.get("readOnly") is True):
-                found[self._text(name, where)] = child(value, "properties", name)
+                found[self.text(name, _TEXT, where)] = child(value, "properties", name)
         required = out.get("required")
         if isinstance(required, list):
             out["required"] = [name for name in required if name in found]
@@ -162,14 +205,8 @@ class SchemaReader:
             raise self._fail("`enum` must be a list with at least one value", where)
         for value in values:
             if isinstance(value, str):
-                self._text(value, where)
+                self.text(value, _TEXT, where)
         out["enum"] = [value for value in values if value is not None] or values
-
-    def _text(self, value: object, where: Where) -> str:
-        try:
-            return check_text(value, "a name or description in the schema")
-        except DefinitionError as error:
-            raise self._fail(error.reason, where) from None
 
     def _normal(self, out: dict[str, Any], where: Where) -> dict[str, Any]:
         for part in out.pop("allOf", ()):
