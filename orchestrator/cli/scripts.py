@@ -114,7 +114,7 @@ def lint_template_file(path: Path) -> list[Diagnostic]:
         ResourceNotFound: There is no such file.
     """
     from orchestrator.prompts import load_template
-    from orchestrator.prompts.languages.inputs import check_declared_inputs
+    from orchestrator.prompts.languages.base import check_declared_inputs
 
     try:
         document = load_template(path)
@@ -135,7 +135,7 @@ def template_prompt(path: Path, words: Sequence[str]) -> tuple[Prompt, list[Diag
     """
     from orchestrator.agent.render import Prompt
     from orchestrator.prompts import load_template
-    from orchestrator.prompts.languages.inputs import check_given_inputs
+    from orchestrator.prompts.languages.base import check_given_inputs
 
     document = load_template(path)
     inputs = {

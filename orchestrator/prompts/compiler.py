@@ -9,7 +9,7 @@ from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError
 from orchestrator.prompts.bound_prompt import HISTORY, SCRATCHPAD
 from orchestrator.prompts.jsonbody import Body, Node, parse, source_offsets
-from orchestrator.prompts.languages.registry import language_of
+from orchestrator.prompts.languages import language_of
 from orchestrator.prompts.lint import inspect
 from orchestrator.prompts.placeholders import (
     KNOWLEDGE_BASE_RESPONSE_GENERATION,

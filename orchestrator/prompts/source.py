@@ -11,7 +11,7 @@ from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError
 
 # Rendered texts have these private-use characters around what stands for a value
-# (`languages/tokens.py`), and so no author may write them.
+# (`languages/values.py`), and so no author may write them.
 OPEN, SHUT = "\ue000", "\ue001"
 
 _BREAK = re.compile("\r\n?")

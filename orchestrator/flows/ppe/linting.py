@@ -33,7 +33,7 @@ from orchestrator.flows.ppe.text_nodes import Substitution
 from orchestrator.flows.ppe.uses import Uses, blocks_in, conditions_in, statements_in
 from orchestrator.flows.steps import Finding, Place
 from orchestrator.flows.tree import Node, parts_of
-from orchestrator.prompts.languages.inputs import first_uses
+from orchestrator.prompts.languages.base import first_uses
 
 Findings = Iterator[Finding]
 

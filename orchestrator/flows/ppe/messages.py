@@ -22,10 +22,9 @@ from orchestrator.prompts.languages.base import (
     RenderedMessage,
     TextContent,
     Thread,
+    first_uses,
 )
-from orchestrator.prompts.languages.inputs import first_uses
-from orchestrator.prompts.languages.tokens import Tokens, strip_pieces
-from orchestrator.prompts.languages.values import Placement, Values
+from orchestrator.prompts.languages.values import Placement, Tokens, Values, strip_pieces
 from orchestrator.prompts.markers import Piece
 
 _WAY_OUT = "a template has only roles and {{ }}; to run it as a script, use it as an orchestration"

@@ -11,12 +11,129 @@ rendered.messages, rendered.as_dicts(), rendered.converse()
 ```
 """
 
-from orchestrator.prompts.languages.registry import (
-    LANGUAGES,
-    language_of,
-    load_template,
-    read_template,
-)
-from orchestrator.prompts.template_files import ENDINGS
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.errors import ResourceNotFound, TemplateError, ValidationError
+from orchestrator.prompts.source import Source
+from orchestrator.prompts.template_files import ENDINGS, read_text
 
 __all__ = ["ENDINGS", "LANGUAGES", "language_of", "load_template", "read_template"]
+
+if TYPE_CHECKING:
+    from orchestrator.prompts.languages.base import Document
+
+# Bedrock's limit for `basePromptTemplate`, and so that of a template in any language.
+MAX_TEMPLATE_CHARS = 100_000
+
+_SEMANTIC_KERNEL = f"{__name__}.semantic_kernel.document"
+# Modules, imported when they are needed, each with a function `read(text, source=None, *,
+# folder=None, environ=None, **options)` that gives a `Document`, and the options that a language
+# fixes. `folder`: where files may be read that the template names; `environ`: the variables that
+# it may read. Both are `None` where the author may be anybody.
+_READERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "prompty": (f"{__name__}.prompty.document", {}),
+    "semantic-kernel": (_SEMANTIC_KERNEL, {}),
+    "handlebars": (_SEMANTIC_KERNEL, {"format": "handlebars"}),
+    "jinja2": (_SEMANTIC_KERNEL, {"format": "jinja2"}),
+    "ppe": ("orchestrator.flows.ppe.messages", {}),  # with the language, of which it is a part
+}
+
+# The languages.
+LANGUAGES = tuple(_READERS)
+
+_SEMANTIC_KERNEL_YAML = re.compile(r"^(?:template_format|template):", re.MULTILINE)
+
+
+def language_of(file: str | Path) -> str | None:
+    """The language that a file's ending says it is written in, if any."""
+    name = str(file).lower()
+    return next((language for end, language in ENDINGS.items() if name.endswith(end)), None)
+
+
+def read_template(
+    text: str,
+    language: str,
+    source: str | None = None,
+    *,
+    folder: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    **options: Any,
+) -> Document:
+    """Reads a template.
+
+    Args:
+        text: The template.
+        language: One of `LANGUAGES`.
+        source: The file that it is from, for messages.
+        folder: Where files may be read that it names; without one it may name none.
+        environ: The variables that it may read; without them it may read none.
+        **options: Options of the language: for Prompty `dialect`, `params`, `roots`, `strict`.
+
+    Raises:
+        TemplateError: It is wrong, with its place.
+        ValidationError: There is no such language, or it has no such option.
+    """
+    if language not in _READERS:
+        close = get_close_matches(language, LANGUAGES, n=1)
+        meant = f": did you mean {close[0]!r}?" if close else "."
+        raise ValidationError(
+            f"there is no template language {language!r}{meant} There are {', '.join(LANGUAGES)}"
+        )
+    if len(text) > MAX_TEMPLATE_CHARS:
+        raise TemplateError(
+            f"the template has {len(text):,} characters; a template has up to "
+            f"{MAX_TEMPLATE_CHARS:,}",
+            file=source,
+        )
+    Source(text, source).refuse_tokens()
+    module, fixed = _READERS[language]
+    read = importlib.import_module(module).read
+    known = inspect.signature(read).parameters.keys() - fixed.keys()
+    for name in options:
+        if name not in known:
+            raise ValidationError(f"templates of the language {language!r} have no option {name!r}")
+    document: Document = read(text, source, folder=folder, environ=environ, **fixed, **options)
+    return document
+
+
+def load_template(path: str | Path, *, language: str | None = None, **options: Any) -> Document:
+    """Reads a template's file.
+
+    It may name files beside it, and a Prompty file variables of the process: load only what you
+    trust to do so.
+
+    Args:
+        path: The file. Its ending tells its language (`ENDINGS`).
+        language: Its language, where the ending does not tell it.
+        **options: Options of the language; see `read_template`.
+
+    Raises:
+        ResourceNotFound: There is no such file.
+        TemplateError: It is wrong, with its place.
+        ValidationError: Nothing tells its language, or it has no such option.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise ResourceNotFound(f"there is no template {str(path)!r}")
+    text = read_text(file)
+    language = language or language_of(file) or _detect_language(text, file)
+    given = {"folder": file.parent, "environ": os.environ, **options}
+    return read_template(text, language, str(file), **given)
+
+
+def _detect_language(text: str, file: Path) -> str:
+    if file.suffix.lower() in (".yaml", ".yml") and _SEMANTIC_KERNEL_YAML.search(text):
+        return "semantic-kernel"
+    raise ValidationError(
+        f"the ending of {file.name!r} tells no template language; there are "
+        f"{', '.join(ENDINGS)}. Give language=, one of {', '.join(LANGUAGES)}"
+    )

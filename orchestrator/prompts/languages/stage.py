@@ -13,9 +13,9 @@ from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.message import Message, Text
 from orchestrator.prompts.bound_prompt import HISTORY, SCRATCHPAD, BoundPrompt, spans_of
+from orchestrator.prompts.languages import language_of, read_template
 from orchestrator.prompts.languages.base import Document, Rendered, RenderedMessage, Thread
 from orchestrator.prompts.languages.converse import SYSTEM_ROLES, ConverseBuilder, system_pieces
-from orchestrator.prompts.languages.registry import language_of, read_template
 from orchestrator.prompts.lint import inspect_inputs
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.placeholders import ORCHESTRATION, PRE_PROCESSING, lookup, scan, status

@@ -48,7 +48,7 @@ def pieces(document: Any, inputs: dict[str, Any]) -> list[tuple[str, str]]:
     values = Values()
     for name, value in inputs.items():
         values.add(name, value)
-    found: list[tuple[str, str]] = document._engine.pieces(values.given)
+    found: list[tuple[str, str]] = document.engine.pieces(values.given)
     return found
 
 

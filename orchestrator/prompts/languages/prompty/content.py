@@ -14,7 +14,7 @@ from orchestrator.prompts.languages.base import Content, Media, MediaKind, TextC
 from orchestrator.prompts.languages.message_dicts import MEDIA_KINDS, parse_data_url
 from orchestrator.prompts.languages.prompty.front_matter import References, read_yaml
 from orchestrator.prompts.languages.prompty.markers import Section
-from orchestrator.prompts.languages.tokens import Tokens, strip_pieces
+from orchestrator.prompts.languages.values import Tokens, strip_pieces
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.source import OPEN
 from orchestrator.prompts.template_files import MAX_FILE_BYTES
@@ -91,20 +91,17 @@ def _to_text_content(pieces: Sequence[Piece]) -> Iterable[TextContent]:
     return [TextContent(tuple(stripped))] if stripped else []
 
 
-def read_data(
-    section: Section, tokens: Tokens[Any], references: References, source: str | None
+def read_section(
+    section: Section, tokens: Tokens[Any], source: str | None, references: References | None = None
 ) -> Any:
-    """The data of a section: YAML that the author wrote, with values in its texts."""
+    """The data of a section: YAML that the author wrote, with values in its texts.
+
+    Without `references`, numbers are texts as they are written: ids are names, even of digits.
+    """
     # References are resolved before the values are put in: a value cannot be a reference.
     written = tokens.restore_references(section.content)
-    data = references.resolve(read_yaml(written, source, section.line + 1))
-    return _fill_tokens(data, tokens)
-
-
-def read_texts(section: Section, tokens: Tokens[Any], source: str | None) -> Any:
-    """The same with numbers as they are written: ids are names, even of digits."""
-    written = tokens.restore_references(section.content)
-    return _fill_tokens(read_yaml(written, source, section.line + 1, texts=True), tokens)
+    data = read_yaml(written, source, section.line + 1, texts=references is None)
+    return _fill_tokens(references.resolve(data) if references is not None else data, tokens)
 
 
 def _fill_tokens(data: Any, tokens: Tokens[Any]) -> Any:
@@ -132,7 +129,7 @@ def _parse_number(text: str) -> Any:
 def read_tool_uses(
     section: Section, data: Any, texts: Any, source: str | None
 ) -> tuple[Content, ...]:
-    """The calls of a section `assistant[type="tool_call"]`, read by both functions above."""
+    """The calls of a section `assistant[type="tool_call"]`: its data, and the same as texts."""
     uses: list[Content] = []
     calls, written = (it if isinstance(it, list) else [it] for it in (data, texts))
     for one, texts_of_one in zip(calls, written, strict=True):

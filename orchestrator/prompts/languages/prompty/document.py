@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
+
+from jinja2 import ChainableUndefined
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.message import AUTHOR
-from orchestrator.prompts.jinja import CompiledTemplate, Mistake
+from orchestrator.prompts.jinja import CompiledTemplate, Jinja, Mistake
 from orchestrator.prompts.languages.base import (
     Content,
     Input,
@@ -20,21 +23,40 @@ from orchestrator.prompts.languages.base import (
     TextContent,
     Thread,
     ToolResult,
+    first_uses,
 )
-from orchestrator.prompts.languages.inputs import first_uses
 from orchestrator.prompts.languages.mustache import Mustache
 from orchestrator.prompts.languages.prompty.content import (
     MediaReader,
-    read_data,
-    read_texts,
+    read_section,
     read_tool_uses,
     read_tools,
 )
-from orchestrator.prompts.languages.prompty.front_matter import References, replace_references
-from orchestrator.prompts.languages.prompty.lint import check_thread_roles, find_misspelt_marks
+from orchestrator.prompts.languages.prompty.front_matter import (
+    Front,
+    References,
+    read_inputs,
+    read_yaml,
+    replace_references,
+    resolve_body_references,
+    settings_of,
+    split_front,
+)
+from orchestrator.prompts.languages.prompty.lint import (
+    check_thread_roles,
+    find_misspelt_marks,
+    find_misspelt_members,
+)
 from orchestrator.prompts.languages.prompty.markers import Marks, Section
-from orchestrator.prompts.languages.tokens import TOKEN, Tokens, strip_pieces, token
-from orchestrator.prompts.languages.values import Placement, Values
+from orchestrator.prompts.languages.values import (
+    TOKEN,
+    Placement,
+    Tokens,
+    Values,
+    strip_pieces,
+    token,
+    value_text,
+)
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.source import warn
 
@@ -42,9 +64,121 @@ _V2 = Marks(("system", "user", "assistant", "developer"), quoted=False)
 _LEGACY = Marks(("system", "user", "assistant", "function", "tools", "tool", "thread"), quoted=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """A file as it was read, before its body is compiled."""
+def read(
+    text: str,
+    source: str | None = None,
+    *,
+    folder: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    dialect: Literal["v2", "legacy"] | None = None,
+    params: Mapping[str, Any] | None = None,
+    roots: Sequence[str | Path] = (),
+    strict: bool | None = None,
+) -> PromptyDocument:
+    """Reads a Prompty template; the arguments are those of `read_template`, and its options.
+
+    - `dialect`: `v2` or `legacy`; by default what the front matter says, else `v2`.
+    - `params`: what `${params:...}` reads, in the dialect `legacy`.
+    - `roots`: folders beside the template's that `${file:...}` may be in.
+    - `strict`: a value that looks like a mark is an error, instead of text. By default what the
+      front matter says (`template.format.strict`), else not.
+    """
+    front = split_front(text, source)
+    data = _read_front_matter(front, source)
+    template = _read_template_options(data, source, dialect)
+    dialect = dialect or template.get("dialect") or "v2"
+    if dialect not in ("v2", "legacy"):
+        raise ValidationError(f"there is no dialect {dialect!r} of Prompty: 'v2' or 'legacy'")
+    legacy = dialect == "legacy"
+    given = (params or {}) if legacy else None
+    references = References(source, folder, roots, environ, given)
+    data = references.resolve(data)
+    references.diagnostics += find_misspelt_members(front.text, source)
+    hoisted = resolve_body_references(front.body, front.line, references) if legacy else {}
+    if "inputSchema" in data and not legacy:
+        message = "'inputSchema' has no effect in the dialect v2"
+        instead = "write inputs:, or choose the dialect legacy"
+        references.diagnostics.append(warn("ignored-member", message, instead, source))
+    return PromptyDocument(
+        text,
+        source,
+        front.body,
+        front.line,
+        legacy,
+        folder,
+        references,
+        settings_of(data),
+        declared=dict(read_inputs(data, source, legacy=legacy)),
+        strict=template["strict"] if strict is None else strict,
+        hoisted={it: value_text(value) for it, value in hoisted.items()},
+        engine=_compile_body(template["kind"], front, source),
+    )
+
+
+def _read_front_matter(front: Front, source: str | None) -> Any:
+    """The members of the front matter, without the model's `connection`."""
+    data = read_yaml(front.text, source)
+    data = {} if data is None else data
+    if not isinstance(data, dict):
+        raise TemplateError("the front matter must be a map", file=source, line=1, column=1)
+    # A connection often names keys in variables of the process: whoever calls the model has them.
+    if isinstance(data.get("model"), dict):
+        data["model"].pop("connection", None)
+    return data
+
+
+def _read_template_options(
+    data: Mapping[str, Any], source: str | None, dialect: str | None
+) -> dict[str, Any]:
+    """What the front matter says of the template: `kind`, `strict`, `dialect`."""
+    given: Any = data.get("template")
+    given = {} if given is None else given
+    parser = given.get("parser") if isinstance(given, Mapping) else None
+    options = parser.get("options") if isinstance(parser, Mapping) else None
+    own = options.get("dialect") if isinstance(options, Mapping) else None
+    if isinstance(given, str) and (dialect or own) == "legacy":
+        given = {"format": given}
+    if not isinstance(given, Mapping):
+        raise TemplateError(
+            f"Invalid template format: {given!r}; write template: {{format: {{kind: jinja2}}}}",
+            file=source,
+        )
+    form = given.get("format") or {}
+    form = {"kind": form} if isinstance(form, str) else form
+    kind = (parser.get("kind") if isinstance(parser, Mapping) else parser) or "prompty"
+    if kind not in ("prompty", "*"):
+        raise TemplateError(f"there is no parser {kind!r}; there is 'prompty'", file=source)
+    engine = form.get("kind") or "jinja2"
+    return {"kind": engine, "strict": form.get("strict") is True, "dialect": own}
+
+
+@cache
+def _jinja() -> Jinja:
+    return Jinja(value_text, keep_trailing_newline=True, undefined=ChainableUndefined)
+
+
+def _compile_body(kind: str, front: Front, source: str | None) -> CompiledTemplate | Mustache:
+    try:
+        if kind in ("jinja2", "*"):
+            return _jinja().compile_template(front.body)
+        if kind == "mustache":
+            return Mustache(front.body, value_text)
+    except Mistake as mistake:
+        raise _make_error(mistake, source, front.line) from None
+    message = f"there is no template format {kind!r}: write jinja2 or mustache"
+    raise TemplateError(message, file=source)
+
+
+def _make_error(mistake: Mistake, source: str | None, line: int) -> TemplateError:
+    """The error for a mistake in a body that begins in this line."""
+    return TemplateError(mistake.message, file=source, line=line + mistake.line - 1, column=1)
+
+
+@dataclass(eq=False)
+class PromptyDocument:
+    """A template; see `orchestrator.prompts.languages.base.Document`."""
+
+    language: ClassVar[str] = "prompty"
 
     text: str
     source: str | None
@@ -61,68 +195,40 @@ class Setup:
     # Texts of references in the body (legacy). They are put in after the rendering, so that what a
     # file or a variable says is no template.
     hoisted: Mapping[str, str]
-    old_schema: bool
+    engine: CompiledTemplate | Mustache
 
-    @property
-    def marks(self) -> Marks:
-        """The lines that begin messages in its dialect."""
-        return _LEGACY if self.legacy else _V2
-
-    def error(self, message: str, line: int) -> TemplateError:
-        """A mistake in a line of the body, from 1."""
-        return TemplateError(message, file=self.source, line=self.line + line - 1, column=1)
-
-
-class PromptyDocument:
-    """A template; see `orchestrator.prompts.languages.base.Document`."""
-
-    language = "prompty"
-
-    def __init__(self, setup: Setup, engine: CompiledTemplate | Mustache) -> None:
-        self._setup = setup
-        self._engine = engine
-        self._lines = setup.marks.find_places(setup.body, setup.line)
-        self._media = MediaReader(setup.folder, setup.source)
-        self.dialect = "legacy" if setup.legacy else "v2"
-        guarded = setup.strict or any(spec.get("strict") for spec in setup.declared.values())
-        self.straight = engine.straight and not guarded
-        self.text = setup.text
-        self.source = setup.source
-        self.settings = setup.settings
+    def __post_init__(self) -> None:
+        self.marks = _LEGACY if self.legacy else _V2
+        self._lines = self.marks.find_places(self.body, self.line)
+        self.media = MediaReader(self.folder, self.source)
+        guarded = self.strict or any(spec.get("strict") for spec in self.declared.values())
+        self.straight = self.engine.straight and not guarded
         self.inputs: Sequence[Input] = tuple(self._build_inputs())
         self._kinds = {one.name: one.kind for one in self.inputs}
         self.diagnostics: Sequence[Diagnostic] = tuple(self._find_doubts())
 
     def _build_inputs(self) -> list[Input]:
-        setup = self._setup
-        uses = first_uses(setup.body, self._engine.names, setup.line)
-        names = [*uses, *sorted(self._engine.names - uses.keys())]
-        names += [name for name in setup.declared if name not in names]
-        return [self._build_input(name, uses.get(name, (setup.line, 1))) for name in names]
+        uses = first_uses(self.body, self.engine.names, self.line)
+        names = [*uses, *sorted(self.engine.names - uses.keys())]
+        names += [name for name in self.declared if name not in names]
+        return [self._build_input(name, uses.get(name, (self.line, 1))) for name in names]
 
     def _build_input(self, name: str, place: tuple[int, int]) -> Input:
-        spec = self._setup.declared.get(name, {})
+        spec = self.declared.get(name, {})
         return Input(
             name,
             *place,
-            used=name in self._engine.names,
+            used=name in self.engine.names,
             kind=str(spec.get("kind", spec.get("type", "")) or ""),
             required=spec.get("required") is True,
             default=spec.get("default"),
-            declared=name in self._setup.declared,
+            declared=name in self.declared,
         )
 
     def _find_doubts(self) -> list[Diagnostic]:
-        setup = self._setup
-        found = list(setup.references.diagnostics)
-        others = set((_V2 if setup.legacy else _LEGACY).roles) - set(setup.marks.roles)
-        found += find_misspelt_marks(
-            setup.body, setup.line, setup.marks, sorted(others), setup.source
-        )
-        if setup.old_schema:
-            message = "'inputSchema' has no effect in the dialect v2"
-            instead = "write inputs:, or choose the dialect legacy"
-            found.append(warn("ignored-member", message, instead, setup.source))
+        found = list(self.references.diagnostics)
+        others = sorted({*_V2.roles, *_LEGACY.roles} - {*self.marks.roles})
+        found += find_misspelt_marks(self.body, self.line, self.marks, others, self.source)
         return found
 
     def render(self, inputs: Mapping[str, Any]) -> Rendered:
@@ -133,15 +239,15 @@ class PromptyDocument:
         """
         values = self._build_values(inputs)
         try:
-            pieces = self._engine.pieces(values.given)
-            if self._setup.hoisted:
-                pieces = list(replace_references(pieces, self._setup.hoisted))
+            pieces = self.engine.pieces(values.given)
+            if self.hoisted:
+                pieces = list(replace_references(pieces, self.hoisted))
             tokens = Tokens[Placement](values.insert_placements(pieces))
         except Mistake as mistake:
-            raise self._setup.error(mistake.message, mistake.line) from mistake
+            raise _make_error(mistake, self.source, self.line) from mistake
         doubts = [*self._check_threads(inputs), *self._check_forged_marks(tokens, pieces, values)]
-        rendering = _Rendering(self._setup, tokens, values, self._media)
-        for section in self._setup.marks.sections(tokens, self._lines):
+        rendering = _Rendering(self, tokens, values)
+        for section in self.marks.sections(tokens, self._lines):
             rendering.add(section)
         rendering.end()
         tools: Any = self.settings.get("tools")
@@ -150,7 +256,7 @@ class PromptyDocument:
             rendering.items,
             [*fixed, *rendering.tools],
             [*doubts, *rendering.diagnostics],
-            parts=not self._setup.legacy,
+            parts=not self.legacy,
         )
 
     def _build_values(self, inputs: Mapping[str, Any]) -> Values:
@@ -171,19 +277,17 @@ class PromptyDocument:
 
     def _check_threads(self, inputs: Mapping[str, Any]) -> Iterator[Diagnostic]:
         for name in (one for one in inputs if self._kinds.get(one) == "thread"):
-            strict = self._setup.strict or self._setup.declared[name].get("strict") is True
-            yield from check_thread_roles(
-                name, inputs[name], strict=strict, source=self._setup.source
-            )
+            strict = self.strict or self.declared[name].get("strict") is True
+            yield from check_thread_roles(name, inputs[name], strict=strict, source=self.source)
 
     def _check_forged_marks(
         self, tokens: Tokens[Placement], pieces: Sequence[Piece], values: Values
     ) -> list[Diagnostic]:
         """Values that look like marks: an error where the template is strict, else a warning."""
-        setup, marks = self._setup, self._setup.marks
-        strict = {name for name, spec in setup.declared.items() if spec.get("strict")}
-        for origin, text in pieces if setup.strict or strict else ():
-            guarded = origin in strict or (setup.strict and origin != AUTHOR)
+        marks = self.marks
+        strict = {name for name, spec in self.declared.items() if spec.get("strict")}
+        for origin, text in pieces if self.strict or strict else ():
+            guarded = origin in strict or (self.strict and origin != AUTHOR)
             if guarded and marks.has_mark_start(text) and text not in values.puts:
                 raise ValidationError(
                     f"the input {origin!r} has a line that looks like a role's mark, and the "
@@ -192,7 +296,7 @@ class PromptyDocument:
         found = []
         for line in marks.find_forged(tokens):
             names = ", ".join(sorted({one for one, _ in tokens.pieces(line)} - {AUTHOR}))
-            if setup.strict:
+            if self.strict:
                 raise ValidationError(
                     f"the value of {names} makes a line look like a role's mark, and the template "
                     "is strict"
@@ -203,7 +307,7 @@ class PromptyDocument:
                     f"the value of {names} makes a line look like a role's mark; it is text, since "
                     "the template's author did not write it",
                     "for earlier messages, use an input of kind thread",
-                    setup.source,
+                    self.source,
                 )
             )
         return found
@@ -212,25 +316,23 @@ class PromptyDocument:
 @dataclass(slots=True)
 class _Rendering:
     # The messages of one rendering, in the order of its sections.
-    setup: Setup
+    document: PromptyDocument
     tokens: Tokens[Placement]
     values: Values
-    media: MediaReader
     items: list[RenderedMessage | Thread] = field(default_factory=list)
     tools: list[Mapping[str, Any]] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     _placed: set[str] = field(default_factory=set)
 
     def add(self, section: Section) -> None:
-        if not self.setup.legacy:
+        if not self.document.legacy:
             self._split(section)
         elif section.role == "tools":
             self._add_tools(section)
         elif section.role == "assistant" and section.attributes.get("type") == "tool_call":
-            source = self.setup.source
-            texts = read_texts(section, self.tokens, source)
-            content = read_tool_uses(section, self._read_section_data(section), texts, source)
-            self._add_message(section, content)
+            source, data = self.document.source, self._read_data(section)
+            texts = read_section(section, self.tokens, source)
+            self._add_message(section, read_tool_uses(section, data, texts, source))
         elif section.role == "thread" and not section.content.strip():
             self._place_all()
         else:
@@ -248,7 +350,7 @@ class _Rendering:
         self._place_all()
 
     def _warn(self, code: str, message: str, suggestion: str) -> None:
-        self.diagnostics.append(warn(code, message, suggestion, self.setup.source))
+        self.diagnostics.append(warn(code, message, suggestion, self.document.source))
 
     def _find_unplaced(self) -> list[Placement]:
         # A `Thread` is put in its place by whoever gave it, such as a stage of an agent.
@@ -268,13 +370,12 @@ class _Rendering:
     def _add_tools(self, section: Section) -> None:
         if self.items:
             message = "the section tools: must come before all messages"
-            raise TemplateError(message, file=self.setup.source, line=section.line, column=1)
-        data = self._read_section_data(section)
-        self.tools += read_tools(section, data, self.setup.source)
+            raise TemplateError(message, file=self.document.source, line=section.line, column=1)
+        self.tools += read_tools(section, self._read_data(section), self.document.source)
 
-    def _read_section_data(self, section: Section) -> Any:
-        references = self.setup.references.fresh()
-        data = read_data(section, self.tokens, references, self.setup.source)
+    def _read_data(self, section: Section) -> Any:
+        references = self.document.references.fresh()
+        data = read_section(section, self.tokens, self.document.source, references)
         self.diagnostics += references.diagnostics
         return data
 
@@ -311,7 +412,7 @@ class _Rendering:
                     "user's",
                     "place earlier messages there, with an input of kind thread",
                 )
-        if self.setup.legacy:
+        if self.document.legacy:
             content: tuple[Content, ...] = tuple(self._read_legacy_content(text, parted=parted))
         else:
             pieces = strip_pieces(self.tokens.pieces(text), None if parted else "\n")
@@ -319,7 +420,7 @@ class _Rendering:
         self._add_message(section, content)
 
     def _read_legacy_content(self, text: str, *, parted: bool) -> list[TextContent | Media]:
-        content = list(self.media.content(text, self.tokens))
+        content = list(self.document.media.content(text, self.tokens))
         if len(content) == 1 and isinstance(content[0], TextContent):
             chars = None if parted else "\n"
             content = [TextContent(tuple(strip_pieces(content[0].pieces, chars)))]
@@ -327,7 +428,7 @@ class _Rendering:
 
     def _add_message(self, section: Section, content: tuple[Content, ...]) -> None:
         attributes = dict(section.attributes)
-        if self.setup.legacy:
+        if self.document.legacy:
             attributes = {k: v for k, v in attributes.items() if k not in ("role", "content")}
         if section.role in ("tool", "function"):
             shown = tuple(one for one in content if isinstance(one, TextContent | Media))

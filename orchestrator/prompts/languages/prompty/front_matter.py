@@ -142,22 +142,22 @@ class References:
             raise self._error(f"the file {name!r} refers to itself")
         self._open.append(path)
         try:
-            is_text, data = self._read(path)
-            return data if is_text else self.resolve(data)
+            return self._read(path)
         finally:
             self._open.pop()
 
-    def _read(self, path: Path) -> tuple[bool, Any]:
-        """Whether a file is a text, and what it is."""
+    def _read(self, path: Path) -> Any:
+        """What a file has: a text, or data with its references resolved."""
         text = read_text(path)
         if path.suffix.lower() in (".yaml", ".yml"):
-            return False, read_yaml(text, str(path))
+            return self.resolve(read_yaml(text, str(path)))
         if path.suffix.lower() != ".json":
-            return True, text
+            return text
         try:
-            return False, json.loads(text)
+            data = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise TemplateError(f"not JSON: {error}", file=path) from None
+        return self.resolve(data)
 
     def _error(self, what: str) -> TemplateError:
         return TemplateError(what, file=self.source)

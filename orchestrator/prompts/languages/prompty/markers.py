@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from orchestrator.prompts.jinja_pieces import VALUE
-from orchestrator.prompts.languages.tokens import Tokens
+from orchestrator.prompts.languages.values import Tokens
 from orchestrator.prompts.source import OPEN
 
 _ATTRIBUTE = re.compile(r"(\w++)\s*+=\s*+(?:\"([^\"]*)\"|([^\",\]]*+))\s*+,?\s*+")

@@ -23,7 +23,7 @@ from orchestrator.prompts.languages.base import (
 )
 from orchestrator.prompts.languages.message_dicts import parse_data_url
 from orchestrator.prompts.languages.semantic_kernel.tags import Element, Tags
-from orchestrator.prompts.languages.tokens import strip_pieces
+from orchestrator.prompts.languages.values import strip_pieces
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.source import Source, warn
 

@@ -22,8 +22,7 @@ from orchestrator.message import AUTHOR
 from orchestrator.prompts.jinja import Jinja, Mistake
 from orchestrator.prompts.jinja_limits import get_work
 from orchestrator.prompts.jinja_pieces import VALUE, Value, tag_origin
-from orchestrator.prompts.languages.base import RenderedMessage, Thread
-from orchestrator.prompts.languages.inputs import first_uses
+from orchestrator.prompts.languages.base import RenderedMessage, Thread, first_uses
 from orchestrator.prompts.languages.semantic_kernel.content import Filling
 from orchestrator.prompts.languages.semantic_kernel.engine import Engine, MessageCalls, Rendering
 from orchestrator.prompts.languages.semantic_kernel.tags import Hole, Markup
