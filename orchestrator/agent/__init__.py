@@ -9,9 +9,9 @@ from orchestrator.support.lazy_imports import lazy_exports
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
     from orchestrator.agent.bedrock_agent import BedrockAgent
-    from orchestrator.agent.features import Collaborator
     from orchestrator.agent.flow import Flow, load_flow
     from orchestrator.agent.flow_run import FlowEvent, FlowResult
+    from orchestrator.agent.validate import Collaborator
 
 __all__ = [
     "Agent",
@@ -26,7 +26,7 @@ __all__ = [
 _HOMES = {
     "Agent": "agent",
     "BedrockAgent": "bedrock_agent",
-    "Collaborator": "features",
+    "Collaborator": "validate",
     "Flow": "flow",
     "FlowEvent": "flow_run",
     "FlowResult": "flow_run",

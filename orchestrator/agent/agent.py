@@ -12,7 +12,6 @@ from typing import Any, Literal, Self, Unpack, cast
 
 from orchestrator.actions import ActionGroup
 from orchestrator.agent.compile import build_plan
-from orchestrator.agent.features import Collaborator
 from orchestrator.agent.invoke import (
     aevents,
     as_awaitable,
@@ -28,6 +27,7 @@ from orchestrator.agent.invoke import (
 )
 from orchestrator.agent.render import Prompt, build_prompt, preview_values
 from orchestrator.agent.validate import (
+    Collaborator,
     check_parts,
     features_from_arguments,
     overrides_from_arguments,
@@ -179,8 +179,7 @@ class Agent:
             DefinitionError: The definition is wrong, with file, line and column.
             ResourceNotFound: There is no such folder or file.
         """
-        from orchestrator.agent.build import build
-        from orchestrator.agent.from_folder import source_from_folder
+        from orchestrator.agent.build import build, source_from_folder
 
         source = source_from_folder(Path(folder), model=model)
         return build(replace(source, sessions=sessions, limits=limits, memory=memory))

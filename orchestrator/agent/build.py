@@ -4,17 +4,70 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions import ActionGroup
 from orchestrator.agent.agent import Agent
-from orchestrator.agent.features import build_features
 from orchestrator.agent.overrides import build_overrides
-from orchestrator.agent.source import AgentSource, Code
-from orchestrator.engine.plan import Plan
+from orchestrator.agent.source import AgentSource, Code, Resolver, errors_at
+from orchestrator.agent.validate import memory_store
+from orchestrator.definition import AgentCollaborator, collaborators_of, load_definition
+from orchestrator.definition.action_group_builder import build_action_groups
+from orchestrator.definition.files import handler_of, is_arn, locate, locate_folder
+from orchestrator.definition.guardrail_file import build_guardrail
+from orchestrator.definition.knowledge_base import build_knowledge_bases
+from orchestrator.engine.plan import MOST_LEVELS, Features, Member, Memory, Orchestration, Plan
+from orchestrator.errors import DefinitionError
+from orchestrator.models import Model, resolve_embedder
 
 if TYPE_CHECKING:
+    from orchestrator.guardrails import Guardrail
     from orchestrator.knowledge import KnowledgeBase
+
+
+def source_from_folder(
+    path: Path,
+    *,
+    model: str | Model | None = None,
+    resolver: Resolver | None = None,
+    level: int = 1,
+) -> AgentSource:
+    """The source of the agent in a folder; `level` counts the agents down to this one.
+
+    Nothing of the folder runs here: its files are only read when the agent is built.
+
+    Raises:
+        DefinitionError: The definition is wrong, with file, line and column.
+        ResourceNotFound: There is no such folder or file.
+    """
+    definition = load_definition(path)
+    resolver = resolver or Resolver()
+    root = path if path.is_dir() else path.parent
+
+    def open_collaborator(index: int, one: AgentCollaborator) -> AgentSource:
+        keys = ("agentCollaborators", index, "agentDescriptor", "folder")
+        name = one.agent_descriptor.folder if one.agent_descriptor else None
+        folder = locate_folder(definition, str(name), keys, root)
+        if level >= MOST_LEVELS:  # before it is read, which would go down as far as folders do
+            raise definition.source.error(
+                f"with {one.collaborator_name!r} there are {level + 1} levels of agents that "
+                f"lead agents; the most are {MOST_LEVELS}",
+                *keys,
+            )
+        return source_from_folder(folder, model=model, resolver=resolver, level=level + 1)
+
+    # A folder of texts about memory is found beside that of the templates, which may be missing.
+    own = [root / name for name in ("templates", "memory")]
+    return AgentSource(
+        definition,
+        root,
+        resolver,
+        open_collaborator=open_collaborator,
+        model=model,
+        templates=own[0] if any(map(Path.is_dir, own)) else None,
+    )
 
 
 def build(source: AgentSource) -> Agent:
@@ -42,31 +95,25 @@ def build(source: AgentSource) -> Agent:
         agent_id=source.agent_id or definition.agent_id or "",
         alias_id=source.alias_id,
         version=source.version,
-        features=build_features(source, _build_plan),
+        features=_build_features(source),
     )
     # `Agent(...)` knows no region and account: only a server has them.
-    agent.plan = _set_alias_arn(agent.plan, source)
+    alias = f"agent-alias/{agent.plan.agent_id}/{agent.plan.alias_id}"
+    arn = f"arn:aws:bedrock:{source.region}:{source.account}:{alias}"
+    if arn != agent.plan.alias_arn:
+        agent.plan = replace(agent.plan, alias_arn=arn)
     return agent
 
 
-def _build_plan(source: AgentSource) -> Plan:
-    return build(source).plan
-
-
-def _set_alias_arn(plan: Plan, source: AgentSource) -> Plan:
-    alias = f"agent-alias/{plan.agent_id}/{plan.alias_id}"
-    arn = f"arn:aws:bedrock:{source.region}:{source.account}:{alias}"
-    return plan if arn == plan.alias_arn else replace(plan, alias_arn=arn)
-
-
 def _build_groups(source: AgentSource) -> list[ActionGroup]:
-    from orchestrator.definition import build_action_groups
-
     groups = build_action_groups(source.definition, source.folder)
     for group in groups:
         executor = source.objects.executors.get(group.name) or _find_executor(group, source)
         if executor is not None:
-            _set_executor(group, executor)
+            group.executor = executor
+            prepare: Callable[..., Any] | None = getattr(executor, "prepare", None)
+            if prepare is not None:
+                group.operations = tuple(prepare(group.operations))
     return _insert_objects(groups, source.objects.groups)
 
 
@@ -74,10 +121,10 @@ def _find_executor(group: ActionGroup, source: AgentSource) -> Any:
     # Only the ARN of a function can have something else in its place.
     arn = getattr(group.executor, "arn", None)
     code = None if arn is None else source.resolver.find_function(arn)
-    return None if code is None else executor_of(code)
+    return None if code is None else _executor_of(code)
 
 
-def executor_of(code: Code) -> Any:
+def _executor_of(code: Code) -> Any:
     """The executor that calls a function, or the function of a file, as AWS calls Lambda."""
     from orchestrator.actions.lambda_handler import LambdaFunction, LambdaHandler
 
@@ -87,16 +134,7 @@ def executor_of(code: Code) -> Any:
     return LambdaHandler(file, function)
 
 
-def _set_executor(group: ActionGroup, executor: Any) -> None:
-    group.executor = executor
-    prepare: Callable[..., Any] | None = getattr(executor, "prepare", None)
-    if prepare is not None:
-        group.operations = tuple(prepare(group.operations))
-
-
 def _build_knowledge_bases(source: AgentSource) -> list[KnowledgeBase]:
-    from orchestrator.definition.knowledge_base import build_knowledge_bases
-
     definition = source.definition
     # A folder of the agent's own is what it is; the id of one of Bedrock's may stand for another.
     named = {one.knowledge_base_id: one for one in definition.knowledge_bases if not one.folder}
@@ -114,3 +152,96 @@ def _insert_objects(built: Sequence[Any], objects: Mapping[int, Any]) -> list[An
     for place, one in objects.items():
         merged.insert(place, one)
     return merged
+
+
+def _build_features(source: AgentSource) -> Features:
+    definition = source.definition
+    part = definition.guardrail_configuration
+    return Features(
+        guardrail=_build_guardrail(source),
+        guard_results=part is not None and part.check_results,
+        collaborators=[
+            _build_member(source, one, index)
+            for index, one in enumerate(collaborators_of(definition))
+        ],
+        routes=definition.agent_collaboration == "SUPERVISOR_ROUTER",
+        memory=_build_memory(source),
+        orchestration=source.objects.orchestration or _build_orchestration(source),
+        aws_compat=definition.aws_compat,
+    )
+
+
+def _build_guardrail(source: AgentSource) -> Guardrail | None:
+    if source.objects.guardrail is not None:
+        return source.objects.guardrail
+    if source.objects.guardrail is not None:
+        return source.objects.guardrail
+    part = source.definition.guardrail_configuration
+    if part is not None and part.guardrail_identifier:
+        source.resolver.check_guardrail(part.guardrail_identifier)
+    embedder = partial(resolve_embedder, "local")
+    return build_guardrail(source.definition, source.folder, embedder=embedder)
+
+
+def _build_orchestration(source: AgentSource) -> Orchestration | None:
+    definition = source.definition
+    if definition.orchestration is not None:
+        return _read_script(source, definition.orchestration)
+    spec = definition.orchestration_lambda
+    return None if spec is None else _find_orchestration(source, spec)
+
+
+def _find_orchestration(source: AgentSource, spec: str) -> Orchestration:
+    from orchestrator.flows.custom import LambdaOrchestration
+
+    at = ("customOrchestration", "executor", "lambda")
+    if is_arn(spec):
+        code = source.resolver.find_function(spec)
+        if code is not None:
+            return LambdaOrchestration(code)
+    else:
+        locate(source.definition, handler_of(spec)[0], at, source.folder)
+    with errors_at(source, *at):
+        return LambdaOrchestration(spec, source.folder)
+
+
+def _read_script(source: AgentSource, name: str) -> Orchestration:
+    from orchestrator.flows.languages import read_file
+    from orchestrator.flows.orchestration import FlowOrchestration
+
+    file = locate(source.definition, name, ("orchestration",), source.folder)
+    try:
+        return FlowOrchestration(read_file(file))
+    except DefinitionError as error:
+        if error.line is not None:
+            raise
+        raise source.definition.source.error(error.reason, "orchestration") from error
+
+
+def _build_memory(source: AgentSource) -> Memory | None:
+    part = source.definition.memory_configuration
+    if part is None:
+        return None
+    store = memory_store(source.memory, source.sessions)
+    memory = Memory() if store is None else Memory(store)
+    days = memory.storage_days if part.storage_days is None else part.storage_days
+    summaries = part.session_summary_configuration
+    most = summaries.max_recent_sessions if summaries else None
+    return Memory(memory.store, days, most or memory.max_recent_sessions)
+
+
+def _build_member(source: AgentSource, one: AgentCollaborator, index: int) -> Member:
+    plan: Plan | None = None
+    remote = None
+    arn = one.agent_descriptor.alias_arn if one.agent_descriptor else None
+    if arn is not None:
+        plan = source.resolver.find_agent(arn)
+    elif source.open_collaborator is not None:
+        plan = build(source.open_collaborator(index, one)).plan
+    if plan is None:
+        from orchestrator.agent.bedrock_agent import BedrockAgent
+
+        remote = BedrockAgent(str(arn))
+    text = one.collaboration_instruction or ""
+    relay = one.relay_conversation_history == "TO_COLLABORATOR"
+    return Member(one.collaborator_name, text, plan, remote, relay)

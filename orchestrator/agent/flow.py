@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import aclosing, closing
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
 from orchestrator.actions import ActionGroup
-from orchestrator.agent.flow_run import FlowAgents, FlowEvent, FlowResult, FlowRun, ResumePoint
+from orchestrator.agent.flow_run import FlowAgents, FlowEvent, FlowResult, FlowRun
 from orchestrator.errors import ValidationError
 from orchestrator.flows.languages import read_file, read_text
 from orchestrator.flows.orchestration import FlowOrchestration
@@ -121,8 +120,7 @@ class Flow:
             LimitExceeded: A budget is used up.
             ValidationError: The arguments are no JSON data by name, or a tool is no function.
         """
-        around = self._start(arguments, options)
-        return around.run() if on_event is None else _drain(around.stream(), on_event)
+        return self._start(arguments, options).run(on_event)
 
     async def arun(
         self,
@@ -132,8 +130,7 @@ class Flow:
         **options: Unpack[RunOptions],
     ) -> FlowResult:
         """`run`, for an event loop."""
-        around = self._start(arguments, options)
-        return await (around.arun() if on_event is None else _adrain(around.astream(), on_event))
+        return await self._start(arguments, options).arun(on_event)
 
     def stream(
         self,
@@ -182,8 +179,7 @@ class Flow:
             FlowError: As for `run`; or the state was changed, or is another script's.
             ValidationError: There is no such mode, or it waits for something else.
         """
-        around = self._resume(state, options)
-        return around.run() if on_event is None else _drain(around.stream(), on_event)
+        return self._resume(state, options).run(on_event)
 
     async def aresume(
         self,
@@ -193,8 +189,7 @@ class Flow:
         **options: Unpack[ResumeOptions],
     ) -> FlowResult:
         """`resume`, for an event loop."""
-        around = self._resume(state, options)
-        return await (around.arun() if on_event is None else _adrain(around.astream(), on_event))
+        return await self._resume(state, options).arun(on_event)
 
     def resume_stream(
         self, state: Mapping[str, Any], **options: Unpack[ResumeOptions]
@@ -230,7 +225,7 @@ class Flow:
             if results is None:
                 raise ValidationError("the run waits for the result of a call; give results=")
             answer = results
-        return FlowRun.resume(self._agents, ResumePoint(known, answer), **more)
+        return FlowRun.resume(self._agents, known, answer, **more)
 
 
 def _check_options(options: Mapping[str, Any], known: type) -> dict[str, Any]:
@@ -241,32 +236,6 @@ def _check_options(options: Mapping[str, Any], known: type) -> dict[str, Any]:
     if "model" not in options:
         raise TypeError("there is no model=; give one, such as model='local'")
     return dict(options)
-
-
-def _drain(
-    events: Generator[FlowEvent, None, None], on_event: Callable[[FlowEvent], None]
-) -> FlowResult:
-    last: FlowEvent | None = None
-    with closing(events):
-        for last in events:
-            on_event(last)
-    return _result(last)
-
-
-async def _adrain(
-    events: AsyncGenerator[FlowEvent, None], on_event: Callable[[FlowEvent], None]
-) -> FlowResult:
-    last: FlowEvent | None = None
-    async with aclosing(events):
-        async for last in events:
-            on_event(last)
-    return _result(last)
-
-
-def _result(last: FlowEvent | None) -> FlowResult:
-    if last is None or last.result is None:
-        raise AssertionError("a run ends in an event with its result")
-    return last.result
 
 
 def load_flow(path: str | Path) -> Flow:

@@ -45,14 +45,6 @@ _FOREVER = 100 * 365 * 86_400  # a run waits for as long as its caller does
 
 
 @dataclass(frozen=True, slots=True)
-class ResumePoint:
-    """A run that waited."""
-
-    state: Mapping[str, Any]  # its state, checked
-    answer: Mapping[str, Any] | str | bool  # what it waited for
-
-
-@dataclass(frozen=True, slots=True)
 class _CompiledFlow:
     agent: Agent
     model: Model
@@ -178,17 +170,22 @@ class FlowRun:
         return cls(agents, run_id or str(uuid.uuid4()), request, {}, **options)
 
     @classmethod
-    def resume(cls, agents: FlowAgents, resumed: ResumePoint, **options: Any) -> FlowRun:
-        """A run that waited, from where it did."""
-        known = resumed.state
-        results = _find_return_control(known["journal"]).answer(resumed.answer)
+    def resume(
+        cls,
+        agents: FlowAgents,
+        state: Mapping[str, Any],
+        answer: Mapping[str, Any] | str | bool,
+        **options: Any,
+    ) -> FlowRun:
+        """A run that waited, from where it did: its checked state, and what it waited for."""
+        results = _find_return_control(state["journal"]).answer(answer)
         own = options.get("sessions") is None
         # The state holds the journal; a store of the caller has it already.
         if own:
             options = {**options, "sessions": InMemoryStore()}
-        run = cls(agents, known["session"], {"results": results}, known["events"], **options)
+        run = cls(agents, state["session"], {"results": results}, state["events"], **options)
         if own:
-            run._agent.sessions.store.append(run._key, 0, known["journal"])
+            run._agent.sessions.store.append(run._key, 0, state["journal"])
         return run
 
     @property
@@ -197,15 +194,25 @@ class FlowRun:
 
     # Ways to run
 
-    def run(self) -> FlowResult:
-        """Runs it."""
+    def run(self, on_event: Callable[[FlowEvent], None] | None = None) -> FlowResult:
+        """Runs it; `on_event` gets each event as it happens."""
+        if on_event is not None:
+            with closing(self.stream()) as events:
+                for event in events:
+                    on_event(event)
+            return _result_of(event)
         # Nobody listens: no event is built.
         self._listener.tell = None
         with self._open_agent() as agent:
             return self._build_result(agent.invoke(session_id=self._session_id, **self._input))
 
-    async def arun(self) -> FlowResult:
+    async def arun(self, on_event: Callable[[FlowEvent], None] | None = None) -> FlowResult:
         """`run`, for an event loop."""
+        if on_event is not None:
+            async with aclosing(self.astream()) as events:
+                async for event in events:
+                    on_event(event)
+            return _result_of(event)
         self._listener.tell = None
         with self._open_agent() as agent:
             reply = await agent.ainvoke(session_id=self._session_id, **self._input)
@@ -331,6 +338,12 @@ def _find_return_control(journal: Sequence[Record]) -> ControlReturn:
             "the state's journal does not wait for anything", message_zh="状态中的运行没有暂停"
         )
     return ControlReturn(suspended["invocation_id"], suspended["inputs"])
+
+
+def _result_of(last: FlowEvent) -> FlowResult:
+    if last.result is None:
+        raise AssertionError("a run ends in an event with its result")
+    return last.result
 
 
 def waits_for(pause: Pause | AskUser | None) -> str:

@@ -76,8 +76,7 @@ def _build_override(
 
     at = ("promptOverrideConfiguration", "promptConfigurations", index)
     text = prompt_text(source.definition, configuration.prompt_type, source.folder or Path())
-    own = (text.text, text.source, text.language) if text else (None, None, None)
-    override = _as_override(configuration, *own)
+    override = _as_override(configuration, *(text or (None, None, None)))
     # A model that stands for the agent's stands for those of its stages, too.
     model = configuration.foundation_model if source.model is None else None
     named = None if model is None else source.find_model(model, *at, "foundationModel")

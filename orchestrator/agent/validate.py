@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions import ActionGroup
 from orchestrator.actions.names import check_name
-from orchestrator.agent.features import Collaborator, memory_store
 from orchestrator.agent.overrides import override_from_argument
 from orchestrator.engine.plan import (
     MOST_LEVELS,
@@ -18,6 +18,8 @@ from orchestrator.engine.plan import (
     Memory,
     Orchestration,
     Override,
+    Plan,
+    RemoteAgent,
 )
 from orchestrator.errors import DefinitionError
 from orchestrator.guardrails import Guardrail
@@ -26,10 +28,51 @@ from orchestrator.limits import Limits
 from orchestrator.memory import MemoryStore
 from orchestrator.prompts.placeholders import STAGES
 
+if TYPE_CHECKING:
+    from orchestrator.agent.agent import Agent
+    from orchestrator.sessions import Sessions, SessionStore
+
 _SUPERVISOR = "SUPERVISOR"
 _COLLABORATIONS = (_SUPERVISOR, "SUPERVISOR_ROUTER")
 _COMPAT = frozenset({SINGLE_KNOWLEDGE_BASE})
 _MOST_DAYS = 365  # (Bedrock: MemoryConfiguration.storageDays)
+
+
+@dataclass(frozen=True, slots=True)
+class Collaborator:
+    """An agent that a supervisor may give work to.
+
+    Attributes:
+        agent: The agent; a `RemoteAgent`, such as `BedrockAgent`, is asked over the network.
+        instruction: When to give it work, for the supervisor's model.
+        name: Its name in the team; the agent's own name when empty.
+        relay_conversation_history: Whether it reads the supervisor's conversation with the user;
+            otherwise it knows only what it was sent itself.
+    """
+
+    agent: Agent | RemoteAgent
+    instruction: str
+    name: str = ""
+    relay_conversation_history: bool = False
+
+    def as_member(self) -> Member:
+        """The collaborator, as a plan takes it.
+
+        Raises:
+            DefinitionError: A remote agent has no name in the team, or it is no agent.
+        """
+        agent, relay = self.agent, self.relay_conversation_history
+        if isinstance(agent, RemoteAgent):
+            if not self.name:
+                raise DefinitionError(f"give the collaborator {agent.alias_arn!r} a name")
+            return Member(self.name, self.instruction, None, agent, relay)
+        plan = getattr(agent, "plan", None)
+        if not isinstance(plan, Plan):
+            raise DefinitionError(
+                f"a collaborator is an Agent, such as Agent.load(folder), or a BedrockAgent, and "
+                f"not {agent!r}"
+            )
+        return Member(self.name or agent.name, self.instruction, plan, None, relay)
 
 
 def features_from_arguments(
@@ -53,12 +96,16 @@ def features_from_arguments(
     if features is None:
         way = 'say when to ask it: Collaborator(agent, "everything about invoices")'
         _check_all("collaborators", collaborators, Collaborator, way)
+        if orchestration is not None:
+            from orchestrator.flows.custom import orchestration_of
+
+            orchestration = orchestration_of(orchestration)
         return Features(
             guardrail=guardrail,
             collaborators=[one.as_member() for one in collaborators],
             routes=collaboration != _SUPERVISOR,
             memory=_memory(memory),
-            orchestration=_orchestration(orchestration),
+            orchestration=orchestration,
         )
     _check_one("features", features, Features, "Features(...)")
     arguments: dict[str, Any] = {
@@ -85,14 +132,19 @@ def _memory(memory: Memory | MemoryStore | str | Path | None) -> Memory | None:
     return None if store is None else Memory(store)
 
 
-def _orchestration(
-    orchestration: Orchestration | Callable[..., Any] | None,
-) -> Orchestration | None:
-    if orchestration is None:
-        return None
-    from orchestrator.flows.custom import orchestration_of
+def memory_store(
+    memory: MemoryStore | str | Path | None,
+    sessions: Sessions | SessionStore | str | Path | None,
+) -> MemoryStore | None:
+    """The store that `Agent.load(memory=...)` means; `None` for this process's memory."""
+    # Sessions in a file outlive the process, so what is remembered of them has to.
+    if memory is None and isinstance(sessions, (str, Path)):
+        memory = Path(sessions).with_name("memory.sqlite")
+    if not isinstance(memory, (str, Path)):
+        return memory
+    from orchestrator.memory import SqliteMemory
 
-    return orchestration_of(orchestration)
+    return SqliteMemory(memory)
 
 
 def overrides_from_arguments(
