@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from orchestrator.actions.arguments import Check, compile_check
 from orchestrator.actions.base import Executor, Operation, Parameter
@@ -48,26 +48,17 @@ class Catalog:
         self.ask_user = any(group.signature == USER_INPUT for group in enabled)
         self.code_interpreter = any(group.signature == CODE_INTERPRETER for group in enabled)
         self.operations = tuple(one for group in enabled for one in group.operations)
-        self._executors: dict[int, GuardedExecutor] = {}
-        self._checks: dict[int, Check] = {}
-        self._waits: dict[int, str] = {}
-        for group in (*enabled, *unseen):
-            self._add(group)
+        self._compiled = {
+            id(operation): _compile(operation, group.executor)
+            for group in (*enabled, *unseen)
+            for operation in group.operations
+        }
         known = (*self.operations, *(one for group in unseen for one in group.operations))
         self._exact, self._loose = _index(known)
         self._parts = {(one.verb, one.group, one.name): one for one in known}
         self._parts |= {(one.verb, one.group, one.path): one for one in known if one.path}
         # Both forms are made once: a request refers to them, and copies nothing.
         self._specs = {ask: self._tool_specs(ask) for ask in (False, True)}
-
-    def _add(self, group: ActionGroup) -> None:
-        executor = group.executor
-        handed_over = isinstance(executor, ReturnControl)
-        for operation in group.operations:
-            self._checks[id(operation)] = compile_check(operation)
-            self._waits[id(operation)] = _waiting_kind(operation, handed_over)
-            if executor is not None and not isinstance(executor, ReturnControl):
-                self._executors[id(operation)] = guard_executor(executor)
 
     def find(self, group: str, name: str = "", verb: str = "", path: str = "") -> Operation | None:
         """The operation that a call means, or `None`.
@@ -85,14 +76,11 @@ class Catalog:
         found = self._exact.get(written)
         if found is not None:
             return found
+        if name and path and (known := self.find(group, "", verb, path)) is not None:
+            return known
         parts = [part for part in (verb, group, part) if part]
-        if name and path:
-            found = self.find(group, "", verb, path)
-        return found or self._find_loosely("::".join(parts), "__".join(parts))
-
-    def _find_loosely(self, *names: str) -> Operation | None:
-        for name in names:
-            found = self._exact.get(name) or self._loose.get(name.strip().casefold())
+        for written in ("::".join(parts), "__".join(parts)):
+            found = self._exact.get(written) or self._loose.get(written.strip().casefold())
             if found is not None:
                 return found
         return None
@@ -118,20 +106,24 @@ class Catalog:
             DefinitionError: The agent has no such operation.
             KeyError: Its calls wait for the caller (`waits`).
         """
-        found = self._executors.get(id(operation))
-        return found if found is not None else self._executors[id(self._find_own(operation))]
+        found = self._find_compiled(operation).executor
+        if found is None:
+            raise KeyError(operation.xml_name)
+        return found
 
     def waits(self, operation: Operation) -> str:
         """How a call waits for the caller: Bedrock's `actionInvocationType`; empty: not at all."""
-        found = self._waits.get(id(operation))
-        return found if found is not None else self._waits[id(self._find_own(operation))]
+        return self._find_compiled(operation).waits
 
-    # An equal operation of another catalog has this catalog's own object.
-    def _find_own(self, operation: Operation) -> Operation:
+    def _find_compiled(self, operation: Operation) -> _Compiled:
+        found = self._compiled.get(id(operation))
+        if found is not None:
+            return found
+        # An equal operation of another catalog has this catalog's own object.
         own = self._exact.get(operation.xml_name)
         if own is None:
             raise DefinitionError(f"the agent has no operation {operation.xml_name!r}")
-        return own
+        return self._compiled[id(own)]
 
     def tool_specs(self, ask_user: bool | None = None) -> tuple[dict[str, Any], ...]:
         """Converse's tool specifications; the same object for every call.
@@ -163,15 +155,17 @@ class Catalog:
         and the members of objects, are in the parameter's description: the XML form has no other
         place for them. `ask_user` is as for `tool_specs`.
         """
-        described = [
-            {
+        described: list[dict[str, Any]] = []
+        for operation in self.operations:
+            entry: dict[str, Any] = {
                 "name": _name(operation, protocol),
                 "description": operation.description,
                 "parameters": [_describe_parameter(one) for one in operation.parameters],
-                **_describe_returns(operation),
             }
-            for operation in self.operations
-        ]
+            if operation.returns is not None:
+                kind, text = operation.returns
+                entry["returns"] = {"type": kind, "description": text}
+            described.append(entry)
         if self.ask_user if ask_user is None else ask_user:
             described.append(
                 {
@@ -191,14 +185,22 @@ class Catalog:
             The arguments in the schema's types, and the problems, each a text for the model, which
             has the operation's name in the dialect's `protocol`.
         """
-        check = self._checks.get(id(operation)) or self._checks[id(self._find_own(operation))]
-        return check(arguments, protocol)
+        return self._find_compiled(operation).check(arguments, protocol)
 
 
-def _waiting_kind(operation: Operation, handed_over: bool) -> str:
-    if operation.require_confirmation:
-        return "USER_CONFIRMATION_AND_RESULT" if handed_over else "USER_CONFIRMATION"
-    return "RESULT" if handed_over else ""
+class _Compiled(NamedTuple):
+    check: Check
+    waits: str
+    executor: GuardedExecutor | None  # `None` when calls wait for the caller
+
+
+def _compile(operation: Operation, executor: Executor | ReturnControl | None) -> _Compiled:
+    check = compile_check(operation)
+    confirmed = operation.require_confirmation
+    if isinstance(executor, ReturnControl):
+        return _Compiled(check, "USER_CONFIRMATION_AND_RESULT" if confirmed else "RESULT", None)
+    guarded = guard_executor(executor) if executor is not None else None
+    return _Compiled(check, "USER_CONFIRMATION" if confirmed else "", guarded)
 
 
 def _check_groups(groups: Sequence[ActionGroup]) -> None:
@@ -238,20 +240,13 @@ def _exact_names(operation: Operation) -> list[str]:
     return names
 
 
-def _loose_names(operation: Operation) -> Iterator[str]:
-    yield from _exact_names(operation)
+def _loose_names(operation: Operation) -> set[str]:
     group, name, path = operation.group, operation.name, operation.path
-    yield from {name, f"{group}::{name}", f"{group}__{name}"}
+    names = {*_exact_names(operation), name, f"{group}::{name}", f"{group}__{name}"}
     if operation.verb:
-        paths = {path, path.strip("/")} - {""}
-        for one in paths:
-            yield from (one, f"{group}::{one}", f"{operation.verb}::{group}::{one}")
-
-
-def _describe_returns(operation: Operation) -> dict[str, dict[str, str]]:
-    if operation.returns is None:
-        return {}
-    return {"returns": dict(zip(("type", "description"), operation.returns, strict=True))}
+        for one in {path, path.strip("/")} - {""}:
+            names |= {one, f"{group}::{one}", f"{operation.verb}::{group}::{one}"}
+    return names
 
 
 def _name(operation: Operation, protocol: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -77,16 +78,13 @@ class ActionGroup:
         self.description = check_text(description, f"the description of the action group {name!r}")
         self.signature = signature
         self.enabled = _is_enabled(name, state)
-        sources = [
-            key
-            for key, value in (
-                ("actions", actions or None),
-                ("functions", functions),
-                ("api_schema", api_schema),
-                ("signature", signature or None),
-            )
-            if value is not None
-        ]
+        possible = {
+            "actions": actions or None,
+            "functions": functions,
+            "api_schema": api_schema,
+            "signature": signature or None,
+        }
+        sources = [key for key, value in possible.items() if value is not None]
         brings = getattr(executor, "operations", None)
         if len(sources) != (0 if brings else 1):
             if brings:
@@ -106,10 +104,12 @@ class ActionGroup:
         else:
             self.operations = _operations(name, functions, api_schema, signature)
             if signature == CODE_INTERPRETER and self.enabled and executor is None:
-                own = _code_interpreter()
+                from orchestrator.actions.code_interpreter import CodeInterpreter
+
+                own = CodeInterpreter()
         self.executor = executor if executor is not None else own
         _check_executor(self)
-        _check_unique(self)
+        _check_operations(self)
         prepare = getattr(self.executor, "prepare", None)
         if prepare is not None:
             self.operations = tuple(prepare(self.operations))
@@ -146,12 +146,6 @@ def _operations(
     return ()
 
 
-def _code_interpreter() -> Executor:
-    from orchestrator.actions.code_interpreter import CodeInterpreter
-
-    return CodeInterpreter()
-
-
 def _is_enabled(name: str, state: str) -> bool:
     if state not in ("ENABLED", "DISABLED"):
         raise DefinitionError(
@@ -166,12 +160,11 @@ def _check_executor(group: ActionGroup) -> None:
         if executor is not None:
             raise DefinitionError(f"the built-in action group {group.name!r} takes no executor")
     elif executor is None:
-        if group.signature and not group.enabled:
-            return
-        raise DefinitionError(
-            f"the action group {group.name!r} has no executor; give it a LambdaHandler(...), "
-            "ReturnControl() or an object with `call(call, context)`"
-        )
+        if group.enabled or not group.signature:
+            raise DefinitionError(
+                f"the action group {group.name!r} has no executor; give it a LambdaHandler(...), "
+                "ReturnControl() or an object with `call(call, context)`"
+            )
     elif not isinstance(executor, ReturnControl | Executor):
         raise DefinitionError(
             f"the executor of the action group {group.name!r} is a {type(executor).__name__} "
@@ -179,13 +172,11 @@ def _check_executor(group: ActionGroup) -> None:
         )
 
 
-def _check_unique(group: ActionGroup) -> None:
-    seen: set[str] = set()
-    for operation in group.operations:
-        if operation.name in seen:
+def _check_operations(group: ActionGroup) -> None:
+    for name, count in Counter(one.name for one in group.operations).items():
+        if count > 1:
             raise DefinitionError(
-                f"the action group {group.name!r} has two functions {operation.name!r}; rename one"
+                f"the action group {group.name!r} has two functions {name!r}; rename one"
             )
-        seen.add(operation.name)
     if not group.operations and not group.signature and group.enabled:
         raise DefinitionError(f"the action group {group.name!r} has no functions")

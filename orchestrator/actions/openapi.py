@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from orchestrator.actions.names import did_you_mean, slug
 from orchestrator.actions.schemas import TYPES, SchemaReader, Where, kind_of
 from orchestrator.errors import DefinitionError
 from orchestrator.support.aws import read_object
-from orchestrator.support.documents import Place, Rules, parse, parse_json
+from orchestrator.support.documents import Rules, Source, parse, parse_json
 
 _VERBS = ("get", "put", "post", "delete", "patch", "head", "options", "trace")
 _SAFE = ("GET", "HEAD", "OPTIONS")  # may be repeated: they only read (RFC 9110, safe methods)
@@ -43,20 +43,26 @@ def api_operations(group: str, source: Mapping[str, Any] | str | Path) -> tuple[
     Raises:
         DefinitionError: The document is wrong; the message says where.
     """
-    document = Document.read(source)
-    return tuple(_Reader(group, document).operations())
+    return tuple(_Reader(group, *_read(source)).operations())
 
 
 class _Reader:
-    def __init__(self, group: str, document: Document) -> None:
+    def __init__(self, group: str, content: Mapping[str, Any], source: Source) -> None:
         self._group = group
-        self._document = document
-        self._fail = document.error
-        self._schemas = SchemaReader(document.content, document.error)
+        self._content = content
+        self._source = source
+        self._schemas = SchemaReader(content, self._fail)
         self._text = self._schemas.text
 
+    def _fail(self, message: str, where: Where) -> DefinitionError:
+        place, _ = self._source.find(where)
+        line, column = (place.key or (place.line, place.column)) if place else (None, None)
+        at = f" (at {' > '.join(map(str, where))})" if where else ""
+        file = self._source.file or None
+        return DefinitionError(f"{message}{at}", file=file, line=line, column=column)
+
     def operations(self) -> Iterator[Operation]:
-        content = self._document.content
+        content = self._content
         version = str(content.get("openapi", ""))
         if not version.startswith(("3.0", "3.1")):
             wrong = f"`openapi` is {version!r}" if version else "there is no `openapi`"
@@ -145,10 +151,11 @@ class _Reader:
         parameters = (*{**shared, **own}.values(), *body)
         self._check_parameters(path, parameters, where)
         name = str(node.get("operationId") or f"{verb}{path}")
+        description = node.get("description") or node.get("summary")
         return Operation(
             group=self._group,
             name=slug(name) or verb,
-            description=self._description(node, where),
+            description=self._text(description, "the description", where).strip(),
             parameters=parameters,
             verb=verb.upper(),
             path=path,
@@ -178,10 +185,6 @@ class _Reader:
         except DefinitionError:
             return {}
         return found if isinstance(found, Mapping) else {}
-
-    def _description(self, node: Mapping[str, Any], where: Where) -> str:
-        text = node.get("description") or node.get("summary")
-        return self._text(text, "the description", where).strip()
 
     def _confirmation(self, node: Mapping[str, Any], where: Where) -> bool:
         key = "x-requireConfirmation"
@@ -293,53 +296,27 @@ def _schema_of(content: Any) -> Any:
     return first.get("schema") if isinstance(first, Mapping) else None
 
 
-_MAX_CHARS = 2_000_000
+_MOST = 2_000_000  # bytes or characters
 # Schemas share parts by aliases; the names of responses look like numbers.
 _RULES = Rules(aliases=True, merge_keys=True, max_depth=100)
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A parsed document and where it came from."""
-
-    content: Mapping[str, Any]  # the parsed mapping
-    root: Place | None = None  # its places; `None` for a mapping
-    file: Path | None = None  # its file, when it has one
-
-    @classmethod
-    def read(cls, source: Mapping[str, Any] | str | Path) -> Document:
-        """Reads a mapping, a JSON or YAML text, or the file at a `Path`.
-
-        Raises:
-            DefinitionError: The file cannot be read, or its text is broken, too large, has a
-                key twice or is no mapping.
-        """
-        if isinstance(source, Mapping):
-            return cls(source)
-        file = source if isinstance(source, Path) else None
-        text = _read_file(file) if file is not None else str(source)
-        if len(text) > _MAX_CHARS:
-            raise DefinitionError(f"the schema has more than {_MAX_CHARS} characters", file=file)
-        read = parse_json if text.lstrip()[:1] == "{" else parse
-        document = read(text, str(file or ""), _RULES)
-        if not isinstance(document.data, Mapping):
-            raise DefinitionError(
-                "the schema must be an OpenAPI document, an object with `openapi` and `paths`",
-                file=file,
-                line=1 if file else None,
-            )
-        return cls(document.data, document.root, file)
-
-    def error(self, message: str, where: Where) -> DefinitionError:
-        """The error `message` about the place `where`, with line and column if there is a text."""
-        line = column = None
-        if self.root is not None:
-            place, _ = self.root.follow(where)
-            line, column = place.key or (place.line, place.column)
-        keys = " > ".join(str(key) for key in where)
-        if keys:
-            message = f"{message} (at {keys})"
-        return DefinitionError(message, file=self.file, line=line, column=column)
+def _read(source: Mapping[str, Any] | str | Path) -> tuple[Mapping[str, Any], Source]:
+    if isinstance(source, Mapping):
+        return source, Source()
+    text = _read_file(source) if isinstance(source, Path) else source
+    file = str(source) if isinstance(source, Path) else ""
+    if len(text) > _MOST:
+        raise DefinitionError(f"the schema has more than {_MOST} characters", file=file or None)
+    read = parse_json if text.lstrip()[:1] == "{" else parse
+    document = read(text, file, _RULES)
+    if not isinstance(document.data, Mapping):
+        raise DefinitionError(
+            "the schema must be an OpenAPI document, an object with `openapi` and `paths`",
+            file=file or None,
+            line=1 if file else None,
+        )
+    return document.data, Source(file, root=document.root)
 
 
 def _read_file(file: Path) -> str:
@@ -350,9 +327,6 @@ def _read_file(file: Path) -> str:
         raise DefinitionError(f"the schema cannot be read: {reason}", file=file) from error
 
 
-_MAX_BYTES = 2_000_000
-
-
 def read_s3_schema(bucket: str, key: str) -> str:
     """The text of an OpenAPI document in S3, read with boto3's own credentials.
 
@@ -360,10 +334,10 @@ def read_s3_schema(bucket: str, key: str) -> str:
         DefinitionError: The object is too large, or is no UTF-8 text.
         DependencyFailed: It is not there, or may not be read; `AccessDenied` is a kind of it.
     """
-    content = read_object(bucket, key, _MAX_BYTES, "the schema")
+    content = read_object(bucket, key, _MOST, "the schema")
     what = f"the schema 's3://{bucket}/{key}'"
-    if len(content) > _MAX_BYTES:
-        raise DefinitionError(f"{what} has more than {_MAX_BYTES} bytes")
+    if len(content) > _MOST:
+        raise DefinitionError(f"{what} has more than {_MOST} bytes")
     try:
         return str(content, "utf-8-sig")
     except UnicodeDecodeError as error:
