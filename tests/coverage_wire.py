@@ -16,7 +16,7 @@ from orchestrator import ActionGroup, Agent, OrchestratorError, ReturnControl
 from orchestrator.definition.guardrail_file import guardrail_of
 from orchestrator.guardrails.bedrock import trace_assessment
 from orchestrator.knowledge import BedrockKnowledgeBase, LocalKnowledgeBase
-from orchestrator.server.agents.latency import OptimizedAgents
+from orchestrator.server.runtime.invoke import OptimizedAgents
 from orchestrator.testing import FakeKnowledgeBase, ScriptedModel
 
 Row = tuple[str, ...]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from threading import Lock
 
 from orchestrator.errors import AccessDenied, ValidationError
 from orchestrator.models import Model, file_of_model, resolve_model
 from orchestrator.server.operations import Caller
 from orchestrator.server.settings import Settings
+from orchestrator.support.lru_cache import LruCache
 
 # Of models that callers name; one that was dropped is opened again when it is named again.
 _MOST = 256
@@ -38,8 +37,7 @@ class Models:
             *((pattern, specs[spec]) for pattern, spec in settings.models.items()),
         ]
         self._every = resolve_model(settings.model) if settings.model else None
-        self._named: OrderedDict[str, Model] = OrderedDict()
-        self._lock = Lock()
+        self._named: LruCache[Model] = LruCache(_MOST)
 
     def model(self, caller: Caller, model_id: str) -> Model:
         """The model that answers for `model_id`.
@@ -52,18 +50,11 @@ class Models:
         found = self._every or next(
             (model for pattern, model in self._patterns if fnmatchcase(model_id, pattern)), None
         )
-        return found if found is not None else self._get_caller_model(caller, model_id.strip())
-
-    def _get_caller_model(self, caller: Caller, spec: str) -> Model:
+        if found is not None:
+            return found
+        spec = model_id.strip()
         _check(caller, spec)
-        with self._lock:
-            model = self._named.get(spec)
-            if model is None:
-                model = self._named[spec] = resolve_model(spec)
-                if len(self._named) > _MOST:
-                    self._named.popitem(last=False)
-            self._named.move_to_end(spec)
-            return model
+        return self._named.get(spec, lambda: resolve_model(spec))
 
 
 def _check(caller: Caller, spec: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
@@ -166,22 +167,21 @@ def _add_sort_keys(
         yield (first, sign * job["startedAt"].timestamp(), job["ingestionJobId"]), job
 
 
+@dataclass(slots=True)
 class _Job:
-    """One job, as it runs; also a `Report` of what it does."""
+    """One job, as it runs."""
 
-    def __init__(
-        self, bases: KnowledgeBaseService, caller: Caller, base: str, source: str, id: str
-    ) -> None:
-        self.bases = bases
-        self.caller = caller
-        self.base = base
-        self.source = source
-        self.id = id
-        self.parent = f"{base}/{source}"
-        self.sync: Sync | None = None
-        self.notes: list[str] = []
+    bases: KnowledgeBaseService
+    caller: Caller
+    base: str
+    source: str
+    id: str
+    sync: Sync | None = None
+    notes: list[str] = field(default_factory=list)
 
-    # -- running ---------------------------------------------------------------------------------
+    @property
+    def parent(self) -> str:
+        return f"{self.base}/{self.source}"
 
     def run(self) -> None:
         """Runs the job to its end, whatever that is."""
@@ -214,7 +214,7 @@ class _Job:
             prefix=prefix,
             caller=self.caller,
             before=dict(self._load_fingerprints()),
-            report=self,
+            save=self._save_fingerprint,
             tick=self._check_stop,
         )
         self.sync.run()
@@ -253,27 +253,20 @@ class _Job:
         members = {"failureReasons": _shorten_reasons(reasons)} if reasons else {}
         self._save_changes(status=status, **members)
 
-    # -- documents -------------------------------------------------------------------------------
-
     def _load_fingerprints(self) -> Iterator[tuple[DocumentName, DocumentFingerprint]]:
         for it in self.bases.documents.all(self.caller.tenant, DOCUMENT, self.parent):
             fingerprint = DocumentFingerprint(it["content"], it["metadata"])
             yield DocumentName.of(self.source, it["uri"]), fingerprint
 
-    def save_document(self, place: DocumentName, fingerprint: DocumentFingerprint) -> None:
-        """Stores what is known of a document now."""
-        record = {"uri": place.uri, **fingerprint._asdict()}
-        key = _document_key(place.uri)
-        self.bases.documents.put(self.caller.tenant, DOCUMENT, key, record, self.parent)
-
-    def remove_document(self, place: DocumentName) -> None:
-        """Deletes what was known of a document."""
-        key = _document_key(place.uri)
-        self.bases.documents.delete(self.caller.tenant, DOCUMENT, key, self.parent)
-
-
-def _document_key(uri: str) -> str:
-    return sha256(uri.encode("utf-8", "backslashreplace")).hexdigest()
+    def _save_fingerprint(
+        self, place: DocumentName, fingerprint: DocumentFingerprint | None
+    ) -> None:
+        key = sha256(place.uri.encode("utf-8", "backslashreplace")).hexdigest()
+        if fingerprint is None:
+            self.bases.documents.delete(self.caller.tenant, DOCUMENT, key, self.parent)
+        else:
+            record = {"uri": place.uri, **fingerprint._asdict()}
+            self.bases.documents.put(self.caller.tenant, DOCUMENT, key, record, self.parent)
 
 
 def _shorten_reasons(reasons: Sequence[str], most: int = 100, longest: int = 2000) -> list[str]:

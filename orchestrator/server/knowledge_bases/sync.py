@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from orchestrator.errors import DependencyFailed, LimitExceeded, ValidationError
 from orchestrator.knowledge.blocks import Unreadable
@@ -33,18 +33,6 @@ class DocumentFingerprint(NamedTuple):
     metadata: str  # digest of its metadata; empty when it has none
 
 
-class SyncReport(Protocol):
-    """Stores what became of the documents of a sync."""
-
-    def save_document(self, place: DocumentName, fingerprint: DocumentFingerprint) -> None:
-        """Stores what is known of a document that was ingested, or could not be."""
-        ...
-
-    def remove_document(self, place: DocumentName) -> None:
-        """Deletes what was known of a document that is no longer in the bucket."""
-        ...
-
-
 @dataclass
 class Sync:
     """Brings what a data source has in an index up to date with a bucket."""
@@ -57,7 +45,8 @@ class Sync:
     prefix: str  # how the keys of those begin that are read
     caller: Caller  # in whose name
     before: Mapping[str, DocumentFingerprint]  # what was ingested before, by name
-    report: SyncReport  # stores what became of every document
+    # Stores what is known of a document now: `None` for one that is no longer in the bucket
+    save: Callable[[DocumentName, DocumentFingerprint | None], None]
     tick: Callable[[], None]  # called after each step; what it raises ends the work
     # What was counted (Bedrock: IngestionJobStatistics)
     statistics: dict[str, int] = field(default_factory=lambda: new_statistics())
@@ -123,11 +112,11 @@ class Sync:
         except (DependencyFailed, Unreadable, ValidationError) as error:
             self._count("Failed")
             self.reasons.append(f"{self._uri(key)}: {error}")
-            self.report.save_document(place, DocumentFingerprint("", ""))
+            self.save(place, DocumentFingerprint("", ""))
             return
         if fingerprint != before:
             self._count_change(fingerprint, before)
-            self.report.save_document(place, fingerprint)
+            self.save(place, fingerprint)
 
     def _ingest(
         self,
@@ -143,7 +132,9 @@ class Sync:
         fingerprint = DocumentFingerprint(self._fingerprint_content(content), described or "")
         if content is not None and described is not None and fingerprint == before:
             return fingerprint
-        raw = Raw(_file_name(key), self._read(key, MOST_BYTES), self._read_metadata(metadata, tags))
+        raw = Raw(
+            key.rsplit("/", 1)[-1], self._read(key, MOST_BYTES), self._read_metadata(metadata, tags)
+        )
         if content is None:
             fingerprint = DocumentFingerprint(
                 self._fingerprint_content(_hash(raw.data)),
@@ -184,7 +175,7 @@ class Sync:
         for place in known - documents:
             self.tick()
             self.index.remove([place])
-            self.report.remove_document(place)
+            self.save(place, None)
             self._count("Deleted", int(place in there))
 
 
@@ -207,7 +198,3 @@ def new_statistics() -> dict[str, int]:
 
 def _hash(data: bytes) -> str:
     return sha256(data).hexdigest()
-
-
-def _file_name(key: str) -> str:
-    return key.rsplit("/", 1)[-1]

@@ -14,19 +14,13 @@ if TYPE_CHECKING:
 def operations_of(agents: Agents, embedder: Embedder | str) -> Operations:
     """The operations that start, show and end the turns of agents, or search."""
     from orchestrator.server.runtime.generate import operations_of_generation
-    from orchestrator.server.runtime.invoke import (
-        Turns,
-        operations_of_agents,
-        operations_of_inline_agents,
-    )
+    from orchestrator.server.runtime.invoke import operations_of_agents
     from orchestrator.server.runtime.retrieve import operations_of_knowledge
 
     resources = agents.resources
-    turns = Turns(resources.settings.buckets, resources.redactor)
     return {
         "bedrock-agent-runtime": {
-            **operations_of_agents(agents, turns),
-            **operations_of_inline_agents(resources, turns),
+            **operations_of_agents(agents),
             **operations_of_knowledge(resources.bases, embedder),
             **operations_of_generation(resources),
         }

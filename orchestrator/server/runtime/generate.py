@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.agent.agent import Agent
@@ -20,15 +21,18 @@ from orchestrator.agent.source import optimize_model
 from orchestrator.engine.plan import SINGLE_KNOWLEDGE_BASE, Features, Override
 from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TurnEnd
 from orchestrator.errors import ValidationError
+from orchestrator.knowledge.blocks import Unreadable
+from orchestrator.knowledge.chunks import Chunking, passages_of
+from orchestrator.knowledge.documents import Raw, is_document, read_blocks
 from orchestrator.models import Model
 from orchestrator.prompts.placeholders import KNOWLEDGE_BASE_RESPONSE_GENERATION
 from orchestrator.server.access.permissions import check_retrieval
-from orchestrator.server.agents.latency import is_optimized
+from orchestrator.server.buckets import read_uri
 from orchestrator.server.inference.requests import map_inference
-from orchestrator.server.operations import EventStream, Handler, Request, StreamEvent
-from orchestrator.server.runtime.external_sources import build_sources_base
+from orchestrator.server.operations import Caller, EventStream, Handler, Request, StreamEvent
 from orchestrator.server.runtime.invoke import (
     convert_citations,
+    is_optimized,
     run_blocking,
     start_stream,
 )
@@ -152,10 +156,11 @@ class GenerationAgents:
         kind, configuration = _read_configuration(request.params)
         caller = request.caller
         if kind == "EXTERNAL_SOURCES":
-            sources = build_sources_base(
-                self._resources.settings.buckets, caller, configuration["sources"]
-            )
-            return self._build_agent(request, configuration, sources)
+            buckets = self._resources.settings.buckets
+            found = [
+                it for one in configuration["sources"] for it in _references(buckets, caller, one)
+            ]
+            return self._build_agent(request, configuration, _SourcesBase(found[:_MOST_PASSAGES]))
         base = self._base(request, configuration)
         template = _read_template(configuration.get("generationConfiguration") or {})
         text = json.dumps([caller.tenant, caller.allow, configuration, template], sort_keys=True)
@@ -255,3 +260,64 @@ def _read_template(generation: Data) -> str | None:
 
 def _map_inference(config: Data) -> dict[str, Any]:
     return map_inference((config.get("inferenceConfig") or {}).get("textInferenceConfig") or {})
+
+
+# Documents that come with a question (Bedrock: `externalSourcesConfiguration`)
+
+# Bedrock: ByteContentBlob.
+_MOST_SOURCE_BYTES = 10 * 1024 * 1024
+_MOST_PASSAGES = 100
+_SUFFIXES = {
+    "text/markdown": ".md",
+    "text/html": ".html",
+    "text/plain": ".txt",
+    "application/pdf": ".pdf",
+}
+
+
+class _SourcesBase:
+    """All passages of the documents of a request, whatever is asked for; a `KnowledgeBase`."""
+
+    id = "external"
+    description = ""
+
+    def __init__(self, references: list[dict[str, Any]]) -> None:
+        self._references = references
+
+    def retrieve(self, query: str, configuration: Data | None = None) -> list[dict[str, Any]]:
+        """The passages, in the documents' order."""
+        return self._references
+
+
+def _references(
+    buckets: Mapping[str, Path], caller: Caller, source: Data
+) -> Iterator[dict[str, Any]]:
+    kind, place = source["sourceType"], source.get("s3Location")
+    if kind == "S3" and place:
+        uri = place["uri"]
+        content = read_uri(uri, caller, buckets, _MOST_SOURCE_BYTES)
+        location: dict[str, Any] = {"type": "S3", "s3Location": {"uri": uri}}
+        return _passages(uri, PurePosixPath(uri).suffix.lower(), content, location)
+    inline = source.get("byteContent")
+    if kind == "BYTE_CONTENT" and inline:
+        name, media_type = inline["identifier"], inline["contentType"].partition(";")[0].lower()
+        location = {"type": "CUSTOM", "customDocumentLocation": {"id": name}}
+        return _passages(name, _SUFFIXES.get(media_type, ""), inline["data"], location)
+    raise ValidationError(f"a source of the type {kind!r} has to come with its content")
+
+
+def _passages(name: str, suffix: str, content: bytes, location: Data) -> Iterator[dict[str, Any]]:
+    if len(content) > _MOST_SOURCE_BYTES:
+        raise ValidationError(f"the document {name!r} has more than {_MOST_SOURCE_BYTES:,} bytes")
+    file = f"document{suffix}"
+    if not is_document(file):
+        raise ValidationError(
+            f"the document {name!r} is of no type that is read here: give Markdown, text, HTML or "
+            "PDF"
+        )
+    try:
+        blocks = read_blocks(Raw(file, content))
+    except Unreadable as error:
+        raise ValidationError(f"the document {name!r} cannot be read: {error}") from error
+    for passage in passages_of(blocks, Chunking()):
+        yield {"content": {"text": passage.whole, "type": "TEXT"}, "location": dict(location)}

@@ -7,21 +7,24 @@ import hashlib
 import json
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from copy import copy
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from orchestrator.agent.agent import Agent
 from orchestrator.agent.build import build
+from orchestrator.agent.source import optimize_model
 from orchestrator.engine.input_files import MOST_BYTES
+from orchestrator.engine.plan import Plan
 from orchestrator.engine.results import ControlReturn
 from orchestrator.engine.run.options import Options
 from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TracePart, TurnEnd
 from orchestrator.errors import ValidationError
 from orchestrator.server.access.permissions import check_retrieval
 from orchestrator.server.agents.build import DefinitionReader
-from orchestrator.server.agents.latency import OptimizedAgents, is_optimized
-from orchestrator.server.document_store import paginate
+from orchestrator.server.document_store import paginate, render_page
 from orchestrator.server.operations import Caller, EventStream, Handler, Request, StreamEvent
 from orchestrator.server.wire.shapes import get_converter
 from orchestrator.support.lru_cache import LruCache
@@ -33,9 +36,12 @@ if TYPE_CHECKING:
     from orchestrator.server.path_redaction import PathRedactor
 
 
-def operations_of_agents(agents: Agents, turns: Turns) -> dict[str, Handler]:
-    """InvokeAgent, GetAgentMemory and DeleteAgentMemory."""
+def operations_of_agents(agents: Agents) -> dict[str, Handler]:
+    """InvokeAgent, InvokeInlineAgent, GetAgentMemory and DeleteAgentMemory."""
+    resources = agents.resources
+    turns = Turns(resources.settings.buckets, resources.redactor)
     return {
+        "InvokeInlineAgent": partial(_invoke_inline, turns, InlineAgents(resources)),
         "InvokeAgent": partial(_invoke, agents, turns, OptimizedAgents()),
         "GetAgentMemory": partial(_get_memories, agents),
         "DeleteAgentMemory": partial(_delete_memories, agents),
@@ -69,8 +75,7 @@ def _get_memories(agents: Agents, request: Request) -> Mapping[str, Any]:
         params.get("nextToken"),
         f"{params['agentId']}/{params['agentAliasId']}/{params['memoryId']}",
     )
-    answer: dict[str, Any] = {"memoryContents": get_converter("Memories")(result)}
-    return {**answer, "nextToken": token} if token else answer
+    return render_page("memoryContents", (get_converter("Memories")(result), token))
 
 
 def _delete_memories(agents: Agents, request: Request) -> Mapping[str, Any]:
@@ -86,11 +91,7 @@ _OF_THE_CALL = frozenset(
     )
 )
 _MOST_AGENTS = 128
-
-
-def operations_of_inline_agents(resources: AgentResources, turns: Turns) -> dict[str, Handler]:
-    """InvokeInlineAgent."""
-    return {"InvokeInlineAgent": partial(_invoke_inline, turns, InlineAgents(resources))}
+_MOST_OPTIMIZED = 64
 
 
 async def _invoke_inline(turns: Turns, agents: InlineAgents, request: Request) -> EventStream:
@@ -128,6 +129,38 @@ class InlineAgents:
 
 def _describe_value(value: object) -> str:
     return f"{type(value).__name__}: {value!r}"
+
+
+def is_optimized(configurations: Mapping[str, Any] | None) -> bool:
+    """Whether a `performanceConfig` in it asks for latency-optimised models."""
+    return ((configurations or {}).get("performanceConfig") or {}).get("latency") == "optimized"
+
+
+class OptimizedAgents:
+    """Agents with latency-optimised models: of the agents that were asked so last."""
+
+    def __init__(self) -> None:
+        self._plans: LruCache[tuple[Plan, Plan]] = LruCache(_MOST_OPTIMIZED)
+
+    def of(self, agent: Agent) -> Agent:
+        """The same agent, all of whose models of Amazon Bedrock are latency-optimised."""
+        own = agent.plan
+        # Kept with the plan itself, so that no other one can get its id meanwhile.
+        _, plan = self._plans.get(str(id(own)), lambda: (own, _optimize_plan(own)))
+        quick = copy(agent)
+        quick.plan = plan
+        return quick
+
+
+def _optimize_plan(plan: Plan) -> Plan:
+    team = [
+        one if one.agent is None else replace(one, agent=_optimize_plan(one.agent))
+        for one in plan.features.collaborators
+    ]
+    stages = {
+        name: replace(one, model=optimize_model(one.model)) for name, one in plan.stages.items()
+    }
+    return replace(plan, stages=stages, features=replace(plan.features, collaborators=team))
 
 
 T = TypeVar("T")
@@ -285,10 +318,8 @@ def _final_events(reply: Reply, sent: bool) -> Iterator[StreamEvent]:
 
 def render_return_control(control: ControlReturn) -> dict[str, Any]:
     """Bedrock's members of returned control."""
-    return {
-        "invocationId": control.invocation_id,
-        "invocationInputs": control.invocation_inputs,
-    }
+    inputs = control.invocation_inputs
+    return {"invocationId": control.invocation_id, "invocationInputs": inputs}
 
 
 def _has_s3_files(state: Mapping[str, Any]) -> bool:
