@@ -11,10 +11,9 @@ bound.system, bound.messages(scratchpad)
 
 from orchestrator.prompts.bound_prompt import BoundPrompt
 from orchestrator.prompts.compiler import compile_template, lint_template
-from orchestrator.prompts.dialect import Dialect, dialect_for, load_dialect
+from orchestrator.prompts.dialect import Dialect, StageDefaults, dialect_for, load_dialect
 from orchestrator.prompts.languages import load_template
 from orchestrator.prompts.placeholders import PLACEHOLDERS, STAGES, Placeholder
-from orchestrator.prompts.settings import StageDefaults
 from orchestrator.prompts.template import Template, Use
 
 __all__ = [

@@ -8,25 +8,28 @@ dialects of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from orchestrator.errors import TemplateError
 from orchestrator.message import Block, Message
 from orchestrator.prompts import steps
 from orchestrator.prompts.markers import USUAL_MARKERS, Markers
-from orchestrator.prompts.placeholders import family_of
-from orchestrator.prompts.settings import StageDefaults, read_settings, texts
+from orchestrator.prompts.placeholders import STAGES, family_of
 from orchestrator.prompts.steps import is_step, to_plain_message
 from orchestrator.prompts.template_files import (
+    ENDINGS,
     Place,
+    all_places,
     dialect_places,
     get_shipped_folder,
+    places,
     read_file,
+    read_template_file,
     read_yaml,
 )
 
@@ -36,8 +39,32 @@ if TYPE_CHECKING:
 # The dialect of models that no pattern names.
 DEFAULT = "tool-use"
 
+_PROTOCOLS = ("xml", "tool_use", "text")
+_MEMBERS = (
+    *("patterns", "extends", "protocol", "parser", "turn_markers", "unknown_value", "no_repeat"),
+    *("stages", "models"),
+)
+_STAGE = ("template", "enabled", "inference")
+_INFERENCE = ("maximumLength", "temperature", "topP", "topK", "stopSequences")
+_KINDS = {str: "a text", bool: "true or false", list: "a list"}
+
+_T = TypeVar("_T", str, bool, list[Any])
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[0-9]+)?")
 _PROFILE = re.compile(r"[a-z]{2,6}(?:-gov)?\.(?=[a-z0-9]+\.)")
+
+
+@dataclass(frozen=True, slots=True)
+class StageDefaults:
+    """A stage's template and settings in a dialect, for definitions that do not say them.
+
+    `inference` is Bedrock's inference configuration: `maximumLength`, `temperature`, `topP`,
+    `topK`, `stopSequences`.
+    """
+
+    template: str
+    source: str
+    enabled: bool
+    inference: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -219,7 +246,7 @@ def _read_shipped_patterns() -> tuple[tuple[str, list[str]], ...]:
 
 def _read_patterns(place: Place) -> tuple[str, list[str]]:
     text, file = read_file("dialect.yaml", (place,))
-    return place.folder.name, texts(read_yaml(text, file), "patterns", file)
+    return place.folder.name, _read_texts(read_yaml(text, file), "patterns", file)
 
 
 def _longest_match(bare: str, patterns: Sequence[str]) -> int:
@@ -247,20 +274,25 @@ def _read_shipped_dialect(name: str) -> Dialect:
 def _read_dialect(name: str, overrides: Path | None) -> Dialect:
     if not _NAME.fullmatch(name):
         raise TemplateError(f"{name!r} is not the name of a dialect: letters, digits, '-' and '_'")
-    settings = read_settings(name, overrides)
-    if settings is None:
-        raise _unknown_dialect_error(name, overrides)
-    find = settings.find_file
-    protocol = find("protocol").protocol()
+    files, lineage = _read_lineage(name, overrides)
+    where = all_places(lineage, overrides)
+
+    def find(member: str) -> _File:
+        return next((file for file in files if member in file.data), files[0])
+
+    protocol = find("protocol").get("protocol", "")
+    if protocol not in _PROTOCOLS:
+        message = f"'protocol' must be one of {', '.join(_PROTOCOLS)}, not {protocol!r}"
+        raise find("protocol").error(message)
     return Dialect(
         name=name,
-        family=family_of(settings.lineage, protocol),
+        family=family_of(lineage, protocol),
         protocol=protocol,
-        parser=find("parser").text("parser", "auto"),
-        unknown_value=find("unknown_value").text("unknown_value"),
-        no_repeat=find("no_repeat").flag("no_repeat"),
-        stages=settings.stages(),
-        places=settings.places,
+        parser=find("parser").get("parser", "auto"),
+        unknown_value=find("unknown_value").get("unknown_value", ""),
+        no_repeat=find("no_repeat").get("no_repeat", False),
+        stages=_read_stages(files, where),
+        places=where,
         markers=Markers(find("turn_markers").texts("turn_markers") or USUAL_MARKERS),
         _models=find("models").models(),
     )
@@ -278,3 +310,118 @@ def _unknown_dialect_error(name: str, overrides: Path | None) -> TemplateError:
         "dialect.yaml is one of your own",
         file=overrides and overrides / name,
     )
+
+
+def _read_lineage(name: str, overrides: Path | None) -> tuple[list[_File], list[str]]:
+    """The files of a dialect and of those that it extends, and their names."""
+    files: list[_File] = []
+    lineage: list[str] = []
+    while name:
+        where = places(name, overrides)
+        exists = any((place.folder / "dialect.yaml").is_file() for place in where)
+        if not exists or name in lineage:
+            if not files:
+                raise _unknown_dialect_error(name, overrides)
+            why = "extends itself" if exists else "is not there"
+            raise files[-1].error(f"'extends' names the dialect {name!r}, which {why}")
+        text, path = read_file("dialect.yaml", where)
+        files.append(_File(read_yaml(text, path), path))
+        lineage.append(name)
+        name = files[-1].get("extends", "")
+    return files, lineage
+
+
+def _read_stages(files: Sequence[_File], where: Sequence[Place]) -> dict[str, StageDefaults]:
+    """The stages, in the order of a turn; what a file leaves out comes from what it extends."""
+    entries: dict[str, dict[str, Any]] = {}
+    for file in reversed(files):
+        for stage, entry in file.stages():
+            entries[stage] = {**entries.get(stage, {}), **entry}
+    stages = {}
+    for stage, entry in sorted(entries.items(), key=lambda it: STAGES.index(it[0])):
+        if "template" not in entry:
+            raise files[0].error(f"the stage {stage} needs a 'template': a file's name")
+        text, path = read_template_file(entry["template"], where, ENDINGS)
+        enabled, inference = entry.get("enabled") is True, entry.get("inference", {})
+        stages[stage] = StageDefaults(text, str(path), enabled, inference)
+    return stages
+
+
+class _File:
+    """One `dialect.yaml`; every error names the file and the member."""
+
+    def __init__(self, data: Mapping[str, Any], file: Path) -> None:
+        self.data, self.file = data, file
+        self._check_members(data, _MEMBERS, "the dialect")
+
+    def get(self, member: str, default: _T) -> _T:
+        """A member of the default's type: a text, a list, or true or false."""
+        value = self.data.get(member, default)
+        if not isinstance(value, type(default)):
+            raise self.error(f"{member!r} must be {_KINDS[type(default)]}, not {value!r}")
+        return value
+
+    def texts(self, member: str) -> list[str]:
+        """A member that is a list of texts."""
+        return _read_texts(self.data, member, self.file)
+
+    def stages(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The members of each stage that the file has."""
+        for stage, entry in self._stage_entries(self.data, _STAGE):
+            if not isinstance(entry.get("template", ""), str):
+                raise self.error(f"the stage {stage} needs a 'template': a file's name")
+            read = dict(entry)
+            if "inference" in entry:
+                read["inference"] = self._inference(entry["inference"], stage)
+            yield stage, read
+
+    def models(self) -> tuple[Mapping[str, Any], ...]:
+        """Settings for some models of the family."""
+        return tuple(map(self._model, self.get("models", [])))
+
+    def _model(self, entry: Any) -> Mapping[str, Any]:
+        self._check_members(entry, ("patterns", "stages"), "an entry of 'models'")
+        stages = {
+            stage: self._inference(settings.get("inference"), stage)
+            for stage, settings in self._stage_entries(entry, ("inference",))
+        }
+        return {"patterns": _read_texts(entry, "patterns", self.file), "stages": stages}
+
+    def _stage_entries(
+        self, data: Mapping[str, Any], members: Sequence[str]
+    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        entries = data.get("stages", {})
+        self._check_members(entries, STAGES, "'stages'")
+        for stage, entry in entries.items():
+            self._check_members(entry, members, f"the stage {stage}")
+            yield stage, entry
+
+    def _inference(self, settings: Any, stage: str) -> Mapping[str, Any]:
+        settings = {} if settings is None else settings
+        self._check_members(settings, _INFERENCE, f"the inference settings of {stage}")
+        stops = settings.get("stopSequences", [])
+        if not isinstance(stops, list) or not all(isinstance(stop, str) for stop in stops):
+            raise self.error(f"'stopSequences' of {stage} must be a list of texts")
+        # AWS: InferenceConfiguration of an agent's prompts has up to 4.
+        if len(stops) > 4:
+            raise self.error(f"{stage} has {len(stops)} stop sequences; Bedrock allows 4")
+        return dict(settings)
+
+    def _check_members(self, data: Any, members: Sequence[str], what: str) -> None:
+        if not isinstance(data, dict):
+            raise self.error(f"{what} must be a mapping, not {data!r}")
+        for member in data:
+            if member not in members:
+                raise self.error(f"{what} has no member {member!r}; it has {', '.join(members)}")
+
+    def error(self, message: str) -> TemplateError:
+        """An error in this file."""
+        return TemplateError(message, file=self.file)
+
+
+def _read_texts(data: Mapping[str, Any], member: str, file: Path) -> list[str]:
+    """A member that is a list of texts; empty when it is missing."""
+    value = data.get(member, [])
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise TemplateError(f"{member!r} must be a list of texts", file=file)
+    return value
