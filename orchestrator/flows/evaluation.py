@@ -72,42 +72,40 @@ def evaluate(node: Node, scope: Scope) -> Any:
     return _EVALUATORS[node.kind](node, scope)
 
 
+def evaluate_or_none(node: Node, scope: Scope) -> Any:
+    """The value of an expression; `None` when it is a name without one."""
+    value = evaluate(node, scope)
+    return None if value is UNDEFINED else value
+
+
 def _evaluate_mapping(node: Node, scope: Scope) -> dict[str, Any]:
     return {
-        str(_none_if_undefined(evaluate(key, scope))): _none_if_undefined(evaluate(value, scope))
+        str(evaluate_or_none(key, scope)): evaluate_or_none(value, scope)
         for key, value in node.parts
     }
-
-
-def _evaluate_items(node: Node, scope: Scope) -> list[Any]:
-    return [_none_if_undefined(evaluate(one, scope)) for one in node.parts]
 
 
 def _evaluate_comparison(node: Node, scope: Scope) -> bool:
     left, right = (evaluate(one, scope) for one in node.parts)
     sign = node.value
-    if sign in _EQUAL:
-        return bool(_EQUAL[sign](_none_if_undefined(left), _none_if_undefined(right)))
-    if not _is_comparable(left, right):
+    if sign[0] in "=!":
+        return bool(COMPARISONS[sign](_none_if_undefined(left), _none_if_undefined(right)))
+    texts = isinstance(left, str) and isinstance(right, str)
+    if not texts and not (is_number(left) and is_number(right)):
         raise ScriptError(
             f"{_kind(left)} and {_kind(right)} cannot be compared with {sign!r}",
             f"{_kind_zh(left)}与{_kind_zh(right)}不能用 {sign!r} 比较",
             node.offset,
         )
-    return bool(_ORDER[sign](left, right))
+    return bool(COMPARISONS[sign](left, right))
 
 
 def _none_if_undefined(value: Any) -> Any:
     return None if value is UNDEFINED else value
 
 
-def _is_comparable(left: Any, right: Any) -> bool:
-    if isinstance(left, str) and isinstance(right, str):
-        return True
-    return _is_number(left) and _is_number(right)
-
-
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether a value is a number, and no truth value."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -138,7 +136,7 @@ def _evaluate_arithmetic(node: Node, scope: Scope) -> Any:
                 node.offset,
             )
         return left + right
-    if not (_is_number(left) and _is_number(right)):
+    if not (is_number(left) and is_number(right)):
         raise ScriptError(
             f"{_kind(left)} and {_kind(right)} cannot be calculated with {sign!r}",
             f"{_kind_zh(left)}与{_kind_zh(right)}不能做 {sign!r} 运算",
@@ -162,15 +160,11 @@ def _number(sign: str, left: Any, right: Any, node: Node) -> Any:
 
 def _evaluate_sign(node: Node, scope: Scope) -> Any:
     value = evaluate(node.parts[0], scope)
-    if not _is_number(value):
+    if not is_number(value):
         raise ScriptError(
             f"{_kind(value)} has no sign", f"{_kind_zh(value)}不能带正负号", node.offset
         )
     return -value if node.value == "-" else value
-
-
-def _evaluate_member(node: Node, scope: Scope) -> Any:
-    return path_value(evaluate(node.parts[0], scope), [node.value])
 
 
 def _evaluate_index(node: Node, scope: Scope) -> Any:
@@ -184,21 +178,9 @@ def _evaluate_call(node: Node, scope: Scope) -> Any:
         raise ScriptError(
             "only functions by their names can be called", "只能按名称调用函数", node.offset
         )
-    args = [_none_if_undefined(evaluate(one.node, scope)) for one in node.value if not one.name]
-    kwargs = {
-        one.name: _none_if_undefined(evaluate(one.node, scope)) for one in node.value if one.name
-    }
+    args = [evaluate_or_none(one.node, scope) for one in node.value if not one.name]
+    kwargs = {one.name: evaluate_or_none(one.node, scope) for one in node.value if one.name}
     return scope.call(function.value, args, kwargs)
-
-
-def _evaluate_or(node: Node, scope: Scope) -> Any:
-    first, second = node.parts
-    return evaluate(first, scope) or evaluate(second, scope)
-
-
-def _evaluate_and(node: Node, scope: Scope) -> Any:
-    first, second = node.parts
-    return evaluate(first, scope) and evaluate(second, scope)
 
 
 def _kind(value: Any) -> str:
@@ -224,8 +206,18 @@ _KINDS: tuple[tuple[type, tuple[str, str]], ...] = (
     (type(None), ("None", "None")),
 )
 _JOINED = (str, list)
-_EQUAL = {"==": operator.eq, "===": operator.eq, "!=": operator.ne, "!==": operator.ne}
-_ORDER = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+COMPARISONS = {
+    "==": operator.eq,
+    "===": operator.eq,
+    "!=": operator.ne,
+    "!==": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+"""What compares two values, by how it is written."""
+
 _NUMBERS = {
     "+": operator.add,
     "-": operator.sub,
@@ -238,17 +230,17 @@ _EVALUATORS: dict[str, Callable[[Node, Scope], Any]] = {
     "text": lambda node, scope: scope.text(node.value),
     "path": lambda node, scope: scope.variable(*node.value),
     "name": lambda node, scope: scope.variable((node.value,), node.value),
-    "items": _evaluate_items,
+    "items": lambda node, scope: [evaluate_or_none(one, scope) for one in node.parts],
     "mapping": _evaluate_mapping,
-    "either": _evaluate_or,
-    "both": _evaluate_and,
+    "either": lambda node, scope: evaluate(node.parts[0], scope) or evaluate(node.parts[1], scope),
+    "both": lambda node, scope: evaluate(node.parts[0], scope) and evaluate(node.parts[1], scope),
     "negated": lambda node, scope: not evaluate(node.parts[0], scope),
     "compared": _evaluate_comparison,
     "contained": _evaluate_contains,
     "missing": lambda node, scope: not _evaluate_contains(node, scope),
     "calculated": _evaluate_arithmetic,
     "signed": _evaluate_sign,
-    "member": _evaluate_member,
+    "member": lambda node, scope: path_value(evaluate(node.parts[0], scope), [node.value]),
     "index": _evaluate_index,
     "called": _evaluate_call,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any
 
@@ -79,8 +79,3 @@ class Listener:
         with self._lock:
             for members in pieces:
                 tell(self.sent, Event("token", _NOWHERE, {**members, **more}))
-
-
-def add_members(event: Event, more: Mapping[str, object]) -> Event:
-    """An event with the members that name its iteration."""
-    return replace(event, members={**event.members, **more}) if more else event

@@ -82,13 +82,11 @@ def _signature(state: Mapping[str, Any]) -> str:
 
 
 def _key() -> bytes:
-    configured = os.environ.get(SECRET_VARIABLE)
-    return configured.encode() if configured else _load_or_create_key(_key_file())
-
-
-def _key_file() -> Path:
+    if configured := os.environ.get(SECRET_VARIABLE):
+        return configured.encode()
     home = os.environ.get("XDG_STATE_HOME")
-    return (Path(home) if home else Path.home() / ".local" / "state") / "orchestrator" / "key"
+    folder = Path(home) if home else Path.home() / ".local" / "state"
+    return _load_or_create_key(folder / "orchestrator" / "key")
 
 
 @cache

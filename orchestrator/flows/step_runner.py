@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions import ActionGroup, ReturnControl
@@ -28,7 +30,7 @@ from orchestrator.flows.custom.converse_request import (
 )
 from orchestrator.flows.custom.operations import ToolResult, Work
 from orchestrator.flows.custom.python_loop import ModelAnswer
-from orchestrator.flows.listener import Listener, add_members
+from orchestrator.flows.listener import Listener
 from orchestrator.flows.steps import (
     Ask,
     AskUser,
@@ -98,20 +100,9 @@ class StepRunner:
         iteration: tuple[int, ...] = (),
         stepped: Mapping[str, Any] | None = None,
     ) -> None:
-        """Begins.
-
-        Args:
-            turn: The turn.
-            work: How models and tools are used in it.
-            reach: What the script may call.
-            listener: Told of events.
-            file: The script's file, for errors.
-            seed: Makes what is drawn the same in every run.
-            alone: Whether the script has no agent around it.
-            iteration: Which iteration it is.
-            stepped: The variables of a script that waits before each of its statements, and does
-                not know how to; `None` for all others.
-        """
+        # `reach` is what the script may call, `file` is for errors, and `seed` makes what is drawn
+        # the same in every run. `stepped` has the variables of a script that waits before each of
+        # its statements, and does not know how to; it is `None` for all others.
         self.turn = turn
         self.work = work
         self.listener = listener
@@ -221,11 +212,12 @@ class StepRunner:
             result = yield from self._wait_before_step(event)
             if isinstance(result, Result):
                 return result
-        self.listener.handle_event(add_members(event, self.iteration_members), self.turn.start.path)
         place = event.place
         where = f"line {place.line}"
         if self.iteration:
             where = f"item {'.'.join(map(str, self.iteration))}, {where}"
+            event = replace(event, members={**event.members, **self.iteration_members})
+        self.listener.handle_event(event, self.turn.start.path)
         if event.type == "statement_start":
             yield from self._note_work("STATEMENT", f"{where}: {place.statement}")
         elif event.type == "warning":
@@ -368,13 +360,8 @@ class StepRunner:
         self._uses += 1
         use = {"toolUseId": f"flow-{self._uses}", "name": name, "input": clean(dict(input))}
         done = yield from self.work.call([use])
-        if not isinstance(done, list):
-            return done
-        (result,) = done
-        return result
+        return done[0] if isinstance(done, list) else done
 
 
 def _build_draw_record(_: object) -> dict[str, Any]:
-    import secrets
-
     return {"event": "CHANCE", "text": str(secrets.randbits(56))}

@@ -17,17 +17,11 @@ from orchestrator.errors import FlowError
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something stands in a script.
+    """Where something stands in a script."""
 
-    Attributes:
-        line: The line, from 1.
-        column: The column in it, from 1.
-        statement: The statement's first line.
-    """
-
-    line: int
-    column: int = 1
-    statement: str = ""
+    line: int  # the line, from 1
+    column: int = 1  # the column in it, from 1
+    statement: str = ""  # the statement's first line
 
     def error(
         self,
@@ -95,18 +89,12 @@ class Call:
     """Call a function by its name: a registered one, or an action, search or agent of the project.
 
     Its answer is what it returned, as JSON data.
-
-    Attributes:
-        place: The statement that calls.
-        name: The name.
-        args: Arguments by place.
-        kwargs: Arguments by name.
     """
 
-    place: Place
-    name: str
-    args: Sequence[Any] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    place: Place  # the statement that calls
+    name: str  # the name
+    args: Sequence[Any] = ()  # arguments by place
+    kwargs: Mapping[str, Any] = field(default_factory=dict)  # arguments by name
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,16 +165,11 @@ EventType = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event for listeners. It has no answer, and changes nothing.
+    """An event for listeners. It has no answer, and changes nothing."""
 
-    Attributes:
-        type: What happened.
-        place: Where.
-        members: More of it, as JSON data, such as `{"name": "result", "value": ...}`.
-    """
-
-    type: EventType
-    place: Place
+    type: EventType  # what happened
+    place: Place  # where
+    # More of it, as JSON data, such as `{"name": "result", "value": ...}`
     members: Mapping[str, Any] = field(default_factory=dict)
 
 

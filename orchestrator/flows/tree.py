@@ -15,7 +15,9 @@ _HEAD = re.compile(r"\s*([^\W\d]\w*)")
 
 
 class ScriptError(Exception):
-    """An expression is wrong, or cannot be evaluated.
+    """Something in a script is wrong, or cannot be evaluated; its place is not known here.
+
+    Whoever knows the place raises a `FlowError` of it.
 
     Attributes:
         message: What is wrong.
@@ -32,21 +34,14 @@ class ScriptError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A part of an expression.
+    """A part of an expression."""
 
-    Attributes:
-        kind: What it is: `value`, `text`, `path`, `name`, `items`, `mapping`, `either`, `both`,
-            `negated`, `compared`, `contained`, `missing`, `calculated`, `signed`, `member`,
-            `index`, `called`.
-        value: A constant, an operator, a name, or a path's steps.
-        parts: The nodes in it.
-        offset: Where it begins in the expression's text.
-    """
-
+    # What it is: `value`, `text`, `path`, `name`, `items`, `mapping`, `either`, `both`, `negated`,
+    # `compared`, `contained`, `missing`, `calculated`, `signed`, `member`, `index`, `called`
     kind: str
-    value: Any = None
-    parts: tuple[Any, ...] = ()
-    offset: int = 0
+    value: Any = None  # a constant, an operator, a name, or a path's steps
+    parts: tuple[Any, ...] = ()  # the nodes in it
+    offset: int = 0  # where it begins in the expression's text
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +77,10 @@ def path_of(written: str) -> tuple[str | int, ...] | None:
         if step is None:
             return None
         key, number, *quoted = step.groups()
-        steps.append(
-            key
-            if key is not None
-            else int(number)
-            if number
-            else next(q for q in quoted if q is not None)
-        )
+        if number:
+            steps.append(int(number))
+        else:
+            steps.append(next(it for it in (key, *quoted) if it is not None))
         at = step.end()
     return tuple(steps)
 

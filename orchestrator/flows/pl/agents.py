@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import FlowError
+from orchestrator.flows.pl.calls import AGENT_TYPES
 from orchestrator.flows.pl.values import as_text
 from orchestrator.flows.steps import Ask, AskUser, Event, Place, Step
 from orchestrator.flows.tree import ScriptError
@@ -21,28 +22,26 @@ if TYPE_CHECKING:
 _MOST_ROUNDS = 20
 _LEADER = "Bambo"
 _LAST_WORDS = ("exit", "quit", "q", "e")
-_INFERENCE: Mapping[str, Any] = {"temperature": 0}
-_AUTO = "auto-decision"
+NEUTRAL: Mapping[str, Any] = {"temperature": 0}
+"""The inference configuration of all that the language asks models for."""
 
 Text = Generator[Step, Any, str]
 
 
+def build_user_message(text: str) -> dict[str, Any]:
+    """A text that the user says, in Converse's shape."""
+    return {"role": "user", "content": [{"text": text}]}
+
+
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent that a program has made.
+    """An agent that a program has made."""
 
-    Attributes:
-        name: Its name, which is also that of the tool that it is afterwards.
-        type: `auto-decision`, `bambo` or `prompt-based`.
-        task: What it works on.
-        roles: What each role does, of `bambo`.
-        tools: Specifications of what it may call, by name.
-    """
-
-    name: str
-    type: str
-    task: str
-    roles: Mapping[str, str] = field(default_factory=dict)
+    name: str  # its name, which is also that of the tool that it is afterwards
+    type: str  # one of `AGENT_TYPES`
+    task: str  # what it works on
+    roles: Mapping[str, str] = field(default_factory=dict)  # what each role does, of `bambo`
+    # Specifications of what it may call, by name
     tools: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
@@ -57,17 +56,9 @@ class Agent:
         tool = {"name": self.name, "description": description, "inputSchema": {"json": schema}}
         return {"toolSpec": tool}
 
-    def again(self, task: str) -> Agent:
-        """The same agent with another task."""
-        return replace(self, task=task)
-
     def run(self, run: Interpreter, place: Place) -> Text:
-        """Works on the task; the text that it ends with.
-
-        Raises:
-            FlowError: It did not come to an end, or something that it called failed.
-        """
-        ways = {_AUTO: _run_decide, "bambo": _run_play, "prompt-based": _run_talk}
+        """Works on the task; the text that it ends with."""
+        ways = {"auto-decision": _run_decide, "bambo": _run_play, "prompt-based": _run_talk}
         return (yield from ways[self.type](self, run, place))
 
 
@@ -77,14 +68,10 @@ def build_agent(
     known: Mapping[str, Mapping[str, Any]],
     others: Mapping[str, str],
 ) -> Agent:
-    """The agent that a program asks for.
-
-    Raises:
-        Wrong: Something of this is wrong.
-    """
-    type, roles = arguments.get("type", _AUTO), arguments.get("roles") or {}
+    """The agent that a program asks for."""
+    type, roles = arguments.get("type", AGENT_TYPES[0]), arguments.get("roles") or {}
     tools = arguments.get("tools")
-    if type not in (_AUTO, "bambo", "prompt-based"):
+    if type not in AGENT_TYPES:
         raise ScriptError(f"there is no agent type {type!r}", f"未知的Agent类型: {type}")
     if not isinstance(roles, dict):
         raise ScriptError("roles is a map from roles to what they do", "roles 必须是字典")
@@ -103,10 +90,10 @@ def build_agent(
 
 def _run_decide(agent: Agent, run: Interpreter, place: Place) -> Text:
     """The model calls tools until it answers."""
-    messages = [_build_user_message(agent.task)]
+    messages = [build_user_message(agent.task)]
     tools = list(agent.tools.values())
     for _ in range(_MOST_ROUNDS):
-        reply = yield Ask(place, messages, inference=_INFERENCE, tools=tools)
+        reply = yield Ask(place, messages, inference=NEUTRAL, tools=tools)
         if not reply.calls:
             text: str = reply.text
             return text
@@ -150,8 +137,8 @@ def _run_talk(agent: Agent, run: Interpreter, place: Place) -> Text:
     parts: list[str] = []
     text = agent.task
     for _ in range(_MOST_ROUNDS * 5):
-        messages.append(_build_user_message(text))
-        reply = yield Ask(place, messages, system=agent.task, inference=_INFERENCE)
+        messages.append(build_user_message(text))
+        reply = yield Ask(place, messages, system=agent.task, inference=NEUTRAL)
         messages.append(reply.message)
         parts.append(reply.text)
         answer = yield AskUser(place, reply.text, run.output, dict(run.pool.values))
@@ -185,26 +172,26 @@ def _run_play(agent: Agent, run: Interpreter, place: Place) -> Text:
         leader=_LEADER,
         tools=_PLAY_TOOLS.format(tools=_describe_tools(agent)) if agent.tools else "",
     )
-    messages = [_build_user_message(agent.task)]
+    messages = [build_user_message(agent.task)]
     whole: list[str] = []
     for _ in range(_MOST_ROUNDS):
         reply = yield Ask(
             place,
             messages,
             system=system,
-            inference=_INFERENCE,
+            inference=NEUTRAL,
             pieces=partial(_ReplyParser, agent),
         )
-        played = _parse_reply(reply.text, agent)
-        yield from played.events(place, agent)
+        played = _parse_reply(reply.text)
+        yield from _report_speech(played, place, agent)
         whole.append(played.text)
         if played.tool is None:
             return "".join(whole)
         result = yield from _use_tool(agent, run, place, played)
         messages = [
             *messages,
-            _build_model_message(played.text),
-            _build_user_message(f"{result}\nGo on with the task."),
+            {"role": "assistant", "content": [{"text": played.text}]},
+            build_user_message(f"{result}\nGo on with the task."),
         ]
     return _too_many(agent, run, place)
 
@@ -240,23 +227,18 @@ class _ParsedReply:
     tool: str | None = None  # the tool that it calls, if any
     input: dict[str, Any] | None = None  # the tool's input; `None` when it could not be read
 
-    def events(self, place: Place, agent: Agent) -> Sequence[Event]:
-        """The events that listeners get."""
-        found = []
-        for role, text in self.parts:
-            if role not in agent.roles and role != _LEADER:
-                data = {"text": f"{role!r} is no role of {agent.name!r}; {_LEADER} speaks"}
-                found.append(Event("warning", place, data))
-                role = _LEADER
-            found.append(Event("role_switch", place, {"role": role, "text": text}))
-        return found
+
+def _report_speech(played: _ParsedReply, place: Place, agent: Agent) -> Iterator[Event]:
+    for role, text in played.parts:
+        if role not in agent.roles and role != _LEADER:
+            warning = f"{role!r} is no role of {agent.name!r}; {_LEADER} speaks"
+            yield Event("warning", place, {"text": warning})
+            role = _LEADER
+        yield Event("role_switch", place, {"role": role, "text": text})
 
 
 class _ReplyParser:
-    """Splits a streamed reply by speaker, without the marks; a tool call is not speech.
-
-    It is what `_read` makes of the whole.
-    """
+    """Splits a streamed reply by speaker, as `_parse_reply` does with the whole."""
 
     def __init__(self, agent: Agent) -> None:
         self._roles = agent.roles
@@ -302,7 +284,7 @@ class _ReplyParser:
         return [{"text": text, "role": role}] if text else []
 
 
-def _parse_reply(text: str, agent: Agent) -> _ParsedReply:
+def _parse_reply(text: str) -> _ParsedReply:
     played = _ParsedReply(text, [])
     speaker, at = _LEADER, 0
     for mark in _MARK.finditer(text):
@@ -329,11 +311,3 @@ def _parse_object(text: str, at: int) -> tuple[dict[str, Any] | None, int]:
     except (ValueError, RecursionError):
         return None, len(text)
     return (found, end) if isinstance(found, dict) else (None, end)
-
-
-def _build_user_message(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": [{"text": text}]}
-
-
-def _build_model_message(text: str) -> dict[str, Any]:
-    return {"role": "assistant", "content": [{"text": text}]}

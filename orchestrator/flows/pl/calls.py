@@ -31,7 +31,6 @@ AGENT_TYPES = ("auto-decision", "bambo", "prompt-based")
 
 _AFTER = re.compile(r"[ \t]*(?:(?P<arrow>->|>>)[ \t]*\$?(?P<name>[A-Za-z_]\w*))?[ \t]*$", re.ASCII)
 _WITH_ARROW = re.compile(r"[ \t]*(?:->|>>)[ \t]*\$?[A-Za-z_]\w*[ \t]*$", re.ASCII | re.MULTILINE)
-_NONE = "None"
 _AGENT_ARGUMENTS = ("type", "task", "roles", "tools")
 
 
@@ -40,15 +39,11 @@ def read_target(found: re.Match[str]) -> Target | None:
     name, arrow = found["name"], found["arrow"]
     if arrow is None:
         return None
-    return Target("" if name == _NONE else name, arrow == ">>")
+    return Target("" if name == "None" else name, arrow == ">>")
 
 
 def read_expression(lines: Lines, text: str, offset: int) -> Node:
-    """Reads an expression.
-
-    Raises:
-        FlowError: It is wrong, with line and column.
-    """
+    """Reads an expression."""
     try:
         node = parse_expression(text)
         _refuse_names(node)
@@ -73,11 +68,7 @@ def _refuse_names(node: Node) -> None:
 
 
 def read_call(lines: Lines, offset: int) -> tuple[Statement, int]:
-    """Reads the call that begins at a place; it, and the line after it.
-
-    Raises:
-        FlowError: It is wrong, with line and column.
-    """
+    """Reads the call that begins at a place; it, and the line after it."""
     text = lines.text
     found = CALL.match(text, offset)
     if found is None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, NoReturn, assert_never
 
 from orchestrator.errors import FlowError
 from orchestrator.flows.call_resolver import describe_missing_function
-from orchestrator.flows.evaluation import evaluate
-from orchestrator.flows.pl import agents, statements
-from orchestrator.flows.pl.loops import run_loop
+from orchestrator.flows.evaluation import UNDEFINED, evaluate, evaluate_or_none
+from orchestrator.flows.pl import statements
+from orchestrator.flows.pl.agents import Agent
 from orchestrator.flows.pl.nodes import (
     AgentCall,
     Block,
@@ -24,9 +26,19 @@ from orchestrator.flows.pl.nodes import (
     Statement,
     Target,
 )
-from orchestrator.flows.pl.uses import Dependence
-from orchestrator.flows.pl.values import LenientPool, Pool, as_text
-from orchestrator.flows.steps import Call, CallCatalog, Event, Outcome, Pause, Place, Running, Step
+from orchestrator.flows.pl.uses import Dependence, statements_in
+from orchestrator.flows.pl.values import LenientPool, Pool, RecordingPool, as_text
+from orchestrator.flows.steps import (
+    Call,
+    CallCatalog,
+    Event,
+    Outcome,
+    Parallel,
+    Pause,
+    Place,
+    Running,
+    Step,
+)
 from orchestrator.flows.tree import Node, ScriptError
 
 Steps = Generator[Step, Any, Any]
@@ -37,19 +49,7 @@ class _ExitReached(Exception):
 
 
 class Interpreter:
-    """One run of a program, or of one iteration in it.
-
-    Attributes:
-        known: What it may call, and how.
-        dependent: Loops whose iterations depend on each other, and why.
-        warned_dependent: Those of them that a warning was sent about.
-        pool: The variables.
-        output: The value of the last statement that had one.
-        has_output: Whether there was one.
-        agents: The agents that the program has made, by name.
-        loops: The loops whose variables variables are, by name.
-        stepping: Whether it waits before each statement.
-    """
+    """One run of a program, or of one iteration in it."""
 
     def __init__(
         self,
@@ -63,13 +63,13 @@ class Interpreter:
         self._file = file
         self._next_runs = False
         self.known = known
-        self.dependent = dependent
-        self.warned_dependent: set[Place] = set()
+        self.dependent = dependent  # loops whose iterations depend on each other, and why
+        self.warned_dependent: set[Place] = set()  # those that a warning was sent about
         self.pool = Pool(arguments)
-        self.output: Any = None
+        self.output: Any = None  # the value of the last statement that had one
         self.has_output = False
-        self.agents: dict[str, agents.Agent] = {}
-        self.loops: dict[str, Loop] = {}
+        self.agents: dict[str, Agent] = {}  # those that the program has made
+        self.loops: dict[str, Loop] = {}  # the loops whose variables variables are, by name
         self.stepping = known.stepping
 
     def for_iteration(self, known: CallCatalog) -> Interpreter:
@@ -81,14 +81,10 @@ class Interpreter:
         return inner
 
     def run(self, calls: Mapping[str, Place], doubts: Sequence[tuple[Place, str]] = ()) -> Running:
-        """Runs it.
+        """Runs it; a statement that fails is a `FlowError` with its place.
 
-        Args:
-            calls: The functions that it calls, which must be known before anything is done.
-            doubts: What is warned of before anything is done, and where.
-
-        Raises:
-            FlowError: A statement failed, with its place.
+        Before anything is done, the functions that it `calls` must be known, and a warning is sent
+        of each of its `doubts`.
         """
         start = Place(1)
         yield Event("run_start", start)
@@ -105,11 +101,7 @@ class Interpreter:
         return Outcome(self.output, dict(self.pool.values))
 
     def fail(self, place: Place, message: str, message_zh: str) -> NoReturn:
-        """Ends the run at a statement.
-
-        Raises:
-            FlowError: Always.
-        """
+        """Ends the run at a statement."""
         raise place.error(message, message_zh, self._file)
 
     # Blocks
@@ -149,7 +141,7 @@ class Interpreter:
         yield Event("statement_start", statement.place)
         match statement:
             case Loop():
-                yield from run_loop(self, statement, last)
+                yield from _run_loop(self, statement, last)
             case If():
                 yield from self._if(statement, last)
             case Exit():
@@ -187,9 +179,7 @@ class Interpreter:
 
     def _exit(self, statement: Exit) -> Steps:
         message = statement.message
-        self.output = (
-            None if message is None else statements.argument_value(message, LenientPool(self.pool))
-        )
+        self.output = None if message is None else evaluate_or_none(message, LenientPool(self.pool))
         yield Event("exit", statement.place, {"text": self.output})
         raise _ExitReached
 
@@ -212,11 +202,7 @@ class Interpreter:
     def call(
         self, place: Place, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Generator[Step, Any, Any]:
-        """Calls a function, or an agent of the program; its value.
-
-        Raises:
-            FlowError: There is none of that name, or it failed.
-        """
+        """Calls a function, or an agent of the program; its value."""
         yield Event("tool_call", place, {"name": name, "args": list(args), "kwargs": dict(kwargs)})
         agent = self.agents.get(name)
         if agent is not None:
@@ -225,7 +211,7 @@ class Interpreter:
                 self.fail(
                     place, f"the agent {name!r} takes one task", f"agent {name} 只接受一个任务"
                 )
-            value = yield from agent.again(as_text(values[0])).run(self, place)
+            value = yield from replace(agent, task=as_text(values[0])).run(self, place)
         elif self.known.name_of(name):
             value = yield Call(place, name, list(args), dict(kwargs))
         else:
@@ -236,3 +222,95 @@ class Interpreter:
     def _unknown(self, place: Place, name: str) -> NoReturn:
         known = self.known.all_names | self.agents.keys()
         self.fail(place, describe_missing_function(name, known), f"未找到函数: {name}")
+
+
+def _run_loop(run: Interpreter, loop: Loop, last: bool) -> Steps:
+    """Runs a loop: item after item, or in parallel where the result is the same."""
+    items = _items(run, loop)
+    if loop.name in run.pool.values and run.loops.get(loop.name) is not loop:
+        text = f"FOR overwrites the variable ${loop.name}"
+        yield Event("warning", loop.place, {"text": text})
+    most = yield from _count_parallel(run, loop, len(items))
+    if most:
+        yield from _run_in_parallel(run, loop, items, most)
+        return
+    for at, item in enumerate(items, 1):
+        yield from _run_iteration(run, loop, item, last and at == len(items))
+
+
+def _items(run: Interpreter, loop: Loop) -> Sequence[Any]:
+    items = evaluate(loop.items, run.pool)
+    if isinstance(items, str):  # its letters are hardly what is meant, and each is paid for
+        run.fail(
+            loop.place,
+            f"FOR needs a list, and this is the text {items!r:.60}; an argument is a list when it "
+            'is written as JSON: ["a", "b"]',
+            f"FOR 需要列表，实际为文本 {items!r:.60}",
+        )
+    if isinstance(items, dict):
+        items = list(items)
+    if not isinstance(items, list):
+        what = "undefined" if items is UNDEFINED else as_text(items)
+        run.fail(
+            loop.place, f"FOR needs a list, and this is {what}", f"FOR 需要列表，实际为 {what}"
+        )
+    return tuple(items)
+
+
+def _run_iteration(run: Interpreter, loop: Loop, item: Any, last: bool) -> Steps:
+    run.loops[loop.name] = loop
+    yield from run.assign(loop.place, Target(loop.name), item, is_output=False)
+    yield from run.block(loop.body, last)
+
+
+def _count_parallel(run: Interpreter, loop: Loop, count: int) -> Generator[Step, Any, int]:
+    """How many iterations run at the same time; 0 when they run one after the other.
+
+    The same for the same program and data, wherever it runs: a journal is gone on with so.
+    """
+    known = run.known
+    wanted = known.parallel is not False and (known.parallel or loop.parallel is not None)
+    if not wanted or count < 2 or run.stepping:
+        return 0
+    why = run.dependent.get(loop.place)
+    if why is None:
+        return min(loop.parallel or known.most, known.most)
+    if loop.place not in run.warned_dependent:
+        run.warned_dependent.add(loop.place)
+        text = f"this FOR runs one item after the other: {why.message}"
+        text_zh = f"此 FOR 逐项执行：{why.message_zh}"
+        yield Event("warning", loop.place, {"text": text, "text_zh": text_zh})
+    return 0
+
+
+def _run_in_parallel(run: Interpreter, loop: Loop, items: Sequence[Any], most: int) -> Steps:
+    # What runs in an iteration at the same time is a part of what may run at all.
+    inner = replace(run.known, most=max(most // min(most, len(items)), 1))
+    works = [partial(_run_alone, run, loop, item, inner) for item in items]
+    changes = yield Parallel(loop.place, works, most)
+    loops = {it.name: it for it in statements_in(loop.body) if isinstance(it, Loop)}
+    names: dict[str, None] = {}
+    for change in changes:
+        for name, values in change["variables"].items():
+            names[name] = None
+            for appended, value in values:
+                run.pool.set(name, value, appended)
+        run.agents |= {name: Agent(**one) for name, one in change["agents"].items()}
+        if "output" in change:
+            run.output = change["output"]
+    run.loops = {name: it for name, it in run.loops.items() if name not in names}
+    run.loops |= {name: it for name, it in {**loops, loop.name: loop}.items() if name in names}
+    for name in names:
+        yield Event("variable_set", loop.place, {"name": name, "value": run.pool.values[name]})
+
+
+def _run_alone(above: Interpreter, loop: Loop, item: Any, known: Any) -> Steps:
+    """An iteration with the variables as before the loop; returns what it changed, as JSON data."""
+    run = above.for_iteration(known)
+    changed = RecordingPool(run.pool.values)
+    run.pool = changed
+    before = dict(run.agents)
+    yield from _run_iteration(run, loop, item, last=False)
+    agents = {name: asdict(it) for name, it in run.agents.items() if before.get(name) is not it}
+    result: dict[str, Any] = {"variables": changed.changes, "agents": agents}
+    return {**result, "output": run.output} if run.has_output else result

@@ -13,13 +13,7 @@ CALL = re.compile(r"@(?P<name>[^\W\d]\w*)[ \t]*(?P<open>[(（])")
 
 
 class Lines(LineStarts):
-    """A program's text by lines, and errors at places in it.
-
-    Attributes:
-        text: The text.
-        lines: Its lines, without their ends.
-        file: The file that it is from, if any.
-    """
+    """A program's text by lines, without their ends, and errors at places in it."""
 
     __slots__ = ("file", "lines", "text")
 
@@ -45,11 +39,7 @@ class Lines(LineStarts):
         return Place(line + 1, offset - self.start(line) + 1, self.lines[line].strip())
 
     def fail(self, offset: int, message: str, message_zh: str) -> NoReturn:
-        """Refuses the program.
-
-        Raises:
-            FlowError: Always.
-        """
+        """Refuses the program with a `FlowError`."""
         place = self.place(max(0, min(offset, len(self.text))))
         raise place.error(message, message_zh, self.file, with_column=True)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
-from orchestrator.flows.pl.lines import ARROW, WRONG_ARROW, suggest_keyword
+from orchestrator.flows.pl.lines import ARROW, WRONG_ARROW, Lines, suggest_keyword
 from orchestrator.flows.pl.nodes import Block, Exit, FunctionCall, If, Loop, Prompt, Statement
 from orchestrator.flows.pl.reader import wrong_arrows
 from orchestrator.flows.pl.uses import (
@@ -33,7 +33,7 @@ def findings(body: Block, text: str) -> Findings:
 
 def doubtful_arrows(body: Block, text: str) -> Findings:
     """Arrows that name no variable: what follows them belongs to the text."""
-    lines = _lines(text)
+    lines = Lines(text, None).lines
     for one in statements_in(body):
         if not isinstance(one, Prompt):
             continue
@@ -50,15 +50,11 @@ def doubtful_arrows(body: Block, text: str) -> Findings:
             yield "warning", "arrow", place, message, "names are letters a-z, digits and _"
 
 
-def _lines(text: str) -> list[str]:
-    return text.replace("\r\n", "\n").split("\n")
-
-
 class _Walk:
     """Goes through a program in the order of its lines."""
 
     def __init__(self, text: str) -> None:
-        self._lines = _lines(text)
+        self._lines = Lines(text, None).lines
         self._all: set[str] = set()
         self._set: set[str] = set()
         self._asked: set[str] = set()

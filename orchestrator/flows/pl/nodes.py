@@ -12,15 +12,10 @@ from orchestrator.flows.tree import Argument, Node
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a statement's value goes.
+    """Where a statement's value goes."""
 
-    Attributes:
-        name: The variable; empty to discard it.
-        append: Whether it is appended (`>>`).
-    """
-
-    name: str
-    append: bool = False
+    name: str  # the variable; empty to discard it
+    append: bool = False  # whether it is appended (`>>`)
 
 
 @dataclass(frozen=True, slots=True)

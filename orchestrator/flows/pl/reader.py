@@ -39,17 +39,12 @@ from orchestrator.flows.pl.nodes import (
     Target,
 )
 from orchestrator.flows.steps import Place
-from orchestrator.flows.tree import Node
 
 _OTHER_ARROWS = ("→", "⇒", "－>", "－＞", "-＞", "》》", "＞＞", "=>")
 
 
 def read_prompt(lines: Lines, first: int) -> tuple[Prompt, int]:
-    """Reads the text that begins in a line; it, and the line after it.
-
-    Raises:
-        FlowError: It has no arrow, or nothing before it, with line and column.
-    """
+    """Reads the text that begins in a line; it, and the line after it."""
     found: list[str] = []
     fenced = False
     for at in range(first, len(lines.lines)):
@@ -93,16 +88,7 @@ def _refuse(lines: Lines, first: int, found: Sequence[str]) -> NoReturn:
 
 
 def refuse_case(lines: Lines, first: int, end: int) -> None:
-    """Refuses a keyword in other letters, which is no keyword: `ELSE:`, `for $x in ...`.
-
-    Args:
-        lines: The program.
-        first: The first line that may have one.
-        end: The line after the last of them.
-
-    Raises:
-        FlowError: There is one.
-    """
+    """Refuses a keyword in other letters, such as `ELSE:`, in the lines from `first` to `end`."""
     for at in range(first, end):
         if word := suggest_keyword(lines.lines[at]):
             lines.fail(
@@ -113,15 +99,9 @@ def refuse_case(lines: Lines, first: int, end: int) -> None:
 
 
 def wrong_arrows(text: str) -> Iterator[int]:
-    """Lines of a text for the model that end in an arrow whose variable's name is none.
+    """Lines of a text for the model, from 0, that end in an arrow whose variable's name is none.
 
     They belong to the text, which goes on with what was to be the next statement.
-
-    Args:
-        text: The text, without its own arrow.
-
-    Yields:
-        The line's number in the text, from 0.
     """
     fenced = False
     for at, line in enumerate(text.split("\n")):
@@ -148,11 +128,7 @@ _DEEPEST = 50
 
 
 def read_program(text: str, file: str | None = None) -> Block:
-    """Reads a program.
-
-    Raises:
-        FlowError: It is wrong, with line and column.
-    """
+    """Reads a program; what is wrong in it is a `FlowError` with line and column."""
     return _Reader(Lines(text, file)).program()
 
 
@@ -210,14 +186,10 @@ class _Reader:
                 return True
         return False
 
-    def _is_left(self) -> bool:
-        return self._at < len(self._lines.lines) and bool(self._line())
-
     def _pass_comments(self) -> bool:
-        """Passes over comments. `#` begins headings of texts, too: a comment precedes a statement.
+        """Passes over comments; whether there were any.
 
-        Returns:
-            Whether there were any.
+        `#` begins headings of texts, too: a comment precedes a statement.
         """
         lines, at = self._lines.lines, self._at
         if not is_comment(lines[at]) or at <= self._text_ahead:
@@ -336,7 +308,7 @@ class _Reader:
                 f"{last!r} is no keyword; did you mean PARALLEL?",
                 f"{last!r} 不是关键字，是否应为 PARALLEL",
             )
-        items = self._expression(written, begins)
+        items = read_expression(self._lines, written, begins)
         body = self._body(indent, depth)
         self._end(place, indent, "FOR")
         return Loop(place, name[1:], items, body, most)
@@ -347,7 +319,7 @@ class _Reader:
         while self._skip() and is_elif(self._line()):
             self._same(indent, place, "elif")
             branches.append(self._branch("elif", indent, depth))
-        if self._is_left() and ELSE.match(self._line()):
+        if self._at < len(self._lines.lines) and ELSE.match(self._line()):
             self._same(indent, place, "else")
             branches.append(self._else(indent, depth))
         self._end(place, indent, "IF")
@@ -384,7 +356,7 @@ class _Reader:
         for at, letter in outside_quotes(header, 0):
             if letter == "=" and _SINGLE.match(header, at):
                 self._lines.fail(offset + at, "a comparison is written ==", "比较请写 ==")
-        condition = self._expression(header[len(word) :], offset + len(word))
+        condition = read_expression(self._lines, header[len(word) :], offset + len(word))
         return Branch(place, condition, self._body(indent, depth))
 
     def _header(self, word: str) -> str:
@@ -412,6 +384,3 @@ class _Reader:
     def _is_rest_blank(self, at: int) -> bool:
         end = self._lines.text.find("\n", at)
         return not self._lines.text[at : end if end >= 0 else None].strip()
-
-    def _expression(self, text: str, offset: int) -> Node:
-        return read_expression(self._lines, text, offset)

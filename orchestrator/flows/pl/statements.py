@@ -12,12 +12,12 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import FlowError
-from orchestrator.flows.evaluation import UNDEFINED, evaluate
-from orchestrator.flows.pl import agents
+from orchestrator.flows.evaluation import UNDEFINED, evaluate_or_none
+from orchestrator.flows.pl.agents import NEUTRAL, build_agent, build_user_message
 from orchestrator.flows.pl.nodes import AgentCall, CodeBlock, FunctionCall, Judge, Prompt
-from orchestrator.flows.pl.values import USE, ArgumentPool, LenientPool, as_text, value_of
+from orchestrator.flows.pl.values import USE, ArgumentPool, as_text, value_of
 from orchestrator.flows.steps import Ask, Code, Event, Place, Step
-from orchestrator.flows.tree import Node, ScriptError
+from orchestrator.flows.tree import ScriptError
 
 if TYPE_CHECKING:
     from orchestrator.flows.pl.interpreter import Interpreter
@@ -27,20 +27,13 @@ _STRING = re.compile(
     r"(\"\"\"|''')(?:[^\\]|\\.)*?\1|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|#[^\n]*", re.DOTALL
 )
 _MODULES = frozenset(
-    (
-        *("bisect", "calendar", "collections", "copy", "csv", "datetime", "decimal", "difflib"),
-        *("fractions", "functools", "heapq", "itertools", "json", "math", "operator", "random"),
-        *("re", "statistics", "string", "textwrap", "unicodedata"),
-    )
+    "bisect calendar collections copy csv datetime decimal difflib fractions functools heapq "
+    "itertools json math operator random re statistics string textwrap unicodedata".split()
 )
 _NAMES = frozenset(
-    (
-        *("open", "eval", "exec", "compile", "input", "breakpoint", "globals", "locals", "vars"),
-        *("getattr", "setattr", "delattr", "help", "memoryview"),
-    )
+    "open eval exec compile input breakpoint globals locals vars getattr setattr delattr help "
+    "memoryview".split()
 )
-
-
 _TAKEN = frozenset((*dir(builtins), *keyword.kwlist, *_NAMES))
 
 
@@ -49,9 +42,6 @@ def bind_variables(code: str, pool: Mapping[str, Any]) -> tuple[str, dict[str, A
 
     A `$name` in a string or a comment of the code is left as it is: pasting a value there could end
     the string.
-
-    Raises:
-        Wrong: A variable is undefined.
     """
     names: dict[str, str] = {}
     values: dict[str, Any] = {}
@@ -84,11 +74,7 @@ def _name(name: str | None, count: int, code: str) -> str:
 
 
 def refuse_unsafe(code: str) -> None:
-    """Refuses what reaches out of the program, before the sandbox would.
-
-    Raises:
-        Wrong: It does, or it is no Python.
-    """
+    """Refuses what reaches out of the program, before the sandbox would, and what is no Python."""
     try:
         tree = ast.parse(code)
         list(tokenize.generate_tokens(io.StringIO(code).readline))
@@ -117,16 +103,9 @@ def _find_unsafe(node: ast.AST) -> str:
     return ""
 
 
-def extract_code(reply: str) -> str:
-    """The code in a model's reply: what is in its first fence, or all of it."""
-    found = _FENCED.search(reply)
-    return (found[1] if found else reply).strip()
-
-
 NO_ANSWER = "no_answer"
 """What `@condition_judge` gives when the model names none of the classes."""
 
-_NEUTRAL: Mapping[str, Any] = {"temperature": 0}
 _TRIES = 3
 
 Steps = Generator[Step, Any, Any]
@@ -147,9 +126,7 @@ def prompt(run: Interpreter, statement: Prompt, last: bool) -> Steps:
     place, text = statement.place, run.pool.fill(statement.text)
     yield from run.warn(place)
     tools = list(run.tools().values())
-    reply = yield Ask(
-        place, [_build_user_message(text)], inference=_NEUTRAL, tools=tools, last=last
-    )
+    reply = yield Ask(place, [build_user_message(text)], inference=NEUTRAL, tools=tools, last=last)
     value: Any = reply.text
     if reply.calls:
         values = []
@@ -162,7 +139,7 @@ def prompt(run: Interpreter, statement: Prompt, last: bool) -> Steps:
 def function(run: Interpreter, statement: FunctionCall) -> Steps:
     """Calls a function, or an agent of the program."""
     scope = ArgumentPool(run.pool)
-    arguments = [(one.name, argument_value(one.node, scope)) for one in statement.arguments]
+    arguments = [(one.name, evaluate_or_none(one.node, scope)) for one in statement.arguments]
     args = [value for name, value in arguments if not name]
     kwargs = {name: value for name, value in arguments if name}
     yield from run.warn(statement.place)
@@ -173,9 +150,9 @@ def function(run: Interpreter, statement: FunctionCall) -> Steps:
 def agent(run: Interpreter, statement: AgentCall) -> Steps:
     """Has a model work on a task, and makes a tool of it."""
     scope = ArgumentPool(run.pool)
-    arguments = {one.name: argument_value(one.node, scope) for one in statement.arguments}
+    arguments = {one.name: evaluate_or_none(one.node, scope) for one in statement.arguments}
     yield from run.warn(statement.place)
-    built = agents.build_agent(statement.target.name, arguments, run.tools(), run.known.names)
+    built = build_agent(statement.target.name, arguments, run.tools(), run.known.names)
     text = yield from built.run(run, statement.place)
     run.agents[statement.target.name] = built
     yield from run.assign(statement.place, statement.target, text)
@@ -184,17 +161,17 @@ def agent(run: Interpreter, statement: AgentCall) -> Steps:
 def judge(run: Interpreter, statement: Judge) -> Steps:
     """Has the model sort a text into a class."""
     place, scope = statement.place, ArgumentPool(run.pool)
-    content = as_text(argument_value(statement.content, scope))
-    classes = argument_value(statement.classes, scope)
+    content = as_text(evaluate_or_none(statement.content, scope))
+    classes = evaluate_or_none(statement.classes, scope)
     if not isinstance(classes, list) or not classes:
         run.fail(place, "the classes are a list of texts", "分类必须是非空列表")
     names = [as_text(one) for one in classes]
     yield from run.warn(place)
     reply = yield Ask(
         place,
-        [_build_user_message(content)],
+        [build_user_message(content)],
         system=_JUDGE.format(classes="\n".join(f"- {name}" for name in names)),
-        inference=_NEUTRAL,
+        inference=NEUTRAL,
         choices=(*names, NO_ANSWER),
     )
     found = reply.text.strip()
@@ -206,18 +183,14 @@ def code(run: Interpreter, statement: CodeBlock) -> Steps:
     if statement.kind == "json":
         value: Any = statement.data
     elif statement.kind == "python":
-        value = yield from _run_python(run, statement)
+        text, values = bind_variables(statement.text, run.pool.values)
+        value = yield from _run_python(statement.place, text, values)
     else:
         value = yield from _run_generated_code(run, statement)
     yield from run.assign(statement.place, statement.target, value)
 
 
-def _run_python(run: Interpreter, statement: CodeBlock) -> Steps:
-    text, values = bind_variables(statement.text, run.pool.values)
-    return (yield from _run(statement.place, text, values))
-
-
-def _run(
+def _run_python(
     place: Place,
     text: str,
     values: Mapping[str, Any],
@@ -233,27 +206,18 @@ def _run(
 def _run_generated_code(run: Interpreter, statement: CodeBlock) -> Steps:
     """Python that a model writes; after a failure it gets the error and may try again."""
     place = statement.place
-    messages = [_build_user_message(run.pool.fill(statement.text))]
+    messages = [build_user_message(run.pool.fill(statement.text))]
     yield from run.warn(place)
     for left in reversed(range(_TRIES)):
-        reply = yield Ask(place, messages, system=_CODER, inference=_NEUTRAL)
-        written = extract_code(reply.text)
+        reply = yield Ask(place, messages, system=_CODER, inference=NEUTRAL)
+        fenced = _FENCED.search(reply.text)
+        written = (fenced[1] if fenced else reply.text).strip()
         try:
-            return (yield from _run(place, written, {}, ("result",)))
+            return (yield from _run_python(place, written, {}, ("result",)))
         except (ScriptError, FlowError) as error:
             if not left:
                 text = error.message
                 run.fail(place, f"the model's code failed: {text}", f"生成的代码执行错误: {text}")
             problem = f"That failed: {error.message}\nWrite the whole program again, mended."
-            messages = [*messages, reply.message, _build_user_message(problem)]
+            messages = [*messages, reply.message, build_user_message(problem)]
     raise AssertionError
-
-
-def argument_value(node: Node, scope: LenientPool) -> Any:
-    """The value of an argument; `None` for what has none."""
-    value = evaluate(node, scope)
-    return None if value is UNDEFINED else value
-
-
-def _build_user_message(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": [{"text": text}]}

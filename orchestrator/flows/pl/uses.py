@@ -115,9 +115,6 @@ def names_in_node(node: Node | None) -> Iterator[str]:
         yield from names_in_node(part)
 
 
-_TALKS = "prompt-based"
-
-
 @dataclass(frozen=True, slots=True)
 class Dependence:
     """Why a loop's iterations run one after the other."""
@@ -159,7 +156,7 @@ def _find_talkers(agents: Sequence[AgentCall], upto: int) -> set[str]:
 
 def _may_talk(statement: AgentCall) -> bool:
     kind = next((it.node for it in statement.arguments if it.name == "type"), None)
-    return kind is not None and (kind.kind != "text" or kind.value == _TALKS)
+    return kind is not None and (kind.kind != "text" or kind.value == "prompt-based")
 
 
 class _Iteration:
@@ -268,10 +265,8 @@ def _find_sure_assignments(statement: Statement) -> frozenset[str]:
     target = target_of(statement)
     if target is None or target.append:
         return frozenset()
-    assigned = (
-        {target.name, f"@{target.name}"} if isinstance(statement, AgentCall) else {target.name}
-    )
-    return frozenset(assigned)
+    agent = {f"@{target.name}"} if isinstance(statement, AgentCall) else set()
+    return frozenset({target.name, *agent})
 
 
 def _build_wait_dependence(place: Place) -> Dependence:

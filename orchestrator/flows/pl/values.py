@@ -35,15 +35,11 @@ def value_of(found: re.Match[str], values: Mapping[str, Any]) -> Any:
 
 
 class Pool:
-    """The variables of a run, by name.
-
-    Attributes:
-        values: Their values, JSON data.
-        unknown: Names that texts used and nothing had defined, since it was last asked.
-    """
+    """The variables of a run, by name: JSON data."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values: dict[str, Any] = dict(values)
+        # Names that texts used and nothing had defined, since it was last asked
         self.unknown: list[str] = []
 
     def set(self, name: str, value: Any, append: bool = False) -> None:
@@ -59,11 +55,7 @@ class Pool:
         self.values[name] = value
 
     def fill(self, text: str) -> str:
-        """A text with its variables' values; an undefined one stays as it is written.
-
-        Raises:
-            Wrong: It is too long.
-        """
+        """A text with its variables' values; an undefined one stays as it is written."""
         parts, at = [], 0
         for found in USE.finditer(text):
             parts += [text[at : found.start()], self._replace_variable(found)]
@@ -93,11 +85,7 @@ class Pool:
         return self.fill(text)
 
     def call(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Never: expressions have no calls.
-
-        Raises:
-            Wrong: Always.
-        """
+        """Refuses it: expressions have no calls."""
         raise ScriptError(f"{name!r} cannot be called here", f"此处不能调用 {name!r}")
 
 
@@ -124,22 +112,14 @@ class ArgumentPool(LenientPool):
     """
 
     def text(self, text: str) -> str:
-        """A quoted text, filled.
-
-        Raises:
-            Wrong: It is nothing but a variable, which is not defined.
-        """
+        """A quoted text, filled; it may not be nothing but a variable that is not defined."""
         only = USE.fullmatch(text)
         if only is not None and value_of(only, self.values) is UNDEFINED:
             raise self._build_undefined_error(text, only["name"] or "")
         return super().text(text)
 
     def variable(self, steps: Sequence[str | int], written: str) -> Any:
-        """The value at a path.
-
-        Raises:
-            Wrong: It is not defined.
-        """
+        """The value at a path, which must be defined."""
         value = path_value(self.values, steps)
         if value is UNDEFINED:
             raise self._build_undefined_error(written, str(steps[0]) if len(steps) == 1 else "")
@@ -151,15 +131,12 @@ class ArgumentPool(LenientPool):
 
 
 class RecordingPool(Pool):
-    """The same variables for an iteration by itself, which notes what it changes.
-
-    Attributes:
-        changes: By name, in order: whether a value was appended, and the value. What comes before
-            an assignment is forgotten.
-    """
+    """The same variables for an iteration by itself, which notes what it changes."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         super().__init__(values)
+        # By name, in order: whether a value was appended, and the value. What comes before an
+        # assignment is forgotten.
         self.changes: dict[str, list[tuple[bool, Any]]] = {}
 
     def set(self, name: str, value: Any, append: bool = False) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.flows.evaluation import UNDEFINED, evaluate
+from orchestrator.flows.evaluation import evaluate_or_none
 from orchestrator.flows.expressions import parse_expression
 from orchestrator.flows.ppe.built_in import BUILT_IN
 from orchestrator.flows.ppe.data import plain
@@ -109,10 +109,9 @@ class Listeners:
             outer = run.data.scope
             run.data.scope = {**outer, "event": about, "arg1": first, "args": rest}
             try:
-                value = evaluate(node, run.data)
+                return evaluate_or_none(node, run.data)
             finally:
                 run.data.scope = outer
-            return None if value is UNDEFINED else value
         name = one.callback.removeprefix("$")
         if run.script_of(name):
             spread = first if isinstance(first, Mapping) else {"content": first}

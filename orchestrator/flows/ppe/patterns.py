@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.flows.evaluation import COMPARISONS, is_number
 from orchestrator.flows.expressions import outside_quotes, parse_expression
 from orchestrator.flows.ppe.regexes import Searches, check_pattern
 from orchestrator.flows.tree import NAME, ScriptError
@@ -17,16 +17,6 @@ _ORDER = re.compile(r"(>=|<=|>|<|===|==|!==|!=)\s*(.+)", re.S)
 _REGEX = re.compile(r"/(.+)/([a-z]*)", re.S)
 _WORD = re.compile(NAME)
 _QUOTED_PATTERN = re.compile(r"(['\"])\s*(:.*)\1", re.S)
-_SIGNS = {
-    ">": operator.gt,
-    ">=": operator.ge,
-    "<": operator.lt,
-    "<=": operator.le,
-    "==": operator.eq,
-    "===": operator.eq,
-    "!=": operator.ne,
-    "!==": operator.ne,
-}
 _CONSTANTS = ("true", "false", "null", "True", "False", "None")
 _MOST = 200
 _DEEPEST = 20
@@ -69,7 +59,7 @@ class Pattern:
             pattern, flags = self.value
             return isinstance(value, str) and bool(searches.search(pattern, flags, value))
         if self.kind == "range":
-            return _is_number(value) and _within(value, *self.value)
+            return is_number(value) and _within(value, *self.value)
         if self.kind == "order":
             return _compares(self.value[0], value, self.value[1])
         return bool(self.value == value) and isinstance(self.value, bool) == isinstance(value, bool)
@@ -106,13 +96,9 @@ def _within(value: float, low: float, above: bool, below: bool, high: float) -> 
 
 
 def _compares(sign: str, value: Any, other: Any) -> bool:
-    both = _is_number(value) and _is_number(other)
+    both = is_number(value) and is_number(other)
     texts = isinstance(value, str) and isinstance(other, str)
-    return (both or texts or sign[0] in "=!") and bool(_SIGNS[sign](value, other))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return (both or texts or sign[0] in "=!") and bool(COMPARISONS[sign](value, other))
 
 
 def read_pattern(written: str) -> Pattern:

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.flows.evaluation import UNDEFINED, evaluate, path_value
+from orchestrator.flows.evaluation import UNDEFINED, evaluate_or_none, path_value
 from orchestrator.flows.expressions import parse_expression
 from orchestrator.flows.ppe.data import Author
 from orchestrator.flows.ppe.texts import Text, compile_text
@@ -176,8 +176,7 @@ class Values:
     def evaluate_node(self, node: Node) -> Steps:
         """The value of an expression; what it reads is substituted before."""
         yield from self._run.rendering.force(find_read_names(node))
-        value = evaluate(node, self._run.data)
-        return None if value is UNDEFINED else value
+        return evaluate_or_none(node, self._run.data)
 
     def arguments(
         self, arguments: Sequence[Argument]
