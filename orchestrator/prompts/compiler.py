@@ -9,12 +9,11 @@ from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError
 from orchestrator.prompts.bound_prompt import HISTORY, SCRATCHPAD
 from orchestrator.prompts.jsonbody import Body, Node, parse, source_offsets
-from orchestrator.prompts.languages import language_of
+from orchestrator.prompts.languages import MAX_TEMPLATE_CHARS, language_of
 from orchestrator.prompts.lint import inspect
 from orchestrator.prompts.placeholders import (
     KNOWLEDGE_BASE_RESPONSE_GENERATION,
     ORCHESTRATION,
-    PRE_PROCESSING,
     ROUTING_CLASSIFIER,
     STAGES,
 )
@@ -24,11 +23,7 @@ from orchestrator.prompts.template import Leaf, Slot, Template, Use, find_anchor
 if TYPE_CHECKING:
     from orchestrator.prompts.dialect import Dialect
 
-# Bedrock's limit for `basePromptTemplate`.
-MAX_TEMPLATE_CHARS = 100_000
-
 _RAW_TEXT_STAGES = (KNOWLEDGE_BASE_RESPONSE_GENERATION, ROUTING_CLASSIFIER)
-_HISTORY_STAGES = (ORCHESTRATION, PRE_PROCESSING)
 _BODY = '{"system": "...", "messages": [{"role": "user", "content": "..."}]}'
 _SILENT_MEMBERS = ("system", "messages", "anthropic_version", "schemaVersion")
 
@@ -117,12 +112,14 @@ class _Compiler:
             raise self.error(members["system"], message)
         items = self._list(members["messages"], "'messages'")
         if not items:
-            raise self.error(
-                members["messages"], "'messages' is empty; it needs the user's message"
-            )
+            message = "'messages' is empty; it needs the user's message"
+            raise self.error(members["messages"], message)
         slots = [self._slot(item) for item in items]
         self._check_history_order(items, slots)
-        return self._template("messages", system, self._with_history(system, slots))
+        leaves = [leaf for slot in slots for leaf in slot.leaves] + ([system] if system else [])
+        if not any(HISTORY in leaf.names for leaf in leaves):
+            insert_history(slots, self.stage)
+        return self._template("messages", system, slots)
 
     def raw_text(self) -> Template:
         self._check_raw_text_allowed()
@@ -209,25 +206,14 @@ class _Compiler:
         try:
             leaf.text.encode()
         except UnicodeEncodeError:
-            raise self.error(
-                node, "half of a surrogate pair (\\ud800 to \\udfff) in a text"
-            ) from None
+            message = "half of a surrogate pair (\\ud800 to \\udfff) in a text"
+            raise self.error(node, message) from None
         return leaf
 
     def _record(self, leaf: Leaf, offsets: Iterable[int]) -> None:
         for use, offset in zip(leaf.uses, offsets, strict=True):
             line, column = self.source.place(offset)
             self.uses.append(use._replace(line=line, column=column))
-
-    def _with_history(self, system: Leaf | None, slots: list[Slot]) -> list[Slot]:
-        leaves = [leaf for slot in slots for leaf in slot.leaves] + ([system] if system else [])
-        placed = any(slot.anchor == HISTORY for slot in slots)
-        if placed or any(HISTORY in leaf.names for leaf in leaves):
-            return slots
-        if self.stage not in _HISTORY_STAGES:
-            return slots
-        insert_history(slots)
-        return slots
 
     def _check_history_order(self, items: list[Node], slots: list[Slot]) -> None:
         steps = find_anchor(slots, SCRATCHPAD)
@@ -281,7 +267,4 @@ def _slot(role: str, leaves: tuple[Leaf, ...]) -> Slot:
     filled = [leaf for leaf in leaves if leaf.text.strip()]
     if len(filled) == 1 and filled[0].only in (HISTORY, SCRATCHPAD):
         return Slot(role, anchor=filled[0].only)
-    if leaves and not any(leaf.names for leaf in leaves):
-        fixed = Slot(role, leaves).message({})
-        return Slot(role, leaves, fixed=fixed)
-    return Slot(role, leaves)
+    return Slot(role, leaves).fill_fixed({})

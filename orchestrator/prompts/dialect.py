@@ -29,7 +29,6 @@ from orchestrator.prompts.template_files import (
     get_shipped_folder,
     places,
     read_file,
-    read_template_file,
     read_yaml,
 )
 
@@ -341,7 +340,7 @@ def _read_stages(files: Sequence[_File], where: Sequence[Place]) -> dict[str, St
     for stage, entry in sorted(entries.items(), key=lambda it: STAGES.index(it[0])):
         if "template" not in entry:
             raise files[0].error(f"the stage {stage} needs a 'template': a file's name")
-        text, path = read_template_file(entry["template"], where, ENDINGS)
+        text, path = read_file(entry["template"], where, ENDINGS)
         enabled, inference = entry.get("enabled") is True, entry.get("inference", {})
         stages[stage] = StageDefaults(text, str(path), enabled, inference)
     return stages

@@ -25,7 +25,14 @@ from orchestrator.prompts.bound_prompt import (
     join_messages,
     spans_of,
 )
-from orchestrator.prompts.placeholders import ORCHESTRATION, Status, lookup, scan, status
+from orchestrator.prompts.placeholders import (
+    ORCHESTRATION,
+    PRE_PROCESSING,
+    Status,
+    lookup,
+    scan,
+    status,
+)
 from orchestrator.prompts.steps import origin_message
 
 if TYPE_CHECKING:
@@ -360,8 +367,13 @@ def find_anchor(slots: Sequence[Slot], name: str) -> int:
     return next((at for at, slot in enumerate(slots) if slot.anchor == name), len(slots))
 
 
-def insert_history(slots: list[Slot]) -> None:
-    """Puts earlier turns before the question, and before the steps of this turn."""
+def insert_history(slots: list[Slot], stage: str) -> None:
+    """Puts earlier turns before the question, and before the steps of this turn.
+
+    Only where the stage has them, and they have no place yet.
+    """
+    if stage not in (ORCHESTRATION, PRE_PROCESSING) or any(it.anchor == HISTORY for it in slots):
+        return
     question = next((at for at, slot in enumerate(slots) if slot.asks), 0)
     slots.insert(min(question, find_anchor(slots, SCRATCHPAD)), Slot("", anchor=HISTORY))
 

@@ -102,28 +102,19 @@ def dialect_places(root: Path) -> list[Place]:
     return [Place(file.parent, root) for file in sorted(root.glob("*/dialect.yaml"))]
 
 
-def read_file(name: str, where: Sequence[Place]) -> tuple[str, Path]:
+def read_file(name: str, where: Sequence[Place], endings: Iterable[str] = ()) -> tuple[str, Path]:
     """The text and path of the file `name`, from the first place that has it.
+
+    A file of the name's stem and one of `endings` counts, too, in a folder that is not shipped: the
+    user's own templates may be in another language.
 
     Raises:
         TemplateError: There is none, or it may not or cannot be read; says where it was looked for.
     """
-    path, where = _validate_path(name), _places_of(name, where)
-    for place in where:
-        if found := place.read(path):
-            return found
-    raise _missing_file_error(name, where)
-
-
-def read_template_file(
-    name: str, where: Sequence[Place], endings: Iterable[str]
-) -> tuple[str, Path]:
-    """A stage's template, read as `read_file` does; the user's own may be in another language.
-
-    A file of the name's stem and one of these endings, in a folder that is not shipped, is the
-    template, too.
-    """
-    path, where = _validate_path(name), _places_of(name, where)
+    path = PurePosixPath(name)
+    if not name or path.is_absolute() or ".." in path.parts or set(name) & set("\\:\0"):
+        raise TemplateError(f"{name!r} is not the name of a file inside the templates folder")
+    where = memory_places(where) if name.startswith("memory_") else where
     others = [path.with_name(path.stem + ending) for ending in endings]
     for place in where:
         names = [path] if place.root == get_shipped_folder() else [path, *others]
@@ -133,23 +124,8 @@ def read_template_file(
             raise TemplateError(f"there are {both}; keep one of them", file=found[0][1][1])
         if found:
             return found[0][1]
-    raise _missing_file_error(name, where)
-
-
-def _validate_path(name: str) -> PurePosixPath:
-    path = PurePosixPath(name)
-    if not name or path.is_absolute() or ".." in path.parts or set(name) & set("\\:\0"):
-        raise TemplateError(f"{name!r} is not the name of a file inside the templates folder")
-    return path
-
-
-def _places_of(name: str, where: Sequence[Place]) -> Sequence[Place]:
-    return memory_places(where) if name.startswith("memory_") else where
-
-
-def _missing_file_error(name: str, where: Sequence[Place]) -> TemplateError:
     looked = ", ".join(str(place.folder) for place in where)
-    return TemplateError(f"there is no file {name!r}; looked in {looked}", file=name)
+    raise TemplateError(f"there is no file {name!r}; looked in {looked}", file=name)
 
 
 def read_yaml(text: str, file: Path) -> dict[str, Any]:

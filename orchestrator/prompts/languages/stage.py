@@ -18,7 +18,7 @@ from orchestrator.prompts.languages.base import Document, Rendered, RenderedMess
 from orchestrator.prompts.languages.converse import SYSTEM_ROLES, ConverseBuilder, system_pieces
 from orchestrator.prompts.lint import inspect_inputs
 from orchestrator.prompts.markers import Piece
-from orchestrator.prompts.placeholders import ORCHESTRATION, PRE_PROCESSING, lookup, scan, status
+from orchestrator.prompts.placeholders import ORCHESTRATION, lookup, scan, status
 from orchestrator.prompts.source import Source, warn
 from orchestrator.prompts.template import (
     Leaf,
@@ -62,18 +62,15 @@ def slot_of(slot: Slot, marks: Mapping[str, str]) -> Slot:
         return slot
     if any("text" not in block for block in message["content"]):
         raise NotStraight
-    leaves = [leaf_of(list(pieces), marks) for pieces in _pieces(message)]
+    texts = [block["text"] for block in message["content"]]
+    blocks: list[list[Piece]] = [[] for _ in texts]
+    for span in message.spans:
+        blocks[span.block].append((span.origin, texts[span.block][span.start : span.end]))
+    leaves = [leaf_of(pieces, marks) for pieces in blocks]
     return Slot(slot.role, tuple(one for one in leaves if one is not None))
 
 
-def _pieces(message: Message) -> Iterator[Iterator[Piece]]:
-    for at, block in enumerate(message["content"]):
-        spans = [span for span in message.spans if span.block == at]
-        yield ((span.origin, block["text"][span.start : span.end]) for span in spans)
-
-
 _THREADS = (HISTORY, SCRATCHPAD)
-_HISTORY_STAGES = (ORCHESTRATION, PRE_PROCESSING)
 _NONE: Mapping[str, str] = MappingProxyType({})
 # Each set of empty values has its own messages; a template with more than six inputs that come and
 # go is rendered each time.
@@ -93,10 +90,14 @@ def compile_document(
         document = read_template(text, language, source, folder=folder)
     except ValidationError as error:
         raise TemplateError(error.message, file=source) from None
-    uses = tuple(_find_uses(document, stage, dialect))
+    uses = []
+    for one in document.inputs:
+        if one.used:
+            known, literal = status(one.name, stage, dialect.family), not lookup(one.name, stage)
+            uses.append(Use(one.name, known, literal, 0, one.line, one.column))
     found = [*document.diagnostics, *inspect_inputs(document.inputs, stage, uses, source)]
     found += _find_dollar_placeholders(document, stage)
-    template = DocumentTemplate(document, stage, dialect, uses, tuple(found))
+    template = DocumentTemplate(document, stage, dialect, tuple(uses), tuple(found))
     rendered = template.try_render()
     doubts = [it for it in rendered.diagnostics if it not in found]
     template.diagnostics = (*found, *doubts, *_find_unused_tools(rendered, source))
@@ -114,14 +115,6 @@ def _find_unused_tools(rendered: Rendered, source: str | None) -> Iterator[Diagn
             "them out",
             source,
         )
-
-
-def _find_uses(document: Document, stage: str, dialect: Dialect) -> Iterator[Use]:
-    for one in document.inputs:
-        if one.used:
-            known = status(one.name, stage, dialect.family)
-            literal = lookup(one.name, stage) is None
-            yield Use(one.name, known, literal, 0, one.line, one.column)
 
 
 def _find_dollar_placeholders(document: Document, stage: str) -> Iterator[Diagnostic]:
@@ -286,8 +279,7 @@ class DocumentTemplate(Template):
         if SCRATCHPAD not in places:
             prefilled = len(slots) > 1 and slots[-1].role == "assistant"
             slots.insert(len(slots) - prefilled, Slot("", anchor=SCRATCHPAD))
-        if HISTORY not in places and self.stage in _HISTORY_STAGES:
-            insert_history(slots)
+        insert_history(slots, self.stage)
         return slots
 
     def _get_system_text(self, pieces: list[Piece]) -> Text:
