@@ -13,7 +13,7 @@ from typing import Any
 from orchestrator.actions.names import slug
 from orchestrator.engine.plan import MOST_LEVELS
 from orchestrator.errors import DefinitionError
-from orchestrator.transfer.build_document import build_document
+from orchestrator.transfer.build_document import as_mapping, build_document, list_mappings
 from orchestrator.transfer.document import Document, note
 
 _NOT_OURS = ("model", "alias", "version", "isPrimaryAgent", "collaborators")
@@ -33,18 +33,15 @@ def read_toolkit(data: Mapping[str, Any], level: int = 1) -> Document:
     """
     if level > MOST_LEVELS:
         raise DefinitionError(f"there are more than {MOST_LEVELS} levels of agents")
-    agent = {k: v for k, v in _get_mapping(data, "agent").items() if k not in _NOT_OURS}
+    agent = {k: v for k, v in as_mapping(data.get("agent")).items() if k not in _NOT_OURS}
     agent["guardrailConfiguration"] = _guardrail(agent.get("guardrailConfiguration"))
-    led = _get_mappings(data, "collaborators")
-    members = [_member(it) for it in led]
-    document = build_document(
-        agent,
-        _get_mappings(data, "action_groups"),
-        [_base(it) for it in _get_mappings(data, "knowledge_bases")],
-        members,
-        agent_id=agent.get("agentId"),
-        listed=True,
-    )
+    led = list_mappings(data.get("collaborators"))
+    groups, members = list_mappings(data.get("action_groups")), [_member(it) for it in led]
+    names = ("knowledgeBaseId", "description", "knowledgeBaseState")
+    found = list_mappings(data.get("knowledge_bases"))
+    bases = [{name: it.get(name) for name in names} for it in found]
+    parts = (groups, bases, members)
+    document = build_document(agent, parts, agent_id=agent.get("agentId"), listed=True)
     for member, config in zip(members, led, strict=True):
         document.team[member["collaboratorName"]] = read_toolkit(config, level + 1)
     if "promptOverrideConfiguration" in document.data:
@@ -55,18 +52,8 @@ def read_toolkit(data: Mapping[str, Any], level: int = 1) -> Document:
     return document
 
 
-def _get_mapping(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = data.get(name)
-    return value if isinstance(value, Mapping) else {}
-
-
-def _get_mappings(data: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    value = data.get(name)
-    return [it for it in value if isinstance(it, Mapping)] if isinstance(value, list) else []
-
-
 def _guardrail(settings: Any) -> dict[str, Any] | None:
-    if not isinstance(settings, Mapping) or not settings:
+    if not as_mapping(settings):
         return None
     return {
         "guardrailIdentifier": settings.get("guardrailIdentifier") or settings.get("guardrailId"),
@@ -74,13 +61,9 @@ def _guardrail(settings: Any) -> dict[str, Any] | None:
     }
 
 
-def _base(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: settings.get(k) for k in ("knowledgeBaseId", "description", "knowledgeBaseState")}
-
-
 def _member(config: Mapping[str, Any]) -> dict[str, Any]:
     names = ("collaborationInstruction", "relayConversationHistory")
-    fallback = _get_mapping(config, "agent").get("agentName")
+    fallback = as_mapping(config.get("agent")).get("agentName")
     name = slug(str(config.get("collaboratorName") or fallback or ""))
     return {"collaboratorName": name, **{k: config.get(k) for k in names}}
 
@@ -98,8 +81,12 @@ _MEMBERS = (
 
 def is_get_agent(data: Mapping[str, Any]) -> bool:
     """Whether data is GetAgent's answer, with or without its outermost member."""
+    return "agentName" in _get_agent(data)
+
+
+def _get_agent(data: Mapping[str, Any]) -> Mapping[str, Any]:
     inner = data.get("agent", data.get("agentVersion"))
-    return "agentName" in (inner if isinstance(inner, Mapping) else data)
+    return inner if isinstance(inner, Mapping) else data
 
 
 def read_get_agent(data: Mapping[str, Any], others: Iterable[Mapping[str, Any]] = ()) -> Document:
@@ -111,14 +98,13 @@ def read_get_agent(data: Mapping[str, Any], others: Iterable[Mapping[str, Any]] 
     Raises:
         DefinitionError: The data is no agent's.
     """
-    inner = data.get("agent", data.get("agentVersion"))
-    agent = inner if isinstance(inner, Mapping) else data
+    agent = _get_agent(data)
     answers = [data, *([agent] if agent is not data else []), *others]
     parts = (_GROUPS, _BASES, _MEMBERS)
     names = {name for part in parts for name in part}
     own = {k: v for k, v in agent.items() if k not in names and k not in ("version", "alias")}
-    groups, bases, members = (list(_iter_parts(answers, part)) for part in parts)
-    return build_document(own, groups, bases, members, agent_id=agent.get("agentId"), listed=True)
+    found = [list(_iter_parts(answers, part)) for part in parts]
+    return build_document(own, found, agent_id=agent.get("agentId"), listed=True)
 
 
 def _iter_parts(
@@ -129,11 +115,5 @@ def _iter_parts(
             value = answer.get(name)
             for item in value if isinstance(value, list) else [value]:
                 if isinstance(item, Mapping):
-                    yield _unwrap_part(item, names)
-
-
-def _unwrap_part(item: Mapping[str, Any], names: Iterable[str]) -> Mapping[str, Any]:
-    for name in names:
-        if isinstance(inner := item.get(name), Mapping):
-            return inner
-    return item
+                    inner = (item.get(name) for name in names)
+                    yield next((it for it in inner if isinstance(it, Mapping)), item)

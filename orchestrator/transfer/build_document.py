@@ -13,47 +13,61 @@ from orchestrator.definition.files import is_arn
 from orchestrator.definition.knowledge_base import KnowledgeBaseAssociation
 from orchestrator.definition.trust import refuse_untrusted
 from orchestrator.errors import DefinitionError, ValidationError
-from orchestrator.transfer.document import Document, list_lambdas, note
+from orchestrator.transfer.document import PARTS, Document, list_lambdas, note
 from orchestrator.transfer.normalize import normalize_agent
-from orchestrator.transfer.request_members import AGENT, BASE, GROUP, MEMBER, to_request_members
+from orchestrator.transfer.request_members import to_request_members
 
+_DEFINITIONS = (
+    AgentDefinition,
+    ActionGroupDefinition,
+    KnowledgeBaseAssociation,
+    AgentCollaborator,
+)
 # Members that say nothing of what an agent is, without case and underscores.
 _QUIET = {
-    *(it.lower() for part in (AgentDefinition, ActionGroupDefinition) for it in part.READ_ONLY),
-    *(
-        it.lower()
-        for part in (KnowledgeBaseAssociation, AgentCollaborator)
-        for it in part.READ_ONLY
-    ),
+    *(member.lower() for part in _DEFINITIONS for member in part.READ_ONLY),
     *("agentid", "autoprepare", "prepareagent", "skipresourceinusecheck", "region", "timeouts"),
     *("skipresourceinusecheckondelete", "testaliastags", "id", "tagsall", "updatedat", "s3"),
 }
 
 
+def as_mapping(value: object) -> Mapping[str, Any]:
+    """A value that is a mapping; an empty one for any other."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def list_mappings(value: object) -> list[Mapping[str, Any]]:
+    """The mappings in a value that is a list; none for any other."""
+    return [it for it in value if isinstance(it, Mapping)] if isinstance(value, list) else []
+
+
 def build_document(
     agent: Mapping[str, Any],
-    groups: Iterable[Mapping[str, Any]],
-    bases: Iterable[Mapping[str, Any]],
-    members: Iterable[Mapping[str, Any]],
+    parts: Iterable[Iterable[Mapping[str, Any]]],
     *,
     agent_id: object = None,
     listed: bool = False,
 ) -> Document:
-    """Builds an agent from parts in any spelling; `listed` as for `normalize_agent`.
+    """Builds an agent from members in any spelling; `listed` as for `normalize_agent`.
+
+    `parts` are its action groups, its knowledge bases and its collaborators.
 
     Raises:
         DefinitionError: The data is no agent's.
     """
     left: list[str] = []
-    data = _to_agent_members(AGENT, agent, left)
+    data = _to_agent_members("CreateAgent", agent, left)
     if agent_id:
         data["agentId"] = str(agent_id)
     data["agentName"] = slug(str(data.get("agentName") or "")) or "agent"
-    data["actionGroups"] = [_keep_schema_text(_to_agent_members(GROUP, it, left)) for it in groups]
+    for (part, kind), items in zip(PARTS.items(), parts, strict=True):
+        data[part] = [_to_agent_members(kind.create_operation, it, left) for it in items]
     for group in data["actionGroups"]:
         group["actionGroupName"] = slug(str(group.get("actionGroupName") or ""))
-    data["knowledgeBases"] = [_to_agent_members(BASE, it, left) for it in bases]
-    data["agentCollaborators"] = [_to_agent_members(MEMBER, it, left) for it in members]
+        # A file may hold both the text of a schema and its place in S3; the text wins.
+        schema = as_mapping(group.get("apiSchema"))
+        if schema.get("payload") is not None:
+            group["apiSchema"] = {"payload": schema["payload"]}
     document = Document(normalize_agent(data, listed=listed))
     unknown = sorted({it for it in left if it.replace("_", "").lower() not in _QUIET})
     if unknown:
@@ -64,19 +78,9 @@ def build_document(
 
 def _to_agent_members(operation: str, data: Mapping[str, Any], left: list[str]) -> dict[str, Any]:
     members = to_request_members(operation, data, left)
-    return {name: value for name, value in members.items() if name not in _OF_REQUESTS}
-
-
-# Members of requests that say which agent they are about, and not what it is.
-_OF_REQUESTS = ("agentId", "agentVersion", "clientToken")
-
-
-def _keep_schema_text(group: dict[str, Any]) -> dict[str, Any]:
-    # A file may hold both the text of a schema and its place in S3; the text wins.
-    schema = group.get("apiSchema")
-    if isinstance(schema, dict) and schema.get("payload") is not None:
-        group["apiSchema"] = {"payload": schema["payload"]}
-    return group
+    # These say which agent a request is about, and not what it is.
+    about = ("agentId", "agentVersion", "clientToken")
+    return {name: value for name, value in members.items() if name not in about}
 
 
 def make_placeholder_id(name: str) -> str:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from orchestrator.engine.plan import MOST_LEVELS
+from orchestrator.errors import DefinitionError
 from orchestrator.support.documents import Rules, parse
-from orchestrator.transfer.build_document import build_document, make_placeholder_id
-from orchestrator.transfer.cloudformation_functions import Intrinsics
+from orchestrator.transfer.build_document import (
+    as_mapping,
+    build_document,
+    list_mappings,
+    make_placeholder_id,
+)
 from orchestrator.transfer.document import Document, note
 from orchestrator.transfer.remote import parse_alias_arn
 
@@ -48,14 +56,10 @@ def is_cloudformation(data: Mapping[str, Any]) -> bool:
 
 
 def _find_by_type(template: Mapping[str, Any], kind: str) -> dict[str, Mapping[str, Any]]:
-    resources = template.get("Resources")
-    return {
-        str(name): properties
-        for name, it in (resources.items() if isinstance(resources, Mapping) else ())
-        if isinstance(it, Mapping) and it.get("Type") == kind
-        for properties in [it.get("Properties") or {}]
-        if isinstance(properties, Mapping)
-    }
+    resources = {name: as_mapping(it) for name, it in as_mapping(template.get("Resources")).items()}
+    found = {str(name): it for name, it in resources.items() if it.get("Type") == kind}
+    properties = {name: it.get("Properties") or {} for name, it in found.items()}
+    return {name: it for name, it in properties.items() if isinstance(it, Mapping)}
 
 
 def read_cloudformation(
@@ -86,13 +90,12 @@ class _Reader:
     def read_agent(self, name: str, above: tuple[str, ...]) -> Document:
         if name not in self.known:
             intrinsics = Intrinsics(self.template, self.parameters)
-            found = intrinsics.evaluate(self.agents[name])
-            properties = dict(found) if isinstance(found, Mapping) else {}
+            properties = dict(as_mapping(intrinsics.evaluate(self.agents[name])))
             parts = [
-                [it for it in _as_list(properties.pop(part, None)) if isinstance(it, Mapping)]
+                list_mappings(properties.pop(part, None))
                 for part in ("ActionGroups", "KnowledgeBases", "AgentCollaborators")
             ]
-            document = self.known[name] = build_document(properties, *parts)
+            document = self.known[name] = build_document(properties, parts)
             self.read_team(document, (*above, name))
             document.notes += _note_placeholders(document, intrinsics)
         return self.known[name]
@@ -113,10 +116,6 @@ class _Reader:
         return self.ids.get(str(agent))
 
 
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
 def _note_placeholders(document: Document, intrinsics: Intrinsics) -> Iterator[Any]:
     members = [
         {**it, "agentDescriptor": None} if it.get("collaboratorName") in document.team else it
@@ -128,3 +127,258 @@ def _note_placeholders(document: Document, intrinsics: Intrinsics) -> Iterator[A
             known_late = f"{document.name}: {expression} is known only when deployed"
             way = "give it with --parameter, or change it in agent.yaml"
             yield note("unknown", f"{known_late}; {value!r} stands for it", way)
+
+
+# A value that is left out (`AWS::NoValue`).
+NOTHING = object()
+
+_PSEUDO = {
+    "AWS::Region": "us-east-1",
+    "AWS::AccountId": "000000000000",
+    "AWS::Partition": "aws",
+    "AWS::URLSuffix": "amazonaws.com",
+    "AWS::StackName": "stack",
+    "AWS::StackId": "arn:aws:cloudformation:us-east-1:000000000000:stack/stack/0",
+}
+
+_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+_MOST_DEPTH = 60
+# Values and characters of texts that are worked out; functions of functions multiply them.
+_MOST_MADE = 20_000_000
+
+
+class Intrinsics:
+    """Evaluates the values of one template, as far as the template alone allows.
+
+    What only a deployment knows (an ARN, an account, a parameter without a default) becomes a
+    placeholder of the right form, and is noted in `assumed`.
+    """
+
+    def __init__(self, template: Mapping[str, Any], parameters: Mapping[str, str]) -> None:
+        self.resources: Mapping[str, Any] = as_mapping(template.get("Resources"))
+        self.mappings: Mapping[str, Any] = as_mapping(template.get("Mappings"))
+        self.conditions: Mapping[str, Any] = as_mapping(template.get("Conditions"))
+        self.parameters: Mapping[str, Any] = as_mapping(template.get("Parameters"))
+        self.values = parameters
+        self.assumed: dict[str, str] = {}  # by the expressions that the values stand for
+        self.depth = 0
+        self.made = 0
+        self.functions: Mapping[str, Callable[[Any], Any]] = {
+            "Ref": self._evaluate_ref,
+            "Fn::GetAtt": self._evaluate_get_att,
+            "Fn::Sub": self._evaluate_sub,
+            "Fn::Join": self._evaluate_join,
+            "Fn::If": self._evaluate_if,
+            "Fn::FindInMap": self._evaluate_find_in_map,
+            "Fn::Select": self._evaluate_select,
+            "Fn::Split": self._evaluate_split,
+            "Fn::Base64": self.evaluate,
+            "Fn::ToJsonString": lambda it: json.dumps(self.evaluate(it), default=str),
+            "Fn::ImportValue": lambda it: self._assume(
+                f"ImportValue {self.evaluate(it)}", "imported"
+            ),
+            "Fn::Transform": lambda it: self._assume("Transform", "transformed"),
+            "Fn::GetAZs": lambda it: [],
+            "Fn::Cidr": lambda it: [],
+        }
+
+    @contextmanager
+    def _nest(self, what: str) -> Iterator[None]:
+        self.depth += 1
+        try:
+            if self.depth > _MOST_DEPTH:
+                raise DefinitionError(f"the template's {what} are nested too deeply")
+            yield
+        finally:
+            self.depth -= 1
+
+    def _count_output(self, size: int) -> None:
+        self.made += size
+        if self.made > _MOST_MADE:
+            raise DefinitionError("the template's functions make too much: it is not an agent's")
+
+    def evaluate(self, node: Any) -> Any:
+        """The value of a node of the template; `NOTHING` when it is left out.
+
+        Raises:
+            DefinitionError: It is nested without end, or too large.
+        """
+        with self._nest("functions"):
+            found = self._evaluate_node(node)
+            self._count_output(len(found) + 1 if isinstance(found, str) else 1)
+            return found
+
+    def _evaluate_node(self, node: Any) -> Any:
+        if isinstance(node, list):
+            return [it for it in map(self.evaluate, node) if it is not NOTHING]
+        if not isinstance(node, Mapping):
+            return node
+        if len(node) == 1:
+            name, argument = next(iter(node.items()))
+            if str(name) in self.functions:
+                return self.functions[str(name)](argument)
+        evaluated = {str(name): self.evaluate(it) for name, it in node.items()}
+        return {name: it for name, it in evaluated.items() if it is not NOTHING}
+
+    def _assume(self, expression: str, value: str) -> str:
+        self.assumed[expression] = value
+        return value
+
+    def _evaluate_ref(self, name: Any) -> Any:
+        name = str(name)
+        if name == "AWS::NoValue":
+            return NOTHING
+        if name in self.values:
+            return self._convert_parameter(name, self.values[name])
+        if name in _PSEUDO:
+            return self._assume(name, _PSEUDO[name])
+        if name not in self.parameters:
+            return self._resolve_attribute(name, "Ref")
+        parameter = as_mapping(self.parameters[name])
+        if "Default" in parameter:
+            return self._convert_parameter(name, parameter["Default"])
+        return self._assume(f"the parameter {name}", f"UNKNOWN-{name}")
+
+    def _convert_parameter(self, name: str, value: Any) -> Any:
+        kind = str(as_mapping(self.parameters.get(name)).get("Type", ""))
+        is_list = kind == "CommaDelimitedList" or kind.startswith("List<")
+        return [it.strip() for it in str(value).split(",")] if is_list else value
+
+    def _evaluate_get_att(self, argument: Any) -> Any:
+        # AWS: YAML also writes it as one text, `Resource.Attribute`.
+        parts = argument if isinstance(argument, list) else str(argument).split(".", 1)
+        name, *rest = [str(self.evaluate(it)) for it in parts or [""]]
+        return self._resolve_attribute(name, ".".join(rest))
+
+    def _resolve_attribute(self, name: str, attribute: str) -> Any:
+        resource = as_mapping(self.resources.get(name))
+        kind = str(resource.get("Type", ""))
+        own = self.evaluate(as_mapping(resource.get("Properties")).get(_NAMES.get(kind, "")))
+        known = _guess_attribute(kind, attribute, name, own if isinstance(own, str) else "")
+        expression = f"{name}.{attribute}" if attribute != "Ref" else f"Ref {name}"
+        return self._assume(expression, known or f"UNKNOWN-{name}")
+
+    def _evaluate_sub(self, argument: Any) -> Any:
+        # AWS: `${!Name}` stands for the text `${Name}`.
+        has_own = isinstance(argument, list) and len(argument) == 2
+        text, own = argument if has_own else (argument, {})
+        variables = as_mapping(own)
+
+        def substitute(found: re.Match[str]) -> str:
+            name = found[1]
+            if name.startswith("!"):
+                return "${" + name[1:] + "}"
+            if name in variables:
+                value = self.evaluate(variables[name])
+            elif "." in name:
+                value = self._evaluate_get_att(name)
+            else:
+                value = self._evaluate_ref(name.strip())
+            text = "" if value is NOTHING else _as_text(value)
+            self._count_output(len(text))
+            return text
+
+        return _VARIABLE.sub(substitute, str(text))
+
+    def _evaluate_join(self, argument: Any) -> Any:
+        if not isinstance(argument, list) or len(argument) != 2:
+            return self._assume("Join", "")
+        parts = self.evaluate(argument[1])
+        texts = [*map(_as_text, parts)] if isinstance(parts, list) else [_as_text(parts)]
+        self._count_output(len(str(argument[0])) * len(texts))
+        return str(argument[0]).join(texts)
+
+    def _evaluate_split(self, argument: Any) -> Any:
+        if not isinstance(argument, list) or len(argument) != 2 or not argument[0]:
+            return []
+        return _as_text(self.evaluate(argument[1])).split(str(argument[0]))
+
+    def _evaluate_select(self, argument: Any) -> Any:
+        try:
+            index, parts = self.evaluate(argument)
+            return parts[int(index)]
+        except (IndexError, TypeError, ValueError):
+            return self._assume("Select", "UNKNOWN")
+
+    def _evaluate_find_in_map(self, argument: Any) -> Any:
+        found: Any = self.mappings
+        keys = self.evaluate(argument)
+        for key in keys[:3] if isinstance(keys, list) else ():
+            found = as_mapping(found).get(str(key))
+        if found is None or found is self.mappings:
+            return self._assume(f"FindInMap {keys}", "UNKNOWN")
+        return self.evaluate(found)
+
+    def _evaluate_if(self, argument: Any) -> Any:
+        if not isinstance(argument, list) or len(argument) != 3:
+            return NOTHING
+        return self.evaluate(argument[1] if self._is_condition_true(argument[0]) else argument[2])
+
+    def _is_condition_true(self, condition: Any) -> bool:
+        if isinstance(condition, str):
+            # Only a deployment knows it: true keeps the parts that depend on it.
+            if condition not in self.conditions:
+                return self._assume(f"the condition {condition}", "true") == "true"
+            return self._is_expression_true(self.conditions[condition])
+        return self._is_expression_true(condition)
+
+    def _is_expression_true(self, node: Any) -> bool:
+        with self._nest("conditions"):
+            name, argument = next(iter(as_mapping(node).items()), ("", None))
+            several = argument if isinstance(argument, list) else [argument]
+            match name:
+                case "Fn::Equals":
+                    one, other = map(self.evaluate, several[:2])
+                    return _as_text(one) == _as_text(other)
+                case "Fn::Not":
+                    return not self._is_condition_true(several[0])
+                case "Fn::And":
+                    return all(map(self._is_condition_true, several))
+                case "Fn::Or":
+                    return any(map(self._is_condition_true, several))
+                case "Condition":
+                    return self._is_condition_true(argument)
+            return True
+
+
+def _as_text(value: Any) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+# The properties that name resources of these types.
+_NAMES = {
+    "AWS::Lambda::Function": "FunctionName",
+    "AWS::Serverless::Function": "FunctionName",
+    "AWS::Lambda::Alias": "Name",
+    "AWS::Lambda::Version": "FunctionName",
+    "AWS::IAM::Role": "RoleName",
+    "AWS::S3::Bucket": "BucketName",
+}
+_BEDROCK = {
+    _AGENT: "agent",
+    # Which agent's alias it is, whoever reads the ARN finds by the alias's id.
+    _ALIAS: "agent-alias/0000000000",
+    "AWS::Bedrock::KnowledgeBase": "knowledge-base",
+    "AWS::Bedrock::Guardrail": "guardrail",
+}
+
+
+def _guess_attribute(kind: str, attribute: str, name: str, own: str) -> str:
+    # Attributes that no agent needs have no value.
+    place = "us-east-1:000000000000"
+    is_ref = attribute == "Ref"
+    if kind in _BEDROCK:
+        id, is_arn = make_placeholder_id(name), attribute.endswith("Arn")
+        if kind == "AWS::Bedrock::Guardrail":
+            id, is_arn = id.lower(), is_arn or is_ref
+        return f"arn:aws:bedrock:{place}:{_BEDROCK[kind]}/{id}" if is_arn else id
+    if kind == "AWS::IAM::Role":
+        return (own or name) if is_ref else f"arn:aws:iam::000000000000:role/{own or name}"
+    if kind == "AWS::KMS::Key" and attribute == "Arn":
+        return f"arn:aws:kms:{place}:key/00000000-0000-0000-0000-000000000000"
+    if kind == "AWS::S3::Bucket":
+        return own or name.lower()
+    if kind in _NAMES:
+        is_name = is_ref and kind != "AWS::Lambda::Alias"
+        return (own or name) if is_name else f"arn:aws:lambda:{place}:function:{own or name}"
+    return "1" if kind == "AWS::Bedrock::GuardrailVersion" else ""

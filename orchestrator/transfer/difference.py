@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 from typing import Any
 
-from orchestrator.definition import load_definition
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import ResourceNotFound
 from orchestrator.support.documents import decode
-from orchestrator.transfer.document import Document, list_lambdas
-from orchestrator.transfer.folder import Change, files_of, find_leftover_files
-from orchestrator.transfer.normalize import KEPT_THERE, PARTS
+from orchestrator.transfer.document import PARTS, Document, list_lambdas
+from orchestrator.transfer.folder import Change, files_of, find_leftover_files, list_named_files
+from orchestrator.transfer.normalize import KEPT_THERE
 from orchestrator.transfer.portability import make_portable
 from orchestrator.transfer.pull import read_agent
 from orchestrator.transfer.push import find_agent
@@ -86,19 +84,10 @@ def _read_leftover_files(document: Document) -> dict[str, str]:
         folder = one.source.folder
         if root is None or folder is None or not folder.is_relative_to(root):
             continue
-        for path in find_leftover_files(folder, _list_named_files(one.source.file)):
+        for path in find_leftover_files(folder, list_named_files(one.source.file)):
             file = folder / path
             found[file.relative_to(root).as_posix()] = decode(file.read_bytes(), str(file))
     return found
-
-
-def _list_named_files(file: str) -> set[str]:
-    definition = load_definition(file)
-    overrides = definition.prompt_override_configuration
-    stages = overrides.prompt_configurations if overrides else ()
-    schemas = (it.api_schema.file for it in definition.action_groups if it.api_schema)
-    names = (*(it.base_prompt_template_file for it in stages), *schemas)
-    return {PurePosixPath(it).as_posix() for it in names if it}
 
 
 # Stands for what runs here, where no function does there.
@@ -138,10 +127,10 @@ def _make_comparable(
 
 
 def _sort_parts(one: dict[str, Any], other: dict[str, Any]) -> None:
-    for part, key in PARTS.items():
+    for part, kind in PARTS.items():
         for data in (one, other):
             if part in data:
-                data[part] = sorted(data[part], key=lambda it: str(it.get(key)))
+                data[part] = sorted(data[part], key=lambda it: str(it.get(kind.key)))
 
 
 def _unify_schemas(one: dict[str, Any], other: dict[str, Any]) -> None:

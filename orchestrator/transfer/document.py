@@ -63,6 +63,83 @@ class Document:
         return list(notes)
 
 
+@dataclass(frozen=True, slots=True)
+class PartKind:
+    """A list of an agent whose items the API makes one by one, and how it does."""
+
+    noun: str  # what an item is
+    key: str  # the member that an agent calls it by
+    id: str  # the member that the API calls it by
+    listed: str  # the member of the answer that lists such items
+    get: str  # the member of the answer that has one; empty where the list has all of each
+    members: tuple[str, ...]  # the members of answers that say what an item is
+    defaults: Mapping[str, Any]  # what members mean that are left out
+    operations: tuple[str, str] = ("associate", "disassociate")
+    verbs: tuple[str, str] = ("add", "take away")  # what these operations do, for people
+    forced: Mapping[str, Any] = field(default_factory=dict)  # members of the second operation
+
+    def operation(self, verb: str) -> str:
+        """The client's method for what a verb does to an item."""
+        return f"{verb}_agent_{self.noun.replace(' ', '_')}"
+
+    @property
+    def create_operation(self) -> str:
+        """The API's operation that makes an item."""
+        return to_operation_name(self.operation(self.operations[0]))
+
+
+def to_operation_name(method: str) -> str:
+    """The API's name of an operation, by the name of the client's method."""
+    return "".join(word.capitalize() for word in method.split("_"))
+
+
+PARTS = {
+    "actionGroups": PartKind(
+        "action group",
+        key="actionGroupName",
+        id="actionGroupId",
+        listed="actionGroupSummaries",
+        get="agentActionGroup",
+        members=(
+            *("actionGroupName", "description", "actionGroupState", "parentActionSignature"),
+            *("parentActionGroupSignatureParams", "apiSchema", "functionSchema"),
+            "actionGroupExecutor",
+        ),
+        defaults={"actionGroupState": "ENABLED"},
+        operations=("create", "delete"),
+        verbs=("create", "delete"),
+        forced={"skipResourceInUseCheck": True},  # it is enabled until it is gone
+    ),
+    "knowledgeBases": PartKind(
+        "knowledge base",
+        key="knowledgeBaseId",
+        id="knowledgeBaseId",
+        listed="agentKnowledgeBaseSummaries",
+        get="agentKnowledgeBase",
+        members=("knowledgeBaseId", "description", "knowledgeBaseState"),
+        defaults={"knowledgeBaseState": "ENABLED"},
+    ),
+    "agentCollaborators": PartKind(
+        "collaborator",
+        key="collaboratorName",
+        id="collaboratorId",
+        listed="agentCollaboratorSummaries",
+        get="",
+        members=(
+            *("collaboratorName", "agentDescriptor", "collaborationInstruction"),
+            "relayConversationHistory",
+        ),
+        defaults={"relayConversationHistory": "DISABLED"},
+    ),
+}
+
+
+def stages_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The stages of which an agent overrides something."""
+    stages = (data.get("promptOverrideConfiguration") or {}).get("promptConfigurations")
+    return stages or []
+
+
 def note(code: str, message: str, suggestion: str = "") -> Diagnostic:
     """A note for whoever moves the agent."""
     return Diagnostic(severity="info", code=code, message=message, suggestion=suggestion)
@@ -83,12 +160,3 @@ def list_lambdas(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     executor = (data.get("customOrchestration") or {}).get("executor") or {}
     if arn := executor.get("lambda"):
         yield CUSTOM, str(arn)
-
-
-def select_lambdas(lambdas: Mapping[str, str], agent: str) -> dict[str, str]:
-    """Of the functions that were named with `[<agent>/]<what>`, those of one agent."""
-    own = f"{agent}/"
-    return {
-        **{name: arn for name, arn in lambdas.items() if "/" not in name},
-        **{name.removeprefix(own): arn for name, arn in lambdas.items() if name.startswith(own)},
-    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Collection, Mapping
@@ -24,10 +23,12 @@ from orchestrator.definition.fields import NAME_PATTERN
 from orchestrator.definition.files import locate, locate_folder
 from orchestrator.engine.plan import MOST_LEVELS
 from orchestrator.errors import DefinitionError, ValidationError
+from orchestrator.prompts import STAGES
 from orchestrator.prompts.languages import language_of
 from orchestrator.support.documents import MAX_BYTES, decode
-from orchestrator.transfer.document import Document
-from orchestrator.transfer.normalize import STAGES, normalize_agent
+from orchestrator.support.safe_json import json_or
+from orchestrator.transfer.document import Document, stages_of
+from orchestrator.transfer.normalize import normalize_agent
 
 
 def read_folder(path: str | Path) -> Document:
@@ -63,8 +64,7 @@ def _read_agent_folder(path: Path, known: dict[Path, Document], level: int) -> D
 
 
 def _inline_templates(data: dict[str, Any], definition: AgentDefinition) -> None:
-    stages = data.get("promptOverrideConfiguration", {}).get("promptConfigurations", [])
-    for stage in stages:
+    for stage in stages_of(data):
         if stage.pop("basePromptTemplateFile", None) is not None:
             found = prompt_text(definition, stage["promptType"])
             if found is not None:
@@ -80,6 +80,16 @@ def _inline_schemas(data: dict[str, Any], definition: AgentDefinition) -> None:
             at = ("actionGroups", index, "apiSchema", "file")
             file = locate(definition, schema["file"], at)
             group["apiSchema"] = {"payload": decode(file.read_bytes(), str(file))}
+
+
+def list_named_files(file: str) -> set[str]:
+    """The templates and schemas that a definition names, relative to its folder."""
+    definition = load_definition(file)
+    overrides = definition.prompt_override_configuration
+    stages = overrides.prompt_configurations if overrides else ()
+    schemas = (it.api_schema.file for it in definition.action_groups if it.api_schema)
+    names = (*(it.base_prompt_template_file for it in stages), *schemas)
+    return {PurePosixPath(it).as_posix() for it in names if it}
 
 
 # Names that are no files' names on Windows, with any suffix.
@@ -138,8 +148,7 @@ def _check_names(data: Mapping[str, Any]) -> None:
 
 
 def _extract_templates(data: dict[str, Any], files: dict[str, str]) -> None:
-    overrides = data.get("promptOverrideConfiguration") or {}
-    for stage in overrides.get("promptConfigurations") or ():
+    for stage in stages_of(data):
         text, kind = stage.get("basePromptTemplate"), stage.get("promptType")
         if kind not in STAGES or not isinstance(text, str) or not _can_round_trip(text):
             # The definition refuses other prompt types.
@@ -157,7 +166,8 @@ def _extract_schemas(data: dict[str, Any], files: dict[str, str]) -> None:
         if not isinstance(text, str) or not _can_round_trip(text):
             continue
         folder = _choose_folder_name(group["actionGroupName"], taken)
-        path = f"action_groups/{folder}/openapi.{'json' if _is_json(text) else 'yaml'}"
+        suffix = "json" if isinstance(json_or(text, None), dict) else "yaml"
+        path = f"action_groups/{folder}/openapi.{suffix}"
         files[path] = text
         group["apiSchema"] = {"file": path}
 
@@ -191,13 +201,6 @@ def _can_round_trip(text: str) -> bool:
     try:
         return bool(text) and decode(text.encode(), "") == text
     except (DefinitionError, UnicodeEncodeError):
-        return False
-
-
-def _is_json(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
         return False
 
 
@@ -259,9 +262,11 @@ def write_files(files: Mapping[str, str], folder: Path, *, force: bool = False) 
     found = changes(files, folder)
     changed = [it.path for it in found if it.before is not None]
     if changed and not force:
+        listed = ", ".join(repr(it) for it in changed[:5])
+        listed += f" and {len(changed) - 5} more" if len(changed) > 5 else ""
         raise ValidationError(
-            f"{_format_paths(changed)} in {str(folder)!r} would be changed or removed, and nothing "
-            "was written; --force does that, another folder keeps both"
+            f"{listed} in {str(folder)!r} would be changed or removed, and nothing was written; "
+            "--force does that, another folder keeps both"
         )
     for change in found:
         target = _resolve_inside(folder, change.path)
@@ -270,11 +275,6 @@ def write_files(files: Mapping[str, str], folder: Path, *, force: bool = False) 
         else:
             _write_atomically(target, change.after)
     return found
-
-
-def _format_paths(paths: list[str]) -> str:
-    listed = ", ".join(repr(it) for it in paths[:5])
-    return f"{listed} and {len(paths) - 5} more" if len(paths) > 5 else listed
 
 
 def _resolve_inside(folder: Path, path: str) -> Path:

@@ -5,32 +5,17 @@ Defaults, empty members and templates that are not used say nothing, and are lef
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from orchestrator.prompts import STAGES
+from orchestrator.transfer.document import PARTS
 from orchestrator.transfer.schemas import is_same_schema
-
-STAGES = (
-    "PRE_PROCESSING",
-    "ORCHESTRATION",
-    "KNOWLEDGE_BASE_RESPONSE_GENERATION",
-    "POST_PROCESSING",
-    "MEMORY_SUMMARIZATION",
-    "ROUTING_CLASSIFIER",
-)
-"""The prompt types, in the order in which they are written."""
 
 DEFAULT_TTL = 1800
 """Idle seconds of a session when the agent's definition does not say."""
 
-_DEFAULTS: dict[str, dict[str, Any]] = {
-    "agent": {"idleSessionTTLInSeconds": DEFAULT_TTL, "orchestrationType": "DEFAULT"},
-    "actionGroups": {"actionGroupState": "ENABLED"},
-    "functions": {"requireConfirmation": "DISABLED"},
-    "parameters": {"required": False},
-    "knowledgeBases": {"knowledgeBaseState": "ENABLED"},
-    "agentCollaborators": {"relayConversationHistory": "DISABLED"},
-}
+_AGENT_DEFAULTS = {"idleSessionTTLInSeconds": DEFAULT_TTL, "orchestrationType": "DEFAULT"}
 
 
 def normalize_agent(data: Mapping[str, Any], *, listed: bool = False) -> dict[str, Any]:
@@ -39,14 +24,14 @@ def normalize_agent(data: Mapping[str, Any], *, listed: bool = False) -> dict[st
     GetAgent lists every stage, with the service's own template and settings where it is not
     overridden; `listed` leaves these out.
     """
-    agent = _drop_defaults(data, _DEFAULTS["agent"])
-    for member in ("knowledgeBases", "agentCollaborators"):
-        if member in agent:
-            agent[member] = [_drop_defaults(it, _DEFAULTS[member]) for it in agent[member]]
+    agent = _drop_defaults(data, _AGENT_DEFAULTS)
+    for part, kind in PARTS.items():
+        if part in agent:
+            agent[part] = [_drop_defaults(it, kind.defaults) for it in agent[part]]
+    for group in agent.get("actionGroups", ()):
+        _normalize_group(group)
     if agent.get("agentCollaboration") == "DISABLED" and not agent.get("agentCollaborators"):
         del agent["agentCollaboration"]
-    if "actionGroups" in agent:
-        agent["actionGroups"] = [_normalize_group(it) for it in agent["actionGroups"]]
     if prompts := _normalize_prompts(agent.pop("promptOverrideConfiguration", {}), agent, listed):
         agent["promptOverrideConfiguration"] = prompts
     return agent
@@ -64,27 +49,21 @@ def _is_empty(value: Any) -> bool:
     return value is None or (isinstance(value, (str, dict, list)) and not value)
 
 
-def _normalize_group(group: Mapping[str, Any]) -> dict[str, Any]:
-    normal = _drop_defaults(group, _DEFAULTS["actionGroups"])
-    if signature := normal.pop("parentActionSignature", None):  # what Bedrock calls it in answers
-        normal.setdefault("parentActionGroupSignature", signature)
+def _normalize_group(group: dict[str, Any]) -> None:
+    if signature := group.pop("parentActionSignature", None):  # what Bedrock calls it in answers
+        group.setdefault("parentActionGroupSignature", signature)
     for member in ("apiSchema", "actionGroupExecutor"):
-        if member in normal and _is_empty(inner := _drop_defaults(normal[member], {})):
-            del normal[member]
-        elif member in normal:
-            normal[member] = inner
-    if functions := normal.get("functionSchema", {}).get("functions"):
-        normal["functionSchema"] = {"functions": [_normalize_function(it) for it in functions]}
-    else:
-        normal.pop("functionSchema", None)
-    return normal
+        if inner := _drop_defaults(group.pop(member, {}), {}):
+            group[member] = inner
+    if functions := group.pop("functionSchema", {}).get("functions"):
+        group["functionSchema"] = {"functions": [_normalize_function(it) for it in functions]}
 
 
 def _normalize_function(function: Mapping[str, Any]) -> dict[str, Any]:
-    normal = _drop_defaults(function, _DEFAULTS["functions"])
+    normal = _drop_defaults(function, {"requireConfirmation": "DISABLED"})
     if parameters := normal.get("parameters"):
         normal["parameters"] = {
-            name: _drop_defaults(it, _DEFAULTS["parameters"]) for name, it in parameters.items()
+            name: _drop_defaults(it, {"required": False}) for name, it in parameters.items()
         }
     return normal
 
@@ -92,17 +71,15 @@ def _normalize_function(function: Mapping[str, Any]) -> dict[str, Any]:
 def _normalize_prompts(
     part: Mapping[str, Any], agent: Mapping[str, Any], listed: bool
 ) -> dict[str, Any] | None:
-    configured = (
-        _normalize_prompt(it, agent, listed) for it in part.get("promptConfigurations") or ()
-    )
-    stages = _sort_stages(it for it in configured if len(it) > 1)
-    normal = {"promptConfigurations": stages} if stages else {}
-    return {**normal, **{k: v for k, v in part.items() if k == "overrideLambda" and v}} or None
-
-
-def _sort_stages(stages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    known = {stage: place for place, stage in enumerate(STAGES)}
-    return sorted(stages, key=lambda it: known.get(str(it.get("promptType")), len(known)))
+    configured = part.get("promptConfigurations") or ()
+    stages = [_normalize_prompt(it, agent, listed) for it in configured]
+    places = {stage: place for place, stage in enumerate(STAGES)}
+    stages.sort(key=lambda it: places.get(str(it.get("promptType")), len(places)))
+    normal = {
+        "promptConfigurations": [it for it in stages if len(it) > 1],
+        "overrideLambda": part.get("overrideLambda"),
+    }
+    return {name: value for name, value in normal.items() if value} or None
 
 
 def _normalize_prompt(
@@ -132,13 +109,6 @@ def _normalize_prompt(
     return normal
 
 
-PARTS = {
-    "actionGroups": "actionGroupName",
-    "knowledgeBases": "knowledgeBaseId",
-    "agentCollaborators": "collaboratorName",
-}
-"""The lists of an agent that are made one by one, and what each of their items is called by."""
-
 KEPT_THERE = ("agentResourceRoleArn", "foundationModel")
 """Members that the service needs: a folder without them leaves those of the agent there."""
 
@@ -165,8 +135,8 @@ def is_same_content(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool
         for it in (pick_agent_members(there), pick_agent_members(wanted, there))
     )
     return one == other and all(
-        _are_same_parts(there.get(part) or (), wanted.get(part) or (), key)
-        for part, key in PARTS.items()
+        _are_same_parts(there.get(part) or (), wanted.get(part) or (), kind.key)
+        for part, kind in PARTS.items()
     )
 
 

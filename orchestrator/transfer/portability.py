@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +11,8 @@ from orchestrator.definition.files import is_arn
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.prompts.languages import language_of
 from orchestrator.support.documents import Keys
-from orchestrator.transfer.document import CUSTOM, PARSER, Document, note
+from orchestrator.transfer.document import CUSTOM, PARSER, PARTS, Document, note, stages_of
+from orchestrator.transfer.folder import list_named_files
 from orchestrator.transfer.normalize import DEFAULT_TTL, normalize_agent
 from orchestrator.transfer.request_members import find_violations
 from orchestrator.transfer.schemas import to_function_schema
@@ -20,12 +21,22 @@ NOT_PORTABLE = "not-portable"
 """Code of findings about what was taken out; the rest can be pushed without it."""
 
 _LOCAL_MODELS = ("local:", "openai:", "scripted:", "replay:")
-_PARTS = ("actionGroups", "knowledgeBases", "agentCollaborators")
-_OURS = {
-    "limits": "limits of a turn",
-    "awsCompat": "awsCompat",
-    "orchestration": "scripts that orchestrate",
-}
+# Members that the API does not have, and what to do about each.
+_OURS: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    (("limits",), "Bedrock has no limits of a turn", "leave it out there"),
+    (("awsCompat",), "Bedrock has no awsCompat", "leave it out there"),
+    (("orchestration",), "Bedrock has no scripts that orchestrate", "leave it out there"),
+    (
+        ("guardrailConfiguration", "checkResults"),
+        "Bedrock does not have guardrails check results",
+        "leave checkResults out there",
+    ),
+    (
+        ("guardrailConfiguration", "file"),
+        "the guardrail is a file, which Bedrock cannot read",
+        "make it with CreateGuardrail, and name its guardrailIdentifier",
+    ),
+)
 
 
 @dataclass(slots=True)
@@ -51,30 +62,22 @@ def make_portable(
     return _PortableBuilder(document, lambdas, known or {}, model, local_models).build()
 
 
+@dataclass(slots=True)
 class _PortableBuilder:
     """Takes out of an agent what the API cannot hold, and notes it."""
 
-    def __init__(
-        self,
-        document: Document,
-        lambdas: Mapping[str, str],
-        known: Mapping[str, str],
-        model: str | None,
-        local_models: bool,
-    ) -> None:
-        self.document = document
-        self.source = document.source
-        self.data = deepcopy(document.data)
-        self.lambdas = lambdas
-        self.known = known
-        self.model = model
-        self.local_models = local_models
-        self.left: list[Diagnostic] = []
-        self.notes: list[Diagnostic] = []
+    document: Document
+    lambdas: Mapping[str, str]
+    known: Mapping[str, str]
+    model: str | None
+    local_models: bool
+    data: dict[str, Any] = field(init=False)
+    left: list[Diagnostic] = field(default_factory=list)
+    notes: list[Diagnostic] = field(default_factory=list)
 
     def build(self) -> Portable:
         # The service makes aliases one by one.
-        self.data.pop("aliases", None)
+        self.data = {k: v for k, v in deepcopy(self.document.data).items() if k != "aliases"}
         self.check_members()
         self.check_models()
         self.check_stages()
@@ -82,32 +85,21 @@ class _PortableBuilder:
         custom = self.data.get("customOrchestration")
         self.replace_code(CUSTOM, (custom or {}).get("executor"), "lambda", "executor")
         self.check_loose_files()
-        places = {part: self.keep_portable(part) for part in _PARTS}
+        places = {part: self.keep_portable(part) for part in PARTS}
         data = normalize_agent(self.data)
         self.check_limits(data, places)
         return Portable(data, self.left, self.notes)
 
     def refuse(self, message: str, way: str, *keys: str | int, code: str = NOT_PORTABLE) -> None:
         text = f"{self.document.name}: {message}"
-        self.left.append(self.source.diagnostic("error", code, text, *keys, suggestion=way))
+        source = self.document.source
+        self.left.append(source.diagnostic("error", code, text, *keys, suggestion=way))
 
     def check_members(self) -> None:
-        for member, what in _OURS.items():
-            if self.data.pop(member, None):
-                self.refuse(f"Bedrock has no {what}", "leave it out there", member)
-        guardrail = self.data.get("guardrailConfiguration") or {}
-        if guardrail.pop("checkResults", None):
-            self.refuse(
-                "Bedrock does not have guardrails check results",
-                "leave checkResults out there",
-                *("guardrailConfiguration", "checkResults"),
-            )
-        if guardrail.pop("file", None):
-            self.refuse(
-                "the guardrail is a file, which Bedrock cannot read",
-                "make it with CreateGuardrail, and name its guardrailIdentifier",
-                *("guardrailConfiguration", "file"),
-            )
+        for keys, message, way in _OURS:
+            owner = (self.data.get(keys[0]) or {}) if keys[1:] else self.data
+            if owner.pop(keys[-1], None):
+                self.refuse(message, way, *keys)
         team = self.data.get("agentCollaborators")
         if team and self.data.get("agentCollaboration") in (None, "DISABLED"):
             self.refuse(
@@ -120,28 +112,22 @@ class _PortableBuilder:
     def check_models(self) -> None:
         if self.model is not None:
             self.data["foundationModel"] = self.model
-        if self.is_local(self.data.get("foundationModel")):
-            spec = self.data.pop("foundationModel")
-            self.refuse(
-                f"Bedrock has no model {spec!r}",
-                "name one of Bedrock's with --model",
-                "foundationModel",
-            )
-        overrides = self.data.get(_STAGES[0]) or {}
-        for index, stage in enumerate(overrides.get(_STAGES[1]) or ()):
-            if self.is_local(stage.get("foundationModel")):
-                spec = stage.pop("foundationModel")
-                self.refuse(
-                    f"Bedrock has no model {spec!r}",
-                    "name one of Bedrock's, or leave it out",
-                    *(*_STAGES, index, "foundationModel"),
-                )
+        self.check_model(self.data, "name one of Bedrock's with --model")
+        for index, stage in enumerate(stages_of(self.data)):
+            self.check_model(stage, "name one of Bedrock's, or leave it out", *_STAGES, index)
+
+    def check_model(self, part: dict[str, Any], way: str, *keys: str | int) -> None:
+        spec = part.get("foundationModel") or ""
+        if self.local_models and spec == "local":
+            return
+        if spec == "local" or spec.startswith(_LOCAL_MODELS):
+            del part["foundationModel"]
+            self.refuse(f"Bedrock has no model {spec!r}", way, *keys, "foundationModel")
 
     def check_stages(self) -> None:
         # Bedrock reads templates in its own language only, and takes these settings of a stage
         # only where promptCreationMode is OVERRIDDEN (AWS: PromptConfiguration).
-        overrides = self.data.get(_STAGES[0]) or {}
-        for index, stage in enumerate(overrides.get(_STAGES[1]) or ()):
+        for index, stage in enumerate(stages_of(self.data)):
             language = stage.pop("templateFormat", "bedrock")
             if language != "bedrock" and stage.pop("basePromptTemplate", None) is not None:
                 self.refuse(
@@ -161,11 +147,6 @@ class _PortableBuilder:
                         *(*_STAGES, index, member),
                     )
 
-    def is_local(self, spec: str | None) -> bool:
-        if spec is None or (self.local_models and spec == "local"):
-            return False
-        return spec == "local" or spec.startswith(_LOCAL_MODELS)
-
     def replace_code(self, name: str, part: dict[str, Any] | None, member: str, *way: str) -> None:
         # A parser or an orchestration is a file here and a Lambda function there.
         spec = (part or {}).get(member)
@@ -182,7 +163,7 @@ class _PortableBuilder:
             *at,
         )
         if name == PARSER:
-            for stage in part.get("promptConfigurations") or ():
+            for stage in stages_of(self.data):
                 stage.pop("parserMode", None)
         else:
             self.data.pop("customOrchestration", None)
@@ -190,10 +171,10 @@ class _PortableBuilder:
 
     def check_loose_files(self) -> None:
         # These change prompts although `agent.yaml` does not name them.
-        root = self.source.folder
+        root = self.document.source.folder
         if root is None:
             return
-        named = self.list_named_files()
+        named = list_named_files(self.document.source.file)
         for name in ("templates", "memory"):
             found = sorted(
                 file.relative_to(root).as_posix()
@@ -208,22 +189,14 @@ class _PortableBuilder:
                     "name whole templates as basePromptTemplateFile, which are transferred",
                 )
 
-    def list_named_files(self) -> set[str]:
-        from orchestrator.definition import load_definition
-
-        definition = load_definition(self.source.file)
-        overrides = definition.prompt_override_configuration
-        stages = overrides.prompt_configurations if overrides else ()
-        return {str(it.base_prompt_template_file) for it in stages if it.base_prompt_template_file}
-
     def keep_portable(self, part: str) -> list[int]:
         # The places in the folder's list are for messages: items that go would shift them.
-        check: Callable[[int, dict[str, Any]], bool] = {
-            "actionGroups": self.check_group,
-            "knowledgeBases": self.check_knowledge_base,
-            "agentCollaborators": lambda *_: True,
-        }[part]
-        portable = [(i, it) for i, it in enumerate(self.data.get(part) or ()) if check(i, it)]
+        checks = {"actionGroups": self.check_group, "knowledgeBases": self.check_knowledge_base}
+        portable = [
+            (index, it)
+            for index, it in enumerate(self.data.get(part) or ())
+            if part not in checks or checks[part](index, it)
+        ]
         self.data[part] = [it for _, it in portable]
         return [index for index, _ in portable]
 
@@ -295,23 +268,19 @@ class _PortableBuilder:
         # This runs the Python file: its functions are known only then.
         from orchestrator.definition import build_action_groups, load_definition
 
-        definition = load_definition(self.source.file)
+        source = self.document.source
+        definition = load_definition(source.file)
         only = definition.model_copy(update={"action_groups": (definition.action_groups[index],)})
-        return to_function_schema(build_action_groups(only, self.source.folder)[0].operations)
+        return to_function_schema(build_action_groups(only, source.folder)[0].operations)
 
     def check_limits(self, data: dict[str, Any], places: Mapping[str, list[int]]) -> None:
         if "foundationModel" not in data and not self.left:
             self.refuse_value(("foundationModel",), "is missing, and Bedrock needs it")
         for keys, text in find_violations("CreateAgent", to_agent_request(data)):
             self.refuse_value(self.locate_in_source(data, keys), text)
-        requests: dict[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
-            "actionGroups": ("CreateAgentActionGroup", to_group_request),
-            "knowledgeBases": ("AssociateAgentKnowledgeBase", dict),
-            "agentCollaborators": ("AssociateAgentCollaborator", dict),
-        }
-        for part, (operation, request) in requests.items():
+        for part, kind in PARTS.items():
             for place, value in zip(places[part], data.get(part) or (), strict=True):
-                for keys, text in find_violations(operation, request(value)):
+                for keys, text in find_violations(kind.create_operation, value):
                     if keys[0] not in _GIVEN_LATER:
                         self.refuse_value((part, place, *keys), text)
 
@@ -319,10 +288,9 @@ class _PortableBuilder:
         """The way to a stage's member in the document, whose stages may be in another order."""
         if keys[:2] != _STAGES or len(keys) < 3:
             return keys
-        stage = data[_STAGES[0]][_STAGES[1]][keys[2]]["promptType"]
-        written = self.document.data[_STAGES[0]][_STAGES[1]]
-        place = next(i for i, it in enumerate(written) if it["promptType"] == stage)
-        return (*_STAGES, place, *keys[3:])
+        stage = stages_of(data)[int(keys[2])]["promptType"]
+        written = [it["promptType"] for it in stages_of(self.document.data)]
+        return (*_STAGES, written.index(stage), *keys[3:])
 
     def refuse_value(self, keys: Keys, text: str) -> None:
         from orchestrator.definition.validation_errors import path_of
@@ -339,18 +307,9 @@ def to_agent_request(data: Mapping[str, Any]) -> dict[str, Any]:
 
     A stage without a template of its own says that it has none.
     """
-    request = {k: v for k, v in data.items() if k not in (*_PARTS, "agentId", "tags")}
+    request = {k: v for k, v in data.items() if k not in (*PARTS, "agentId", "tags")}
     request.setdefault("idleSessionTTLInSeconds", DEFAULT_TTL)
-    overrides = request.get("promptOverrideConfiguration")
-    if overrides is not None:
-        stages = overrides.get("promptConfigurations", [])
-        request["promptOverrideConfiguration"] = {
-            **overrides,
-            "promptConfigurations": [{"promptCreationMode": "DEFAULT", **it} for it in stages],
-        }
+    if overrides := request.get("promptOverrideConfiguration"):
+        stages = [{"promptCreationMode": "DEFAULT", **it} for it in stages_of(data)]
+        request["promptOverrideConfiguration"] = {**overrides, "promptConfigurations": stages}
     return request
-
-
-def to_group_request(group: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of CreateAgentActionGroup and UpdateAgentActionGroup, without ids."""
-    return {"actionGroupState": "ENABLED", **group}

@@ -15,7 +15,14 @@ from orchestrator.errors import (
 )
 from orchestrator.prompts.placeholders import lookup, scan
 from orchestrator.transfer.build_document import refuse_untrusted_document
-from orchestrator.transfer.document import Document, list_lambdas, note
+from orchestrator.transfer.document import (
+    PARTS,
+    Document,
+    PartKind,
+    list_lambdas,
+    note,
+    stages_of,
+)
 from orchestrator.transfer.normalize import normalize_agent
 from orchestrator.transfer.remote import DRAFT, Remote, check_id, parse_alias_arn
 
@@ -30,15 +37,6 @@ _AGENT = (
     *("idleSessionTTLInSeconds", "agentResourceRoleArn", "customerEncryptionKeyArn", "tags"),
     *("promptOverrideConfiguration", "guardrailConfiguration", "memoryConfiguration"),
     *("agentCollaboration", "orchestrationType", "customOrchestration"),
-)
-_GROUP = (
-    *("actionGroupName", "description", "actionGroupState", "parentActionSignature"),
-    *("parentActionGroupSignatureParams", "apiSchema", "functionSchema", "actionGroupExecutor"),
-)
-_BASE = ("knowledgeBaseId", "description", "knowledgeBaseState")
-_MEMBER = (
-    *("collaboratorName", "agentDescriptor", "collaborationInstruction"),
-    "relayConversationHistory",
 )
 
 
@@ -63,7 +61,11 @@ def read_agent(
     """
     check_id(agent_id, "an agent")
     if alias is not None:
-        version = read_alias_version(remote, agent_id, _resolve_alias_id(remote, agent_id, alias))
+        alias_id = alias if alias == TEST_ALIAS else find_alias_id(remote, agent_id, alias)
+        if not alias_id:
+            text = f"the agent {agent_id!r} has no alias with the id or name {alias!r}"
+            raise ResourceNotFound(text)
+        version = read_alias_version(remote, agent_id, alias_id)
     reader = _Reader(remote)
     document = reader.read_agent(agent_id, version or DRAFT, ())
     _add_aliases(document, remote, agent_id, version)
@@ -102,15 +104,6 @@ def _get_target_version(alias: dict[str, Any]) -> str:
     return str(routes[0].get("agentVersion") or DRAFT)
 
 
-def _resolve_alias_id(remote: Remote, agent_id: str, alias: str) -> str:
-    if alias == TEST_ALIAS:
-        return alias
-    found = find_alias_id(remote, agent_id, alias)
-    if not found:
-        raise ResourceNotFound(f"the agent {agent_id!r} has no alias with the id or name {alias!r}")
-    return found
-
-
 def find_alias_id(remote: Remote, agent_id: str, name: str) -> str:
     """The id of the alias with a name, or with that id; empty when there is none.
 
@@ -132,9 +125,15 @@ def read_alias_version(remote: Remote, agent_id: str, alias: str) -> str:
     if alias == TEST_ALIAS:
         return DRAFT
     check_id(alias, "an alias")
+    return _get_target_version(fetch_alias(remote, agent_id, alias))
+
+
+def fetch_alias(remote: Remote, agent_id: str, alias: str) -> dict[str, Any]:
+    """GetAgentAlias's answer about an alias."""
     what = f"the alias {alias!r} of the agent {agent_id!r}"
-    found = remote.call(what, "get_agent_alias", agentId=agent_id, agentAliasId=alias)
-    return _get_target_version(found.get("agentAlias", {}))
+    answer = remote.call(what, "get_agent_alias", agentId=agent_id, agentAliasId=alias)
+    found: dict[str, Any] = answer.get("agentAlias") or {}
+    return found
 
 
 def read_single_agent(remote: Remote, agent_id: str, version: str = DRAFT) -> Document:
@@ -166,11 +165,7 @@ class _Reader:
     def read_single_agent(self, agent_id: str, version: str) -> Document:
         agent, arn = self.fetch_agent(agent_id, version)
         at = {"agentId": agent_id, "agentVersion": version}
-        parts = {
-            "actionGroups": self.fetch_groups(agent_id, at),
-            "knowledgeBases": self.fetch_knowledge_bases(agent_id, at),
-            "agentCollaborators": self.fetch_collaborators(agent_id, at),
-        }
+        parts = {part: self.fetch_parts(kind, at) for part, kind in PARTS.items()}
         tags, notes = self.fetch_tags(agent_id, arn)
         data = {**_pick_members(agent, _AGENT), "tags": tags, **parts}
         return Document(normalize_agent(data, listed=True), notes=notes)
@@ -190,30 +185,17 @@ class _Reader:
             raise DependencyFailed(f"the endpoint answered with another agent than {agent_id!r}")
         return agent, str(agent.get("agentArn", ""))
 
-    def fetch_groups(self, agent_id: str, at: dict[str, str]) -> list[dict[str, Any]]:
-        what = f"the action groups of the agent {agent_id!r}"
-        found = []
-        for it in self.remote.pages(what, "list_agent_action_groups", "actionGroupSummaries", **at):
-            id = check_id(it.get("actionGroupId"), "an action group")
-            answer = self.remote.call(what, "get_agent_action_group", actionGroupId=id, **at)
-            found.append(answer.get("agentActionGroup", {}))
-        return _sort_by_creation(found, _GROUP)
-
-    def fetch_knowledge_bases(self, agent_id: str, at: dict[str, str]) -> list[dict[str, Any]]:
-        what = f"the knowledge bases of the agent {agent_id!r}"
-        key = "agentKnowledgeBaseSummaries"
-        found = []
-        for it in self.remote.pages(what, "list_agent_knowledge_bases", key, **at):
-            id = check_id(it.get("knowledgeBaseId"), "a knowledge base")
-            answer = self.remote.call(what, "get_agent_knowledge_base", knowledgeBaseId=id, **at)
-            found.append(answer.get("agentKnowledgeBase", {}))
-        return _sort_by_creation(found, _BASE)
-
-    def fetch_collaborators(self, agent_id: str, at: dict[str, str]) -> list[dict[str, Any]]:
-        what = f"the collaborators of the agent {agent_id!r}"
-        key = "agentCollaboratorSummaries"
-        found = list(self.remote.pages(what, "list_agent_collaborators", key, **at))
-        return _sort_by_creation(found, _MEMBER)
+    def fetch_parts(self, kind: PartKind, at: dict[str, str]) -> list[dict[str, Any]]:
+        what = f"the {kind.noun}s of the agent {at['agentId']!r}"
+        found = list(self.remote.pages(what, kind.operation("list") + "s", kind.listed, **at))
+        if kind.get:  # else the list has all of each item
+            ids = [{kind.id: check_id(it.get(kind.id), f"the {kind.noun}")} for it in found]
+            answers = (self.remote.call(what, kind.operation("get"), **id, **at) for id in ids)
+            found = [answer.get(kind.get, {}) for answer in answers]
+        # A model sees the tools in their order, so it has to be the same in every pull.
+        if all("createdAt" in part for part in found):
+            found.sort(key=lambda part: part["createdAt"])
+        return [_pick_members(part, kind.members) for part in found]
 
     def fetch_tags(self, agent_id: str, arn: str) -> tuple[dict[str, str], list[Any]]:
         if not arn:
@@ -237,13 +219,9 @@ class _Reader:
             try:
                 group["apiSchema"] = {"payload": self.remote.read_schema(place)}
             except (DefinitionError, DependencyFailed) as error:
-                document.notes.append(
-                    note(
-                        "schema",
-                        f"the schema of {group.get('actionGroupName')!r} stays in Amazon S3: "
-                        f"{error.message}",
-                    )
-                )
+                name = group.get("actionGroupName")
+                text = f"the schema of {name!r} stays in Amazon S3: {error.message}"
+                document.notes.append(note("schema", text))
 
     def read_team(self, document: Document, above: tuple[str, ...]) -> None:
         for member in document.parts("agentCollaborators"):
@@ -269,13 +247,6 @@ def _pick_members(data: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: data[name] for name in names if name in data}
 
 
-def _sort_by_creation(parts: list[dict[str, Any]], names: Iterable[str]) -> list[dict[str, Any]]:
-    # A model sees the tools in their order, so it has to be the same in every pull.
-    if all("createdAt" in part for part in parts):
-        parts = sorted(parts, key=lambda part: part["createdAt"])
-    return [_pick_members(part, names) for part in parts]
-
-
 def _note_what_stays(document: Document, remote: Remote) -> None:
     for where, arn in list_lambdas(document.data):
         text = f"the code of the Lambda function {arn!r} ({where}) was not transferred"
@@ -286,8 +257,7 @@ def _note_what_stays(document: Document, remote: Remote) -> None:
             text = f"the endpoint does not say what runs {group.get('actionGroupName')!r}"
             way = "name it before the agent runs: actionGroupExecutor: {lambda: handler.py}"
             document.notes.append(note("executor", text, way))
-    overrides = document.data.get("promptOverrideConfiguration") or {}
-    for stage in overrides.get("promptConfigurations") or ():
+    for stage in stages_of(document.data):
         if _is_in_other_language(stage.get("basePromptTemplate") or "", stage["promptType"]):
             text = f"the template of {stage['promptType']} has none of Bedrock's placeholders, and "
             text += "seems to be in another language, which the endpoint cannot name"

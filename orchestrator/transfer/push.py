@@ -9,7 +9,7 @@ from typing import Any
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.support.documents import combine_findings
-from orchestrator.transfer.document import Document, list_lambdas, select_lambdas
+from orchestrator.transfer.document import Document, list_lambdas
 from orchestrator.transfer.normalize import pick_agent_members
 from orchestrator.transfer.portability import (
     NOT_PORTABLE,
@@ -18,7 +18,7 @@ from orchestrator.transfer.portability import (
     to_agent_request,
 )
 from orchestrator.transfer.pull import read_single_agent
-from orchestrator.transfer.push_parts import Parts, ensure_alias
+from orchestrator.transfer.push_parts import Aliases, Parts
 from orchestrator.transfer.push_steps import Sender, Step, Waiter
 from orchestrator.transfer.remote import Remote, check_id, parse_alias_arn
 
@@ -173,12 +173,20 @@ class _Push:
         before = read_single_agent(self.remote, id) if id else None
         wanted = make_portable(
             document,
-            select_lambdas(self.options.lambdas, document.name),
+            self.select_lambdas(document.name),
             known=dict(list_lambdas(before.data)) if before else {},
             model=self.options.model,
             local_models=self.remote.endpoint_url is not None,
         )
         return _Target(id, before, wanted)
+
+    def select_lambdas(self, agent: str) -> dict[str, str]:
+        """The functions for one agent, whose names may stand before theirs."""
+        own, given = f"{agent}/", self.options.lambdas
+        return {
+            **{name: arn for name, arn in given.items() if "/" not in name},
+            **{name.removeprefix(own): arn for name, arn in given.items() if name.startswith(own)},
+        }
 
     def find_agent_id(self, document: Document) -> str:
         if document is not self.document:
@@ -266,7 +274,7 @@ class _Push:
     def point_alias(self, document: Document, name: str | None, arn: str) -> str:
         target = self.targets[id(document)]
         name = name or self.options.alias or TEAM_ALIAS
-        return ensure_alias(self.sender, document.name, target.id, target.wanted.data, name, arn)
+        return Aliases(self.sender, document.name, target.id, target.wanted.data).ensure(name, arn)
 
 
 def _find_existing_alias_arn(target: _Target, member: Mapping[str, Any]) -> str:

@@ -2,75 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.errors import DefinitionError, DependencyFailed
-from orchestrator.transfer.document import Document
-from orchestrator.transfer.normalize import PARTS, is_same_content, is_same_part
-from orchestrator.transfer.portability import to_group_request
-from orchestrator.transfer.pull import find_alias_id, read_alias_version, read_single_agent
+from orchestrator.transfer.document import PARTS, Document, PartKind
+from orchestrator.transfer.normalize import is_same_content, is_same_part
+from orchestrator.transfer.pull import (
+    fetch_alias,
+    find_alias_id,
+    read_alias_version,
+    read_single_agent,
+)
 from orchestrator.transfer.push_steps import Sender
 from orchestrator.transfer.remote import DRAFT, check_id, parse_alias_arn
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """How parts of one kind are listed, made, changed and taken away."""
-
-    noun: str
-    operations: tuple[str, str, str, str]
-    listed: str
-    id: str
-    verbs: tuple[str, str] = ("add", "take away")
-    request: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
-    taken_away: Mapping[str, Any] | None = None
-
-    def describe(self, name: str) -> str:
-        return f"the {self.noun} {name!r}"
-
-
-_KINDS = {
-    "actionGroups": _Kind(
-        "action group",
-        (
-            "list_agent_action_groups",
-            "create_agent_action_group",
-            "update_agent_action_group",
-            "delete_agent_action_group",
-        ),
-        "actionGroupSummaries",
-        "actionGroupId",
-        ("create", "delete"),
-        to_group_request,
-        {"skipResourceInUseCheck": True},  # it is enabled until it is gone
-    ),
-    "knowledgeBases": _Kind(
-        "knowledge base",
-        (
-            "list_agent_knowledge_bases",
-            "associate_agent_knowledge_base",
-            "update_agent_knowledge_base",
-            "disassociate_agent_knowledge_base",
-        ),
-        "agentKnowledgeBaseSummaries",
-        "knowledgeBaseId",
-        request=lambda base: {"knowledgeBaseState": "ENABLED", **base},
-    ),
-    "agentCollaborators": _Kind(
-        "collaborator",
-        (
-            "list_agent_collaborators",
-            "associate_agent_collaborator",
-            "update_agent_collaborator",
-            "disassociate_agent_collaborator",
-        ),
-        "agentCollaboratorSummaries",
-        "collaboratorId",
-        request=lambda member: {"relayConversationHistory": "DISABLED", **member},
-    ),
-}
 
 
 @dataclass(slots=True)
@@ -97,33 +43,31 @@ class Parts:
 
     def remove_unwanted(self, part: str) -> None:
         """Takes away the parts that are there and not wanted."""
-        key, kind = PARTS[part], _KINDS[part]
-        wanted = {it[key] for it in self.wanted.get(part) or ()}
+        kind = PARTS[part]
+        wanted = {it[kind.key] for it in self.wanted.get(part) or ()}
         for name in [name for name in self._index_by_name(part) if name not in wanted]:
             self._gone.add((part, name))
-            with self.sender.step(self.document.name, kind.verbs[1], kind.describe(name)):
-                self._send(
-                    kind.operations[3],
-                    **{kind.id: self._find_id(part, name)},
-                    **(kind.taken_away or {}),
-                )
+            with self.sender.step(self.document.name, kind.verbs[1], f"the {kind.noun} {name!r}"):
+                params = {kind.id: self._find_id(kind, name), **kind.forced}
+                self._send(kind.operation(kind.operations[1]), **params)
 
     def _put(self, part: str, value: Mapping[str, Any]) -> None:
         """Makes a part, or changes it if it differs."""
-        key, kind = PARTS[part], _KINDS[part]
-        name = value[key]
+        kind = PARTS[part]
+        name = value[kind.key]
+        what, request = f"the {kind.noun} {name!r}", {**kind.defaults, **value}
         before = self._index_by_name(part).get(name)
         if before is None:
-            with self.sender.step(self.document.name, kind.verbs[0], kind.describe(name)):
-                self._send(kind.operations[1], **kind.request(value))
+            with self.sender.step(self.document.name, kind.verbs[0], what):
+                self._send(kind.operation(kind.operations[0]), **request)
         elif not self._is_same(before, value):
-            with self.sender.step(self.document.name, "update", kind.describe(name)):
-                ids = {kind.id: self._find_id(part, name)}
-                self._send(kind.operations[2], **{**kind.request(value), **ids})
+            with self.sender.step(self.document.name, "update", what):
+                request[kind.id] = self._find_id(kind, name)
+                self._send(kind.operation("update"), **request)
 
     def _index_by_name(self, part: str) -> dict[str, Any]:
         found = self.there.parts(part) if self.there else []
-        named = {str(it.get(PARTS[part])): it for it in found}
+        named = {str(it.get(PARTS[part].key)): it for it in found}
         return {name: it for name, it in named.items() if (part, name) not in self._gone}
 
     def _is_same(self, there: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
@@ -136,18 +80,16 @@ class Parts:
                 return False
         return is_same_part(there, wanted)
 
-    def _find_id(self, part: str, name: str) -> str:
-        kind = _KINDS[part]
-        # An association with a knowledge base has no id of its own.
-        if part == "knowledgeBases":
-            return check_id(name, "a knowledge base")
+    def _find_id(self, kind: PartKind, name: str) -> str:
+        if kind.id == kind.key:  # an association with a knowledge base has no id of its own
+            return check_id(name, f"the {kind.noun}")
         what = f"the agent {self.document.name!r}"
         at = {"agentId": self.agent_id, "agentVersion": DRAFT}
-        for it in self.sender.remote.pages(what, kind.operations[0], kind.listed, **at):
-            if it.get(PARTS[part]) == name:
+        for it in self.sender.remote.pages(what, kind.operation("list") + "s", kind.listed, **at):
+            if it.get(kind.key) == name:
                 return check_id(it.get(kind.id), f"the {kind.noun}")
         raise DependencyFailed(
-            f"{kind.describe(name)} was taken away meanwhile; run the command again"
+            f"the {kind.noun} {name!r} was taken away meanwhile; run the command again"
         )
 
     def _send(self, operation: str, **params: Any) -> None:
@@ -161,37 +103,29 @@ NEW_ALIAS = "arn:aws:bedrock:us-east-1:000000000000:agent-alias/0000000000/00000
 """Stands in a dry run for the ARN of an alias that is not made."""
 
 
-def ensure_alias(
-    sender: Sender, agent: str, agent_id: str, wanted: Mapping[str, Any], name: str, arn: str = ""
-) -> str:
-    """The ARN of an alias that leads to a version with an agent's content.
+@dataclass(frozen=True, slots=True)
+class Aliases:
+    """The aliases of one agent."""
 
-    `name` is its name or id; `arn` is used instead if it is one of this agent. `agent_id` is empty
-    in the dry run of a new agent.
-
-    Raises:
-        OrchestratorError: The endpoint failed, or its answer makes no sense.
-    """
-    return _AliasUpdater(sender, agent, agent_id, wanted).ensure(name, arn)
-
-
-class _AliasUpdater:
-    def __init__(
-        self, sender: Sender, agent: str, agent_id: str, wanted: Mapping[str, Any]
-    ) -> None:
-        self.sender = sender
-        self.remote = sender.remote
-        self.agent = agent
-        self.agent_id = agent_id
-        self.wanted = wanted
+    sender: Sender  # sends the changes
+    agent: str  # the agent's name
+    agent_id: str  # its id there; empty in the dry run of a new one
+    wanted: Mapping[str, Any]  # what it is to be
 
     def ensure(self, name: str, arn: str) -> str:
+        """The ARN of an alias that leads to a version with the agent's content.
+
+        `name` is its name or id; `arn` is used instead if it is one of this agent.
+
+        Raises:
+            OrchestratorError: The endpoint failed, or its answer makes no sense.
+        """
         # An older version is replaced. An alias of the working draft (DRAFT) already follows the
         # agent, so it stays.
         ids = parse_alias_arn(arn)
         alias_id = ids[1] if ids and ids[0] == self.agent_id else ""
         if not alias_id and self.agent_id:
-            alias_id = find_alias_id(self.remote, self.agent_id, name)
+            alias_id = find_alias_id(self.sender.remote, self.agent_id, name)
         if not alias_id:
             with self.sender.step(self.agent, "create", f"the alias {name!r}"):
                 answer = self.sender.send(
@@ -199,35 +133,23 @@ class _AliasUpdater:
                 )
                 if self.sender.dry_run:
                     return NEW_ALIAS
-                alias_id = check_id(
-                    (answer.get("agentAlias") or {}).get("agentAliasId"), "an alias"
-                )
-                return self.wait_until_ready(alias_id)
-        if self.is_behind(alias_id):
-            self.move(alias_id)
-        return self.wait_until_ready(alias_id)
+                made = answer.get("agentAlias") or {}
+                return self._wait_until_ready(check_id(made.get("agentAliasId"), "an alias"))
+        if self._is_behind(alias_id):
+            self._move(alias_id)
+        return self._wait_until_ready(alias_id)
 
-    def fetch_alias(self, alias_id: str) -> dict[str, Any]:
-        answer = self.remote.call(
-            f"the alias {alias_id!r}",
-            "get_agent_alias",
-            agentId=self.agent_id,
-            agentAliasId=alias_id,
-        )
-        alias: dict[str, Any] = answer.get("agentAlias") or {}
-        return alias
-
-    def is_behind(self, alias_id: str) -> bool:
+    def _is_behind(self, alias_id: str) -> bool:
         """Whether the version that an alias leads to is not what the agent is to be."""
-        version = read_alias_version(self.remote, self.agent_id, alias_id)
+        version = read_alias_version(self.sender.remote, self.agent_id, alias_id)
         if version == DRAFT:
             return False
-        there = read_single_agent(self.remote, self.agent_id, version)
+        there = read_single_agent(self.sender.remote, self.agent_id, version)
         return not is_same_content(there.data, self.wanted)
 
-    def move(self, alias_id: str) -> None:
+    def _move(self, alias_id: str) -> None:
         # AWS: UpdateAgentAlias without a routingConfiguration makes a version and routes to it.
-        alias = self.fetch_alias(alias_id)
+        alias = fetch_alias(self.sender.remote, self.agent_id, alias_id)
         name = str(alias.get("agentAliasName"))
         with self.sender.step(self.agent, "move", f"the alias {name!r} to a new version"):
             self.sender.send(
@@ -240,19 +162,19 @@ class _AliasUpdater:
             )
             if self.sender.dry_run:
                 return
-            self.wait_until_ready(alias_id)
-            if self.is_behind(alias_id):
+            self._wait_until_ready(alias_id)
+            if self._is_behind(alias_id):
                 raise DependencyFailed(
                     f"the alias {name!r} still leads to the version before; route it to a new one"
                 )
 
-    def wait_until_ready(self, alias_id: str) -> str:
+    def _wait_until_ready(self, alias_id: str) -> str:
         """Waits until an alias can be used, and gives its ARN."""
         arn = ""
 
         def look() -> tuple[str, Collection[str]]:
             nonlocal arn
-            alias = self.fetch_alias(alias_id)
+            alias = fetch_alias(self.sender.remote, self.agent_id, alias_id)
             arn = str(alias.get("agentAliasArn"))
             return str(alias.get("agentAliasStatus")), alias.get("failureReasons") or []
 

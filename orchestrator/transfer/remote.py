@@ -12,8 +12,10 @@ from urllib.parse import urlsplit
 
 from orchestrator.definition.fields import AGENT_ID_PATTERN
 from orchestrator.errors import DependencyFailed, ValidationError
-from orchestrator.support.aws import Settings, Target, get_shared_client, translate_errors
+from orchestrator.support.aws import Settings, Target, body_of, get_shared_client, translate_errors
 from orchestrator.support.aws.clients import ALIAS_ARN
+from orchestrator.support.documents import MAX_BYTES, decode
+from orchestrator.transfer.document import to_operation_name
 
 DRAFT = "DRAFT"
 
@@ -143,7 +145,7 @@ class Remote:
         Raises:
             OrchestratorError: It failed.
         """
-        title = "".join(word.capitalize() for word in operation.split("_"))
+        title = to_operation_name(operation)
         members = {name: value for name, value in params.items() if value is not None}
         with translate_errors(_make_target(what, operation=title)):
             try:
@@ -186,9 +188,21 @@ class Remote:
             DefinitionError: It is too large, or is no text.
             DependencyFailed: It is not there, or may not be read.
         """
-        from orchestrator.transfer.schemas import read_schema_from_s3
-
-        return read_schema_from_s3(place, self.region, self.profile)
+        bucket, key = str(place.get("s3BucketName")), str(place.get("s3ObjectKey"))
+        address = f"s3://{bucket}/{key}"
+        target = Target(
+            f"the schema {address!r}",
+            address,
+            "allow s3:GetObject",
+            quoted=frozenset(("AccessDenied",)),
+            callers=False,
+        )
+        settings = Settings(
+            "s3", region=self.region, profile=self.profile, read_timeout=30.0, deadline=30.0
+        )
+        with translate_errors(target):
+            answer = get_shared_client(settings, target).get_object(Bucket=bucket, Key=key)
+            return decode(body_of(answer["Body"], MAX_BYTES), address)
 
 
 def check_id(value: object, what: str) -> str:

@@ -13,8 +13,8 @@ from functools import cache
 from typing import Any
 
 from orchestrator.errors import DefinitionError
-
-Keys = tuple[str | int, ...]
+from orchestrator.support.documents import Keys
+from orchestrator.support.safe_json import json_or
 
 # Longest texts where the service's quotas are above what its model says.
 _RAISED = {"Instruction": 20_000}
@@ -71,7 +71,7 @@ def _check_structure(shape: Any, value: Mapping[str, Any], at: Keys) -> Iterator
 def _check_text(shape: Any, value: str, at: Keys) -> Iterator[tuple[Keys, str]]:
     yield from _check_length(shape, len(value), "characters", at)
     pattern = shape.metadata.get("pattern")
-    if pattern and len(value) <= 2048 and not _compile_pattern(pattern).fullmatch(value):
+    if pattern and len(value) <= 2048 and not re.fullmatch(pattern, value):
         yield at, f"is {value[:80]!r}, which is not of the form that Bedrock takes"
     if shape.enum and value not in shape.enum and shape.name not in _OPEN:
         yield at, f"is {value[:80]!r}; Bedrock takes {', '.join(shape.enum)}"
@@ -86,16 +86,6 @@ def _check_length(shape: Any, length: int, unit: str, at: Keys) -> Iterator[tupl
         yield at, f"has {length:,} {unit}, and Bedrock takes at most {most:,}"
 
 
-@cache
-def _compile_pattern(text: str) -> re.Pattern[str]:
-    return re.compile(text)
-
-
-AGENT = "CreateAgent"
-GROUP = "CreateAgentActionGroup"
-BASE = "AssociateAgentKnowledgeBase"
-MEMBER = "AssociateAgentCollaborator"
-
 # Members that others call differently, without case and underscores.
 _OTHER_NAMES = {
     "maxlength": "maximumLength",
@@ -105,15 +95,13 @@ _OTHER_NAMES = {
 _MAP_KEY = "map_block_key"
 
 
-def to_request_members(
-    operation: str, data: Mapping[str, Any], left: list[str] | None = None
-) -> dict[str, Any]:
-    """The members of a request.
+def to_request_members(operation: str, data: Mapping[str, Any], left: list[str]) -> dict[str, Any]:
+    """The members of a request; names of members that it does not have are added to `left`.
 
     Raises:
         DefinitionError: A value stands where a mapping has to be.
     """
-    return _convert_structure(get_input_shape(operation), data, [] if left is None else left)
+    return _convert_structure(get_input_shape(operation), data, left)
 
 
 def _convert_structure(shape: Any, data: Any, left: list[str]) -> dict[str, Any]:
@@ -147,7 +135,7 @@ def _unwrap_functions(data: Mapping[str, Any]) -> Mapping[str, Any]:
 def _convert_value(shape: Any, value: Any, left: list[str]) -> Any:
     kind = shape.type_name
     if getattr(shape, "is_document_type", False):
-        return _convert_document(value)
+        return json_or(value, value) if isinstance(value, str) else value
     if kind == "structure":
         return _convert_structure(shape, value, left)
     if kind == "list":
@@ -166,15 +154,6 @@ def _convert_map(shape: Any, value: Any, left: list[str]) -> Any:
     return {
         str(name): _convert_value(shape.value, it, left) for name, it in items if it is not None
     }
-
-
-def _convert_document(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value
 
 
 def _convert_scalar(kind: str, value: Any) -> Any:

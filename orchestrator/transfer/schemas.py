@@ -1,38 +1,15 @@
-"""Schemas of action groups: read from Amazon S3, compared by what they say, made of functions."""
+"""Schemas of action groups: compared by what they say, made of functions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from orchestrator.actions import Operation
 from orchestrator.errors import DefinitionError
-from orchestrator.support.aws import Settings, Target, body_of, get_shared_client, translate_errors
-from orchestrator.support.documents import MAX_BYTES, Rules, decode, parse
+from orchestrator.support.documents import Rules, parse
 
 _RULES = Rules(aliases=True, any_names=False)
-
-
-def read_schema_from_s3(place: Mapping[str, Any], region: str | None, profile: str | None) -> str:
-    """The text of an API schema in Amazon S3.
-
-    Raises:
-        DefinitionError: It is too large, or is no text.
-        DependencyFailed: It is not there, or may not be read.
-    """
-    bucket, key = str(place.get("s3BucketName")), str(place.get("s3ObjectKey"))
-    address = f"s3://{bucket}/{key}"
-    target = Target(
-        f"the schema {address!r}",
-        address,
-        "allow s3:GetObject",
-        quoted=frozenset(("AccessDenied",)),
-        callers=False,
-    )
-    settings = Settings("s3", region=region, profile=profile, read_timeout=30.0, deadline=30.0)
-    with translate_errors(target):
-        answer = get_shared_client(settings, target).get_object(Bucket=bucket, Key=key)
-        return decode(body_of(answer["Body"], MAX_BYTES), address)
 
 
 def is_same_schema(one: str, other: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,26 +106,22 @@ def _load_file(file: Path) -> Mapping[str, Any]:
     except FileNotFoundError:
         raise ResourceNotFound(f"there is no file {str(file)!r}") from None
     text = decode(content, str(file), limit=_MOST_BYTES)
-    data = _parse_json(text, file) if text.lstrip()[:1] == "{" else load_yaml(text, str(file))
+    data = _parse(text, str(file))
     if not isinstance(data, Mapping):
         raise ValidationError(f"{str(file)!r} holds no agent: {_FORMATS} would")
     return data
 
 
-def _parse_json(text: str, file: Path) -> Any:
+def _parse(text: str, file: str) -> Any:
+    if text.lstrip()[:1] != "{":
+        return load_yaml(text, file)
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
-        return _parse_yaml_flow(text, file, error)
     except RecursionError:
-        raise DefinitionError("it is nested too deeply", file=str(file)) from None
-
-
-def _parse_yaml_flow(text: str, file: Path, error: json.JSONDecodeError) -> Any:
-    # A text that begins like JSON may be YAML's flow style.
-    try:
-        return load_yaml(text, str(file))
-    except DefinitionError:
+        raise DefinitionError("it is nested too deeply", file=file) from None
+    except json.JSONDecodeError as error:
+        with suppress(DefinitionError):  # a text that begins like JSON may be YAML's flow style
+            return load_yaml(text, file)
         raise DefinitionError(
-            f"this is not JSON: {error.msg}", file=str(file), line=error.lineno, column=error.colno
+            f"this is not JSON: {error.msg}", file=file, line=error.lineno, column=error.colno
         ) from None

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.engine.plan import MOST_LEVELS
 from orchestrator.errors import DefinitionError
-from orchestrator.transfer.build_document import build_document, make_placeholder_id
+from orchestrator.transfer.build_document import (
+    as_mapping,
+    build_document,
+    list_mappings,
+    make_placeholder_id,
+)
 from orchestrator.transfer.document import Document, note
 from orchestrator.transfer.remote import parse_alias_arn
 
@@ -30,7 +35,7 @@ class _Resource:
     address: str  # its address, such as `module.hr.aws_bedrockagent_agent.this["eu"]`
     kind: str  # its type
     name: str  # its name in the configuration
-    values: Mapping[str, Any] = field(default_factory=dict)  # what is known of it
+    values: Mapping[str, Any]  # what is known of it
 
     @property
     def place(self) -> str:
@@ -60,32 +65,21 @@ def read_terraform(plan: Mapping[str, Any]) -> dict[str, Document]:
     return {it.address: reader.read_agent(it, ()) for it in reader.find_by_type(_AGENT)}
 
 
-def _iter_resources(module: Any, depth: int = 0) -> Iterator[_Resource]:
-    if not isinstance(module, Mapping):
-        return
+def _iter_resources(module: Mapping[str, Any], depth: int = 0) -> Iterator[_Resource]:
     if depth > _MOST_LEVELS_OF_MODULES:
         raise DefinitionError("the modules are nested too deeply")
-    for it in _as_list(module.get("resources")):
-        if isinstance(it, Mapping) and it.get("mode", "managed") == "managed":
-            values = it.get("values")
-            yield _Resource(
-                str(it.get("address")),
-                str(it.get("type")),
-                str(it.get("name")),
-                values if isinstance(values, Mapping) else {},
-            )
-    for child in _as_list(module.get("child_modules")):
+    for it in list_mappings(module.get("resources")):
+        if it.get("mode", "managed") == "managed":
+            address, kind, name = str(it.get("address")), str(it.get("type")), str(it.get("name"))
+            yield _Resource(address, kind, name, as_mapping(it.get("values")))
+    for child in list_mappings(module.get("child_modules")):
         yield from _iter_resources(child, depth + 1)
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 class _Reader:
     def __init__(self, plan: Mapping[str, Any]) -> None:
-        values = plan.get("planned_values", plan.get("values")) or {}
-        self.resources = list(_iter_resources(values.get("root_module")))
+        values = as_mapping(plan.get("planned_values", plan.get("values")))
+        self.resources = list(_iter_resources(as_mapping(values.get("root_module"))))
         self.references = References(plan)
         self.known: dict[str, Document] = {}
 
@@ -104,7 +98,7 @@ class _Reader:
                 for kind in (_GROUP, _BASE, _MEMBER)
             ]
             values = {k: v for k, v in agent.values.items() if k != "agent_version"}
-            document = build_document(values, *parts, agent_id=agent.values.get("agent_id"))
+            document = build_document(values, parts, agent_id=agent.values.get("agent_id"))
             if document.name == "agent" and not agent.values.get("agent_name"):
                 document.data["agentName"] = agent.name
             document.notes += notes
@@ -177,8 +171,7 @@ class _Reader:
     def find_collaborator(self, part: _Resource) -> _Resource | None:
         descriptor = part.values.get("agent_descriptor")
         block = descriptor[0] if isinstance(descriptor, list) and descriptor else descriptor
-        arn = block.get("alias_arn") if isinstance(block, Mapping) else None
-        if ids := parse_alias_arn(arn):
+        if ids := parse_alias_arn(as_mapping(block).get("alias_arn")):
             known = [it for it in self.find_by_type(_AGENT) if it.values.get("agent_id") == ids[0]]
             return known[0] if known else None
         alias = self.find_referenced(part, "agent_descriptor", _ALIAS, ())
@@ -203,9 +196,7 @@ class References:
     """The references in a plan's `configuration`; a state has none."""
 
     def __init__(self, plan: Mapping[str, Any]) -> None:
-        configuration = plan.get("configuration")
-        root = _as_mapping(configuration).get("root_module")
-        self._root = _as_mapping(root)
+        self._root = as_mapping(as_mapping(plan.get("configuration")).get("root_module"))
 
     def resolve_member(self, place: str, member: str) -> set[str]:
         """The addresses, without indexes, of what a resource's member refers to."""
@@ -220,17 +211,15 @@ class References:
         return {name for name, value in found.items() if any(True for _ in _iter_references(value))}
 
     def _find_expressions(self, path: tuple[str, ...], own: str) -> Mapping[str, Any]:
-        resources = self._find_module(path).get("resources")
-        for it in resources if isinstance(resources, list) else ():
-            if isinstance(it, Mapping) and it.get("address") == own:
-                return _as_mapping(it.get("expressions"))
-        return {}
+        resources = list_mappings(self._find_module(path).get("resources"))
+        found = (it.get("expressions") for it in resources if it.get("address") == own)
+        return as_mapping(next(found, None))
 
     def _find_module(self, path: tuple[str, ...]) -> Mapping[str, Any]:
         module = self._root
         for name in path:
-            call = _as_mapping(_as_mapping(module.get("module_calls")).get(name))
-            module = _as_mapping(call.get("module"))
+            call = as_mapping(as_mapping(module.get("module_calls")).get(name))
+            module = as_mapping(call.get("module"))
         return module
 
     def _resolve(
@@ -242,17 +231,17 @@ class References:
         for reference in references:
             kind, *rest = reference.replace("[", ".").split(".")
             if kind == "var" and path and rest:
-                calls = _as_mapping(self._find_module(path[:-1]).get("module_calls"))
-                argument = _as_mapping(_as_mapping(calls.get(path[-1])).get("expressions")).get(
+                calls = as_mapping(self._find_module(path[:-1]).get("module_calls"))
+                argument = as_mapping(as_mapping(calls.get(path[-1])).get("expressions")).get(
                     rest[0]
                 )
                 yield from self._resolve(path[:-1], _iter_references(argument), steps + 1)
             elif kind == "module" and len(rest) > 1:
                 inner = (*path, rest[0])
-                outputs = _as_mapping(self._find_module(inner).get("outputs"))
+                outputs = as_mapping(self._find_module(inner).get("outputs"))
                 names = [name for name in rest[1:] if name in outputs]
                 for name in names[:1]:
-                    inside = _iter_references(_as_mapping(outputs[name]).get("expression"))
+                    inside = _iter_references(as_mapping(outputs[name]).get("expression"))
                     yield from self._resolve(inner, inside, steps + 1)
             elif rest and kind not in ("var", "local", "data", "each", "count", "module"):
                 yield "".join(f"module.{it}." for it in path) + f"{kind}.{rest[0]}"
@@ -278,7 +267,3 @@ def _iter_references(expression: Any) -> Iterator[str]:
         else:
             for it in expression.values():
                 yield from _iter_references(it)
-
-
-def _as_mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
