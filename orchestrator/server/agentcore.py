@@ -22,12 +22,11 @@ from starlette.routing import Route
 
 from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TracePart, TurnEnd
 from orchestrator.errors import ValidationError
-from orchestrator.server.active_requests import EventResponse, run_while_connected
-from orchestrator.server.operations import Caller
+from orchestrator.server.active_requests import EventResponse
+from orchestrator.server.operations import Fault
 from orchestrator.server.rest import (
-    describe_error,
+    RestApi,
     find_agent,
-    get_request_id,
     read_json,
     to_sse,
     wait_for_reply,
@@ -55,7 +54,7 @@ _MEMBERS = frozenset(
 
 def routes_of(agents: Agents, running: ActiveRequests) -> list[Route]:
     """The routes; `/invocations` reads `request.state.caller`, who is calling."""
-    runtime = _Runtime(agents, running)
+    runtime = _Runtime(RestApi(agents, running, _render_error))
     return [
         Route("/invocations", runtime.invoke, methods=["POST"]),
         Route("/ping", runtime.ping, methods=["GET"]),
@@ -63,11 +62,8 @@ def routes_of(agents: Agents, running: ActiveRequests) -> list[Route]:
 
 
 class _Runtime:
-    def __init__(self, agents: Agents, running: ActiveRequests) -> None:
-        self._agents = agents
-        self._buckets = agents.resources.settings.buckets
-        self._redactor = agents.resources.redactor
-        self._watched = running.limit_events
+    def __init__(self, api: RestApi) -> None:
+        self._api = api
         self._turns = 0
         self._since = int(time.time())
 
@@ -81,15 +77,10 @@ class _Runtime:
         self._add_turns(1)
         busy = True
         try:
-            await request.body()
-            answer = await run_while_connected(self._answer(request), request.receive)
+            answer = await self._api.respond(request, self._answer)
             # A stream counts as a running turn until it ends.
             busy = not isinstance(answer, EventResponse)
-            return answer or Response()
-        except Exception as error:
-            fault = self._redactor.as_fault(error, get_request_id(request))
-            name, status, message = describe_error(fault)
-            return JSONResponse({"error": message, "errorType": name}, status)
+            return answer
         finally:
             if busy:
                 self._add_turns(-1)
@@ -103,32 +94,32 @@ class _Runtime:
         members = read_members("bedrock-agent-runtime", "InvokeAgent", _MEMBERS, body)
         state = members.get("sessionState") or {}
         question = "" if state.get("returnControlInvocationResults") else _read_question(body)
-        caller: Caller = request.state.caller
-        state = await run_blocking(read_state, self._buckets, caller, state)
-        agent = await run_blocking(find_agent, self._agents, caller, name)
+        caller, agents = request.state.caller, self._api.agents
+        state = await run_blocking(read_state, agents.resources.settings.buckets, caller, state)
+        agent = await run_blocking(find_agent, agents, caller, name)
         streams = "text/event-stream" in request.headers.get("accept", "")
         options = build_options(members, state)
         events = await agent.astart(question, session_id, listen=streams, **options)
         if not streams:
-            return JSONResponse(_render_reply(await wait_for_reply(self._watched(events))))
-        stream = self._events(events, bool(members.get("enableTrace")), get_request_id(request))
+            reply = await wait_for_reply(self._api.limit_events(events))
+            return JSONResponse(_render_reply(reply))
+        stream = self._events(request, events, bool(members.get("enableTrace")))
         await anext(stream)
         return EventResponse(stream)
 
     async def _events(
-        self, events: AsyncGenerator[Event, None], traced: bool, id: str
+        self, request: Request, events: AsyncGenerator[Event, None], traced: bool
     ) -> AsyncGenerator[bytes, None]:
         try:
             async with aclosing(events):
                 # Begun: from here on closing it stops the turn.
                 yield b""
                 try:
-                    async for event in self._watched(events):
+                    async for event in self._api.limit_events(events):
                         for part in self._render_event(event, traced):
                             yield to_sse(part)
                 except Exception as error:
-                    name, _, message = describe_error(self._redactor.as_fault(error, id))
-                    yield to_sse({"error": message, "errorType": name})
+                    yield self._api.to_error_event(error, request)
         finally:
             self._add_turns(-1)
 
@@ -136,7 +127,7 @@ class _Runtime:
         if isinstance(event, TextDelta) and event.text:
             yield {"chunk": {"text": event.text}}
         elif isinstance(event, TracePart) and traced:
-            yield {"trace": self._redactor.redact_trace_part(event.part)}
+            yield {"trace": self._api.redactor.redact_trace_part(event.part)}
         elif isinstance(event, TurnEnd):
             yield {"end": _render_reply(event.reply)}
 
@@ -145,6 +136,10 @@ class _Runtime:
         self._turns = was + change
         if bool(was) != bool(self._turns):
             self._since = int(time.time())
+
+
+def _render_error(fault: Fault) -> dict[str, Any]:
+    return {"error": fault.message, "errorType": fault.name}
 
 
 def _read_session_id(header: str | None, body: Mapping[str, Any]) -> str:

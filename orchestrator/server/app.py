@@ -22,11 +22,12 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from orchestrator.errors import LimitExceeded
-from orchestrator.server import agentcore, chat
+from orchestrator.server import agentcore
 from orchestrator.server.access.authenticator import Authenticator, Clock, now
 from orchestrator.server.access.guards import check_binding
 from orchestrator.server.access.keys import Keys
 from orchestrator.server.active_requests import ActiveRequests, run_while_connected
+from orchestrator.server.chat import handlers
 from orchestrator.server.middleware import ServerMiddleware
 from orchestrator.server.wire.api import Api
 from orchestrator.server.wire.responses import HttpResponse
@@ -59,7 +60,7 @@ def application(
     bedrock = Route("/{path:path}", _Bedrock(state, running), methods=list(_METHODS))
     return Starlette(
         routes=[
-            *chat.routes_of(state.agents, running),
+            *handlers.routes_of(state.agents, running),
             *agentcore.routes_of(state.agents, running),
             bedrock,
         ],

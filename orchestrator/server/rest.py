@@ -1,19 +1,21 @@
-"""What the doors share that speak plain JSON over HTTP."""
+"""What the APIs of chat clients share, which speak plain JSON over HTTP."""
 
 from __future__ import annotations
 
 import json
 import re
 import uuid
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from orchestrator.agent.agent import Agent
 from orchestrator.engine.trace.reply import Event, Reply, TurnEnd
 from orchestrator.errors import ResourceNotFound, ValidationError
+from orchestrator.server.active_requests import ActiveRequests, run_while_connected
 from orchestrator.server.operations import Caller, Fault
 
 if TYPE_CHECKING:
@@ -31,23 +33,42 @@ _STATUSES: Mapping[str, int] = {
 }
 
 
-class ErrorInfo(NamedTuple):
-    """An error, as callers read it."""
-
-    name: str  # its name in Bedrock's API
-    status: int  # the HTTP status
-    message: str  # what went wrong
+def get_status(fault: Fault) -> int:
+    """The HTTP status of an exception of the service."""
+    return _STATUSES.get(fault.name, 500)
 
 
-def describe_error(fault: Fault) -> ErrorInfo:
-    """An exception of the service as callers read it."""
-    return ErrorInfo(fault.name, _STATUSES.get(fault.name, 500), fault.message)
+Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
-def get_request_id(request: Request) -> str:
-    """The request's id."""
-    found: str = getattr(request.state, "request_id", "") or str(uuid.uuid4())
-    return found
+class RestApi:
+    """What one API has of the server: agents, running requests, and its own form of errors."""
+
+    def __init__(
+        self, agents: Agents, running: ActiveRequests, render_error: Callable[[Fault], Any]
+    ) -> None:
+        self.agents = agents
+        self.redactor = agents.resources.redactor
+        self.limit_events = running.limit_events
+        self._render_error = render_error
+
+    async def respond(self, request: Request, endpoint: Endpoint) -> Response:
+        """What an endpoint answers while the client is there; an error in the API's form."""
+        try:
+            await request.body()
+            answer = await run_while_connected(endpoint(request), request.receive)
+            return answer or Response()
+        except Exception as error:
+            fault = self._to_fault(error, request)
+            return JSONResponse(self._render_error(fault), get_status(fault))
+
+    def to_error_event(self, error: BaseException, request: Request) -> bytes:
+        """An error in the API's form, as a server-sent event."""
+        return to_sse(self._render_error(self._to_fault(error, request)))
+
+    def _to_fault(self, error: BaseException, request: Request) -> Fault:
+        id = getattr(request.state, "request_id", "") or str(uuid.uuid4())
+        return self.redactor.as_fault(error, id)
 
 
 async def read_json(request: Request) -> dict[str, Any]:
@@ -121,9 +142,8 @@ def _resolve_ids(agents: Agents, caller: Caller, name: str) -> tuple[str, str]:
     both = _WITH_ALIAS.fullmatch(name)
     if both is not None:
         return both[1], both[2]
-    listed: list[Any] = list(agents.list_invocable(caller))
     meant: dict[str, str] = {}
-    for agent_id, alias_id, known, _ in listed:
+    for agent_id, alias_id, known, _ in agents.list_invocable(caller):
         if name in ("", agent_id, known):
             meant.setdefault(agent_id, alias_id)
     # An id is meant, whatever others are called.
@@ -136,8 +156,5 @@ def _resolve_ids(agents: Agents, caller: Caller, name: str) -> tuple[str, str]:
             f"there is no agent {name!r}" if name else "there is no agent; the server has none"
         )
     called = f"are called {name!r}" if name else "could be meant"
-    raise ValidationError(f"{len(meant)} agents {called}; name one by its id: {_format_ids(meant)}")
-
-
-def _format_ids(meant: Mapping[str, str]) -> str:
-    return ", ".join(sorted(meant)[:10])
+    ids = ", ".join(sorted(meant)[:10])
+    raise ValidationError(f"{len(meant)} agents {called}; name one by its id: {ids}")

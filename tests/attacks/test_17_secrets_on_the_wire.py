@@ -15,7 +15,7 @@ from orchestrator.server.access.authenticator import Authenticator
 from orchestrator.server.active_requests import ActiveRequests
 from orchestrator.server.middleware import ServerMiddleware
 from orchestrator.server.operations import EventStream, Request
-from orchestrator.server.rest import describe_error
+from orchestrator.server.rest import get_status
 from orchestrator.server.settings import Settings
 from orchestrator.server.wire.api import Api
 from orchestrator.server.wire.faults import as_fault
@@ -113,8 +113,8 @@ def test_a_mistake_of_ours_in_any_room_holds_none(caplog: pytest.LogCaptureFixtu
             breaks, settings=Settings(), callers=Authenticator(None), running=running
         )
         asyncio.run(door(scope, receive, send))
-        told = describe_error(as_fault(ValueError(CANARY), "r-1"))
-    assert (sent[0]["status"], told.status) == (500, 500)
+        told = as_fault(ValueError(CANARY), "r-1")
+    assert (sent[0]["status"], get_status(told)) == (500, 500)
     assert CANARY not in f"{sent}{told}{caplog.text}"
     logged = [it.getMessage() for it in caplog.records if it.levelname == "ERROR"]
     assert len(logged) == 2 and "KeyError" in logged[0] and "r-1" in logged[1]

@@ -25,17 +25,6 @@ _ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResults:
-    """Results of the calls that a turn waits for.
-
-    Attributes:
-        texts: The results' texts, by the ids of the tool calls.
-    """
-
-    texts: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class ChatRequest:
     """What a request asks for."""
 
@@ -43,7 +32,8 @@ class ChatRequest:
     session_id: str  # the session that the client named; empty when it named none
     question: str  # the user's input; empty with results
     options: Options = field(default_factory=Options)
-    results: ToolResults | None = None  # what tools gave, when a turn is to go on
+    # When a turn is to go on: what tools gave, by the ids of the calls
+    results: Mapping[str, str] | None = None
     streams: bool = False  # whether the answer is to come in chunks
     counts: bool = False  # whether the last chunk has the usage
 
@@ -75,7 +65,7 @@ def parse_request(body: Mapping[str, Any], session_id: str) -> ChatRequest:
         options["prompt_session_attributes"] = {SYSTEM: system}
     streams, counts = body.get("stream") is True, _is_usage_wanted(body.get("stream_options"))
     if turns and turns[-1]["role"] == "tool":
-        results = ToolResults(dict(_read_results(turns)))
+        results = dict(_read_results(turns))
         return ChatRequest(model, session_id, "", Options(), results, streams, counts)
     if not turns or turns[-1]["role"] != "user":
         raise ValidationError("the last message must be of the role 'user' or 'tool'")

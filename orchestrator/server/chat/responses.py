@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any
+
+from starlette.requests import Request
 
 from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TurnEnd
 from orchestrator.server.chat.conversation import ChatRequest
 from orchestrator.server.chat.return_control import to_tool_calls
 from orchestrator.server.operations import Fault
-from orchestrator.server.rest import describe_error, to_sse
+from orchestrator.server.rest import RestApi, to_sse
 
 _FINISHES = {
     "content_filtered": "content_filter",
@@ -43,15 +45,12 @@ def build_completion(asked: ChatRequest, reply: Reply) -> dict[str, Any]:
 
 
 async def stream_chunks(
-    asked: ChatRequest,
-    events: AsyncGenerator[Event, None],
-    watched: Callable[[AsyncGenerator[Event, None]], AsyncGenerator[Event, None]],
-    fault_of: Callable[[BaseException], Fault],
+    api: RestApi, request: Request, asked: ChatRequest, events: AsyncGenerator[Event, None]
 ) -> AsyncGenerator[bytes, None]:
     """The chunks of a completion as server-sent events.
 
     The first item is empty, for whoever begins the generator; from then on closing it stops the
-    turn. A turn that fails ends with an error in a chunk's place. `watched` limits its time.
+    turn. A turn that fails ends with an error in a chunk's place.
     """
     head = _build_head(asked, "chat.completion.chunk")
     if asked.counts:
@@ -60,7 +59,7 @@ async def stream_chunks(
         yield b""
         try:
             yield _render_chunk(head, {"role": "assistant", "content": ""})
-            async for event in watched(events):
+            async for event in api.limit_events(events):
                 if isinstance(event, TextDelta):
                     if event.text:
                         yield _render_chunk(head, {"content": event.text})
@@ -68,7 +67,7 @@ async def stream_chunks(
                     for chunk in _final_events(asked, head, event.reply):
                         yield chunk
         except Exception as error:
-            yield to_sse(build_error(fault_of(error))[1])
+            yield api.to_error_event(error, request)
             return
     yield _DONE
 
@@ -126,8 +125,7 @@ _KINDS: Mapping[str, tuple[str, str | None]] = {
 }
 
 
-def build_error(fault: Fault) -> tuple[int, dict[str, Any]]:
-    """The HTTP status and the body for an exception of the service."""
-    name, status, message = describe_error(fault)
-    kind, code = _KINDS.get(name, ("server_error", None))
-    return status, {"error": {"message": message, "type": kind, "param": None, "code": code}}
+def build_error(fault: Fault) -> dict[str, Any]:
+    """The body for an exception of the service."""
+    kind, code = _KINDS.get(fault.name, ("server_error", None))
+    return {"error": {"message": fault.message, "type": kind, "param": None, "code": code}}

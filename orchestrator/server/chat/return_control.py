@@ -15,7 +15,6 @@ from orchestrator.engine.results import ControlReturn
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.message import to_json
 from orchestrator.models._encoding import tool_name
-from orchestrator.server.chat.conversation import ToolResults
 from orchestrator.support.safe_json import json_or
 
 _ID = re.compile(r"call_(?P<place>[0-9]{1,3})_(?P<hand_over>[0-9A-Za-z-]{8,64})_(?P<session>.+)")
@@ -41,9 +40,9 @@ def to_tool_calls(control: ControlReturn, session_id: str) -> list[dict[str, Any
     return calls
 
 
-def find_session(results: ToolResults, session_id: str) -> str:
+def find_session(results: Mapping[str, str], session_id: str) -> str:
     """The session that waits for results: the one that the ids of their tool calls name."""
-    found = {(it["hand_over"], it["session"]) for it in map(_parse_id, results.texts)}
+    found = {(it["hand_over"], it["session"]) for it in map(_parse_id, results)}
     if len(found) != 1:
         raise ValidationError("the results at the end of 'messages' belong to several replies")
     ((_, session),) = found
@@ -52,13 +51,13 @@ def find_session(results: ToolResults, session_id: str) -> str:
     return session
 
 
-def build_results(agent: Agent, session_id: str, results: ToolResults) -> dict[str, Any]:
+def build_results(agent: Agent, session_id: str, results: Mapping[str, str]) -> dict[str, Any]:
     """The results as the agent takes them; reads the session, and so may block."""
-    found = {int(it["place"]): it for it in map(_parse_id, results.texts)}
+    found = {int(it["place"]): it for it in map(_parse_id, results)}
     hand_over = next(iter(found.values()))["hand_over"]
     inputs = _find_inputs(agent, session_id, hand_over)
     calls = list(_calls(inputs))
-    texts = {place: results.texts[it[0]] for place, it in found.items()}
+    texts = {place: results[it[0]] for place, it in found.items()}
     missing = [_build_name(call) for place, call in enumerate(calls) if place not in texts]
     if missing or len(texts) > len(calls):
         raise ValidationError(
