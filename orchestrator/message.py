@@ -69,19 +69,12 @@ AUTHOR = "template"
 
 
 class Span(NamedTuple):
-    """A piece of a message's text and where it came from.
+    """A piece of a message's text and where it came from."""
 
-    Attributes:
-        block: Index of the content block that holds the text.
-        start: First character of the piece in the block's text.
-        end: One past the last character.
-        origin: `"template"`, or the name of the placeholder that the piece was filled from.
-    """
-
-    block: int
-    start: int
-    end: int
-    origin: str
+    block: int  # index of the content block that holds the text
+    start: int  # first character of the piece in the block's text
+    end: int  # one past the last character
+    origin: str  # `"template"`, or the name of the placeholder that the piece was filled from
 
 
 class Text(str):

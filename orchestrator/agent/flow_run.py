@@ -423,23 +423,17 @@ class FlowResult:
 
 @dataclass(frozen=True, slots=True)
 class FlowEvent:
-    """Something that happened in a run.
+    """Something that happened in a run."""
 
-    Attributes:
-        type: What: `run_start`, `statement_start`, `token`, `tool_call`, `tool_result`,
-            `role_switch`, `variable_set`, `breakpoint`, `exit`, `warning`, `error`, `run_end`.
-        seq: Its number in the run, from 1; `token`s of a model have that of the event before.
-        line: The line in the script, from 1; 0 where there is none.
-        statement: The first line of the statement there.
-        members: More of it, such as `{"text": ...}`, `{"name": ..., "value": ...}`.
-        result: The outcome of the run: of the last event.
-    """
-
+    # What happened: `run_start`, `statement_start`, `token`, `tool_call`, `tool_result`,
+    # `role_switch`, `variable_set`, `breakpoint`, `exit`, `warning`, `error`, `run_end`
     type: str
-    seq: int
-    line: int
-    statement: str = ""
+    seq: int  # its number in the run, from 1; `token`s of a model have that of the event before
+    line: int  # the line in the script, from 1; 0 where there is none
+    statement: str = ""  # the first line of the statement there
+    # More of it, such as `{"text": ...}`, `{"name": ..., "value": ...}`
     members: Mapping[str, Any] = field(default_factory=dict)
+    # The outcome of the run: of the last event
     result: FlowResult | None = field(default=None, compare=False, repr=False)
 
     def as_dict(self) -> dict[str, Any]:

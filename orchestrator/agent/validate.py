@@ -40,19 +40,14 @@ _MOST_DAYS = 365  # (Bedrock: MemoryConfiguration.storageDays)
 
 @dataclass(frozen=True, slots=True)
 class Collaborator:
-    """An agent that a supervisor may give work to.
+    """An agent that a supervisor may give work to."""
 
-    Attributes:
-        agent: The agent; a `RemoteAgent`, such as `BedrockAgent`, is asked over the network.
-        instruction: When to give it work, for the supervisor's model.
-        name: Its name in the team; the agent's own name when empty.
-        relay_conversation_history: Whether it reads the supervisor's conversation with the user;
-            otherwise it knows only what it was sent itself.
-    """
-
+    # The agent; a `RemoteAgent`, such as `BedrockAgent`, is asked over the network
     agent: Agent | RemoteAgent
-    instruction: str
-    name: str = ""
+    instruction: str  # when to give it work, for the supervisor's model
+    name: str = ""  # its name in the team; the agent's own name when empty
+    # Whether it reads the supervisor's conversation with the user; otherwise it knows only what it
+    # was sent itself
     relay_conversation_history: bool = False
 
     def as_member(self) -> Member:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AliasChoices, ConfigDict, Field, StringConstraints, model_validator
 
@@ -244,7 +244,8 @@ class ActionGroupDefinition(Part):
 
     @model_validator(mode="after")
     def _check_consistency(self) -> ActionGroupDefinition:
-        schemas = [member for member in ("apiSchema", "functionSchema") if self._has_schema(member)]
+        members = {"apiSchema": self.api_schema, "functionSchema": self.function_schema}
+        schemas = [name for name, value in members.items() if value is not None]
         executor = self.action_group_executor
         if self.parent_action_group_signature:
             extra = [*schemas, *(["actionGroupExecutor"] if executor else [])]
@@ -264,7 +265,3 @@ class ActionGroupDefinition(Part):
         elif executor and executor.http is not None and self.function_schema:
             raise mistake("an API over HTTP needs an apiSchema, not functions", "functionSchema")
         return self
-
-    def _has_schema(self, member: str) -> bool:
-        value: Any = self.api_schema if member == "apiSchema" else self.function_schema
-        return value is not None

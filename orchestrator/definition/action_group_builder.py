@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -45,20 +46,14 @@ def build_action_groups(
     ]
 
 
+@dataclass(frozen=True, slots=True)
 class _Builder:
     """Makes one group, and knows where in the definition it stands."""
 
-    def __init__(
-        self,
-        definition: AgentDefinition,
-        group: ActionGroupDefinition,
-        keys: Keys,
-        folder: Path | None,
-    ) -> None:
-        self.definition = definition
-        self.group = group
-        self.keys = keys
-        self.folder = folder
+    definition: AgentDefinition
+    group: ActionGroupDefinition
+    keys: Keys
+    folder: Path | None
 
     def build(self) -> ActionGroup:
         try:
@@ -74,9 +69,8 @@ class _Builder:
             raise self.fail(f"{inside}{error.reason}", *self.subject()) from error
         except DependencyFailed as error:  # an MCP server that does not start
             raise self.fail(error.message, *self.subject()) from error
-        root = self.folder or self.definition.source.folder
-        if isinstance(group.executor, PythonExecutor) and root is not None:
-            group.executor.folder = root.resolve()
+        if isinstance(group.executor, PythonExecutor) and self.folder is not None:
+            group.executor.folder = self.folder.resolve()
         return group
 
     def subject(self) -> tuple[str, ...]:
@@ -170,7 +164,7 @@ class _Builder:
             self.file(file, *keys),
             function,
             environment=self.group.environment,
-            root=self.folder or self.definition.source.folder,
+            root=self.folder,
         )
 
     def http_api(self, api: HttpApi) -> Executor:
@@ -198,7 +192,7 @@ class _Builder:
             environment=self.group.environment if server.command else None,
             headers=server.headers,
             allow_private=server.allow_private,
-            folder=self.folder or self.definition.source.folder,
+            folder=self.folder,
             tools=server.tools,
             require_confirmation=server.require_confirmation,
             lock_file=lock_file,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, PrivateAttr, StringConstraints, model_validator
+from pydantic.alias_generators import to_camel
 
 from orchestrator.definition.action_group import ActionGroupDefinition, OneOf
 from orchestrator.definition.fields import (
@@ -321,20 +321,15 @@ class AgentDefinition(Part):
 
     @model_validator(mode="after")
     def _check_unique_names(self) -> AgentDefinition:
-        groups = (group.action_group_name for group in self.action_groups)
-        ids = (alias.agent_alias_id for alias in self.aliases)
-        _refuse_twice(ids, "alias with the id", "aliases", "agentAliasId")
-        names = (alias.agent_alias_name for alias in self.aliases)
-        _refuse_twice(names, "alias", "aliases", "agentAliasName")
-        _refuse_twice(groups, "action group", "actionGroups", "actionGroupName")
-        bases = (base.knowledge_base_id for base in self.knowledge_bases)
-        _refuse_twice(bases, "knowledge base", "knowledgeBases", "knowledgeBaseId")
-        team = (member.collaborator_name for member in self.agent_collaborators)
-        _refuse_twice(team, "collaborator", "agentCollaborators", "collaboratorName")
+        for noun, parts, member in (
+            ("alias with the id", "aliases", "agent_alias_id"),
+            ("alias", "aliases", "agent_alias_name"),
+            ("action group", "action_groups", "action_group_name"),
+            ("knowledge base", "knowledge_bases", "knowledge_base_id"),
+            ("collaborator", "agent_collaborators", "collaborator_name"),
+        ):
+            if found := find_duplicate(getattr(one, member) for one in getattr(self, parts)):
+                index, name = found
+                at = (to_camel(parts), index, to_camel(member))
+                raise mistake(f"there is a second {noun} {name!r}; rename one", *at)
         return self
-
-
-def _refuse_twice(names: Iterable[str], noun: str, parts: str, member: str) -> None:
-    if found := find_duplicate(names):
-        index, name = found
-        raise mistake(f"there is a second {noun} {name!r}; rename one", parts, index, member)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from orchestrator.definition.action_group import ActionGroupDefinition
 from orchestrator.definition.agent import AgentDefinition
@@ -46,19 +45,12 @@ def parse_text(text: str, file: str, folder: Path | None = None) -> tuple[Any, S
     return document.data, Source(file=file, folder=folder, root=document.root)
 
 
-@dataclass(frozen=True, slots=True)
-class PromptText:
-    """A template that a definition brings.
-
-    Attributes:
-        text: The template.
-        source: The file it was read from, or the agent's file with the stage's name.
-        language: The language that the definition says it is written in, if it does.
-    """
+class PromptText(NamedTuple):
+    """A template that a definition brings."""
 
     text: str
-    source: str
-    language: str | None = None
+    source: str  # the file it was read from, or the agent's file with the stage's name
+    language: str | None = None  # the language that the definition says it is written in
 
 
 def prompt_text(
@@ -115,18 +107,15 @@ def locate_folder(
     Raises:
         DefinitionError: It is outside of the agent's folder, or the same, or no folder.
     """
+    fail = definition.source.error
     root, path = _inside(definition, name, keys, folder)
     if path == root:
-        raise definition.source.error(
-            f"{name!r} is the agent's own folder; name one inside of it", *keys
-        )
+        raise fail(f"{name!r} is the agent's own folder; name one inside of it", *keys)
     if path.is_file():
-        raise definition.source.error(f"{name!r} is a file; name a folder", *keys)
+        raise fail(f"{name!r} is a file; name a folder", *keys)
     if not path.is_dir():
         similar = _similar(root, name)
-        raise definition.source.error(
-            f"there is no folder {name!r} in the agent's folder{similar}", *keys
-        )
+        raise fail(f"there is no folder {name!r} in the agent's folder{similar}", *keys)
     return path
 
 

@@ -31,100 +31,66 @@ PiiType = Literal[
 Message = Annotated[str, Field(min_length=1, max_length=500)]
 
 
-# All entries say whether they count for input, and for output.
+# All entries say whether they count for the user's input, and for answers.
 class _Directions(Part):
     input_enabled: bool = True
     output_enabled: bool = True
 
-    def directions(self) -> dict[str, Any]:
+
+# `NONE` lets what was found pass.
+class _BlockOnly(_Directions):
+    input_action: BlockOnly = "BLOCK"
+    output_action: BlockOnly = "BLOCK"
+
+    def directions(self) -> dict[str, bool]:
         return {
-            "input": self.input_enabled and getattr(self, "input_action", None) != "NONE",
-            "output": self.output_enabled and getattr(self, "output_action", None) != "NONE",
+            "input": self.input_enabled and self.input_action != "NONE",
+            "output": self.output_enabled and self.output_action != "NONE",
         }
 
 
-class GuardrailTopic(_Directions):
-    """A topic that is not talked about.
+class GuardrailTopic(_BlockOnly):
+    """A topic that is not talked about."""
 
-    Attributes:
-        name: Its name; where it stands in a text as a phrase, the topic is there.
-        definition: What it is about; for an embedder.
-        examples: Phrases that belong to it.
-        type: `DENY`.
-        input_action: `NONE` lets it pass in the user's input.
-        output_action: `NONE` lets it pass in answers.
-        input_enabled: False leaves the user's input alone.
-        output_enabled: False leaves answers alone.
-    """
-
+    # Its name; where it stands in a text as a phrase, the topic is there
     name: Annotated[str, Field(min_length=1, max_length=100)]
-    definition: Annotated[str, Field(max_length=1000)] = ""
+    definition: Annotated[str, Field(max_length=1000)] = ""  # what it is about; for an embedder
+    # Phrases that belong to it
     examples: Many[Annotated[str, Field(min_length=1, max_length=1000)]] = ()
     type: Literal["DENY"] = "DENY"
-    input_action: BlockOnly = "BLOCK"
-    output_action: BlockOnly = "BLOCK"
 
 
 class GuardrailTopicPolicy(Part):
-    """The denied topics.
-
-    Attributes:
-        topics_config: The topics.
-        tier_config: For Bedrock only.
-    """
+    """The denied topics."""
 
     topics_config: Many[GuardrailTopic] = ()
-    tier_config: dict[str, Any] | None = None
+    tier_config: dict[str, Any] | None = None  # for Bedrock only
 
 
-class GuardrailWord(_Directions):
-    """A word or phrase that is not allowed.
-
-    Attributes:
-        text: The word or phrase.
-        input_action: `NONE` lets it pass in the user's input.
-        output_action: `NONE` lets it pass in answers.
-        input_enabled: False leaves the user's input alone.
-        output_enabled: False leaves answers alone.
-    """
+class GuardrailWord(_BlockOnly):
+    """A word or phrase that is not allowed."""
 
     text: Annotated[str, Field(min_length=1, max_length=100)]
-    input_action: BlockOnly = "BLOCK"
-    output_action: BlockOnly = "BLOCK"
 
 
-class GuardrailManagedWords(_Directions):
-    """A list of words that somebody keeps.
-
-    Attributes:
-        type: `PROFANITY`.
-        words_file: One's own list, one word or phrase a line; Amazon's is not here. Ours.
-        input_action: `NONE` lets them pass in the user's input.
-        output_action: `NONE` lets them pass in answers.
-        input_enabled: False leaves the user's input alone.
-        output_enabled: False leaves answers alone.
-    """
+class GuardrailManagedWords(_BlockOnly):
+    """A list of words that somebody keeps."""
 
     type: Literal["PROFANITY"]
+    # One's own list, one word or phrase a line; Amazon's is not here. Ours
     words_file: str | None = None
-    input_action: BlockOnly = "BLOCK"
-    output_action: BlockOnly = "BLOCK"
 
 
 class GuardrailWordPolicy(Part):
-    """Words that are not allowed.
-
-    Attributes:
-        words_config: The words.
-        managed_word_lists_config: Lists that somebody keeps.
-    """
+    """Words that are not allowed."""
 
     words_config: Many[GuardrailWord] = ()
-    managed_word_lists_config: Many[GuardrailManagedWords] = ()
+    managed_word_lists_config: Many[GuardrailManagedWords] = ()  # lists that somebody keeps
 
 
+# The action holds for both directions that have none of their own.
 class _Sensitive(_Directions):
-    action: Sensitive = "BLOCK"
+    action: Sensitive = "BLOCK"  # `ANONYMIZE` puts `{TYPE}` or a regex's `{name}` in its place
     input_action: Sensitive | None = None
     output_action: Sensitive | None = None
 
@@ -136,73 +102,34 @@ class _Sensitive(_Directions):
 
 
 class GuardrailPii(_Sensitive):
-    """A type of sensitive information.
-
-    Attributes:
-        type: Its name.
-        action: `BLOCK`, or `ANONYMIZE`, which puts `{TYPE}` in its place.
-        input_action: What is done about it in the user's input instead.
-        output_action: What is done about it in answers instead.
-        input_enabled: False leaves the user's input alone.
-        output_enabled: False leaves answers alone.
-    """
+    """A type of sensitive information."""
 
     type: PiiType
 
 
 class GuardrailRegex(_Sensitive):
-    """A regular expression.
+    """A regular expression."""
 
-    Attributes:
-        name: Its name, which also is its mask.
-        description: What it finds, for people.
-        pattern: The expression, in RE2's syntax.
-        action: `BLOCK`, or `ANONYMIZE`, which puts `{name}` in its place.
-        input_action: What is done about a match in the user's input instead.
-        output_action: What is done about a match in answers instead.
-        input_enabled: False leaves the user's input alone.
-        output_enabled: False leaves answers alone.
-    """
-
-    name: Annotated[str, Field(min_length=1, max_length=100)]
-    description: str | None = None
-    pattern: Annotated[str, Field(min_length=1, max_length=500)]
+    name: Annotated[str, Field(min_length=1, max_length=100)]  # its name, which also is its mask
+    description: str | None = None  # what it finds, for people
+    pattern: Annotated[str, Field(min_length=1, max_length=500)]  # the expression, in RE2's syntax
 
 
 class GuardrailSensitiveInformationPolicy(Part):
-    """Sensitive information.
-
-    Attributes:
-        pii_entities_config: Its types.
-        regexes_config: Regular expressions.
-    """
+    """Sensitive information."""
 
     pii_entities_config: Many[GuardrailPii] = ()
     regexes_config: Many[GuardrailRegex] = ()
 
 
-class GuardrailContentFilter(_Directions):
-    """A filter of Amazon's, which is not here.
-
-    Attributes:
-        type: What it filters.
-        input_strength: `NONE` when it does nothing for the user's input.
-        output_strength: `NONE` when it does nothing for answers.
-        input_action: What it does.
-        output_action: What it does.
-        input_modalities: For Bedrock only.
-        output_modalities: For Bedrock only.
-        input_enabled: False leaves the user's input alone.
-        output_enabled: False leaves answers alone.
-    """
+class GuardrailContentFilter(_BlockOnly):
+    """A filter of Amazon's, which is not here."""
 
     type: Literal["SEXUAL", "VIOLENCE", "HATE", "INSULTS", "MISCONDUCT", "PROMPT_ATTACK"]
-    input_strength: Strength
-    output_strength: Strength
-    input_action: BlockOnly = "BLOCK"
-    output_action: BlockOnly = "BLOCK"
-    input_modalities: Many[str] = ()
-    output_modalities: Many[str] = ()
+    input_strength: Strength  # `NONE` when it does nothing for the user's input
+    output_strength: Strength  # `NONE` when it does nothing for answers
+    input_modalities: Many[str] = ()  # for Bedrock only
+    output_modalities: Many[str] = ()  # for Bedrock only
 
     @property
     def active(self) -> bool:
@@ -214,15 +141,10 @@ class GuardrailContentFilter(_Directions):
 
 
 class GuardrailContentPolicy(Part):
-    """Amazon's content filters.
-
-    Attributes:
-        filters_config: The filters.
-        tier_config: For Bedrock only.
-    """
+    """Amazon's content filters."""
 
     filters_config: Many[GuardrailContentFilter] = ()
-    tier_config: dict[str, Any] | None = None
+    tier_config: dict[str, Any] | None = None  # for Bedrock only
 
 
 NotEnforced = Literal[
@@ -236,47 +158,33 @@ NotEnforced = Literal[
 
 
 class GuardrailDefinition(Part):
-    """A guardrail: the members of Bedrock's CreateGuardrail, checked in this process.
-
-    Attributes:
-        name: Its name.
-        description: What it is for, for people.
-        topic_policy_config: Denied topics.
-        topic_similarity_threshold: Also finds topics by meaning: the cosine, from 0 to 1, from
-            which on a sentence belongs to a topic. Ours; needs an embedding model.
-        word_policy_config: Words that are not allowed.
-        sensitive_information_policy_config: What is masked or blocked.
-        content_policy_config: Amazon's content filters, which are not here.
-        contextual_grounding_policy_config: Amazon's check of grounding, which is not here.
-        automated_reasoning_policy_config: Amazon's automated reasoning, which is not here.
-        not_enforced: Which of these may be left out, and whether `PROFANITY` without a list,
-            `NAME` and `ADDRESS` may be. Ours.
-        blocked_input_messaging: What is answered to an input that is blocked.
-        blocked_outputs_messaging: What stands for an answer that is blocked.
-        cross_region_config: For Bedrock only.
-        kms_key_id: For Bedrock only.
-        tags: For Bedrock only.
-        client_request_token: For Bedrock only.
-    """
+    """A guardrail: the members of Bedrock's CreateGuardrail, checked in this process."""
 
     name: Annotated[str, Field(min_length=1, max_length=50)]
-    description: str | None = None
+    description: str | None = None  # what it is for, for people
     topic_policy_config: GuardrailTopicPolicy = GuardrailTopicPolicy()
+    # Also finds topics by meaning: the cosine, from 0 to 1, from which on a sentence belongs to a
+    # topic. Ours; needs an embedding model
     topic_similarity_threshold: Annotated[float, Field(gt=0, le=1)] | None = None
     word_policy_config: GuardrailWordPolicy = GuardrailWordPolicy()
     sensitive_information_policy_config: GuardrailSensitiveInformationPolicy = (
         GuardrailSensitiveInformationPolicy()
     )
+    # Amazon's content filters, which are not here
     content_policy_config: GuardrailContentPolicy = GuardrailContentPolicy()
+    # Amazon's check of grounding, which is not here
     contextual_grounding_policy_config: dict[str, Any] | None = None
+    # Amazon's automated reasoning, which is not here
     automated_reasoning_policy_config: dict[str, Any] | None = None
+    # Which of these may be left out, and whether `PROFANITY` without a list, `NAME` and `ADDRESS`
+    # may be. Ours
     not_enforced: Many[NotEnforced] = ()
-    blocked_input_messaging: Message
-    blocked_outputs_messaging: Message
-    cross_region_config: dict[str, Any] | None = None
-    kms_key_id: str | None = None
-    tags: Many[dict[str, str]] = ()
-    client_request_token: str | None = None
+    blocked_input_messaging: Message  # what is answered to an input that is blocked
+    blocked_outputs_messaging: Message  # what stands for an answer that is blocked
+    cross_region_config: dict[str, Any] | None = None  # for Bedrock only
+    kms_key_id: str | None = None  # for Bedrock only
+    tags: Many[dict[str, str]] = ()  # for Bedrock only
+    client_request_token: str | None = None  # for Bedrock only
 
     _source: Source = PrivateAttr(default_factory=Source)
 

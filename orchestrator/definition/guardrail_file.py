@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -104,7 +104,10 @@ def _validate(data: dict[str, Any], source: Source) -> GuardrailDefinition:
         found = (
             to_diagnostic(GuardrailDefinition, it, source) for it in error.errors(include_url=False)
         )
-        raise combine_findings(map(_reword_finding, found)) from None
+        raise combine_findings(
+            replace(it, message=it.message.replace(" of an agent", " of a guardrail"))
+            for it in found
+        ) from None
     definition._source = source
     if refused := list(_check_supported(definition)):
         raise combine_findings(refused)
@@ -141,64 +144,38 @@ def _to_create_request(data: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _reword_finding(found: Diagnostic) -> Diagnostic:
-    return replace(found, message=found.message.replace(" of an agent", " of a guardrail"))
-
-
-@dataclass(frozen=True, slots=True)
-class _Unsupported:
-    name: str
-    what: str
-    instead: str
-    keys: Keys
-
-
 def _check_supported(definition: GuardrailDefinition) -> Iterator[Diagnostic]:
-    for missing in _find_unsupported(definition):
-        if missing.name not in definition.not_enforced:
+    for name, what, instead, keys in _find_unsupported(definition):
+        if name not in definition.not_enforced:
             yield definition.source.diagnostic(
                 "error",
                 "unsupported",
-                f"{missing.what} cannot be had without Amazon's models",
-                *missing.keys,
-                suggestion=f"{missing.instead}, or say that it may be left out "
-                f"with notEnforced: [{missing.name}]",
+                f"{what} cannot be had without Amazon's models",
+                *keys,
+                suggestion=f"{instead}, or say that it may be left out with notEnforced: [{name}]",
             )
 
 
-def _find_unsupported(definition: GuardrailDefinition) -> Iterator[_Unsupported]:
+def _find_unsupported(definition: GuardrailDefinition) -> Iterator[tuple[str, str, str, Keys]]:
+    # The name in `notEnforced`, what it is, what can be done instead, and its place.
     there = "use the guardrail of Bedrock itself with guardrailIdentifier"
-    for name, what, asked in (
-        (
-            "contentPolicyConfig",
-            "a content filter",
-            any(it.active for it in definition.content_policy_config.filters_config),
-        ),
-        (
-            "contextualGroundingPolicyConfig",
-            "contextual grounding",
-            definition.contextual_grounding_policy_config,
-        ),
-        (
-            "automatedReasoningPolicyConfig",
-            "automated reasoning",
-            definition.automated_reasoning_policy_config,
-        ),
-    ):
-        if asked:
-            yield _Unsupported(name, what, there, (name,))
-    lists = definition.word_policy_config.managed_word_lists_config
-    for index, words in enumerate(lists):
+    if any(it.active for it in definition.content_policy_config.filters_config):
+        yield "contentPolicyConfig", "a content filter", there, ("contentPolicyConfig",)
+    if definition.contextual_grounding_policy_config:
+        name = "contextualGroundingPolicyConfig"
+        yield name, "contextual grounding", there, (name,)
+    if definition.automated_reasoning_policy_config:
+        name = "automatedReasoningPolicyConfig"
+        yield name, "automated reasoning", there, (name,)
+    for index, words in enumerate(definition.word_policy_config.managed_word_lists_config):
         if words.words_file is None and any(words.directions().values()):
             at = ("wordPolicyConfig", "managedWordListsConfig", index)
-            yield _Unsupported(
-                "PROFANITY", "the list PROFANITY", "give a wordsFile of your own", at
-            )
+            yield "PROFANITY", "the list PROFANITY", "give a wordsFile of your own", at
     entities = definition.sensitive_information_policy_config.pii_entities_config
     for index, entity in enumerate(entities):
         if entity.type not in PII_TYPES and set(entity.directions().values()) != {"NONE"}:
             keys = ("sensitiveInformationPolicyConfig", "piiEntitiesConfig", index, "type")
-            yield _Unsupported(entity.type, f"finding {entity.type}", there, keys)
+            yield entity.type, f"finding {entity.type}", there, keys
 
 
 def _build(

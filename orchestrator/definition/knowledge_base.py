@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
 from orchestrator.definition.fields import Name, Part, State, Text, mistake
-from orchestrator.errors import DefinitionError, ValidationError
+from orchestrator.errors import ValidationError
+from orchestrator.support.documents import Keys
 
 if TYPE_CHECKING:
     from orchestrator.definition.agent import AgentDefinition
@@ -75,75 +75,57 @@ def build_knowledge_bases(definition: AgentDefinition, root: Path | None) -> lis
         DefinitionError: A folder is missing or outside of the agent's folder, an id is no id of
             Bedrock, or a retrieval configuration or an embedder's name is wrong.
     """
-    bases: Sequence[Any] = definition.knowledge_bases
     return [
-        _Builder(definition, base, index, root).build()
-        for index, base in enumerate(bases)
+        _build(definition, base, index, root)
+        for index, base in enumerate(definition.knowledge_bases)
         if base.knowledge_base_state != "DISABLED"
     ]
 
 
-class _Builder:
-    def __init__(
-        self,
-        definition: AgentDefinition,
-        base: KnowledgeBaseAssociation,
-        index: int,
-        root: Path | None,
-    ) -> None:
-        self.definition = definition
-        self.base = base
-        self.index = index
-        self.root = root
+def _build(
+    definition: AgentDefinition, base: KnowledgeBaseAssociation, index: int, root: Path | None
+) -> KnowledgeBase:
+    from orchestrator.knowledge import BedrockKnowledgeBase
 
-    def build(self) -> KnowledgeBase:
-        try:
-            return self.bedrock() if self.base.folder is None else self.local(self.base.folder)
-        except ValidationError as error:  # of the id, the configuration or the embedder's name
-            raise self.fail(error.message, self.member(error.message)) from error
-
-    def member(self, message: str) -> str:
-        if "retrievalConfiguration" in message or message.startswith("filter"):
-            return "retrievalConfiguration"
-        return "knowledgeBaseId" if self.base.folder is None else "embedder"
-
-    def fail(self, message: str, member: str) -> DefinitionError:
-        return self.definition.source.error(message, "knowledgeBases", self.index, member)
-
-    def bedrock(self) -> KnowledgeBase:
-        from orchestrator.knowledge import BedrockKnowledgeBase
-
+    keys = ("knowledgeBases", index)
+    try:
+        if base.folder is not None:
+            return _build_local(definition, base, base.folder, keys, root)
         return BedrockKnowledgeBase(
-            self.base.knowledge_base_id,
-            self.base.description or "",
-            retrieval_configuration=self.base.retrieval_configuration,
+            base.knowledge_base_id,
+            base.description or "",
+            retrieval_configuration=base.retrieval_configuration,
         )
+    except ValidationError as error:  # of the id, the configuration or the embedder's name
+        member = "knowledgeBaseId" if base.folder is None else "embedder"
+        if "retrievalConfiguration" in error.message or error.message.startswith("filter"):
+            member = "retrievalConfiguration"
+        raise definition.source.error(error.message, *keys, member) from error
 
-    def local(self, name: str) -> KnowledgeBase:
-        from orchestrator.knowledge import Chunking, LocalKnowledgeBase
 
-        chunking = self.base.chunking_configuration or ChunkingConfiguration()
-        root = self.agent_folder(name)
-        return LocalKnowledgeBase(
-            self.folder(root, name),
-            id=self.base.knowledge_base_id,
-            description=self.base.description or "",
-            index=root / ".orchestrator" / "knowledge" / f"{self.base.knowledge_base_id}.sqlite",
-            embedder=self.base.embedder,
-            chunking=Chunking(chunking.max_tokens, chunking.overlap_percentage),
-            retrieval_configuration=self.base.retrieval_configuration,
+def _build_local(
+    definition: AgentDefinition,
+    base: KnowledgeBaseAssociation,
+    name: str,
+    keys: Keys,
+    root: Path | None,
+) -> KnowledgeBase:
+    from orchestrator.definition.files import locate_folder
+    from orchestrator.knowledge import Chunking, LocalKnowledgeBase
+
+    root, keys = root or definition.source.folder, (*keys, "folder")
+    if root is None:
+        raise definition.source.error(
+            f"the folder {name!r} is relative to an agent's folder, and there is none", *keys
         )
-
-    def agent_folder(self, name: str) -> Path:
-        root = self.root or self.definition.source.folder
-        if root is None:
-            raise self.fail(
-                f"the folder {name!r} is relative to an agent's folder, and there is none", "folder"
-            )
-        return root.resolve()
-
-    def folder(self, root: Path, name: str) -> Path:
-        from orchestrator.definition.files import locate_folder
-
-        keys = ("knowledgeBases", self.index, "folder")
-        return locate_folder(self.definition, name, keys, root)
+    root, id = root.resolve(), base.knowledge_base_id
+    chunking = base.chunking_configuration or ChunkingConfiguration()
+    return LocalKnowledgeBase(
+        locate_folder(definition, name, keys, root),
+        id=id,
+        description=base.description or "",
+        index=root / ".orchestrator" / "knowledge" / f"{id}.sqlite",
+        embedder=base.embedder,
+        chunking=Chunking(chunking.max_tokens, chunking.overlap_percentage),
+        retrieval_configuration=base.retrieval_configuration,
+    )

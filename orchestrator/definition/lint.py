@@ -112,26 +112,19 @@ def _iter_descriptions(definition: AgentDefinition) -> Iterator[tuple[Keys, str 
 def _check_templates(definition: AgentDefinition) -> Iterator[Warning_]:
     overrides = definition.prompt_override_configuration
     for index, prompt in enumerate(overrides.prompt_configurations if overrides else ()):
+        at = (*_PROMPTS, index, "promptCreationMode")
         if prompt.base_prompt_template is not None and not prompt.overridden:
             # This is what GetAgent returns of every stage that was not overridden.
             text = f"{prompt.prompt_type} uses the shipped template, since its mode is DEFAULT"
-            yield "default-template", text, "", (*_PROMPTS, index, "promptCreationMode")
+            yield "default-template", text, "", at
         elif prompt.has_template and not prompt.overridden:
             text = f"the template of {prompt.prompt_type} is not used: its mode is DEFAULT"
-            yield (
-                "unused-template",
-                text,
-                "set promptCreationMode: OVERRIDDEN, or leave the template out",
-                (*_PROMPTS, index, "promptCreationMode"),
-            )
+            way = "set promptCreationMode: OVERRIDDEN, or leave the template out"
+            yield "unused-template", text, way, at
         elif prompt.prompt_creation_mode == "OVERRIDDEN" and not prompt.has_template:
             text = f"{prompt.prompt_type} is OVERRIDDEN without a template: the default one is used"
-            yield (
-                "missing-template",
-                text,
-                "give basePromptTemplate or basePromptTemplateFile, unless templates/ has one",
-                (*_PROMPTS, index, "promptCreationMode"),
-            )
+            way = "give basePromptTemplate or basePromptTemplateFile, unless templates/ has one"
+            yield "missing-template", text, way, at
 
 
 def _check_parser(definition: AgentDefinition) -> Iterator[Warning_]:
@@ -154,21 +147,14 @@ def _check_orchestration(definition: AgentDefinition) -> Iterator[Warning_]:
 
 def _check_team(definition: AgentDefinition) -> Iterator[Warning_]:
     if definition.agent_collaborators and definition.agent_collaboration is None:
-        yield (
-            "unused-collaborators",
-            "the collaborators are not used: there is no agentCollaboration",
-            "set agentCollaboration: SUPERVISOR or SUPERVISOR_ROUTER",
-            ("agentCollaborators",),
-        )
+        text = "the collaborators are not used: there is no agentCollaboration"
+        way = "set agentCollaboration: SUPERVISOR or SUPERVISOR_ROUTER"
+        yield "unused-collaborators", text, way, ("agentCollaborators",)
     for index, member in enumerate(definition.agent_collaborators):
         if member.collaboration_instruction is None:
             text = f"nothing says when to give {member.collaborator_name!r} work"
-            yield (
-                "missing-instruction",
-                text,
-                "add a collaborationInstruction, which Bedrock wants, too",
-                ("agentCollaborators", index),
-            )
+            way = "add a collaborationInstruction, which Bedrock wants, too"
+            yield "missing-instruction", text, way, ("agentCollaborators", index)
 
 
 def _check_collaborator(definition: AgentDefinition) -> Iterator[Warning_]:

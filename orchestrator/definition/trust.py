@@ -75,10 +75,8 @@ def _of_knowledge(definition: AgentDefinition) -> _Findings:
     for index, base in enumerate(definition.knowledge_bases):
         # Documents and questions would be sent to the address.
         if _is_remote(base.embedder):
-            yield (
-                f"the embedder {base.embedder!r} is at an address",
-                (*("knowledgeBases", index, "embedder"),),
-            )
+            at = ("knowledgeBases", index, "embedder")
+            yield f"the embedder {base.embedder!r} is at an address", at
 
 
 def _of_models(definition: AgentDefinition, folder: bool) -> _Findings:

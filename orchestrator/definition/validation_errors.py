@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, get_args
 
@@ -112,7 +112,7 @@ def _unknown(owner: type[Part] | None, keys: Keys, value: Any, source: Source) -
     name = str(keys[-1])
     where = f" of {path_of(keys[:-1])}" if keys[:-1] else " of an agent"
     message = f"{name!r} is not a member{where}"
-    members = [*_members(owner)] if owner else []
+    members = [str(field.alias) for field in owner.model_fields.values()] if owner else []
     if same := [member for member in members if _fold(member) == _fold(name)]:
         around, _ = source.find(keys[:-1])
         if around and sum(_fold(str(key)) == _fold(name) for key in around.children) > 1:
@@ -123,7 +123,7 @@ def _unknown(owner: type[Part] | None, keys: Keys, value: Any, source: Source) -
         return message, f"did you mean {meant!r}?"
     if close := difflib.get_close_matches(to_camel(name), members, n=1, cutoff=0.7):
         return message, f"did you mean {close[0]!r}?"
-    if owners := _owners(meant or to_camel(name)):
+    if owners := _map_owners().get(meant or to_camel(name)):
         owner_name = next((it for it in owners if it in members), owners[0])
         return message, f"{meant or to_camel(name)!r} belongs into {owner_name!r}"
     return message, f"its members are {', '.join(members)}" if len(members) < 6 else "remove it"
@@ -206,11 +206,6 @@ def _fold(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _members(model: type[Part]) -> Iterator[str]:
-    for field in model.model_fields.values():
-        yield str(field.alias)
-
-
 def _model_at(model: type[Part], keys: Keys) -> type[Part] | None:
     current: type[Part] | None = model
     for key in keys:
@@ -246,7 +241,3 @@ def _map_owners() -> dict[str, list[str]]:
 
     visit(AgentDefinition, "the top level")
     return homes
-
-
-def _owners(member: str) -> list[str]:
-    return _map_owners().get(member, [])

@@ -45,15 +45,11 @@ class CallModel:
 
 @dataclass(slots=True)
 class Converse(CallModel):
-    """Ask a model with a request of a custom orchestration. The outcome: a `model` record.
-
-    Attributes:
-        past: Whether what was said in the session before goes ahead of them.
-    """
+    """Ask a model with a request of a custom orchestration. The outcome: a `model` record."""
 
     system: str = ""
     messages: Sequence[Message] = ()
-    past: bool = False
+    past: bool = False  # whether what was said in the session before goes ahead of them
 
 
 @dataclass(slots=True)
@@ -84,17 +80,13 @@ class AwaitResults:
 
 @dataclass(slots=True)
 class Retrieve:
-    """Search a knowledge base. The outcome is a `retrieved` record.
-
-    Attributes:
-        call_id: Names the search in the turn.
-        configuration: Bedrock's `retrievalConfiguration` of this invocation, when it has one.
-    """
+    """Search a knowledge base. The outcome is a `retrieved` record."""
 
     knowledge_base_id: str
     query: str
     number: int
-    call_id: str
+    call_id: str  # names the search in the turn
+    # Bedrock's `retrievalConfiguration` of this invocation, when it has one
     configuration: Mapping[str, Any] | None = None
 
 

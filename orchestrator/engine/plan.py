@@ -45,27 +45,20 @@ MOST_LEVELS = 3
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """What an agent changes in one stage; a member that is left out keeps the dialect's.
-
-    Attributes:
-        source: Where the text is from, for messages.
-        language: The language it is written in; by default what the source's ending says.
-        model: A model for this stage only, or its spec.
-        additional: `additionalModelRequestFields`.
-        parser: Makes the custom parser, from the agent's identity, the stage, and whether
-            its model calls tools natively; the dialect's parser when `None`.
-        parser_name: Names that parser in traces (Bedrock: `overrideLambda`).
-    """
+    """What an agent changes in one stage; a member that is left out keeps the dialect's."""
 
     template: str | None = None
-    source: str | None = None
+    source: str | None = None  # where the text is from, for messages
+    # The language it is written in; by default what the source's ending says
     language: str | None = None
     enabled: bool | None = None
     inference: Mapping[str, Any] = field(default_factory=dict)
-    model: str | Model | None = None
-    additional: Mapping[str, Any] = field(default_factory=dict)
+    model: str | Model | None = None  # a model for this stage only, or its spec
+    additional: Mapping[str, Any] = field(default_factory=dict)  # `additionalModelRequestFields`
+    # Makes the custom parser, from the agent's identity, the stage, and whether its model calls
+    # tools natively; the dialect's parser when `None`
     parser: Callable[[Mapping[str, str], str, bool], Callable[[], Parser]] | None = None
-    parser_name: str = ""
+    parser_name: str = ""  # names that parser in traces (Bedrock: `overrideLambda`)
 
 
 @dataclass(slots=True)
@@ -128,17 +121,12 @@ def _in_memory() -> MemoryStore:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What an agent remembers from one session to the next (Bedrock: session summaries).
+    """What an agent remembers from one session to the next (Bedrock: session summaries)."""
 
-    Attributes:
-        store: Keeps the summaries; in memory when it is left out.
-        storage_days: For how many days, from 0 to 365.
-        max_recent_sessions: How many of the last sessions the model reads.
-    """
-
+    # Keeps the summaries; in memory when it is left out
     store: MemoryStore = field(default_factory=_in_memory)
-    storage_days: int = 30
-    max_recent_sessions: int = 20
+    storage_days: int = 30  # for how many days, from 0 to 365
+    max_recent_sessions: int = 20  # how many of the last sessions the model reads
 
 
 class Orchestration(Protocol):
@@ -162,25 +150,19 @@ class Orchestration(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What an agent has besides its prompts, actions and knowledge.
-
-    Attributes:
-        guard_results: Whether it checks the results of actions and searches, too.
-        guard_interval: After how many characters it checks an answer that streams (Bedrock:
-            `applyGuardrailInterval`).
-        routes: Whether inputs go to one of them at once where one is fit for it
-            (`SUPERVISOR_ROUTER`).
-        aws_compat: Where to do as the service does, although it is not what users would expect:
-            `single_knowledge_base`.
-    """
+    """What an agent has besides its prompts, actions and knowledge."""
 
     guardrail: Guardrail | None = None
-    guard_results: bool = False
+    guard_results: bool = False  # whether it checks the results of actions and searches, too
+    # After how many characters it checks an answer that streams (Bedrock: `applyGuardrailInterval`)
     guard_interval: int = 50
     collaborators: Sequence[Member] = ()
+    # Whether inputs go to a collaborator at once where one is fit for it (`SUPERVISOR_ROUTER`)
     routes: bool = False
     memory: Memory | None = None
     orchestration: Orchestration | None = None
+    # Where to do as the service does, although it is not what users would expect:
+    # `single_knowledge_base`
     aws_compat: Collection[str] = ()
 
 

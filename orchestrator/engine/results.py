@@ -12,17 +12,12 @@ from orchestrator.errors import OrchestratorError, ValidationError
 
 @dataclass(slots=True)
 class Answer:
-    """The turn ended with a text for the user: an answer, or a question (`ask_user`).
+    """The turn ended with a text for the user: an answer, or a question (`ask_user`)."""
 
-    Attributes:
-        text: What the user reads.
-        stop_reason: `end_turn`, `ask_user`, or `max_tokens` when the model was cut off.
-        citations: Bedrock's citations.
-    """
-
-    text: str
+    text: str  # what the user reads
+    # `end_turn`, `ask_user`, or `max_tokens` when the model was cut off
     stop_reason: str = "end_turn"
-    citations: list[dict[str, Any]] = field(default_factory=list)
+    citations: list[dict[str, Any]] = field(default_factory=list)  # Bedrock's citations
 
 
 @dataclass(slots=True)
@@ -35,17 +30,12 @@ class Refusal:
 
 @dataclass(slots=True)
 class ControlReturn:
-    """The turn waits for the caller to carry out calls; `Agent.invoke(results=...)` goes on.
+    """The turn waits for the caller to carry out calls; `Agent.invoke(results=...)` goes on."""
 
-    Attributes:
-        invocation_id: Names this hand-over.
-        invocation_inputs: The calls, in Bedrock's shape: `{"functionInvocationInput": {...}}` or
-            `{"apiInvocationInput": {...}}`.
-        branch: The collaborator's branch that waits; empty for the agent itself.
-    """
-
-    invocation_id: str
+    invocation_id: str  # names this hand-over
+    # The calls, in Bedrock's shape: each has a `functionInvocationInput` or `apiInvocationInput`
     invocation_inputs: list[dict[str, Any]]
+    # The collaborator's branch that waits; empty for the agent itself
     branch: str = field(default="", repr=False)
 
     def of_collaborator(self, name: str, branch: str) -> ControlReturn:

@@ -11,19 +11,13 @@ Source = Literal["INPUT", "OUTPUT"]
 
 @dataclass(slots=True)
 class Verdict:
-    """What a guardrail says of a text.
+    """What a guardrail says of a text."""
 
-    Attributes:
-        action: `"NONE"`, or `"INTERVENED"` when the text may not stand as it is.
-        text: What stands instead: the blocked message, or the text with its masks.
-        blocked: Whether nothing of the text may stand; otherwise it was only masked.
-        assessments: Bedrock's assessments (bedrock-agent-runtime: `GuardrailAssessment`), as a
-            trace's `inputAssessments` or `outputAssessments` hold them.
-    """
-
-    action: str = "NONE"
-    text: str = ""
-    blocked: bool = False
+    action: str = "NONE"  # `"NONE"`, or `"INTERVENED"` when the text may not stand as it is
+    text: str = ""  # what stands instead: the blocked message, or the text with its masks
+    blocked: bool = False  # whether nothing of the text may stand; otherwise it was only masked
+    # Bedrock's assessments (bedrock-agent-runtime: `GuardrailAssessment`), as a trace's
+    # `inputAssessments` or `outputAssessments` hold them
     assessments: Sequence[Mapping[str, Any]] = field(default_factory=list)
 
 

@@ -26,7 +26,6 @@ _SEARCHED = 2_000  # how far back a cut looks for a good place
 
 
 class _Answer(NamedTuple):
-    intervened: bool
     blocked: bool
     text: str
     assessments: list[dict[str, Any]]
@@ -113,7 +112,7 @@ class BedrockGuardrail:
 
     def _apply(self, text: str, source: Source) -> _Answer:
         if not text.strip():
-            return _Answer(False, False, text, [])
+            return _Answer(False, text, [])
         client = self._client or get_shared_client(self._settings, self._target)
         with translate_errors(self._target):
             response = client.apply_guardrail(
@@ -139,13 +138,13 @@ def pieces_of(text: str) -> Iterator[str]:
 
 def _read(response: Mapping[str, Any], text: str) -> _Answer:
     if response["action"] == "NONE":
-        return _Answer(False, False, text, [])
+        return _Answer(False, text, [])
     outputs = "".join(output.get("text", "") for output in response.get("outputs", ()))
     assessments = response.get("assessments", ())
     actions = set(_actions(assessments))
     # An intervention that nothing explains is taken for a block: the text may not stand.
     blocked = "BLOCKED" in actions or "ANONYMIZED" not in actions
-    return _Answer(True, blocked, outputs, [it for it in map(trace_assessment, assessments) if it])
+    return _Answer(blocked, outputs, [it for it in map(trace_assessment, assessments) if it])
 
 
 def _actions(value: Any) -> Iterator[str]:

@@ -26,68 +26,42 @@ _ACTED = {"BLOCK": "BLOCKED", "ANONYMIZE": "ANONYMIZED"}
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A denied topic (Bedrock: `GuardrailTopicConfig`).
+    """A denied topic (Bedrock: `GuardrailTopicConfig`)."""
 
-    Attributes:
-        name: Its name. A text that has it as a phrase has the topic.
-        definition: What it is about; used with an embedder only.
-        examples: Phrases that belong to it. Found as phrases, and by meaning with an embedder.
-        input: Whether it is denied to the user.
-        output: Whether it is denied to the agent.
-    """
-
-    name: str
-    definition: str = ""
+    name: str  # its name; a text that has it as a phrase has the topic
+    definition: str = ""  # what it is about; used with an embedder only
+    # Phrases that belong to it; found as phrases, and by meaning with an embedder
     examples: Sequence[str] = ()
-    input: bool = True
-    output: bool = True
+    input: bool = True  # whether it is denied to the user
+    output: bool = True  # whether it is denied to the agent
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A denied word or phrase (Bedrock: `GuardrailWordConfig`).
+    """A denied word or phrase (Bedrock: `GuardrailWordConfig`)."""
 
-    Attributes:
-        text: The word or phrase; case, diacritics, spacing and punctuation do not matter.
-        input: Whether it is denied to the user.
-        output: Whether it is denied to the agent.
-    """
-
-    text: str
-    input: bool = True
-    output: bool = True
+    text: str  # the word or phrase; case, diacritics, spacing and punctuation do not matter
+    input: bool = True  # whether it is denied to the user
+    output: bool = True  # whether it is denied to the agent
 
 
 @dataclass(frozen=True, slots=True)
 class Pii:
-    """A type of sensitive information (Bedrock: `GuardrailPiiEntityConfig`).
+    """A type of sensitive information (Bedrock: `GuardrailPiiEntityConfig`)."""
 
-    Attributes:
-        type: Bedrock's name: `EMAIL`, `PHONE`, ...; one of `PII_TYPES`.
-        input: What is done about it in the user's input.
-        output: What is done about it in answers.
-    """
-
-    type: str
-    input: Action = "BLOCK"
-    output: Action = "BLOCK"
+    type: str  # Bedrock's name: `EMAIL`, `PHONE`, ...; one of `PII_TYPES`
+    input: Action = "BLOCK"  # what is done about it in the user's input
+    output: Action = "BLOCK"  # what is done about it in answers
 
 
 @dataclass(frozen=True, slots=True)
 class Regex:
-    """A regular expression (Bedrock: `GuardrailRegexConfig`).
+    """A regular expression (Bedrock: `GuardrailRegexConfig`)."""
 
-    Attributes:
-        name: Its name, which also is its mask.
-        pattern: The expression, in RE2's syntax; `(?i)` at its beginning ignores case.
-        input: What is done about a match in the user's input.
-        output: What is done about it in answers.
-    """
-
-    name: str
-    pattern: str
-    input: Action = "BLOCK"
-    output: Action = "BLOCK"
+    name: str  # its name, which also is its mask
+    pattern: str  # the expression, in RE2's syntax; `(?i)` at its beginning ignores case
+    input: Action = "BLOCK"  # what is done about a match in the user's input
+    output: Action = "BLOCK"  # what is done about it in answers
 
 
 class _Match(NamedTuple):
@@ -151,16 +125,13 @@ class _Side:
         reading = visible(text) if self.pii or self.regexes else FoldedText("", "")
         looked_at = plain(reading.text) if self.pii else ""
         for kind, action in self.pii.items():
-            spans = _build_matches(reading, find_pii(kind, looked_at), kind, action)
-            matches += spans
-            found["piiEntities"] += [
-                {"type": kind, **item} for item in _deduplicate_matches(text, spans)
-            ]
+            own = _build_matches(reading, find_pii(kind, looked_at), kind, action)
+            matches += own
+            found["piiEntities"] += _describe_matches(text, own, type=kind)
         for regex, expression, action in self.regexes:
-            spans = _build_matches(reading, expression.find(reading.text), regex.name, action)
-            matches += spans
-            known = {"name": regex.name, "regex": regex.pattern}
-            found["regexes"] += [{**known, **item} for item in _deduplicate_matches(text, spans)]
+            own = _build_matches(reading, expression.find(reading.text), regex.name, action)
+            matches += own
+            found["regexes"] += _describe_matches(text, own, name=regex.name, regex=regex.pattern)
         return matches, found
 
 
@@ -215,7 +186,11 @@ class LocalGuardrail:
             DefinitionError: A phrase has no words, a type is not known, or an expression is wrong.
         """
         for entity in pii:
-            _check_type(entity.type)
+            if entity.type not in PII_TYPES:
+                raise DefinitionError(
+                    f"the type {entity.type!r} has no form by which it could be found here; there "
+                    f"are {', '.join(sorted(PII_TYPES))}"
+                )
         compiled = [(regex, compile_expression(regex.pattern)) for regex in regexes]
         self.id = id
         self._sides: dict[Source, _Side] = {}
@@ -235,7 +210,7 @@ class LocalGuardrail:
                 message,
             )
             if embedder is not None:
-                side.meanings = TopicVectors(embedder, _collect_topic_texts(denied), threshold)
+                side.meanings = TopicVectors(embedder, denied, threshold)
         self.bounded = embedder is None
         self.reach = 1 + max(side.reach for side in self._sides.values())
 
@@ -263,18 +238,6 @@ def _word(word: Word | str) -> Word:
     return Word(word) if isinstance(word, str) else word
 
 
-def _collect_topic_texts(topics: Sequence[Topic]) -> list[tuple[str, list[str]]]:
-    return [(it.name, [text for text in (it.definition, *it.examples) if text]) for it in topics]
-
-
-def _check_type(name: str) -> None:
-    if name not in PII_TYPES:
-        raise DefinitionError(
-            f"the type {name!r} has no form by which it could be found here; there are "
-            f"{', '.join(sorted(PII_TYPES))}"
-        )
-
-
 def _put(assessment: dict[str, Assessed], policy: str, found: Assessed) -> None:
     if members := {name: items for name, items in found.items() if items}:
         assessment[policy] = members
@@ -292,9 +255,9 @@ def _build_matches(
     return [_Match(*reading.span(*it), f"{{{name}}}", _ACTED[action]) for it in spans]
 
 
-def _deduplicate_matches(text: str, matches: Iterable[_Match]) -> list[dict[str, Any]]:
+def _describe_matches(text: str, matches: Iterable[_Match], **members: str) -> list[dict[str, Any]]:
     distinct = {(text[it.start : it.end], it.action): None for it in matches}
-    return [{"match": match, "action": action} for match, action in distinct]
+    return [{**members, "match": match, "action": action} for match, action in distinct]
 
 
 def _mask_matches(text: str, matches: Iterable[_Match]) -> str:
@@ -314,14 +277,12 @@ _LONGEST = 400  # characters of a piece; embedding models read a few hundred tok
 class TopicVectors:
     """Topics as vectors, embedded at the first check. Safe for many threads at once."""
 
-    def __init__(
-        self, embedder: Embedder, topics: Sequence[tuple[str, Sequence[str]]], threshold: float
-    ) -> None:
-        # A topic is a name and the texts that say what it is about. A sentence belongs to it from
-        # the cosine `threshold` on, a number from -1 to 1.
+    def __init__(self, embedder: Embedder, topics: Sequence[Topic], threshold: float) -> None:
+        # A sentence belongs to a topic from the cosine `threshold` on, a number from -1 to 1.
         self._embedder = embedder
-        self._owners = [name for name, texts in topics for _ in texts]
-        self._texts = [text for _, texts in topics for text in texts]
+        said = [(it.name, text) for it in topics for text in (it.definition, *it.examples) if text]
+        self._owners = [name for name, _ in said]
+        self._texts = [text for _, text in said]
         self._threshold = threshold
         self._known: Any = None
         self._lock = Lock()
@@ -339,12 +300,10 @@ class TopicVectors:
         pieces = pieces_of(text)
         for start in range(0, len(pieces), _BATCH):
             near = self._embedder.embed(pieces[start : start + _BATCH]) @ known.T
-            best = near.max(axis=0)
-            found |= {
-                name
-                for name, value in zip(self._owners, best.tolist(), strict=True)
-                if value >= self._threshold
-            }
+            best = near.max(axis=0).tolist()
+            for name, value in zip(self._owners, best, strict=True):
+                if value >= self._threshold:
+                    found.add(name)
         return found
 
     def _vectors(self) -> Any:

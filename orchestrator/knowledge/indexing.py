@@ -25,24 +25,15 @@ _BATCH = 64
 
 @dataclass(slots=True)
 class IndexReport:
-    """What indexing has done.
+    """What indexing has done."""
 
-    Attributes:
-        added: Names of new documents.
-        changed: Names of documents that changed.
-        removed: Names of documents that are gone.
-        unchanged: Number of documents left as they are.
-        embedded: Number of passages that were embedded.
-        passages: Number of passages there are now.
-        skipped: Documents that cannot be read, with the reason; they are not found.
-    """
-
-    added: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)
-    unchanged: int = 0
-    embedded: int = 0
-    passages: int = 0
+    added: list[str] = field(default_factory=list)  # names of new documents
+    changed: list[str] = field(default_factory=list)  # names of documents that changed
+    removed: list[str] = field(default_factory=list)  # names of documents that are gone
+    unchanged: int = 0  # number of documents left as they are
+    embedded: int = 0  # number of passages that were embedded
+    passages: int = 0  # number of passages there are now
+    # Documents that cannot be read, with the reason; they are not found
     skipped: Mapping[str, str] = field(default_factory=dict)
 
 

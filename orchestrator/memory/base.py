@@ -9,23 +9,14 @@ from typing import Any, Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True)
 class SessionSummary:
-    """One session, summarised (Bedrock: `MemorySessionSummary`).
+    """One session, summarised (Bedrock: `MemorySessionSummary`)."""
 
-    Attributes:
-        memory_id: Whose memory it belongs to.
-        session_id: The session.
-        started: When the session began, in nanoseconds since 1970.
-        expires: When the summary is forgotten, in the same unit; `None` for never.
-        topics: Topics and what was said of each: `{"topic", "summary"}`.
-        text: The summary as the model wrote it, for people and for `$memory_content$`.
-    """
-
-    memory_id: str
-    session_id: str
-    started: int
-    expires: int | None
-    topics: Sequence[Mapping[str, Any]]
-    text: str
+    memory_id: str  # whose memory it belongs to
+    session_id: str  # the session
+    started: int  # when the session began, in nanoseconds since 1970
+    expires: int | None  # when the summary is forgotten, in the same unit; `None` for never
+    topics: Sequence[Mapping[str, Any]]  # topics and what was said of each: `{"topic", "summary"}`
+    text: str  # the summary as the model wrote it, for people and for `$memory_content$`
 
 
 @runtime_checkable

@@ -32,19 +32,12 @@ CREATE TABLE touched (
 
 
 class MemoryInfo(NamedTuple):
-    """One memory of a store.
+    """One memory of a store."""
 
-    Attributes:
-        owner: The agent and alias that it belongs to.
-        memory_id: Its id.
-        sessions: How many sessions are remembered.
-        latest: When the latest of them began, in nanoseconds since 1970.
-    """
-
-    owner: str
-    memory_id: str
-    sessions: int
-    latest: int
+    owner: str  # the agent and alias that it belongs to
+    memory_id: str  # its id
+    sessions: int  # how many sessions are remembered
+    latest: int  # when the latest of them began, in nanoseconds since 1970
 
 
 class InMemoryMemory:

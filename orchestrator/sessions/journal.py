@@ -60,19 +60,12 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """A stored session, for lists.
+    """A stored session, for lists."""
 
-    Attributes:
-        key: The store's key.
-        label: `agent/alias/session id`, as it was when the session began.
-        records: How many records its journal has.
-        updated: When the last one was written, in nanoseconds since 1970.
-    """
-
-    key: str
-    label: str
-    records: int
-    updated: int
+    key: str  # the store's key
+    label: str  # `agent/alias/session id`, as it was when the session began
+    records: int  # how many records its journal has
+    updated: int  # when the last one was written, in nanoseconds since 1970
 
 
 class SessionStore(Protocol):
