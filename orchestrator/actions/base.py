@@ -22,74 +22,53 @@ def _shorten_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of an operation.
-
-    Attributes:
-        name: Its name.
-        type: `string`, `number`, `integer`, `boolean`, `array` or `object`.
-        description: For the model.
-        required: Whether a call must have it.
-        location: `path`, `query`, `header`, `body` for API operations; empty for functions.
-        schema: The parameter's JSON Schema, `$ref`s resolved.
-        style: How an API parameter is written (OpenAPI: `style`), or `json` for one with `content`;
-            empty for its place's usual style.
-        explode: Whether lists and objects are written as several values (OpenAPI: `explode`);
-            `None` for the style's usual way.
-    """
+    """One parameter of an operation."""
 
     name: str
-    type: str
-    description: str = ""
-    required: bool = False
-    location: str = ""
-    schema: Mapping[str, Any] = field(default_factory=dict)
+    type: str  # `string`, `number`, `integer`, `boolean`, `array` or `object`
+    description: str = ""  # for the model
+    required: bool = False  # whether a call must have it
+    location: str = ""  # `path`, `query`, `header`, `body` for API operations; empty for functions
+    schema: Mapping[str, Any] = field(default_factory=dict)  # JSON Schema, `$ref`s resolved
+    # How an API parameter is written (OpenAPI: `style`), or `json` for one with `content`; empty
+    # for its place's usual style
     style: str = ""
+    # Whether lists and objects are written as several values (OpenAPI: `explode`); `None` for the
+    # style's usual way
     explode: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One callable operation of an action group.
+    """One callable operation of an action group."""
 
-    Attributes:
-        group: The action group's name.
-        name: The function's name, or the API operation's `operationId`.
-        description: For the model.
-        parameters: Path, query, header and body parameters, in the schema's order.
-        verb: HTTP verb in upper case for an API operation, else empty.
-        path: The API path with its `{braces}`, else empty.
-        content_type: Media type of the request body, else empty.
-        require_confirmation: Whether the user must confirm a call.
-        idempotent: Whether a call may be run again when its outcome is unknown.
-        schema: JSON Schema of all parameters together (`type: object`).
-        server: Where an API operation is (OpenAPI: `servers`, the first one, its variables filled
-            with their defaults); empty when the document does not say.
-        returns: Type and description of what a successful call returns, when the schema says.
-        tool_use_name: `VERB__group__operationId` or `group__function` (Bedrock: tool-use models).
-            A longer name than Converse takes (64 characters) is cut and ends in a hash of the
-            whole; `Catalog.find` understands it.
-        xml_name: `VERB::group::/path` or `group::function` (Bedrock: XML models).
-    """
-
-    group: str
-    name: str
-    description: str = ""
+    group: str  # the action group's name
+    name: str  # the function's name, or the API operation's `operationId`
+    description: str = ""  # for the model
+    # Path, query, header and body parameters, in the schema's order
     parameters: tuple[Parameter, ...] = ()
-    verb: str = ""
-    path: str = ""
-    content_type: str = ""
-    require_confirmation: bool = False
-    idempotent: bool = False
+    verb: str = ""  # HTTP verb in upper case for an API operation, else empty
+    path: str = ""  # the API path with its `{braces}`, else empty
+    content_type: str = ""  # media type of the request body, else empty
+    require_confirmation: bool = False  # whether the user must confirm a call
+    idempotent: bool = False  # whether a call may be run again when its outcome is unknown
+    # JSON Schema of all parameters together (`type: object`)
     schema: Mapping[str, Any] = field(default_factory=dict)
+    # Where an API operation is (OpenAPI: `servers`, the first one, its variables filled with their
+    # defaults); empty when the document does not say
     server: str = ""
+    # Type and description of what a successful call returns, when the schema says
     returns: tuple[str, str] | None = None
 
+    # `VERB__group__operationId` or `group__function` (Bedrock: models with native tools). A longer
+    # name than Converse takes (64 characters) is cut and ends in a hash of the whole;
+    # `Catalog.find` understands it.
     tool_use_name: str = field(init=False, compare=False)
+    # `VERB::group::/path` or `group::function` (Bedrock: XML models)
     xml_name: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         verb, group, name = self.verb, self.group, self.name
-        # Bedrock: `GET__group__operation` for models with native tools, `GET::group::/path` in XML.
         native = f"{verb}__{group}__{name}" if verb else f"{group}__{name}"
         short = native if len(native) <= _LONGEST_NAME else _shorten_name(native)
         written = f"{verb}::{group}::{self.path}" if verb else f"{group}::{name}"
@@ -99,80 +78,57 @@ class Operation:
 
 @dataclass(slots=True)
 class Call:
-    """One validated call.
+    """One validated call."""
 
-    Attributes:
-        id: Names the call; unique in the turn.
-        operation: What is called.
-        arguments: Values by parameter name, coerced to the schema's types.
-        key: Idempotency key: the same when the same call is carried out again after a crash.
-    """
-
-    id: str
-    operation: Operation
-    arguments: dict[str, Any]
-    key: str = ""
+    id: str  # names the call; unique in the turn
+    operation: Operation  # what is called
+    arguments: dict[str, Any]  # values by parameter name, coerced to the schema's types
+    key: str = ""  # idempotency key: the same when the same call is carried out after a crash
 
 
 @dataclass(slots=True)
 class CallContext:
     """What an executor may know of the invocation besides the call.
 
-    Attributes:
-        agent: `name`, `id`, `alias`, `version`, as in Bedrock's Lambda event.
-        session_id: The session.
-        input_text: The user's input of this turn.
-        session_attributes: Attributes that live as long as the session; read-only, an action
-            changes them by returning an `ActionResult` with others.
-        prompt_session_attributes: Attributes of this turn; read-only, too.
-        max_bytes: Size limit of the result's text, in UTF-8 bytes.
-        seconds: Time that the action has, or `None` for no limit.
-        files: Files that the user gave for the code interpreter (Bedrock: `InputFile`, with
-            `name`, `type` and `bytes`).
-        tenant: Stands for whose session it is, where an agent serves several tenants: their
-            session ids may be the same. Empty without one.
+    Attributes are read-only: an action changes them by returning an `ActionResult` with others.
     """
 
-    agent: Mapping[str, str]
+    agent: Mapping[str, str]  # `name`, `id`, `alias`, `version`, as in Bedrock's Lambda event
     session_id: str
-    input_text: str
-    session_attributes: Mapping[str, str]
-    prompt_session_attributes: Mapping[str, str]
-    max_bytes: int
-    seconds: float | None = None
+    input_text: str  # the user's input of this turn
+    session_attributes: Mapping[str, str]  # attributes that live as long as the session
+    prompt_session_attributes: Mapping[str, str]  # attributes of this turn
+    max_bytes: int  # size limit of the result's text, in UTF-8 bytes
+    seconds: float | None = None  # time that the action has, or `None` for no limit
+    # Files that the user gave for the code interpreter (Bedrock: `InputFile`, with `name`, `type`
+    # and `bytes`)
     files: Sequence[Mapping[str, Any]] = ()
+    # Stands for whose session it is, where an agent serves several tenants: their session ids may
+    # be the same. Empty without one.
     tenant: str = ""
 
 
 @dataclass(slots=True)
 class ActionResult:
-    """What an executor returns.
+    """What an executor returns."""
 
-    Attributes:
-        text: The body, as the model will read it.
-        state: Empty, `"REPROMPT"` (the text says what the model can do better) or `"FAILURE"`
-            (the turn ends with `DependencyFailed`).
-        session_attributes: The session's attributes from now on, or `None` for no change. When
-            several calls of one reply change them, each call's changes are applied, in the calls'
-            order.
-        prompt_session_attributes: The same for the turn's attributes.
-        http_status: HTTP status of an API operation.
-        notes: Leniencies that were needed to understand the result, for the trace.
-        files: Files that the action made (Bedrock: `OutputFile`, with `name`, `type`, `bytes`).
-        knowledge_bases: How the turn's later searches are made, by knowledge base id (Bedrock:
-            `retrievalConfiguration` of the response's `knowledgeBasesConfiguration`).
-        details: What the trace has of a built-in action besides its text, as JSON data: for the
-            code interpreter `executionOutput`, `executionError`, `executionTimeout`.
-    """
-
-    text: str
+    text: str  # the body, as the model will read it
+    # Empty, `"REPROMPT"` (the text says what the model can do better) or `"FAILURE"` (the turn ends
+    # with `DependencyFailed`)
     state: str = ""
+    # The session's attributes from now on, or `None` for no change. When several calls of one reply
+    # change them, each call's changes are applied, in the calls' order.
     session_attributes: dict[str, str] | None = None
-    prompt_session_attributes: dict[str, str] | None = None
-    http_status: int | None = None
-    notes: tuple[str, ...] = ()
+    prompt_session_attributes: dict[str, str] | None = None  # the same for the turn's attributes
+    http_status: int | None = None  # HTTP status of an API operation
+    notes: tuple[str, ...] = ()  # leniencies that were needed to understand it, for the trace
+    # Files that the action made (Bedrock: `OutputFile`, with `name`, `type`, `bytes`)
     files: Sequence[Mapping[str, Any]] = ()
+    # What the trace has of a built-in action besides its text, as JSON data: for the code
+    # interpreter `executionOutput`, `executionError`, `executionTimeout`
     details: Mapping[str, Any] | None = None
+    # How the turn's later searches are made, by knowledge base id (Bedrock:
+    # `retrievalConfiguration` of the response's `knowledgeBasesConfiguration`)
     knowledge_bases: Mapping[str, Mapping[str, Any]] | None = None
 
 

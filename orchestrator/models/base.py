@@ -41,74 +41,52 @@ class Usage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OperationFormat:
-    """One operation as a model has to write it.
+    """One operation as a model has to write it."""
 
-    Attributes:
-        name: The tool name in the dialect's grammar: `GET::claims::/claims/{id}`, `hr__get_days`.
-        schema: JSON Schema (`type: object`) of the parameters, `$ref`s already resolved.
-    """
-
-    name: str
-    schema: Mapping[str, Any]
+    name: str  # the tool name in the dialect's grammar: `GET::claims::/claims/{id}`, `hr__get_days`
+    schema: Mapping[str, Any]  # JSON Schema (`type: object`) of the parameters, without `$ref`s
 
 
 @dataclass(frozen=True, slots=True)
 class CallFormat:
-    """What a well-formed reply may look like, for backends that can constrain decoding to it.
+    """What a well-formed reply may look like, for backends that can constrain decoding to it."""
 
-    Attributes:
-        protocol: `"xml"` or `"tool_use"` (see `orchestrator.prompts.dialects`).
-        operations: The operations that may be called.
-        ask_user: Whether the model may ask the user (`user::askuser`).
-        unknown_value: A text that may stand for a parameter's value that the user did not give;
-            empty when the dialect has none.
-        excluded: Tool names that may not be called in this reply.
-        choices: The only texts that the reply may be; none for any.
-        picks: How many of the choices the reply has: the fewest, and the most.
-        separator: What stands between several.
-    """
-
-    protocol: str
-    operations: tuple[OperationFormat, ...]
-    ask_user: bool = False
+    protocol: str  # `"xml"` or `"tool_use"` (see `orchestrator.prompts.dialects`)
+    operations: tuple[OperationFormat, ...]  # the operations that may be called
+    ask_user: bool = False  # whether the model may ask the user (`user::askuser`)
+    # A text that may stand for a parameter's value that the user did not give; empty when the
+    # dialect has none
     unknown_value: str = ""
-    excluded: frozenset[str] = frozenset()
-    choices: tuple[str, ...] = ()
-    picks: tuple[int, int] = (1, 1)
-    separator: str = ","
+    excluded: frozenset[str] = frozenset()  # tool names that may not be called in this reply
+    choices: tuple[str, ...] = ()  # the only texts that the reply may be; none for any
+    picks: tuple[int, int] = (1, 1)  # how many of the choices it has: the fewest, and the most
+    separator: str = ","  # what stands between several
 
 
 @dataclass(slots=True)
 class ModelRequest:
-    """One model call, in Converse's terms.
+    """One model call, in Converse's terms."""
 
-    Attributes:
-        stage: The prompt type: `"ORCHESTRATION"`, `"PRE_PROCESSING"`, ...
-        system: The system text; empty when there is none.
-        messages: The conversation, alternating, the user first. A last message of role
-            `"assistant"` is a prefill that the reply continues. Not to be changed.
-        tools: Converse tool specifications (`{"toolSpec": {...}}`) for native tool use; empty when
-            the dialect writes tools into the prompt. The same object for every request of one
-            agent, so that a backend can cache what it makes of it by identity.
-        inference: Bedrock's inference configuration: `maximumLength`, `temperature`, `topP`,
-            `topK`, `stopSequences`; absent members take the model's default.
-        additional: `additionalModelRequestFields` of the stage, as the provider takes them.
-        raw_text: True when the template is raw text, for text-completion models; the one message
-            then holds the whole prompt.
-        call_format: For constrained decoding; `None` when the stage makes no calls.
-        question: The user's input of this turn, for backends that do not generate but classify.
-        tool_choice: Converse's `toolChoice`; `None` leaves the choice to the model.
-    """
-
-    stage: str
-    system: str
+    stage: str  # the prompt type: `"ORCHESTRATION"`, `"PRE_PROCESSING"`, ...
+    system: str  # the system text; empty when there is none
+    # The conversation, alternating, the user first. A last message of role `"assistant"` is a
+    # prefill that the reply continues. Not to be changed.
     messages: Sequence[Message]
+    # Converse tool specifications (`{"toolSpec": {...}}`) for native tool use; empty when the
+    # dialect writes tools into the prompt. The same object for every request of one agent, so that
+    # a backend can cache what it makes of it by identity.
     tools: Sequence[Mapping[str, Any]] = ()
+    # Bedrock's inference configuration: `maximumLength`, `temperature`, `topP`, `topK`,
+    # `stopSequences`; absent members take the model's default
     inference: Mapping[str, Any] = field(default_factory=dict)
+    # `additionalModelRequestFields` of the stage, as the provider takes them
     additional: Mapping[str, Any] = field(default_factory=dict)
+    # Whether the template is raw text, for text-completion models; the one message then holds the
+    # whole prompt
     raw_text: bool = False
-    call_format: CallFormat | None = None
-    question: str = ""
+    call_format: CallFormat | None = None  # for constrained decoding; `None` without calls
+    question: str = ""  # the user's input of this turn, for backends that only classify it
+    # Converse's `toolChoice`; `None` leaves the choice to the model
     tool_choice: Mapping[str, Any] | None = None
 
 
@@ -117,19 +95,14 @@ _ONE_CALL = Usage(calls=1)
 
 @dataclass(slots=True)
 class ModelReply:
-    """One whole reply.
+    """One whole reply."""
 
-    Attributes:
-        content: Converse content blocks.
-        stop_reason: One of Converse's nine stop reasons (`end_turn`, `tool_use`, `max_tokens`,
-            `stop_sequence`, `guardrail_intervened`, `content_filtered`, `malformed_model_output`,
-            `malformed_tool_use`, `model_context_window_exceeded`).
-        usage: Tokens of this call; `calls` is 1.
-    """
-
-    content: list[Block]
+    content: list[Block]  # Converse content blocks
+    # One of Converse's nine stop reasons (`end_turn`, `tool_use`, `max_tokens`, `stop_sequence`,
+    # `guardrail_intervened`, `content_filtered`, `malformed_model_output`, `malformed_tool_use`,
+    # `model_context_window_exceeded`)
     stop_reason: str = "end_turn"
-    usage: Usage = _ONE_CALL
+    usage: Usage = _ONE_CALL  # tokens of this call; `calls` is 1
 
     @property
     def text(self) -> str:

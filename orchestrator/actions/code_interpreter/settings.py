@@ -15,37 +15,25 @@ _MEBIBYTE = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeInterpreterSettings:
-    """What one execution, and one session, may use.
+    """What one execution, and one session, may use."""
 
-    Attributes:
-        seconds: Wall-clock time of one execution, in seconds, from when its sandbox is ready.
-        cpu_seconds: Processor time of one execution, of all its threads together, in seconds.
-        memory_bytes: Address space of one execution.
-        threads: Threads of one execution; approximate, and for root without namespaces no limit.
-        scratch_bytes: Size of all files of a session together, and of the largest one.
-        scratch_files: How many files and folders a session may have.
-        output_bytes: How much of the standard output is shown, and of the standard error; the
-            middle of more is left out.
-        files: How many files an execution may return.
-        file_bytes: The largest file that is returned (Bedrock: at most 1,000,000 bytes).
-        sessions: How many sessions keep their files; those that were not used for the longest
-            time lose them.
-        parallel: How many executions run at the same time; others wait for their turn.
-        packages: Whether the packages installed beside this one can be imported, and so read.
-    """
-
-    seconds: float = 30.0
-    cpu_seconds: int = 30
-    memory_bytes: int = 1024 * _MEBIBYTE
+    seconds: float = 30.0  # wall-clock time of one execution, from when its sandbox is ready
+    cpu_seconds: int = 30  # processor time of one execution, of all its threads together
+    memory_bytes: int = 1024 * _MEBIBYTE  # address space of one execution
+    # Threads of one execution; approximate, and for root without namespaces no limit
     threads: int = 32
+    # Size of all files of a session together, and of the largest one
     scratch_bytes: int = 256 * _MEBIBYTE
-    scratch_files: int = 1000
+    scratch_files: int = 1000  # how many files and folders a session may have
+    # How much of the standard output is shown, and of the standard error; the middle of more is
+    # left out
     output_bytes: int = 20_000
-    files: int = 20
-    file_bytes: int = 1_000_000
+    files: int = 20  # how many files an execution may return
+    file_bytes: int = 1_000_000  # the largest file that is returned (Bedrock: the most there is)
+    # How many sessions keep their files; those that were not used for the longest time lose them
     sessions: int = 32
-    parallel: int = 4
-    packages: bool = True
+    parallel: int = 4  # how many executions run at the same time; others wait for their turn
+    packages: bool = True  # whether packages installed beside this one can be imported, and read
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
