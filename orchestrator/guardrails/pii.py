@@ -17,7 +17,6 @@ from itertools import pairwise
 PII_REACH = 64
 
 Spans = Iterator[tuple[int, int]]
-Check = Callable[[str], bool]
 
 
 def _digits(text: str) -> str:
@@ -191,144 +190,116 @@ def _build_announced_pattern(words: str, value: str) -> str:
     return rf"\b(?:{words})\b\.?{between}(?P<value>{value}){_AFTER}"
 
 
-Patterns = tuple[tuple[str, Check | None], ...]
-
-_CONTACTS: Mapping[str, Patterns] = {
+# For each type its patterns, which know no case.
+_CONTACTS: Mapping[str, tuple[str, ...]] = {
     "EMAIL": (
-        (
-            rf"(?<![{_MAIL}])[{_MAIL}]++@(?:[{_LETTERS}0-9][{_LETTERS}0-9-]{{0,62}}+\\?\.){{1,8}}"
-            rf"(?:xn--[a-z0-9-]{{1,59}}|[{_LATIN}]{{2,24}}(?![{_SPACED}])|[{_LETTERS}]{{2,24}})",
-            None,
-        ),
+        rf"(?<![{_MAIL}])[{_MAIL}]++@(?:[{_LETTERS}0-9][{_LETTERS}0-9-]{{0,62}}+\\?\.){{1,8}}"
+        rf"(?:xn--[a-z0-9-]{{1,59}}|[{_LATIN}]{{2,24}}(?![{_SPACED}])|[{_LETTERS}]{{2,24}})",
     ),
     "PHONE": (
-        (rf"(?<![\w+])(?:\+|00(?=[1-9])){_NUMBER}{_AFTER}", _is_phone_number),
-        (rf"{_BEFORE}(?:1[ .-]?)?(?:\(\d{{3}}\) ?|\d{{3}}[ .-])\d{{3}}[ .-]\d{{4}}{_AFTER}", None),
-        (
-            rf"{_BEFORE}\(?0[1-9]\d{{1,3}}\)?(?:[ /.-]{{1,3}}\d{{2,8}}){{1,4}}{_AFTER}",
-            _is_phone_number,
-        ),
-        (
-            _build_announced_pattern("(?:tele)?phone|tel|mobile|cell|fax|call|whatsapp", _NUMBER),
-            _is_phone_number,
-        ),
+        rf"(?<![\w+])(?:\+|00(?=[1-9])){_NUMBER}{_AFTER}",
+        rf"{_BEFORE}(?:1[ .-]?)?(?:\(\d{{3}}\) ?|\d{{3}}[ .-])\d{{3}}[ .-]\d{{4}}{_AFTER}",
+        rf"{_BEFORE}\(?0[1-9]\d{{1,3}}\)?(?:[ /.-]{{1,3}}\d{{2,8}}){{1,4}}{_AFTER}",
+        _build_announced_pattern("(?:tele)?phone|tel|mobile|cell|fax|call|whatsapp", _NUMBER),
     ),
     "IP_ADDRESS": (
-        (r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\w|\.\d)", _is_ip_address),
-        (
-            r"(?<![\w:.])(?:[0-9a-f]{0,4}:){2,7}"
-            r"(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9a-f]{0,4})(?![\w:])",
-            _is_ip_address,
-        ),
+        r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\w|\.\d)",
+        r"(?<![\w:.])(?:[0-9a-f]{0,4}:){2,7}"
+        r"(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9a-f]{0,4})(?![\w:])",
     ),
-    "MAC_ADDRESS": ((r"(?<![\w:-])[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}(?![\w:-])", None),),
+    "MAC_ADDRESS": (r"(?<![\w:-])[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}(?![\w:-])",),
     "URL": (
-        (
-            r"(?:(?<!\w)(?:https?|ftp)://|(?<![\w.@/])www\.)"
-            r"[^\s<>\"'`{}|\\^]*[^\s<>\"'`{}|\\^.,;:!?)\]]",
-            None,
-        ),
+        r"(?:(?<!\w)(?:https?|ftp)://|(?<![\w.@/])www\.)"
+        r"[^\s<>\"'`{}|\\^]*[^\s<>\"'`{}|\\^.,;:!?)\]]",
     ),
-    "USERNAME": ((r"\b(?:user ?name|user ?id|login)\s{0,3}[:=]\s{0,3}(?P<value>\S{1,64}+)", None),),
+    "USERNAME": (r"\b(?:user ?name|user ?id|login)\s{0,3}[:=]\s{0,3}(?P<value>\S{1,64}+)",),
     "AGE": (
-        (r"(?<![\w.])(?P<value>\d{1,3})[ -](?:years?[ -]old|yrs? old)\b", None),
-        (_build_announced_pattern("aged?", r"\d{1,3}"), None),
+        r"(?<![\w.])(?P<value>\d{1,3})[ -](?:years?[ -]old|yrs? old)\b",
+        _build_announced_pattern("aged?", r"\d{1,3}"),
     ),
 }
 
-_SECRETS: Mapping[str, Patterns] = {
+_SECRETS: Mapping[str, tuple[str, ...]] = {
     "AWS_ACCESS_KEY": (
-        (
-            r"(?<![A-Za-z0-9])(?-i:A(?:KIA|SIA|GPA|IDA|ROA|IPA|NPA|NVA|BIA|CCA)[A-Z0-9]{16})"
-            r"(?![A-Za-z0-9])",
-            None,
-        ),
+        r"(?<![A-Za-z0-9])(?-i:A(?:KIA|SIA|GPA|IDA|ROA|IPA|NPA|NVA|BIA|CCA)[A-Z0-9]{16})"
+        r"(?![A-Za-z0-9])",
     ),
-    "AWS_SECRET_KEY": ((r"(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])", _is_secret_key),),
+    "AWS_SECRET_KEY": (r"(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])",),
     "PASSWORD": (
-        (r"\b(?:password|passwd|passphrase|pwd)\s{0,3}[:=]\s{0,3}(?P<value>\S{1,128}+)", None),
-        (r"\bpass(?:word|phrase) is:?\s{1,3}[\"']?(?P<value>[^\s\"']{4,128}+)", _has_digit),
+        r"\b(?:password|passwd|passphrase|pwd)\s{0,3}[:=]\s{0,3}(?P<value>\S{1,128}+)",
+        # In a sentence, what has no digit is an ordinary word.
+        r"\bpass(?:word|phrase) is:?\s{1,3}[\"']?"
+        r"(?P<value>(?=[^\s\"'\d]{0,127}+\d)[^\s\"']{4,128}+)",
     ),
-    "PIN": ((_build_announced_pattern("pin", r"\d{4,8}"), None),),
+    "PIN": (_build_announced_pattern("pin", r"\d{4,8}"),),
 }
 
-_FINANCE: Mapping[str, Patterns] = {
-    "CREDIT_DEBIT_CARD_CVV": (
-        (_build_announced_pattern("cvv2?|cvc2?|security code", r"\d{3,4}"), None),
-    ),
+_FINANCE: Mapping[str, tuple[str, ...]] = {
+    "CREDIT_DEBIT_CARD_CVV": (_build_announced_pattern("cvv2?|cvc2?|security code", r"\d{3,4}"),),
     "CREDIT_DEBIT_CARD_EXPIRY": (
-        (
-            _build_announced_pattern(
-                "exp(?:ir(?:y|es|ation))?(?: date)?|valid (?:thru|until)",
-                r"(?:0?[1-9]|1[0-2]) ?[/-] ?(?:20)?\d\d",
-            ),
-            None,
+        _build_announced_pattern(
+            "exp(?:ir(?:y|es|ation))?(?: date)?|valid (?:thru|until)",
+            r"(?:0?[1-9]|1[0-2]) ?[/-] ?(?:20)?\d\d",
         ),
     ),
     "SWIFT_CODE": (
-        (
-            _build_announced_pattern("swift(?:/bic)?|bic", "[a-z]{6}[a-z0-9]{2}(?:[a-z0-9]{3})?"),
-            None,
-        ),
+        _build_announced_pattern("swift(?:/bic)?|bic", "[a-z]{6}[a-z0-9]{2}(?:[a-z0-9]{3})?"),
     ),
-    "US_BANK_ROUTING_NUMBER": (
-        (_build_announced_pattern("routing|aba|rtn", r"\d{9}"), _is_routing_number),
-    ),
-    "US_BANK_ACCOUNT_NUMBER": (
-        (_build_announced_pattern("account|acct", r"\d(?:[ -]?\d){5,16}"), None),
-    ),
+    "US_BANK_ROUTING_NUMBER": (_build_announced_pattern("routing|aba|rtn", r"\d{9}"),),
+    "US_BANK_ACCOUNT_NUMBER": (_build_announced_pattern("account|acct", r"\d(?:[ -]?\d){5,16}"),),
 }
 
-_OFFICIAL: Mapping[str, Patterns] = {
+_OFFICIAL: Mapping[str, tuple[str, ...]] = {
     "US_SOCIAL_SECURITY_NUMBER": (
-        (rf"{_BEFORE}(?!000|666|9)\d{{3}}([ -])(?!00)\d\d\1(?!0000)\d{{4}}{_AFTER}", None),
-        (_build_announced_pattern("ssn|social security", r"(?!000|666|9)\d{9}"), None),
+        rf"{_BEFORE}(?!000|666|9)\d{{3}}([ -])(?!00)\d\d\1(?!0000)\d{{4}}{_AFTER}",
+        _build_announced_pattern("ssn|social security", r"(?!000|666|9)\d{9}"),
     ),
     "US_INDIVIDUAL_TAX_IDENTIFICATION_NUMBER": (
-        (rf"{_BEFORE}9\d\d([ -]?)(?:5\d|6[0-5]|7\d|8[0-8]|9[0-24-9])\1\d{{4}}{_AFTER}", None),
+        rf"{_BEFORE}9\d\d([ -]?)(?:5\d|6[0-5]|7\d|8[0-8]|9[0-24-9])\1\d{{4}}{_AFTER}",
     ),
-    "US_PASSPORT_NUMBER": ((_build_announced_pattern("passport", r"[a-z]?\d{8,9}"), None),),
+    "US_PASSPORT_NUMBER": (_build_announced_pattern("passport", r"[a-z]?\d{8,9}"),),
     "DRIVER_ID": (
-        (
-            _build_announced_pattern("driv(?:er'?s?'?|ing) licen[cs]e", "[a-z0-9][a-z0-9-]{4,19}"),
-            _has_digit,
-        ),
+        _build_announced_pattern("driv(?:er'?s?'?|ing) licen[cs]e", "[a-z0-9][a-z0-9-]{4,19}"),
     ),
     "LICENSE_PLATE": (
-        (
-            _build_announced_pattern(
-                "(?:licen[cs]e|number|registration) plate",
-                "[a-z0-9]{1,4}(?:[ -]?[a-z0-9]{1,4}){1,3}",
-            ),
-            _has_digit,
+        _build_announced_pattern(
+            "(?:licen[cs]e|number|registration) plate", "[a-z0-9]{1,4}(?:[ -]?[a-z0-9]{1,4}){1,3}"
         ),
     ),
-    "VEHICLE_IDENTIFICATION_NUMBER": ((r"(?<!\w)[A-HJ-NPR-Z0-9]{17}(?!\w)", _is_vin),),
+    "VEHICLE_IDENTIFICATION_NUMBER": (r"(?<!\w)[A-HJ-NPR-Z0-9]{17}(?!\w)",),
     "UK_NATIONAL_INSURANCE_NUMBER": (
-        (
-            r"(?<!\w)(?!BG|GB|KN|NK|NT|TN|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z]"
-            r"(?: ?\d\d){3} ?[A-D](?!\w)",
-            None,
-        ),
+        r"(?<!\w)(?!BG|GB|KN|NK|NT|TN|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z]"
+        r"(?: ?\d\d){3} ?[A-D](?!\w)",
     ),
     "UK_NATIONAL_HEALTH_SERVICE_NUMBER": (
-        (rf"{_BEFORE}\d{{3}}([ -])\d{{3}}\1\d{{4}}{_AFTER}", _is_nhs_number),
-        (_build_announced_pattern("nhs", r"\d{10}"), _is_nhs_number),
+        rf"{_BEFORE}\d{{3}}([ -])\d{{3}}\1\d{{4}}{_AFTER}",
+        _build_announced_pattern("nhs", r"\d{10}"),
     ),
     "UK_UNIQUE_TAXPAYER_REFERENCE_NUMBER": (
-        (_build_announced_pattern("utr|unique taxpayer reference", r"\d{5} ?\d{5}"), None),
+        _build_announced_pattern("utr|unique taxpayer reference", r"\d{5} ?\d{5}"),
     ),
     "CA_SOCIAL_INSURANCE_NUMBER": (
-        (rf"{_BEFORE}[1-79]\d\d([ -])\d{{3}}\1\d{{3}}{_AFTER}", _has_luhn_checksum),
-        (_build_announced_pattern("sin|social insurance", r"[1-79]\d{8}"), _has_luhn_checksum),
+        rf"{_BEFORE}[1-79]\d\d([ -])\d{{3}}\1\d{{3}}{_AFTER}",
+        _build_announced_pattern("sin|social insurance", r"[1-79]\d{8}"),
     ),
     "CA_HEALTH_NUMBER": (
-        (_build_announced_pattern("health (?:card|insurance)", r"\d{4}[ -]?\d{3}[ -]?\d{3}"), None),
+        _build_announced_pattern("health (?:card|insurance)", r"\d{4}[ -]?\d{3}[ -]?\d{3}"),
     ),
 }
+_PATTERNS = {**_CONTACTS, **_SECRETS, **_FINANCE, **_OFFICIAL}
 
-# For each type its patterns, which know no case, and the check of what they match.
-_PATTERNS: Mapping[str, Patterns] = {**_CONTACTS, **_SECRETS, **_FINANCE, **_OFFICIAL}
+# What a value must be besides, where the patterns of its type do not say it.
+_CHECKS: Mapping[str, Callable[[str], bool]] = {
+    "PHONE": _is_phone_number,
+    "IP_ADDRESS": _is_ip_address,
+    "AWS_SECRET_KEY": _is_secret_key,
+    "US_BANK_ROUTING_NUMBER": _is_routing_number,
+    "DRIVER_ID": _has_digit,
+    "LICENSE_PLATE": _has_digit,
+    "VEHICLE_IDENTIFICATION_NUMBER": _is_vin,
+    "UK_NATIONAL_HEALTH_SERVICE_NUMBER": _is_nhs_number,
+    "CA_SOCIAL_INSURANCE_NUMBER": _has_luhn_checksum,
+}
 
 _FINDERS: Mapping[str, Callable[[str], Spans]] = {
     "CREDIT_DEBIT_CARD_NUMBER": _cards,
@@ -340,8 +311,8 @@ PII_TYPES = frozenset((*_PATTERNS, *_FINDERS))
 
 
 @cache
-def _compile_patterns(kind: str) -> tuple[tuple[re.Pattern[str], Check | None], ...]:
-    return tuple((re.compile(it, re.IGNORECASE), check) for it, check in _PATTERNS[kind])
+def _compile_patterns(kind: str) -> list[re.Pattern[str]]:
+    return [re.compile(it, re.IGNORECASE) for it in _PATTERNS[kind]]
 
 
 def find_pii(kind: str, text: str) -> Spans:
@@ -349,7 +320,8 @@ def find_pii(kind: str, text: str) -> Spans:
     if kind in _FINDERS:
         yield from _FINDERS[kind](text)
         return
-    for pattern, check in _compile_patterns(kind):
+    check = _CHECKS.get(kind)
+    for pattern in _compile_patterns(kind):
         # The value, without the words that announce it.
         group = pattern.groupindex.get("value", 0)
         for found in pattern.finditer(text):
