@@ -261,7 +261,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
             return Node("path", ((key[1:],), str(key))), node
         return Node("value", str(key)), node
 
-    def called(self, meta: Any, function: Node, arguments: list[Argument]) -> Node:
+    def call(self, meta: Any, function: Node, arguments: list[Argument]) -> Node:
         return Node("called", arguments, (function,), meta.start_pos)
 
     def __default__(self, kind: Token, parts: list[Any], meta: Any) -> Node:

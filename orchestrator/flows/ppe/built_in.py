@@ -9,6 +9,7 @@ from orchestrator.actions.names import did_you_mean
 from orchestrator.flows.evaluation import UNDEFINED, path_value
 from orchestrator.flows.ppe import model_replies
 from orchestrator.flows.ppe.control_flow import Break, Continue
+from orchestrator.flows.ppe.data import map_of
 from orchestrator.flows.ppe.dialects import STYLES
 from orchestrator.flows.ppe.nodes import Link
 from orchestrator.flows.ppe.settings import script_id
@@ -55,19 +56,14 @@ def _set_at_path(whole: Any, steps: Sequence[str | int], value: Any) -> Any:
         made = list(whole)
         made[first] = _set_at_path(made[first], rest, value)
         return made
-    known = whole if isinstance(whole, dict) else {}
+    known = map_of(whole)
     return {**known, str(first): _set_at_path(known.get(str(first)), rest, value)}
 
 
-def _prompt(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
-    run.data.prompt.update(arguments)
+def _update(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
+    """`$prompt` and `$parameters`."""
     yield from ()
-    return dict(arguments)
-
-
-def _parameters(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
-    run.parameters.update(arguments)
-    yield from ()
+    (run.data.prompt if link.name == "prompt" else run.parameters).update(arguments)
     return dict(arguments)
 
 
@@ -115,10 +111,8 @@ def _abort(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any
 
 
 def _exec(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
-    written = (
-        arguments.get("id") or arguments.get("filename") or (value if value is not None else "")
-    )
-    name = script_id(str(written))
+    usual = "" if value is None else value
+    name = script_id(str(arguments.get("id") or arguments.get("filename") or usual))
     if not run.script_of(name):
         there = ", ".join(run.library.ids) or "none"
         meant = did_you_mean(name, run.library.ids)
@@ -127,11 +121,14 @@ def _exec(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]
             f"there is no script {name!r} beside this one{meant}; there is {there}",
             f"同一文件夹中没有脚本 {name!r}；现有: {there}",
         )
-    args = arguments.get("args")
+    args, target = arguments.get("args"), Link(link.place, name, False)
     if isinstance(args, dict):
-        return (yield from run.calls.script(Link(link.place, name, False), (), args))
-    listed = args if isinstance(args, list) else [] if args is None else [args]
-    return (yield from run.calls.script(Link(link.place, name, False), listed, {}))
+        return (yield from run.calls.script(target, (), args))
+    return (yield from run.calls.script(target, _to_list(args), {}))
+
+
+def _to_list(args: Any) -> list[Any]:
+    return args if isinstance(args, list) else [] if args is None else [args]
 
 
 def _tool(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
@@ -162,9 +159,8 @@ def _format(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, An
         )
     written = f"!{arguments.get('template', value)}"
     text = compile_text(written, link.place, run.script.file, Style(templates))
-    data = arguments.get("data")
     outer = run.data.scope
-    run.data.scope = {**outer, **(data if isinstance(data, dict) else {})}
+    run.data.scope = {**outer, **map_of(arguments.get("data"))}
     try:
         return (yield from run.rendering.text(text))
     finally:
@@ -202,8 +198,7 @@ def _unlisten(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, 
 
 def _emit(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
     """`$emit`: what the last listener that gave something back gave, else the first argument."""
-    args = arguments.get("args")
-    values = list(args) if isinstance(args, list) else [] if args is None else [args]
+    values = _to_list(arguments.get("args"))
     event = str(arguments.get("event", value))
     answer = yield from run.listeners.emit(link.place, event, values, 0)
     return answer if answer is not None else values[0] if values else None
@@ -231,10 +226,10 @@ MADE: dict[str, Callable[..., Steps]] = {
     "off": _unlisten,
     "on": _listen,
     "once": _listen,
-    "parameters": _parameters,
+    "parameters": _update,
     "pipe": _pipe,
     "print": _print,
-    "prompt": _prompt,
+    "prompt": _update,
     "ready": _ready,
     "ret": _ret,
     "set": _set,

@@ -6,6 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.flows.ppe.built_in import BUILT_IN, MADE, ORDER
+from orchestrator.flows.ppe.data import map_of
 from orchestrator.flows.ppe.instruction_reader import LISTENING
 from orchestrator.flows.ppe.nodes import Instruction, Link
 from orchestrator.flows.steps import Call, Event, Place, Step
@@ -19,15 +20,8 @@ MOST_CALLS = 10_000
 Steps = Generator[Step, Any, Any]
 
 
-def to_named_arguments(value: Any) -> dict[str, Any]:
-    """A value as arguments by name: a map is those, anything else is the `content`."""
-    if isinstance(value, dict):
-        return value
-    return {} if value is None else {"content": value}
-
-
 class Calls:
-    """Calls of one run of one script."""
+    """Calls of one run of one script: of other scripts, functions and instructions."""
 
     def __init__(self, run: Interpreter) -> None:
         self._run = run
@@ -36,24 +30,16 @@ class Calls:
         self, link: Link, value: Any, args: Sequence[Any], named: Mapping[str, Any]
     ) -> Steps:
         """Calls a target of a chain with a value."""
-        run = self._run
-        is_script = bool(run.script_of(link.name))
+        is_script = bool(self._run.script_of(link.name))
         if not is_script and (link.instruction or link.name in BUILT_IN):
-            return (yield from run.instructions.call(link, value, args, named))
+            return (yield from self.instruction(link, value, args, named))
+        named = {**_to_named_arguments(value), **named}
         if is_script:
-            return (yield from self.script(link, args, {**to_named_arguments(value), **named}))
-        return (
-            yield from self.function(
-                link.place, link.name, args, {**to_named_arguments(value), **named}
-            )
-        )
+            return (yield from self.script(link, args, named))
+        return (yield from self.function(link.place, link.name, args, named))
 
     def script(self, link: Link, args: Sequence[Any], named: Mapping[str, Any]) -> Steps:
-        """Runs another script with a new dialogue; returns its result.
-
-        Raises:
-            FlowError: Scripts call each other too deeply, or too often.
-        """
+        """Runs another script with a new dialogue; returns its result."""
         run = self._run
         if run.level >= MOST_LEVELS:
             run.fail(
@@ -110,24 +96,8 @@ class Calls:
         answer = yield from self._run.listeners.emit(place, "afterCall", values, 2)
         return value if answer is None else answer
 
-
-def _as_params(args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments for listeners: those by name, and `args`, if there are any."""
-    return {**named, "args": list(args)} if args else dict(named)
-
-
-class Instructions:
-    """Carries out the instructions of one run."""
-
-    def __init__(self, run: Interpreter) -> None:
-        self._run = run
-
-    def run(self, statement: Instruction) -> Steps:
-        """Carries a statement out; its result is the script's so far."""
-        self._run.keep((yield from self.value(statement)))
-
-    def value(self, statement: Instruction) -> Steps:
-        """Carries a statement out; its result."""
+    def statement(self, statement: Instruction) -> Steps:
+        """Carries out an instruction that is a statement, or a condition; its result."""
         run = self._run
         piped = (yield from run.previous()) if statement.piped else None
         value = statement.value
@@ -139,36 +109,28 @@ class Instructions:
             args, named = yield from run.values.arguments(statement.arguments)
         link = Link(statement.place, statement.name, True)
         if piped is not None:
-            named = {**(value if isinstance(value, dict) else {}), **named}
-            return (yield from run.calls.call_link(link, piped, args, named))
+            return (yield from self.call_link(link, piped, args, {**map_of(value), **named}))
         if statement.name in BUILT_IN:
             return (yield from self._run_built_in(link, value, args, named))
-        return (yield from self._run_function(link, value, args, named))
-
-    def call(self, link: Link, value: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Steps:
-        """Carries out an instruction that a text, or a chain, calls; its result."""
-        if link.name in BUILT_IN:
-            return (yield from self._run_built_in(link, value, args, named))
-        spread = value if isinstance(value, dict) else {} if value is None else {"content": value}
-        return (yield from self._call_function(link, args, {**spread, **named}))
-
-    def _run_function(
-        self, link: Link, value: Any, args: Sequence[Any], named: Mapping[str, Any]
-    ) -> Steps:
         if isinstance(value, dict):
             named = {**value, **named}
-        elif isinstance(value, list):
-            args = [*value, *args]
         elif value is not None:
-            args = [value, *args]
+            args = [*(value if isinstance(value, list) else [value]), *args]
         return (yield from self._call_function(link, args, named))
+
+    def instruction(
+        self, link: Link, value: Any, args: Sequence[Any], named: Mapping[str, Any]
+    ) -> Steps:
+        """Carries out an instruction that a text, a chain or an event calls; its result."""
+        if link.name in BUILT_IN:
+            return (yield from self._run_built_in(link, value, args, named))
+        return (yield from self._call_function(link, args, {**_to_named_arguments(value), **named}))
 
     def _call_function(self, link: Link, args: Sequence[Any], named: Mapping[str, Any]) -> Steps:
         """Calls a function, or a script that was imported under its name."""
-        run = self._run
-        if link.name in run.script.settings.imports:
-            return (yield from run.calls.script(link, args, named))
-        return (yield from run.calls.function(link.place, link.name, args, named))
+        if link.name in self._run.script.settings.imports:
+            return (yield from self.script(link, args, named))
+        return (yield from self.function(link.place, link.name, args, named))
 
     def _run_built_in(
         self, link: Link, value: Any, args: Sequence[Any], named: Mapping[str, Any]
@@ -176,5 +138,17 @@ class Instructions:
         if value is None and args:
             value = args[0]
             named = {**dict(zip(ORDER.get(link.name, ()), args, strict=False)), **named}
-        arguments = {**(value if isinstance(value, dict) else {}), **named}
+        arguments = {**map_of(value), **named}
         return (yield from MADE[link.name](self._run, link, value, arguments))
+
+
+def _to_named_arguments(value: Any) -> dict[str, Any]:
+    """A value as arguments by name: a map is those, anything else is the `content`."""
+    if isinstance(value, dict):
+        return value
+    return {} if value is None else {"content": value}
+
+
+def _as_params(args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments for listeners: those by name, and `args`, if there are any."""
+    return {**named, "args": list(args)} if args else dict(named)

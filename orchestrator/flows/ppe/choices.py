@@ -114,11 +114,7 @@ def _plain(text: str) -> str:
 
 
 def read_substitution(text: str) -> tuple[Choice | None, list[Argument]]:
-    """What stands behind the colon of `[[VAR:...]]`: a choice, if any, and model parameters.
-
-    Raises:
-        Wrong: It is neither.
-    """
+    """What stands behind the colon of `[[VAR:...]]`: a choice, if any, and model parameters."""
     stripped = text.strip()
     if not stripped.startswith("|"):
         parameters = parse_arguments(text)

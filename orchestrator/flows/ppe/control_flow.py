@@ -41,15 +41,11 @@ def run_if(run: Interpreter, statement: If) -> Steps:
 def _check_condition(run: Interpreter, condition: Node | Instruction) -> Steps:
     if isinstance(condition, Node):
         return (yield from run.values.evaluate_node(condition))
-    return (yield from run.instructions.value(condition))
+    return (yield from run.calls.statement(condition))
 
 
 def run_while(run: Interpreter, statement: While) -> Steps:
-    """`$while`.
-
-    Raises:
-        FlowError: It goes round too often.
-    """
+    """`$while`."""
     for _ in range(MOST_ROUNDS):
         if not (yield from _check_condition(run, statement.condition)):
             return
@@ -72,11 +68,7 @@ def _run_round(run: Interpreter, body: Block) -> Generator[Step, Any, bool]:
 
 
 def run_for(run: Interpreter, statement: For) -> Steps:
-    """`$for`: over a list, a map, `{start, end, step}`, or the numbers from 1 to a number.
-
-    Raises:
-        FlowError: It is none of these, or too long.
-    """
+    """`$for`: over a list, a map, `{start, end, step}`, or the numbers from 1 to a number."""
     items = statement.items
     value: Any
     if isinstance(items, Node):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import yaml
@@ -59,17 +58,11 @@ def _quote_template_values(text: str) -> str:
 
 
 class Source:
-    """A part of a script's text, and where it is in the script.
-
-    Attributes:
-        text: The part.
-        first: The line of the script that it begins in, from 1.
-        file: The script's file, if any.
-    """
+    """A part of a script's text, and where it is in the script."""
 
     def __init__(self, text: str, first: int, file: str | None) -> None:
         self.text = text
-        self.first = first
+        self.first = first  # the line of the script that it begins in, from 1
         self.file = file
         self._lines = text.split("\n")
 
@@ -79,19 +72,11 @@ class Source:
         return Place(self.first + line, column + 1, statement)
 
     def fail(self, place: Place, message: str, message_zh: str) -> NoReturn:
-        """Refuses the script, in English and in Chinese.
-
-        Raises:
-            FlowError: Always.
-        """
+        """Refuses the script with a `FlowError`, in English and in Chinese."""
         raise place.error(message, message_zh, self.file)
 
     def refuse_tag(self, place: Place, tag: str) -> NoReturn:
-        """Refuses a tag of YAML.
-
-        Raises:
-            FlowError: Always.
-        """
+        """Refuses a tag of YAML."""
         if tag.startswith("!fn"):
             self.fail(
                 place,
@@ -102,11 +87,7 @@ class Source:
         self.fail(place, f"the tag {tag!r} is not understood", f"无法识别的标签 {tag!r}")
 
     def compose(self) -> Node | None:
-        """The part as YAML nodes.
-
-        Raises:
-            FlowError: It is none.
-        """
+        """The part as YAML nodes."""
         try:
             return compose(_quote_template_values(self.text), rules=_RULES)
         except DefinitionError as error:
@@ -122,11 +103,7 @@ class Source:
 
 
 def data_of(node: Node | None, source: Source) -> Any:
-    """A node as data; its texts are the author's.
-
-    Raises:
-        FlowError: It has a tag, or a number that is too large.
-    """
+    """A node as data; its texts are the author's."""
     if node is None:
         return None
     if isinstance(node, MapNode):
@@ -177,26 +154,28 @@ def plain(value: Any) -> Any:
     return json.loads(json.dumps(value, ensure_ascii=False))
 
 
+def map_of(value: Any) -> dict[str, Any]:
+    """A copy of a map; an empty one for anything else."""
+    return dict(value) if isinstance(value, dict) else {}
+
+
+def author_texts(value: Any) -> Iterator[Author]:
+    """The author's texts in data, keys left out."""
+    if isinstance(value, Author):
+        yield value
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from author_texts(one)
+
+
 SEPARATOR = re.compile(r"(?:-{3,}|\*{3,})[ \t]*(?:#.*)?$")
 """A line, or an item of a list, that separates dialogues."""
 
 _PARTS = re.compile(r"(?:then|else|do|as)[ \t]*:")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One entry of the body."""
-
-    source: Source  # its text
-    separator: bool = False  # whether it separates dialogues
-
-
 def split_front_matter(text: str, file: str | None) -> tuple[Source | None, Source]:
-    """The front matter, if the first line begins one, and the body.
-
-    Raises:
-        FlowError: It has no end.
-    """
+    """The front matter, if the first line begins one, and the body."""
     lines = text.replace("\r\n", "\n").split("\n")
     if lines[0].rstrip() != "---":
         return None, Source("\n".join(lines), 1, file)
@@ -212,8 +191,8 @@ def split_front_matter(text: str, file: str | None) -> tuple[Source | None, Sour
     return front, Source("\n".join(lines[end + 1 :]), end + 2, file)
 
 
-def entries(body: Source) -> Iterator[Entry]:
-    """The entries of the body, in order."""
+def entries(body: Source) -> Iterator[Source]:
+    """The entries of the body, in order: statements, and lines that separate dialogues."""
     lines = body.text.split("\n")
     at = 0
     while at < len(lines):
@@ -221,14 +200,10 @@ def entries(body: Source) -> Iterator[Entry]:
         if not line.strip() or line.startswith("#"):
             at += 1
             continue
-        if SEPARATOR.match(line):
-            yield Entry(Source(line, body.first + at, body.file), True)
-            at += 1
-            continue
         end = at + 1
-        while end < len(lines) and _goes_on(lines[end]):
+        while not SEPARATOR.match(line) and end < len(lines) and _goes_on(lines[end]):
             end += 1
-        yield Entry(Source("\n".join(lines[at:end]), body.first + at, body.file))
+        yield Source("\n".join(lines[at:end]), body.first + at, body.file)
         at = end
 
 

@@ -14,17 +14,11 @@ from orchestrator.flows.tree import NAME, ScriptError
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a script may write. Without a generation it may write what any has.
+    """What a script may write. Without a generation it may write what any has."""
 
-    Attributes:
-        bare_regexes: Whether regular expressions need no brackets (before 0.7).
-        immediate: The signs that have a text rendered at once: `#` (before 0.9) and `!` (since).
-        edits: Whether `#:` and `#+` edit messages (since 0.9).
-    """
-
-    bare_regexes: bool = True
-    immediate: str = "#!"
-    edits: bool = True
+    bare_regexes: bool = True  # whether regular expressions need no brackets (before 0.7)
+    immediate: str = "#!"  # the signs that have a text rendered at once: `#` before 0.9, `!` since
+    edits: bool = True  # whether `#:` and `#+` edit messages (since 0.9)
 
     def is_immediate(self, text: str) -> bool:
         """Whether a text begins with a sign to render it at once."""
@@ -34,11 +28,7 @@ class Dialect:
 
 
 def dialect_of(value: Any) -> Dialect:
-    """The dialect that front matter names: such as `0.6` or `"0.9"`.
-
-    Raises:
-        Wrong: It is none.
-    """
+    """The dialect that front matter names: such as `0.6` or `"0.9"`."""
     if value is None:
         return Dialect()
     found = re.fullmatch(r"v?(\d+)\.(\d+)(?:\.[\dx]+)?", str(value))
@@ -73,11 +63,7 @@ _GO_WORD = re.compile(rf"(?P<word>if|else if|range|with)?\s*(?P<path>{_GO_PATH}|
 
 
 def as_jinja(text: str, style: str) -> str:
-    """A template's text as Jinja2.
-
-    Raises:
-        Wrong: Go's template has more than fields, `if`, `else`, `range` and `end`.
-    """
+    """A template's text as Jinja2; Go's may have fields, `if`, `else`, `range` and `end`."""
     if style == "fstring":
         return _FIELD.sub(_field, text)
     if style == "golang":

@@ -50,18 +50,13 @@ class DialogueMessage:
 
 
 class Dialogue:
-    """The messages of a script.
-
-    Attributes:
-        prologue: Those above the first separator; every dialogue has them.
-        messages: Those of the dialogue that goes on.
-        separated: Whether a separator was passed.
-    """
+    """The messages of a script."""
 
     def __init__(self) -> None:
+        # Those above the first separator, which every dialogue has
         self.prologue: list[DialogueMessage] = []
-        self.messages: list[DialogueMessage] = []
-        self.separated = False
+        self.messages: list[DialogueMessage] = []  # those of the dialogue that goes on
+        self.separated = False  # whether a separator was passed
 
     @property
     def all(self) -> list[DialogueMessage]:
@@ -99,25 +94,23 @@ Steps = Generator[Step, Any, Any]
 
 def add_message(run: Interpreter, statement: Say) -> Steps:
     """A message, and those of whom it makes answer."""
-    message = _build_message(run, statement.role, statement.text, statement.place)
-    message.to, message.audience = statement.to, run.cast.audience(statement)
-    _drop_implicit_answer(run, statement.role)
-    run.dialogue.messages.append(message)
+    message = DialogueMessage(
+        statement.role,
+        statement.text,
+        statement.place,
+        scope=run.data.scope,
+        to=statement.to,
+        audience=run.cast.audience(statement),
+    )
+    messages = run.dialogue.messages
+    last = messages[-1] if messages else None
+    # The role's next message replaces an answer that nobody has read yet.
+    if last is not None and last.implicit and last.role == statement.role and not last.drawn:
+        messages.pop()
+    messages.append(message)
     if statement.text.when == "now":
         yield from run.rendering.begin(message)
     run.dialogue.messages += run.cast.create_answers(statement, message)
-
-
-def _drop_implicit_answer(run: Interpreter, role: str) -> None:
-    """Removes an answer that nobody has read yet: the role's next message replaces it."""
-    messages = run.dialogue.messages
-    last = messages[-1] if messages else None
-    if last is not None and last.implicit and last.role == role and not last.drawn:
-        messages.pop()
-
-
-def _build_message(run: Interpreter, role: str, text: Text, place: Place) -> DialogueMessage:
-    return DialogueMessage(role, text, place, scope=run.data.scope)
 
 
 def start_dialogue(run: Interpreter, statement: Separate) -> Steps:
@@ -136,21 +129,17 @@ def start_dialogue(run: Interpreter, statement: Separate) -> Steps:
 
 
 def edit_message(run: Interpreter, statement: Edit) -> None:
-    """Replaces a message, or inserts one.
-
-    Raises:
-        FlowError: There is no message to replace.
-    """
+    """Replaces a message, or inserts one."""
     messages = run.dialogue.messages
+    place, text, scope = statement.place, statement.text, run.data.scope
     if not statement.replaces:
-        message = _build_message(run, statement.role, statement.text, statement.place)
-        messages.insert(statement.at, message)
+        messages.insert(statement.at, DialogueMessage(statement.role, text, place, scope=scope))
         return
     if not -len(messages) <= statement.at < len(messages):
         run.fail(
-            statement.place,
+            place,
             f"there is no message to replace at {statement.at}",
             f"没有可替换的消息: {statement.at}",
         )
     role = statement.role or messages[statement.at].role
-    messages[statement.at] = _build_message(run, role, statement.text, statement.place)
+    messages[statement.at] = DialogueMessage(role, text, place, scope=scope)

@@ -11,10 +11,11 @@ import re
 from collections.abc import Collection, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.flows.ppe.data import map_of
 from orchestrator.flows.ppe.dialogue import DialogueMessage
 from orchestrator.flows.ppe.nodes import Say
 from orchestrator.flows.ppe.roles import ALL
-from orchestrator.flows.ppe.text_nodes import Substitution
+from orchestrator.flows.ppe.text_scanner import Substitution
 from orchestrator.flows.ppe.texts import Part, Text
 from orchestrator.flows.steps import Place, Step
 
@@ -30,30 +31,22 @@ _MAIN = "assistant"
 _LINE_END = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 """What ends a line for anybody: all that `str.splitlines` knows."""
 
-Told = list[tuple[str, str]]
+RolesAndTexts = list[tuple[str, str]]
 
 
 class GroupChat:
-    """The roles of one run's group chat; without roles there is none, and all is as it is written.
-
-    Attributes:
-        roles: The roles' names.
-    """
+    """The roles of one run's group chat; without roles there is none, and all is as written."""
 
     def __init__(self, run: Interpreter) -> None:
         self._run = run
         self._scripts = run.script.settings.roles
         name = run.script.settings.name
         self._main = frozenset((_MAIN, name) if name not in self._scripts else (_MAIN,)) - {""}
-        self._openings: dict[str, Told] = {}
+        self._openings: dict[str, RolesAndTexts] = {}
         self.roles: Collection[str] = self._scripts.keys()
 
     def check(self) -> None:
-        """Checks that the roles' scripts are there.
-
-        Raises:
-            FlowError: One is not.
-        """
+        """Checks that the roles' scripts are there."""
         run = self._run
         for role, id in self._scripts.items():
             if not run.library.has(id):
@@ -95,14 +88,14 @@ class GroupChat:
             )
         return answers
 
-    def messages(self, upto: DialogueMessage | None = None) -> Generator[Step, Any, Told]:
+    def messages(self, upto: DialogueMessage | None = None) -> Generator[Step, Any, RolesAndTexts]:
         """What a model is sent: the messages before one, or all, as who speaks has heard them."""
         run = self._run
         if not self.roles:
             return (yield from run.rendering.messages(upto))
         speaker = upto.role if upto is not None and upto.role in self.roles else _MAIN
         main = speaker == _MAIN
-        sent: Told = [] if main else list((yield from self._load_opening(speaker)))
+        sent: RolesAndTexts = [] if main else list((yield from self._load_opening(speaker)))
         for message in run.dialogue.all if main else run.dialogue.messages:
             if message is upto:
                 break
@@ -115,7 +108,7 @@ class GroupChat:
             sent.insert(first, ("system", _build_rules(name, self.roles)))
         return sent
 
-    def _convert_message(self, message: DialogueMessage, speaker: str) -> Told:
+    def _convert_message(self, message: DialogueMessage, speaker: str) -> RolesAndTexts:
         who = self._main if speaker == _MAIN else frozenset((speaker,))
         if message.audience is not None and not message.audience & who:
             return []
@@ -125,7 +118,7 @@ class GroupChat:
             return [("assistant", message.done)]
         return [("user", _attribute_message(message))]
 
-    def convert_unfinished(self, message: DialogueMessage) -> Told:
+    def convert_unfinished(self, message: DialogueMessage) -> RolesAndTexts:
         """As much of a message as is rendered, for the model that goes on with it."""
         if not message.done.strip():
             return []
@@ -136,14 +129,13 @@ class GroupChat:
             [("user", _attribute_message(message))] if foreign else [(message.role, message.done)]
         )
 
-    def _load_opening(self, role: str) -> Generator[Step, Any, Told]:
+    def _load_opening(self, role: str) -> Generator[Step, Any, RolesAndTexts]:
         """What a role knows before the chat: the messages of its script, and who it is."""
         if role not in self._openings:
             run = self._run
             script = run.library.script(self._scripts[role])
             front = script.front
-            character = front.get("character")
-            known = {**(character if isinstance(character, dict) else {}), **front}
+            known = {**map_of(front.get("character")), **front}
             named = {} if "name" in front else {"name": known.get("name", role)}
             inner = run.inner(script, (), named)
             opening = yield from inner.run_opening()

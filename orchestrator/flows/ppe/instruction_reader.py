@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from orchestrator.flows.expressions import outside_quotes, parse_arguments, parse_expression
-from orchestrator.flows.ppe.data import Author, Source, data_of
+from orchestrator.flows.ppe.data import Source, author_texts, data_of, map_of
 from orchestrator.flows.ppe.nodes import (
     Block,
     Chain,
@@ -61,11 +61,7 @@ class InstructionReader:
         source: Source,
         depth: int,
     ) -> Statement:
-        """An instruction with a value, and with blocks.
-
-        Raises:
-            FlowError: It is wrong.
-        """
+        """An instruction with a value, and with blocks."""
         name = found["name"]
         if name == "match":
             return self._match(found, value, place, source, depth)
@@ -108,7 +104,7 @@ class InstructionReader:
         named = {one.name: one.node for one in arguments if one.name}
         placed = [one.node for one in arguments if not one.name]
         # `parallel` allows branches to run at the same time, and asks for nothing.
-        every = _is_true(named.get("allMatches", placed[1] if len(placed) > 1 else None))
+        every = named.get("allMatches", placed[1] if len(placed) > 1 else None)
         branches = []
         for key, body in value.value:
             try:
@@ -117,7 +113,8 @@ class InstructionReader:
                 source.fail(source.at(key), wrong.message, wrong.message_zh)
             branches.append((pattern, self._block(body, source, depth + 1)))
         matched = named.get("condition", placed[0] if placed else None)
-        return Match(place, matched, every, branches)
+        is_every = every is not None and every.kind == "value" and every.value is True
+        return Match(place, matched, is_every, branches)
 
     def _condition(self, node: documents.Node, source: Source) -> Node | Instruction:
         if isinstance(node, documents.ScalarNode):
@@ -149,16 +146,14 @@ class InstructionReader:
     def instruction(
         self, found: re.Match[str], value: Any, place: Place, source: Source
     ) -> Instruction | Chain:
-        """An instruction, or a pipe to one.
-
-        Raises:
-            FlowError: Its arguments, or an expression in its value, are wrong.
-        """
+        """An instruction, or a pipe to one."""
         arguments = None
         if found["brackets"]:
             arguments = self._arguments(found["inner"] or "", place, source)
         name = found["name"]
-        self._check(value, source)
+        for text in author_texts(value):
+            if text.startswith("?="):
+                self._expression(text, text.place, source)
         link = Link(place, name, True, arguments or ())
         self._calls.append(link)
         if name in LISTENING and name != "off":
@@ -169,18 +164,9 @@ class InstructionReader:
 
     def _listens(self, value: Any, place: Place) -> None:
         """Notes the function, or the script, that listens to an event."""
-        name = value.get("callback") if isinstance(value, dict) else None
+        name = map_of(value).get("callback")
         if isinstance(name, str) and not name.startswith("?="):
             self._calls.append(Link(place, name.removeprefix("$"), name.startswith("$")))
-
-    def _check(self, value: Any, source: Source) -> None:
-        """Checks the expressions in an instruction's value."""
-        if isinstance(value, Author) and value.startswith("?="):
-            self._expression(value, value.place, source)
-        for one in (
-            value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        ):
-            self._check(one, source)
 
     def _arguments(self, inner: str, place: Place, source: Source) -> Sequence[Argument]:
         try:
@@ -189,11 +175,7 @@ class InstructionReader:
             source.fail(place, f"the arguments: {wrong.message}", f"参数有误: {wrong.message_zh}")
 
     def chain(self, text: str, place: Place, source: Source) -> Chain:
-        """`-> name(arguments) -> ...`.
-
-        Raises:
-            FlowError: It is none.
-        """
+        """`-> name(arguments) -> ...`."""
         links = []
         for part in _targets(text):
             found = _LINK.fullmatch(part)
@@ -219,7 +201,3 @@ def _targets(text: str) -> list[str]:
             end = at
             break
     return [text[a + 2 : b].strip() for a, b in pairwise([*cuts, end])]
-
-
-def _is_true(node: Node | None) -> bool:
-    return node is not None and node.kind == "value" and node.value is True

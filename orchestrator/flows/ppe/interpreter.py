@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NoReturn, assert_never
 
+from orchestrator.actions.names import did_you_mean
 from orchestrator.flows.ppe import control_flow, dialogue, model_replies
-from orchestrator.flows.ppe.built_in import ReturnReached
-from orchestrator.flows.ppe.calls import Calls, Instructions
-from orchestrator.flows.ppe.checking import check
+from orchestrator.flows.ppe.built_in import BUILT_IN, ReturnReached
+from orchestrator.flows.ppe.calls import Calls
+from orchestrator.flows.ppe.data import map_of
 from orchestrator.flows.ppe.dialogue import Dialogue
 from orchestrator.flows.ppe.group_chat import GroupChat
 from orchestrator.flows.ppe.library import Library
@@ -20,6 +21,7 @@ from orchestrator.flows.ppe.nodes import (
     For,
     If,
     Instruction,
+    Link,
     Match,
     Say,
     Script,
@@ -30,7 +32,7 @@ from orchestrator.flows.ppe.nodes import (
 from orchestrator.flows.ppe.output import bind_arguments, describe_schema, inputs_of
 from orchestrator.flows.ppe.regexes import Searches
 from orchestrator.flows.ppe.rendering import Renderer, shift_place
-from orchestrator.flows.ppe.roles import find_unknown_roles
+from orchestrator.flows.ppe.roles import find_unknown_roles, suggest_instruction
 from orchestrator.flows.ppe.scope import Data, Values
 from orchestrator.flows.ppe.uses import statements_in
 from orchestrator.flows.steps import CallCatalog, Event, Place, Step
@@ -41,33 +43,16 @@ Steps = Generator[Step, Any, Any]
 
 
 class Shared:
-    """What a script has in common with those that it calls.
-
-    Attributes:
-        calls: How many scripts were called.
-        replies: Replies by what was asked, of calls that are memoised.
-        searches: The time for regular expressions.
-    """
+    """What a script has in common with those that it calls."""
 
     def __init__(self, known: CallCatalog) -> None:
-        self.calls = 0
-        self.replies: dict[str, str] = {}
+        self.calls = 0  # how many scripts were called
+        self.replies: dict[str, str] = {}  # by what was asked, of calls that are memoised
         self.searches = Searches(known.seconds, known.worked)
 
 
 class Interpreter:
-    """One run of one script.
-
-    Attributes:
-        script: The script.
-        data: Its data.
-        dialogue: Its messages.
-        parameters: Model parameters: the front matter's, and what `$parameters` sets.
-        lenient: Whether what is wrong in a text leaves the text as it is written.
-        called: Whether a model was asked.
-        result: The result of the last statement.
-        finishing: Whether all statements of the whole script have run.
-    """
+    """One run of one script. A statement that fails is a `FlowError` with its place."""
 
     def __init__(
         self,
@@ -85,20 +70,19 @@ class Interpreter:
         self.level = level
         self.shared = shared or Shared(known)
         self.dialogue = Dialogue()
-        self.called = False
-        self.result: Any = None
-        self.finishing = False
+        self.called = False  # whether a model was asked
+        self.result: Any = None  # of the last statement
+        self.finishing = False  # whether all statements of the whole script have run
         self._said_last = False
-        front = script.front
-        parameters = front.get("parameters")
-        self.parameters = dict(parameters) if isinstance(parameters, dict) else {}
-        self.lenient = front.get("lenient") is True
+        # Model parameters: the front matter's, and what `$parameters` sets
+        self.parameters = map_of(script.front.get("parameters"))
+        # Whether what is wrong in a text leaves the text as it is written
+        self.lenient = script.front.get("lenient") is True
         self.data = self._data(args, named)
         self.values = Values(self)
         self.calls = Calls(self)
         self.cast = GroupChat(self)
         self.listeners = Listeners(self)
-        self.instructions = Instructions(self)
         self.rendering = Renderer(self)
 
     def _data(self, args: Sequence[Any], named: Mapping[str, Any]) -> Data:
@@ -107,8 +91,7 @@ class Interpreter:
             bound = bind_arguments(inputs_of(front.get("input")), args, named, front)
         except ScriptError as wrong:
             self.fail(Place(1), wrong.message, wrong.message_zh)
-        prompt = front.get("prompt")
-        data = Data({**front, **bound}, dict(prompt) if isinstance(prompt, dict) else {})
+        data = Data({**front, **bound}, map_of(front.get("prompt")))
         schema = front.get("output")
         if isinstance(schema, dict) and "output" not in bound:
             natural = self.parameters.get("naturalOutput", front.get("naturalOutput"))
@@ -123,28 +106,19 @@ class Interpreter:
         return Interpreter(script, self.library, self.known, args, named, level, self.shared)
 
     def fail(self, place: Place, message: str, message_zh: str) -> NoReturn:
-        """Ends the run at a statement, with a reason in English and in Chinese.
-
-        Raises:
-            FlowError: Always.
-        """
+        """Ends the run at a statement, with a reason in English and in Chinese."""
         raise place.error(message, message_zh, self.script.file)
 
     # What there is
 
     def script_of(self, name: str) -> str:
         """The id of the script that a name means; empty when it means none."""
-        id = self.script.settings.imports.get(name, name)
-        return self.library.id_of(id)
+        return self.library.id_of(self.script.settings.imports.get(name, name))
 
     # Running
 
     def run(self) -> Steps:
-        """Runs it; its result.
-
-        Raises:
-            FlowError: A statement failed, with its place.
-        """
+        """Runs it; its result."""
         start = Place(1)
         yield from self._all(self._body(start))
         messages = [{"role": it.role, "content": it.done} for it in self.dialogue.messages]
@@ -152,17 +126,13 @@ class Interpreter:
         return self.result
 
     def run_opening(self) -> Generator[Step, Any, list[tuple[str, str]]]:
-        """Runs its statements, and no model but for its substitutions; its messages.
-
-        Raises:
-            FlowError: As `run`.
-        """
+        """Runs its statements, and no model but for its substitutions; its messages."""
         yield from self._all(self.block(self.script.body))
         yield from self.rendering.complete(None)
         return (yield from self.rendering.messages())
 
     def _all(self, steps: Steps) -> Steps:
-        check(self)
+        _check(self)
         for place, text in self.script.warnings:
             yield Event("warning", place, {"text": text})
         for one in find_unknown_roles(self.script, statements_in(self.script.body)):
@@ -204,11 +174,7 @@ class Interpreter:
             self.result = last.done
 
     def block(self, block: Block) -> Steps:
-        """Runs statements.
-
-        Raises:
-            FlowError: One failed.
-        """
+        """Runs statements."""
         for statement in block:
             place = statement.place
             yield Event("statement_start", place)
@@ -228,7 +194,7 @@ class Interpreter:
             case Separate():
                 yield from dialogue.start_dialogue(self, statement)
             case Instruction():
-                yield from self.instructions.run(statement)
+                self.keep((yield from self.calls.statement(statement)))
             case If():
                 yield from control_flow.run_if(self, statement)
             case While():
@@ -262,3 +228,58 @@ class Interpreter:
         """Takes the result of a statement."""
         self.result = self.data.last = value
         self._said_last = False
+
+
+def _check(run: Interpreter) -> None:
+    """Refuses a script that names what is not there, or what its model cannot have.
+
+    In lenient scripts, roles and tools alone are checked.
+    """
+    for link in run.script.calls:
+        needed = not run.lenient or link.name in run.script.settings.tools
+        if needed and not _is_there(run, link):
+            _unknown(run, link)
+    run.cast.check()
+    for place, role, meant in find_unknown_roles(run.script, statements_in(run.script.body)):
+        if meant:
+            run.fail(place, f"there is no role {role!r}; {meant}", f"没有角色 {role!r}；{meant}")
+    if run.lenient or run.known.biases:
+        return
+    for place, written in run.script.biases:
+        run.fail(
+            place,
+            f"(({written}:...)) biases tokens, which only embedded models take: hosted ones have "
+            "no such setting; leave it out, give choices ([[VAR:|a|b]]), or write "
+            f"\\(\\({written}:...\\)\\) for the text",
+            f"(({written}:...)) 调整词元概率，仅内嵌模型支持；请删去，或改用选项 [[VAR:|a|b]]",
+        )
+
+
+def _is_there(run: Interpreter, link: Link) -> bool:
+    name = link.name
+    if run.known.name_of(name):
+        return True
+    if link.instruction:
+        imported = name in run.script.settings.imports and bool(run.script_of(name))
+        return name in BUILT_IN or imported
+    return bool(run.script_of(name)) or (name in BUILT_IN and not link.text)
+
+
+def _unknown(run: Interpreter, link: Link) -> NoReturn:
+    name = link.name
+    if link.instruction:
+        close = suggest_instruction(name, BUILT_IN)
+        run.fail(
+            link.place,
+            f"there is no instruction ${name}{f'; {close}' if close else ''}; register a Python "
+            f"function of that name with tools={{{name!r}: function}}",
+            f"没有指令 ${name}；请用 tools={{{name!r}: 函数}} 注册同名的 Python 函数",
+        )
+    ids = run.library.ids
+    there = ", ".join(ids) or "none"
+    run.fail(
+        link.place,
+        f"there is no script {name!r} beside this one{did_you_mean(name, ids)}, and no function; "
+        f"there is {there}",
+        f"同一文件夹中没有脚本 {name!r}，也没有同名函数；现有: {there}",
+    )

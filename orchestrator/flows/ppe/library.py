@@ -20,14 +20,9 @@ _KINDS = ("char", "type", "lib")
 
 
 class Library:
-    """Scripts by their ids: the files beside the main one, read when they are first called.
-
-    Attributes:
-        digest: Changes with the text of any of them.
-    """
+    """Scripts by their ids: the files beside the main one, read when they are first called."""
 
     def __init__(self, text: str, file: Path | None) -> None:
-        """Finds the scripts."""
         self._texts: dict[str, tuple[str, str]] = {}
         self._ids: dict[str, str] = {}
         self._read: dict[str, Script] = {}
@@ -36,7 +31,7 @@ class Library:
         whole = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
         for id, (_, found) in sorted(self._texts.items()):
             whole.update(f"\0{id}\0{found}".encode("utf-8", "surrogatepass"))
-        self.digest = whole.hexdigest()
+        self.digest = whole.hexdigest()  # changes with the text of any of them
 
     def _find(self, folder: Path, main: str) -> None:
         for path in sorted(folder.iterdir())[:_MOST_FILES]:
@@ -64,11 +59,7 @@ class Library:
         return list(self._texts)
 
     def script(self, name: str) -> Script:
-        """A script, with what it inherits.
-
-        Raises:
-            FlowError: It is wrong.
-        """
+        """A script, with what it inherits."""
         id = self.id_of(name)
         if id not in self._read:
             file, text = self._texts[id]
@@ -76,11 +67,7 @@ class Library:
         return self._read[id]
 
     def resolve_inheritance(self, script: Script, above: tuple[str, ...] = ()) -> Script:
-        """A script with the front matter and the statements of what it inherits from.
-
-        Raises:
-            FlowError: It inherits from a script that is not there, or from itself.
-        """
+        """A script with the front matter and the statements of what it inherits from."""
         base = script.front.get("type")
         if not isinstance(base, str) or not _ID.fullmatch(base):
             return script

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 from orchestrator.flows.ppe.built_in import BUILT_IN
+from orchestrator.flows.ppe.data import map_of
 from orchestrator.flows.ppe.library import Library
 from orchestrator.flows.ppe.listeners import EVENTS
 from orchestrator.flows.ppe.nodes import (
@@ -29,7 +30,7 @@ from orchestrator.flows.ppe.roles import (
 )
 from orchestrator.flows.ppe.scope import ALL
 from orchestrator.flows.ppe.settings import KEYS, OF_CALL, PARAMETERS
-from orchestrator.flows.ppe.text_nodes import Substitution
+from orchestrator.flows.ppe.text_scanner import Substitution
 from orchestrator.flows.ppe.uses import Uses, blocks_in, conditions_in, statements_in
 from orchestrator.flows.steps import Finding, Place
 from orchestrator.flows.tree import Node, parts_of
@@ -89,13 +90,8 @@ def _instruction(link: Link) -> Finding | None:
     if close:
         message = f"there is no instruction ${name}, unless a function of that name is registered"
         return "warning", "unknown-instruction", link.place, message, close
-    return (
-        "info",
-        "function",
-        link.place,
-        f"${name} is a function, which is to be registered",
-        _GIVEN,
-    )
+    message = f"${name} is a function, which is to be registered"
+    return "info", "function", link.place, message, _GIVEN
 
 
 def _script(link: Link, library: Library) -> Finding | None:
@@ -221,19 +217,13 @@ def _parameters(text: str, script: Script, uses: Uses) -> Findings:
     output = script.front.get("output")
     if isinstance(output, dict) and (wrong := schema_complaint(output)):
         yield "warning", "wrong-schema", _place_of(text, "output"), f"'output': {wrong}", ""
-    parameters = script.front.get("parameters")
     known = (*PARAMETERS, *OF_CALL, *_MODEL_SETTINGS)
-    for name in parameters if isinstance(parameters, dict) else ():
+    named = [(name, _place_of(text, name)) for name in map_of(script.front.get("parameters"))]
+    named += [(one.name, hole.place) for hole in uses.holes for one in hole.parameters]
+    for name, place in named:
         if name not in known:
             message = f"the model parameter {name!r} is not known, and is not sent"
-            close = suggest_name(name, known)
-            yield "warning", "unknown-parameter", _place_of(text, name), message, close
-    for hole in uses.holes:
-        for one in hole.parameters:
-            if one.name not in known:
-                message = f"the model parameter {one.name!r} is not known, and is not sent"
-                close = suggest_name(one.name, known)
-                yield "warning", "unknown-parameter", hole.place, message, close
+            yield "warning", "unknown-parameter", place, message, suggest_name(name, known)
 
 
 # The order of statements
@@ -256,8 +246,7 @@ def _block(block: Block, *, in_loop: bool) -> Findings:
 
 def _events(statement: Statement) -> Findings:
     if isinstance(statement, Instruction) and statement.name in ("on", "once"):
-        events = statement.value if isinstance(statement.value, dict) else {}
-        event = str(events.get("event", ""))
+        event = str(map_of(statement.value).get("event", ""))
         close = suggest_name(event, EVENTS)
         if event and event not in EVENTS and close:
             message = f"the event {event!r} is sent by $emit alone"

@@ -53,11 +53,7 @@ class Listeners:
         return any(self._all.get(one) for one in events)
 
     def add(self, place: Place, event: str, callback: str, *, once: bool) -> None:
-        """Adds a listener to an event.
-
-        Raises:
-            FlowError: There are too many.
-        """
+        """Adds a listener to an event."""
         listening = self._all.setdefault(event, [])
         if len(listening) >= _MOST:
             self._run.fail(
@@ -73,13 +69,9 @@ class Listeners:
         self._all[event] = remaining
 
     def emit(self, place: Place, event: str, args: Sequence[Any], at: int | None = None) -> Steps:
-        """Tells an event; what the last listener that gave something back gave, or `None`.
+        """Sends an event; what the last listener that gave something back gave, or `None`.
 
-        Args:
-            place: The statement.
-            event: The event.
-            args: What listeners get.
-            at: The argument whose place takes what a listener gives back, for the next one.
+        What a listener gives back takes the place of the argument `at`, for the next listener.
         """
         listening = self._all.get(event)
         if not listening or self._busy:
@@ -125,4 +117,4 @@ class Listeners:
                 f"nobody can listen as {name!r}: it is no function, script or instruction",
                 f"没有名为 {name!r} 的函数、脚本或指令可供监听",
             )
-        return (yield from run.instructions.call(Link(place, name, True), first, args, {}))
+        return (yield from run.calls.instruction(Link(place, name, True), first, args, {}))

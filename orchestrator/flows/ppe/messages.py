@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import FlowError, TemplateError, ValidationError
+from orchestrator.flows.ppe.data import map_of
 from orchestrator.flows.ppe.nodes import Say, Script
 from orchestrator.flows.ppe.reader import read_script
 from orchestrator.flows.ppe.scope import Data
@@ -67,8 +68,7 @@ class MessagesDocument:
         self.text = text
         self.source = source
         self._messages = [self._check_message(one) for one in script.body]
-        prompt = script.front.get("prompt")
-        self._prompt = dict(prompt) if isinstance(prompt, dict) else {}
+        self._prompt = map_of(script.front.get("prompt"))
         self._front = {k: v for k, v in script.front.items() if k not in ("prompt", "messages")}
         parts = [part for one in self._messages for part in one.text.parts]
         plain = all(part.template is None or part.template.straight for part in parts)
@@ -100,8 +100,7 @@ class MessagesDocument:
         properties = schema.get("properties", schema) if isinstance(schema, dict) else {}
         places = first_uses(self.text, names)
         for name in (*places, *sorted(names - places.keys())):
-            property = properties.get(name)
-            property = property if isinstance(property, dict) else {}
+            property = map_of(properties.get(name))
             line, column = places.get(name, (1, 1))
             default = self._prompt.get(name, self._front.get(name, property.get("default")))
             yield Input(
@@ -178,6 +177,5 @@ def _names(text: Text) -> Iterator[str]:
 def _settings(front: Mapping[str, Any], prompt: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the model and the call in the front matter."""
     made = {name: str(front[name]) for name in ("name", "description") if name in front}
-    parameters = front.get("parameters")
-    inference = inference_of(parameters if isinstance(parameters, dict) else {})
+    inference = inference_of(map_of(front.get("parameters")))
     return {**made, "inference": inference} if inference else dict(made)

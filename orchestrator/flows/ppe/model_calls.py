@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _MOST_RETRIES = 7
 
-Told = Sequence[tuple[str, str]]
+RolesAndTexts = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class ReplyRequest:
     """What a model is asked."""
 
     place: Place  # the statement
-    messages: Told  # roles and texts
+    messages: RolesAndTexts  # roles and texts
     options: Mapping[str, Any]  # model parameters, as scripts call them
     # The call's other arguments, such as `stream`
     given: Mapping[str, Any] = field(default_factory=dict)
@@ -39,11 +39,7 @@ class ReplyRequest:
 
 
 def call_model(run: Interpreter, wanted: ReplyRequest) -> Generator[Step, Any, str]:
-    """A model's reply.
-
-    Raises:
-        FlowError: There is nothing to send, or a listener gave back what cannot be sent.
-    """
+    """A model's reply."""
     thinks = run.script.settings.thinking
     asked = bool(wanted.messages) and wanted.messages[-1][0] != "assistant"
     thinks = thinks if wanted.choice is None and asked else None
@@ -124,7 +120,7 @@ def _apply_reply_listeners(run: Interpreter, place: Place, text: str) -> Generat
     return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
 
 
-def _as_messages(messages: Told) -> list[dict[str, str]]:
+def _as_messages(messages: RolesAndTexts) -> list[dict[str, str]]:
     return [{"role": role, "content": text} for role, text in messages]
 
 
@@ -206,7 +202,7 @@ def _count_retries(run: Interpreter) -> int:
 
 
 def _call_once(
-    run: Interpreter, wanted: ReplyRequest, messages: Told
+    run: Interpreter, wanted: ReplyRequest, messages: RolesAndTexts
 ) -> Generator[Step, Any, tuple[str, str]]:
     """One reply, after all calls of tools in it, and why it ends."""
     system, others = merge_messages(messages)

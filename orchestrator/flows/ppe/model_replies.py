@@ -13,7 +13,7 @@ from orchestrator.flows.ppe.group_chat import RESPONSE
 from orchestrator.flows.ppe.model_calls import ReplyRequest, call_model
 from orchestrator.flows.ppe.output import describe_schema, read_output
 from orchestrator.flows.ppe.settings import OF_CALL, PARAMETERS
-from orchestrator.flows.ppe.text_nodes import Substitution
+from orchestrator.flows.ppe.text_scanner import Substitution
 from orchestrator.flows.ppe.texts import compile_text
 from orchestrator.flows.steps import Event, Place, RandomNumber, Step
 from orchestrator.flows.tree import ScriptError
@@ -38,11 +38,7 @@ class SubstitutionResult(NamedTuple):
 def substitute(
     run: Interpreter, message: DialogueMessage, substitution: Substitution
 ) -> Generator[Step, Any, SubstitutionResult]:
-    """What takes a substitution's place.
-
-    Raises:
-        FlowError: The model chose nothing that may be chosen.
-    """
+    """What takes a substitution's place."""
     parameters = yield from _parameters(run, substitution)
     choice = substitution.choice
     if choice is not None and choice.random:
@@ -128,13 +124,7 @@ def _ask_choice(
 def ask_all(run: Interpreter, place: Place, arguments: Mapping[str, Any]) -> Steps:
     """`$AI`: runs what waits, and asks with all messages unless that was the reply; the result.
 
-    Args:
-        run: The script.
-        place: The statement.
-        arguments: The call's arguments: model parameters, and data for templates.
-
-    Raises:
-        FlowError: The reply is not what the script's `output` promises.
+    The call's arguments are model parameters, and data for templates.
     """
     if any(message.pending_names for message in run.dialogue.all):
         yield from run.rendering.complete(None)

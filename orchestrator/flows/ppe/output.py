@@ -71,11 +71,7 @@ def bind_arguments(
     named: Mapping[str, Any],
     front: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Arguments by name; inputs without an argument take the front matter's values.
-
-    Raises:
-        Wrong: A required one is missing, or one is not of its type.
-    """
+    """Arguments by name; inputs without an argument take the front matter's values."""
     values = dict(named)
     places = {one.index: one.name for one in inputs if one.index is not None}
     for at, value in enumerate(args):
@@ -120,15 +116,9 @@ def describe_schema(schema: Mapping[str, Any]) -> str:
 
 
 def read_output(reply: str, format: str, schema: Mapping[str, Any] | None) -> Any:
-    """A reply as data.
+    """A reply as data that fits a schema; the format is `json`, `yaml` or `nobj`.
 
-    Args:
-        reply: The reply; a fence around the data, and text around the fence, are passed over.
-        format: `json`, `yaml` or `nobj`.
-        schema: What it must be.
-
-    Raises:
-        Wrong: It is no such data.
+    A fence around the data, and text around the fence, are passed over.
     """
     found = _FENCE.search(reply)
     text = (found[1] if found else reply).strip()

@@ -9,7 +9,7 @@ from typing import Any
 
 from orchestrator.flows.evaluation import COMPARISONS, is_number
 from orchestrator.flows.expressions import outside_quotes, parse_expression
-from orchestrator.flows.ppe.regexes import Searches, check_pattern
+from orchestrator.flows.ppe.regexes import Searches, compile_pattern
 from orchestrator.flows.tree import NAME, ScriptError
 
 _RANGE = re.compile(r"(-?\d+(?:\.\d+)?)(>)?\.\.(<)?(-?\d+(?:\.\d+)?)")
@@ -35,11 +35,7 @@ class Pattern:
     rest: bool = False  # whether a list, or a map, may have more
 
     def fits(self, value: Any, searches: Searches) -> dict[str, Any] | None:
-        """What a value that fits gives names to; `None` when it does not fit.
-
-        Raises:
-            Wrong: A regular expression takes too long.
-        """
+        """What a value that fits gives names to; `None` when it does not fit."""
         match self.kind:
             case "any":
                 return {}
@@ -102,11 +98,7 @@ def _compares(sign: str, value: Any, other: Any) -> bool:
 
 
 def read_pattern(written: str) -> Pattern:
-    """Reads a pattern: `_`, `:"x"`, `:/re/`, `:> 10`, `:1..5`, `:1 || 2`, `:[a,_]`, `:{x=1, ..}`.
-
-    Raises:
-        Wrong: It is none.
-    """
+    """Reads a pattern: `_`, `:"x"`, `:/re/`, `:> 10`, `:1..5`, `:1 || 2`, `:[a,_]`, `:{x=1}`."""
     return _read(written.strip(), inside=False, depth=0)
 
 
@@ -120,7 +112,7 @@ def _read(written: str, *, inside: bool, depth: int) -> Pattern:
     if text == "_":
         return Pattern("any", written)
     if found := _REGEX.fullmatch(text):
-        check_pattern(found[1], found[2])
+        compile_pattern(found[1], found[2])
         return Pattern("regex", written, (found[1], found[2]))
     ways = _split(text, "||")
     if len(ways) > 1:

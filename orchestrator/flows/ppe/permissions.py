@@ -126,11 +126,7 @@ _FORMS: Sequence[Callable[[str], str]] = (str, *_SAME, _normalize_address)
 
 
 def permissions_of(written: Any) -> Permissions:
-    """What `permissions` means: `{ai: {call: [...]}}`, or `{call: [...]}`.
-
-    Raises:
-        Wrong: It means nothing.
-    """
+    """What `permissions` means: `{ai: {call: [...]}}`, or `{call: [...]}`."""
     if written is None:
         return Permissions()
     if not isinstance(written, dict):

@@ -15,6 +15,7 @@ from orchestrator.flows.ppe.data import (
     Source,
     data_of,
     entries,
+    map_of,
     split_front_matter,
     yaml_text,
 )
@@ -44,32 +45,21 @@ _END = 1_000_000
 
 
 class StatementReader:
-    """Reads statements.
-
-    Attributes:
-        calls: The scripts and functions that they name.
-        warnings: What is doubtful, and where.
-        biases: The texts whose tokens are biased, and where.
-    """
+    """Reads statements; what is wrong in them is a `FlowError` with line and column."""
 
     def __init__(self, file: str | None, style: Style, settings: Settings) -> None:
         self._file = file
         self._style = style
         self._settings = settings
         self._known = [*settings.roles, *filter(None, ("user", "assistant", settings.name))]
-        self.calls: list[Link] = []
-        self.warnings: list[tuple[Place, str]] = []
-        self.biases: list[tuple[Place, str]] = []
+        self.calls: list[Link] = []  # the scripts and functions that they name
+        self.warnings: list[tuple[Place, str]] = []  # what is doubtful, and where
+        self.biases: list[tuple[Place, str]] = []  # the texts whose tokens are biased, and where
         self._control = InstructionReader(self.calls, self.block)
 
     def front_messages(self, front: dict[str, Any], source: Source) -> Block:
-        """The messages of the front matter's `prompt`.
-
-        Raises:
-            FlowError: They are none.
-        """
-        prompt = front.get("prompt")
-        messages = prompt.get("messages") if isinstance(prompt, dict) else None
+        """The messages of the front matter's `prompt`."""
+        messages = map_of(front.get("prompt")).get("messages")
         if messages is None:
             return ()
         start = source.place(0)
@@ -91,15 +81,10 @@ class StatementReader:
         return tuple(made)
 
     def body(self, body: Source) -> Block:
-        """The statements of a script.
-
-        Raises:
-            FlowError: One is wrong.
-        """
+        """The statements of a script."""
         found: list[Statement] = []
-        for entry in entries(body):
-            source = entry.source
-            if entry.separator:
+        for source in entries(body):
+            if SEPARATOR.match(source.text):
                 found.append(Separate(source.place(0)))
             elif source.text.startswith("->"):
                 found.append(self._control.chain(source.text, source.place(0), source))
@@ -110,11 +95,7 @@ class StatementReader:
         return _mark_piped(found)
 
     def block(self, node: Node, source: Source, depth: int) -> Block:
-        """What stands where statements do: a list, a mapping, or one text.
-
-        Raises:
-            FlowError: It is wrong.
-        """
+        """What stands where statements do: a list, a mapping, or one text."""
         return _mark_piped(self._block(node, source, depth))
 
     def _block(self, node: Node, source: Source, depth: int) -> Sequence[Statement]:
@@ -239,11 +220,7 @@ def _content(value: Any) -> str:
 
 
 def read_script(text: str, id: str = "", file: str | None = None) -> Script:
-    """Reads a script.
-
-    Raises:
-        FlowError: It is wrong, with line and column.
-    """
+    """Reads a script; what is wrong in it is a `FlowError` with line and column."""
     front_source, body = split_front_matter(text, file)
     front: Any = {}
     if front_source is not None:

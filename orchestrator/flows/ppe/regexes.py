@@ -12,7 +12,7 @@ from orchestrator.flows.steps import WorkTime
 from orchestrator.flows.tree import ScriptError
 
 if TYPE_CHECKING:
-    from orchestrator.flows.ppe.text_nodes import Inline
+    from orchestrator.flows.ppe.text_scanner import Inline
 
 
 _LONGEST = 1_000_000
@@ -66,11 +66,7 @@ _TOKEN = re.compile(
 
 
 def translate_pattern(pattern: str, flags: str) -> str:
-    """A pattern of JavaScript in Python's words.
-
-    Raises:
-        Wrong: It has what JavaScript does not.
-    """
+    """A pattern of JavaScript in Python's words."""
     made: list[str] = []
     in_class, state = False, "nothing"
     at = 0
@@ -101,11 +97,7 @@ def _beside_set(pattern: str, at: int) -> bool:
 
 
 def _repeats(found: re.Match[str], state: str, pattern: str) -> str:
-    """What may be repeated after a sign: nothing, what is `whole`, `repeated` already, or `lazy`.
-
-    Raises:
-        Wrong: There is nothing to repeat, as for the second sign of `a++`.
-    """
+    """What may be repeated after a sign: `nothing`, `whole`, `repeated` already, or `lazy`."""
     sign = found[0]
     if not _REPEATED.fullmatch(sign):
         empty = sign in ("|", "^", "$", "(", r"\b", r"\B") or found["group"] or found["name"]
@@ -175,7 +167,8 @@ def _escape(letter: str, in_class: bool, flags: str) -> str:
 
 
 @lru_cache(maxsize=500)
-def _compile(pattern: str, flags: str) -> Any:
+def compile_pattern(pattern: str, flags: str) -> Any:
+    """An expression of JavaScript; a `ScriptError` says what is wrong with it."""
     regex = import_library("regex")
     if len(pattern) > _LONGEST_PATTERN:
         raise ScriptError(
@@ -202,12 +195,8 @@ def _compile(pattern: str, flags: str) -> Any:
 
 
 def check_regex(inline: Inline) -> None:
-    """Checks an expression and its group.
-
-    Raises:
-        Wrong: One of them is wrong.
-    """
-    compiled = _compile(inline.pattern, inline.flags)
+    """Checks an expression and its group."""
+    compiled = compile_pattern(inline.pattern, inline.flags)
     group = inline.group
     number = group.isdecimal() and len(group) < 4
     known = group in compiled.groupindex or (number and int(group) <= compiled.groups)
@@ -218,34 +207,16 @@ def check_regex(inline: Inline) -> None:
         )
 
 
-def check_pattern(pattern: str, flags: str) -> None:
-    """Checks an expression.
-
-    Raises:
-        Wrong: It is wrong.
-    """
-    _compile(pattern, flags)
-
-
 class Searches:
-    """The time that the searches of one run may take: each by itself, and all together.
-
-    Attributes:
-        seconds: The time for one.
-        worked: What all have taken.
-    """
+    """The time that the searches of one run may take: each by itself, and all together."""
 
     def __init__(self, seconds: float, worked: WorkTime | None = None) -> None:
-        self.seconds = seconds
-        self.worked = worked or WorkTime()
+        self.seconds = seconds  # the time for one
+        self.worked = worked or WorkTime()  # what all have taken
 
     def search(self, pattern: str, flags: str, text: str) -> Any:
-        """What an expression finds in a text; `None` for nothing.
-
-        Raises:
-            Wrong: It is wrong, or takes too long.
-        """
-        compiled = _compile(pattern, flags)
+        """What an expression finds in a text; `None` for nothing."""
+        compiled = compile_pattern(pattern, flags)
         self.worked.times += 1
         most = self.seconds * _SEARCHES
         left = most - self.worked.seconds
@@ -271,12 +242,8 @@ class Searches:
 
 
 def search_text(inline: Inline, text: str, searches: Searches) -> str:
-    """What an expression finds in a text; the whole text when it finds nothing.
-
-    Raises:
-        Wrong: It takes too long.
-    """
-    compiled = _compile(inline.pattern, inline.flags)
+    """What an expression finds in a text; the whole text when it finds nothing."""
+    compiled = compile_pattern(inline.pattern, inline.flags)
     found = searches.search(inline.pattern, inline.flags, text)
     if found is None:
         return text

@@ -13,7 +13,7 @@ from orchestrator.flows.ppe.dialogue import DialogueMessage
 from orchestrator.flows.ppe.nodes import Link
 from orchestrator.flows.ppe.regexes import search_text
 from orchestrator.flows.ppe.scope import ALL, find_read_names
-from orchestrator.flows.ppe.text_nodes import Inline
+from orchestrator.flows.ppe.text_scanner import Inline
 from orchestrator.flows.ppe.texts import Part, Text, value_text
 from orchestrator.flows.steps import Event, Place, Step
 from orchestrator.flows.tree import ScriptError
@@ -136,16 +136,15 @@ class Renderer:
     def _run_call(self, inline: Inline) -> Steps:
         run = self._run
         link = Link(inline.place, inline.name, inline.kind == "instruction", inline.arguments)
-        args, named = yield from self._arguments(inline)
+        if text := self._bare_text(inline):
+            args, named = [text], dict[str, Any]()
+        else:
+            args, named = yield from run.values.arguments(inline.arguments)
         if link.instruction:
-            return (yield from run.instructions.call(link, None, args, named))
+            return (yield from run.calls.instruction(link, None, args, named))
         if run.script_of(inline.name):
             return (yield from run.calls.script(link, args, named))
         return (yield from run.calls.function(inline.place, inline.name, args, named))
-
-    def _arguments(self, inline: Inline) -> Generator[Step, Any, tuple[list[Any], dict[str, Any]]]:
-        text = self._bare_text(inline)
-        return ([text], {}) if text else (yield from self._run.values.arguments(inline.arguments))
 
     def _bare_text(self, inline: Inline) -> str:
         """The only argument of a call, when it is a text without quotes, such as a file's name."""

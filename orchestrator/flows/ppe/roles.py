@@ -13,15 +13,14 @@ from orchestrator.flows.ppe.nodes import Edit, Say, Script, Statement
 from orchestrator.flows.steps import Place
 from orchestrator.flows.tree import NAME, ScriptError
 
-_CLOSE = 0.79
+_CLOSE = 0.8
 
 
 def suggest_name(name: str, known: Iterable[str]) -> str:
     """What was meant, if a name is one slip of the hand away from one that is known."""
     found = [one for one in known if _is_slip(name, one)]
-    if not found:
-        return ""
-    return f"did you mean {max(found, key=lambda one: _likeness(name, one))!r}?"
+    nearest = max(found, key=lambda it: difflib.SequenceMatcher(None, name, it).ratio(), default="")
+    return f"did you mean {nearest!r}?" if found else ""
 
 
 def suggest_instruction(name: str, known: Iterable[str]) -> str:
@@ -30,10 +29,6 @@ def suggest_instruction(name: str, known: Iterable[str]) -> str:
     found = difflib.get_close_matches(name.casefold(), names, n=1, cutoff=_CLOSE)
     found = found or [one for one in names if _is_slip(name, one)]
     return f"did you mean '${found[0]}'?" if found else ""
-
-
-def _likeness(name: str, other: str) -> float:
-    return difflib.SequenceMatcher(None, name, other).ratio()
 
 
 def _is_slip(name: str, other: str) -> bool:
@@ -67,11 +62,7 @@ class Address(NamedTuple):
 
 
 def key_address(key: str, known: Collection[str]) -> tuple[str, Address]:
-    """The role of a message's key, and whom the message is for.
-
-    Raises:
-        Wrong: The key names nobody, or somebody who is not there.
-    """
+    """The role of a message's key, and whom the message is for."""
     found = _KEY.fullmatch(key.strip())
     if found is None:
         return key, Address()
@@ -112,8 +103,6 @@ def _address(written: str) -> Address:
 
 ROLES = ("system", "user", "assistant")
 """The roles that models know."""
-
-_CLOSE = 0.8
 
 
 class UnknownRole(NamedTuple):

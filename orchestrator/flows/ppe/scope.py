@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.flows.evaluation import UNDEFINED, evaluate_or_none, path_value
 from orchestrator.flows.expressions import parse_expression
-from orchestrator.flows.ppe.data import Author
+from orchestrator.flows.ppe.data import Author, author_texts
 from orchestrator.flows.ppe.texts import Text, compile_text
 from orchestrator.flows.steps import Place, Step
 from orchestrator.flows.tree import Argument, Node, ScriptError, parts_of
@@ -27,22 +27,14 @@ _DEEPEST = 10
 
 
 class Data:
-    """Values by name.
-
-    Attributes:
-        runtime: Arguments over front matter, and what `$set` sets.
-        prompt: The prompt object, with what models said.
-        scope: Variables of the loops that are running.
-        arguments: Those of the `$AI` that is being called.
-        last: The result before (`LatestResult`).
-    """
+    """Values by name."""
 
     def __init__(self, runtime: dict[str, Any], prompt: dict[str, Any]) -> None:
-        self.runtime = runtime
-        self.prompt = prompt
-        self.scope: Mapping[str, Any] = {}
-        self.arguments: Mapping[str, Any] = {}
-        self.last: Any = None
+        self.runtime = runtime  # arguments over front matter, and what `$set` sets
+        self.prompt = prompt  # the prompt object, with what models said
+        self.scope: Mapping[str, Any] = {}  # variables of the loops that are running
+        self.arguments: Mapping[str, Any] = {}  # of the `$AI` that is being called
+        self.last: Any = None  # the result before (`LatestResult`)
 
     def whole(self) -> dict[str, Any]:
         """Every name and its value, rendered."""
@@ -126,11 +118,7 @@ class Data:
         return text
 
     def call(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Never: expressions have no calls.
-
-        Raises:
-            Wrong: Always.
-        """
+        """Refuses it: expressions have no calls."""
         raise ScriptError(f"{name!r} cannot be called in an expression", f"表达式中不能调用 {name}")
 
 
@@ -144,14 +132,10 @@ def _compile(text: str, place: Place) -> Text:
 
 def _names_in(value: Any) -> Iterator[str]:
     """The names that the author's templates in a value read."""
-    if isinstance(value, Author) and "{" in value:
-        for part in _compile(str(value), value.place).parts:
+    for text in author_texts(value):
+        for part in _compile(str(text), text.place).parts if "{" in text else ():
             if part.template is not None:
                 yield from part.template.names
-    for one in (
-        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    ):
-        yield from _names_in(one)
 
 
 def find_read_names(node: Node) -> frozenset[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.flows.ppe.data import Source
+from orchestrator.flows.ppe.data import Source, map_of
 from orchestrator.flows.ppe.dialects import STYLES, dialect_of
 from orchestrator.flows.ppe.permissions import Permissions, permissions_of
 from orchestrator.flows.ppe.texts import STRATEGIES, Style
@@ -69,27 +69,16 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What is set.
+    """What is set."""
 
-    Attributes:
-        name: Who speaks in the script's own name, in a group chat.
-        roles: The scripts of a group chat's roles.
-        imports: Other names of scripts.
-        tools: What the model may call, by name.
-        permissions: Which of its calls are allowed.
-        thinking: How the model thinks, if the script asks for it.
-        delimiter: What ends a reply; empty for nothing.
-        live: Whether replies are shown while they stream.
-    """
-
-    name: str = ""
-    roles: Mapping[str, str] = field(default_factory=dict)
-    imports: Mapping[str, str] = field(default_factory=dict)
-    tools: Mapping[str, Tool] = field(default_factory=dict)
-    permissions: Permissions = field(default_factory=Permissions)
-    thinking: Thinking | None = None
-    delimiter: str = ""
-    live: bool = True
+    name: str = ""  # who speaks in the script's own name, in a group chat
+    roles: Mapping[str, str] = field(default_factory=dict)  # the scripts of a group chat's roles
+    imports: Mapping[str, str] = field(default_factory=dict)  # other names of scripts
+    tools: Mapping[str, Tool] = field(default_factory=dict)  # what the model may call, by name
+    permissions: Permissions = field(default_factory=Permissions)  # of the calls of tools
+    thinking: Thinking | None = None  # how the model thinks, if the script asks for it
+    delimiter: str = ""  # what ends a reply; empty for nothing
+    live: bool = True  # whether replies are shown while they stream
 
 
 def script_id(name: str) -> str:
@@ -99,14 +88,10 @@ def script_id(name: str) -> str:
 
 
 def settings_of(front: Mapping[str, Any], source: Source) -> Settings:
-    """Reads them.
-
-    Raises:
-        FlowError: One is wrong.
-    """
+    """Reads them."""
     try:
-        character = front.get("character")
-        inner: Mapping[str, Any] = character if isinstance(character, dict) else {}
+        inner, prompt = map_of(front.get("character")), map_of(front.get("prompt"))
+        delimiter = front.get("completion_delimiter") or prompt.get("completion_delimiter")
         return Settings(
             str(front.get("name") or inner.get("name") or ""),
             _roles(front.get("roles", inner.get("roles"))),
@@ -114,16 +99,11 @@ def settings_of(front: Mapping[str, Any], source: Source) -> Settings:
             _tools(front.get("tools")),
             permissions_of(front.get("permissions")),
             thinking_of(front.get("shouldThink")),
-            str(front.get("completion_delimiter") or _prompt(front, "completion_delimiter") or ""),
+            str(delimiter or ""),
             front.get("llmStream") is not False,
         )
     except ScriptError as wrong:
         source.fail(source.place(0), wrong.message, wrong.message_zh)
-
-
-def _prompt(front: Mapping[str, Any], name: str) -> Any:
-    prompt = front.get("prompt")
-    return prompt.get(name) if isinstance(prompt, dict) else None
 
 
 def _roles(written: Any) -> dict[str, str]:
@@ -167,31 +147,25 @@ def _iter_entries(entries: Any) -> Iterator[tuple[str, str]]:
 def _tools(tools: Any) -> dict[str, Tool]:
     found: dict[str, Tool] = {}
     if isinstance(tools, dict):
-        tools = [{**(one if isinstance(one, dict) else {}), "id": id} for id, one in tools.items()]
+        tools = [{**map_of(one), "id": id} for id, one in tools.items()]
     for one in tools if isinstance(tools, list) else [tools] if tools else []:
         tool = one if isinstance(one, dict) else {"id": one}
         if "id" not in tool and len(tool) == 1:
             ((id, inner),) = tool.items()
-            tool = {**(inner if isinstance(inner, dict) else {}), "id": id}
+            tool = {**map_of(inner), "id": id}
         if "id" not in tool:
             raise ScriptError("a tool of 'tools' has an 'id'", "'tools' 中的工具须有 'id'")
         name = script_id(str(tool["id"])).removeprefix("$")
-        defaults = tool.get("defaults")
         title = str(tool.get("title") or tool.get("description") or "")
-        found[name] = Tool(name, title, defaults if isinstance(defaults, dict) else {})
+        found[name] = Tool(name, title, map_of(tool.get("defaults")))
     return found
 
 
 def style_of(front: Mapping[str, Any], source: Source) -> Style:
-    """How the script's texts are written.
-
-    Raises:
-        FlowError: There is no such way.
-    """
+    """How the script's texts are written."""
     templates = str(front.get("templateFormat", "hf"))
-    name, parameters = "formatStringStrategy", front.get("parameters")
-    inner = parameters.get(name) if isinstance(parameters, dict) else None
-    strategy = str(front.get(name, inner or "Deferred"))
+    name = "formatStringStrategy"
+    strategy = str(front.get(name, map_of(front.get("parameters")).get(name) or "Deferred"))
     for name, value, known in (
         ("templateFormat", templates, STYLES),
         ("formatStringStrategy", strategy, STRATEGIES),

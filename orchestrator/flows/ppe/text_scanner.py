@@ -9,14 +9,71 @@ import math
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from orchestrator.errors import FlowError
 from orchestrator.flows.expressions import LineStarts, find_closing_bracket, parse_arguments
-from orchestrator.flows.ppe.choices import read_substitution
+from orchestrator.flows.ppe.choices import Choice, read_substitution
 from orchestrator.flows.ppe.dialects import Dialect
-from orchestrator.flows.ppe.text_nodes import Bias, Inline, Substitution, TextMatch
+from orchestrator.flows.ppe.regexes import check_regex
 from orchestrator.flows.steps import Place
 from orchestrator.flows.tree import NAME, Argument, Node, ScriptError
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """A call, or a regular expression, in a text."""
+
+    kind: str  # `script`, `instruction` or `regex`
+    place: Place  # where it is
+    name: str  # what is called, or the variable that is searched
+    written: str  # how it is written
+    arguments: Sequence[Argument] = ()  # the call's arguments
+    pattern: str = ""  # the regular expression
+    flags: str = ""  # its flags
+    group: str = ""  # its group; empty for the first, or for the whole match
+    bare: bool = False  # whether it has no brackets: then it may have been no expression
+
+
+@dataclass(frozen=True, slots=True)
+class Substitution:
+    """`[[VAR:...]]`: the model's text is put here."""
+
+    place: Place  # where it is
+    name: str  # the variable
+    choice: Choice | None  # the only replies that are right; `None` for any
+    parameters: Sequence[Argument]  # model parameters
+
+    @property
+    def list_name(self) -> str:
+        """The variable with the list of what was chosen, where several may be; else empty."""
+        several = self.choice is not None and self.choice.most > 1
+        return f"{self.name}_list" if several else ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables that it sets."""
+        return (self.name, self.list_name) if self.list_name else (self.name,)
+
+
+@dataclass(frozen=True, slots=True)
+class Bias:
+    """`((text:20%))`: a text that the model shall say more often, less often, or never."""
+
+    place: Place  # where it is
+    text: str  # the text
+    value: float | None  # what is added to the logits of its tokens; `None` for never
+    shown: str  # what of it stands in the message
+
+
+@dataclass(frozen=True, slots=True)
+class TextMatch:
+    """What was found."""
+
+    at: int  # where it begins
+    end: int  # where it ends
+    made: Inline | Substitution | Bias | str  # what it is; a text for what stands for itself
+
 
 _INTERESTING = re.compile(r"\\\[\\\[|\\\]\\\]|\\\(\\\(|\\\)\\\)|\[\[|\(\(|(?<!\S)/(?=\S)")
 _BEGINS = re.compile(rf"{NAME}(?:\]\]|[ ]*:)")
@@ -48,11 +105,7 @@ class TextScanner:
         self._has_ends = True
 
     def find_all(self, *, calls: bool) -> Iterator[TextMatch]:
-        """What there is, in order.
-
-        Raises:
-            FlowError: An argument, a choice or an expression is wrong.
-        """
+        """What there is, in order."""
         at = 0
         while (sign := _INTERESTING.search(self._text, at)) is not None:
             one = self._read_at(sign, calls)
@@ -95,11 +148,7 @@ class TextScanner:
         return TextMatch(at, found.end(), made)
 
     def _bias_value(self, found: re.Match[str], at: int) -> float | None:
-        """What is added to the logits: a percentage multiplies the odds, and less than 0 is never.
-
-        Raises:
-            FlowError: It is out of all bounds.
-        """
+        """What is added to the logits: a percentage multiplies the odds, less than 0 is never."""
         if found["never"]:
             return None
         value = float(found["number"])
@@ -201,8 +250,6 @@ class TextScanner:
         end = ends[next_end]
         if self._lines.line_of(end.start()) != self._lines.line_of(at):
             return None
-        from orchestrator.flows.ppe.regexes import check_regex
-
         made = Inline(
             "regex",
             self.place_of(at),

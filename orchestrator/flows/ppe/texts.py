@@ -15,8 +15,7 @@ from jinja2 import Undefined
 
 from orchestrator.errors import FlowError
 from orchestrator.flows.ppe.dialects import STYLES, Dialect, as_jinja
-from orchestrator.flows.ppe.text_nodes import Bias, Inline, Substitution
-from orchestrator.flows.ppe.text_scanner import TextScanner
+from orchestrator.flows.ppe.text_scanner import Bias, Inline, Substitution, TextScanner
 from orchestrator.flows.steps import Place
 from orchestrator.flows.tree import ScriptError
 from orchestrator.prompts.jinja import CompiledTemplate, Jinja, Mistake
@@ -120,11 +119,7 @@ def _jinja() -> Jinja:
 
 
 def compile_text(text: str, place: Place, file: str | None, style: Style | None = None) -> Text:
-    """Compiles an author's text.
-
-    Raises:
-        FlowError: A template, an argument or a choice in it is wrong, with its place.
-    """
+    """Compiles an author's text; what is wrong in it is a `FlowError` with its place."""
     style = style or Style()
     when = STRATEGIES[style.strategy]
     if style.dialect.is_immediate(text):

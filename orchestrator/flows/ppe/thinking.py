@@ -17,9 +17,7 @@ THINKING = "THINKING"
 """The variable with the model's last thoughts."""
 
 _MODES = ("off", "last", "first", "deep")
-_MEMBERS = (
-    *("mode", "visible", "depth", "steps", "thinkTag", "answerTag", "skipDefaultPrompt"),
-)  # fmt: skip
+_MEMBERS = "mode visible depth steps thinkTag answerTag skipDefaultPrompt".split()
 _THINK, _ANSWER = ("<Think>", "</Think>"), ("<Answer>", "</Answer>")
 
 
@@ -69,11 +67,7 @@ def _find(text: str, sign: str) -> tuple[int, int] | None:
 
 
 def thinking_of(written: Any) -> Thinking | None:
-    """What `shouldThink` means; `None` for no thinking.
-
-    Raises:
-        Wrong: It means nothing.
-    """
+    """What `shouldThink` means; `None` for no thinking."""
     if written is True:
         return Thinking("last")
     if written is None or written is False:

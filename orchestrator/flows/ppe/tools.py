@@ -47,7 +47,8 @@ def _expand_tools(run: Interpreter) -> list[Tool]:
 def _build_spec(run: Interpreter, tool: Tool) -> Mapping[str, Any]:
     if id := run.script_of(tool.name):
         script = run.library.script(id)
-        described, schema = _description(script), _schema(script, tool)
+        described = str(script.front.get("title") or script.front.get("description") or "")
+        schema = _schema(script, tool)
     else:
         name = run.known.name_of(tool.name)
         if not name:
@@ -60,10 +61,6 @@ def _build_spec(run: Interpreter, tool: Tool) -> Mapping[str, Any]:
         described, schema = known.get("description", ""), known["inputSchema"]["json"]
     spec = {"description": tool.title or described or tool.name, "inputSchema": {"json": schema}}
     return {"toolSpec": {"name": tool.name, **spec}}
-
-
-def _description(script: Script) -> str:
-    return str(script.front.get("title") or script.front.get("description") or "")
 
 
 def _schema(script: Script, tool: Tool) -> dict[str, Any]:
@@ -80,11 +77,7 @@ def _schema(script: Script, tool: Tool) -> dict[str, Any]:
 
 
 def ask_with_tools(run: Interpreter, ask: Ask, offered: Specs) -> Generator[Step, Any, ModelAnswer]:
-    """The model's reply, when it calls no tool any more.
-
-    Raises:
-        FlowError: It calls them without end.
-    """
+    """The model's reply, when it calls no tool any more."""
     messages = list(ask.messages)
     for _ in range(_MOST_ROUNDS):
         reply: ModelAnswer = yield replace(ask, messages=messages)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from orchestrator.flows.expressions import parse_expression
 from orchestrator.flows.ppe.control_flow import MATCHED
-from orchestrator.flows.ppe.data import Author
+from orchestrator.flows.ppe.data import Author, author_texts, map_of
 from orchestrator.flows.ppe.group_chat import RESPONSE
 from orchestrator.flows.ppe.nodes import (
     Block,
@@ -26,7 +25,7 @@ from orchestrator.flows.ppe.nodes import (
 from orchestrator.flows.ppe.output import inputs_of
 from orchestrator.flows.ppe.patterns import find_pattern_names
 from orchestrator.flows.ppe.scope import ALL, find_read_names
-from orchestrator.flows.ppe.text_nodes import Inline, Substitution
+from orchestrator.flows.ppe.text_scanner import Inline, Substitution
 from orchestrator.flows.ppe.texts import Text, compile_text
 from orchestrator.flows.ppe.thinking import THINKING
 from orchestrator.flows.steps import Place
@@ -37,8 +36,7 @@ _OF_LISTENERS = ("event", "arg1", "args")
 _SETS = ("set", "prompt", "AI")
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(NamedTuple):
     """A name that is read."""
 
     name: str  # the name
@@ -46,22 +44,15 @@ class Read:
 
 
 class Uses:
-    """What a script reads and sets.
-
-    Attributes:
-        given: The names that it gives values to.
-        read: The names that it reads, in order.
-        holes: What the model fills.
-    """
+    """What a script reads and sets."""
 
     def __init__(self, script: Script) -> None:
         front = script.front
-        prompt = front.get("prompt")
         inputs = (one.name for one in inputs_of(front.get("input")))
-        self.given = dict.fromkeys((*_ALWAYS, *front, *inputs))
-        self.given |= dict.fromkeys(prompt if isinstance(prompt, dict) else ())
-        self.holes: list[Substitution] = []
-        self.read: list[Read] = list(_of_data(front))
+        # The names that it gives values to
+        self.given = dict.fromkeys((*_ALWAYS, *front, *inputs, *map_of(front.get("prompt"))))
+        self.holes: list[Substitution] = []  # what the model fills
+        self.read: list[Read] = list(_of_data(front))  # the names that it reads, in order
         for statement in statements_in(script.body):
             self.given |= dict.fromkeys(_find_assigned_names(statement))
             self.read += self._read_by(statement)
@@ -89,8 +80,10 @@ class Uses:
                     yield from (Read(name, place) for name in sorted(find_read_names(node)))
                 if isinstance(statement, For) and not isinstance(statement.items, Node):
                     yield from _of_data(statement.items)
-                for inner in _instructions_in(statement):
-                    yield from _of_data(inner.value, inner.name)
+                if isinstance(statement, If | While):
+                    condition = statement.condition
+                    if isinstance(condition, Instruction):
+                        yield from _of_data(condition.value, condition.name)
 
     def _of_text(self, text: Text) -> Iterator[Read]:
         for part in text.parts:
@@ -126,15 +119,9 @@ def _of_arguments(arguments: Sequence[Argument], place: Place) -> Iterator[Read]
 
 def _of_data(value: Any, instruction: str = "") -> Iterator[Read]:
     """What the author's templates and expressions in data read."""
-    if isinstance(value, Author):
-        for name in _of_author(value, instruction):
-            yield Read(name, value.place)
-    for one in value.values() if isinstance(value, dict) else value if _is_list(value) else ():
-        yield from _of_data(one, instruction)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list)
+    for text in author_texts(value):
+        for name in _of_author(text, instruction):
+            yield Read(name, text.place)
 
 
 def _of_author(text: Author, instruction: str) -> Iterable[str]:
@@ -197,11 +184,6 @@ def conditions_in(statement: Statement) -> Iterator[Node]:
         found = statement.value
     if isinstance(found, Node):
         yield found
-
-
-def _instructions_in(statement: Statement) -> Iterator[Instruction]:
-    if isinstance(statement, If | While) and isinstance(statement.condition, Instruction):
-        yield statement.condition
 
 
 def arguments_of(script: Script) -> tuple[list[str], frozenset[str] | None]:
