@@ -176,14 +176,13 @@ class DocumentStore:
         reverses the order.
         """
         scope = f"{tenant}\0{kind}\0{parent}" + ("\0newest" if newest else "")
-        after = decode_token(next_token, scope)
+        start = decode_offset(next_token, scope, _LAST if newest else 0)
         most = clamp_page_size(max_results)
         found = self._file.rows(
             f"SELECT place, body FROM document WHERE {_LIST} AND {_ORDER[newest]} LIMIT ?",
-            (tenant, kind, parent, _check_place(after, _LAST if newest else 0), most + 1),
+            (tenant, kind, parent, start, most + 1),
         )
-        more = encode_token([found[most - 1][0]], scope) if len(found) > most else None
-        return [self._read(body) for _, body in found[:most]], more
+        return self._read_page(found, most, scope)
 
     def page_by_name(
         self,
@@ -205,6 +204,10 @@ class DocumentStore:
             "ORDER BY name DESC LIMIT ?",
             (tenant, kind, parent, after[0], within, within + _END, most + 1),
         )
+        return self._read_page(found, most, scope)
+
+    def _read_page(self, found: list[Any], most: int, scope: str) -> Page[dict[str, Any]]:
+        """A page of rows that have a key and a body; of which one more was looked for."""
         more = encode_token([found[most - 1][0]], scope) if len(found) > most else None
         return [self._read(body) for _, body in found[:most]], more
 
@@ -300,14 +303,6 @@ def _from_plain(members: dict[str, Any]) -> Any:
     return base64.b64decode(value, validate=True) if mark == _BYTES else dict(value)
 
 
-def _check_place(after: list[Any] | None, first: int) -> int:
-    if after is None:
-        return first
-    if len(after) != 1 or type(after[0]) is not int or not 0 <= after[0] < 2**63:
-        raise invalid_token_error()
-    return after[0]
-
-
 T = TypeVar("T")
 
 Page = tuple[list[T], str | None]
@@ -375,12 +370,12 @@ def decode_token(token: str | None, scope: str) -> list[Any] | None:
     return key[1]
 
 
-def decode_offset(token: str | None, scope: str) -> int:
-    """The place in a list that is the one number of a token's key; 0 without one."""
+def decode_offset(token: str | None, scope: str, first: int = 0) -> int:
+    """The place in a list that is the one number of a token's key; `first` without one."""
     match decode_token(token, scope):
         case None:
-            return 0
-        case [int(place)] if type(place) is int and place >= 0:
+            return first
+        case [int(place)] if type(place) is int and 0 <= place <= _LAST:
             return place
     raise invalid_token_error()
 

@@ -21,19 +21,6 @@ class ServerState:
 
     Files lie beside that of the sessions, under fixed names; without one all is in memory, and one
     process has it.
-
-    Attributes:
-        settings: The settings of the server.
-        redactor: Removes the server's folders from what callers read.
-        embedder: What understands meaning in knowledge bases made through the API.
-        documents: Agents, knowledge bases and whatever else the API stores.
-        sessions: The conversations.
-        memory: What agents remember of their users.
-        models: The models, by the ids that callers name.
-        bases: Knowledge bases made through the API.
-        resources: What agents are built with.
-        agents: Agents, in folders and made through the API.
-        cleanup: Deletes what deleted agents leave behind.
     """
 
     def __init__(

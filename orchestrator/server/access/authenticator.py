@@ -55,19 +55,13 @@ class Authenticator:
         if not headers:
             raise _missing_credentials_error(request)
         if len(headers) > 1:
-            raise Refusal(
-                "IncompleteSignatureException", 400, "There is more than one Authorization header."
-            )
+            raise _incomplete_signature_error("There is more than one Authorization header.")
         header = request.one("authorization")
         scheme, _, rest = header.partition(" ")
         if scheme.lower() == "bearer":
             return _authenticate_bearer(keys, rest.strip())
         if scheme != ALGORITHM:
-            raise Refusal(
-                "IncompleteSignatureException",
-                400,
-                f"Authorization is neither {ALGORITHM} nor Bearer.",
-            )
+            raise _incomplete_signature_error(f"Authorization is neither {ALGORITHM} nor Bearer.")
         signed = parse_signature(request, self._clock())
         key = find_key(signed, keys.find_key_pair)
 
@@ -91,10 +85,8 @@ def _authenticate_bearer(keys: Keys, token: str) -> Caller:
 
 def _missing_credentials_error(request: RawRequest) -> Refusal:
     if b"x-amz-signature" in request.query.lower():
-        return Refusal(
-            "IncompleteSignatureException",
-            400,
-            "Signatures in the query string are not taken; sign with the Authorization header.",
+        return _incomplete_signature_error(
+            "Signatures in the query string are not taken; sign with the Authorization header."
         )
     return Refusal("MissingAuthenticationTokenException", 403, "Missing Authentication Token")
 

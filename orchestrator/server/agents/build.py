@@ -35,7 +35,7 @@ from orchestrator.server.ids import Arns
 from orchestrator.server.inference.models import Models
 from orchestrator.server.knowledge_bases.service import KnowledgeBaseService
 from orchestrator.server.lambdas import Lambdas
-from orchestrator.server.operations import Caller
+from orchestrator.server.operations import Caller, pick
 from orchestrator.server.path_redaction import PathRedactor
 from orchestrator.server.settings import Settings
 from orchestrator.sessions import Sessions
@@ -63,10 +63,6 @@ _GROUP_MEMBERS = (
 Data = Mapping[str, Any]
 
 
-def _find_no_agent(caller: Caller, agent_id: str, alias_id: str) -> Agent:
-    raise ResourceNotFound(f"there is no agent {agent_id!r}")
-
-
 @dataclass(slots=True)
 class AgentResources:
     """What the names in definitions mean on this server, and what all of its agents share."""
@@ -78,8 +74,8 @@ class AgentResources:
     sessions: Sessions  # the conversations of all agents
     memory: MemoryStore  # what agents remember of their users
     redactor: PathRedactor  # removes the server's folders from what callers read
-    # Finds the agent of a caller by its id and that of its alias
-    find_agent: Callable[[Caller, str, str], Agent] = field(default=_find_no_agent)
+    # Finds the agent of a caller by its id and that of its alias; `Agents` sets it
+    find_agent: Callable[[Caller, str, str], Agent] = field(init=False)
 
     @property
     def arns(self) -> Arns:
@@ -290,18 +286,18 @@ def add_schemas(resources: AgentResources, caller: Caller, snapshot: dict[str, A
 def _to_inline_members(snapshot: Data) -> dict[str, Any]:
     """A snapshot as the members of an inline agent (Bedrock: InvokeInlineAgent)."""
     agent, parts = snapshot["agent"], snapshot["parts"]
-    members = {name: agent[name] for name in _AGENT_MEMBERS if name in agent}
+    members = pick(agent, _AGENT_MEMBERS)
     if not agent.get("guardrailConfiguration", {}).get("guardrailIdentifier"):
         members.pop("guardrailConfiguration", None)
     members["actionGroups"] = [
         _convert_group(one, snapshot["schemas"])
         for one in parts[GROUP.name]
-        if _is_enabled(one, "actionGroup")
+        if one.get("actionGroupState") != "DISABLED"
     ]
     members["knowledgeBases"] = [
-        {name: one[name] for name in ("knowledgeBaseId", "description") if name in one}
+        pick(one, ("knowledgeBaseId", "description"))
         for one in parts[ASSOCIATION.name]
-        if _is_enabled(one, "knowledgeBase")
+        if one.get("knowledgeBaseState") != "DISABLED"
     ]
     if agent.get("agentCollaboration", "DISABLED") != "DISABLED":
         members["collaboratorConfigurations"] = [
@@ -310,12 +306,8 @@ def _to_inline_members(snapshot: Data) -> dict[str, Any]:
     return members
 
 
-def _is_enabled(part: Data, name: str) -> bool:
-    return bool(part.get(f"{name}State") != "DISABLED")
-
-
 def _convert_group(group: Data, schemas: Data) -> dict[str, Any]:
-    members = {name: group[name] for name in _GROUP_MEMBERS if name in group}
+    members = pick(group, _GROUP_MEMBERS)
     if "parentActionSignature" in group:
         members["parentActionGroupSignature"] = group["parentActionSignature"]
         members.pop("actionGroupExecutor", None)
@@ -325,11 +317,8 @@ def _convert_group(group: Data, schemas: Data) -> dict[str, Any]:
 
 
 def _convert_collaborator(collaborator: Data) -> dict[str, Any]:
-    members = {
-        "collaboratorName": collaborator["collaboratorName"],
+    return {
         "collaboratorInstruction": collaborator["collaborationInstruction"],
         "agentAliasArn": collaborator["agentDescriptor"].get("aliasArn"),
+        **pick(collaborator, ("collaboratorName", "relayConversationHistory")),
     }
-    if "relayConversationHistory" in collaborator:
-        members["relayConversationHistory"] = collaborator["relayConversationHistory"]
-    return members

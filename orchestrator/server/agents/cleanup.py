@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +98,8 @@ class AgentCleanup:
         memory.delete(owner)
         for session_id in memory.find_unsummarised(owner, NEVER):
             memory.settle(owner, session_id)
-        while labels := self._list_labels(prefix, last):
+        store: Any = self._sessions.store
+        while labels := store.labels(prefix, last, _PAGE):
             last = labels[-1]
             for label in labels:
                 if self._closing.is_set():
@@ -108,11 +108,6 @@ class AgentCleanup:
                 if "/" not in label[len(prefix) :]:
                     gone &= self._delete_session(label)
         return gone
-
-    def _list_labels(self, prefix: str, last: str) -> Sequence[str]:
-        store: Any = self._sessions.store
-        found: Sequence[str] = store.labels(prefix, last, _PAGE)
-        return found
 
     def _delete_session(self, label: str) -> bool:
         sessions = self._sessions

@@ -69,7 +69,7 @@ class Agents:
         defined = self.folders.find(agent_id)
         if defined is not None:
             if not defined.has_alias(alias_id):
-                raise self._not_found_error(agent_id, alias_id)
+                raise _not_found_error(agent_id, alias_id)
             return defined.agent().for_tenant(caller.tenant)
         version = self._get_version(caller, agent_id, alias_id)
         head = self._get_head(caller, agent_id, alias_id, version)
@@ -78,13 +78,13 @@ class Agents:
         def build() -> Agent:
             snapshot = self.store.snapshot(caller, agent_id, version)
             if snapshot is None:
-                raise self._not_found_error(agent_id, alias_id)
+                raise _not_found_error(agent_id, alias_id)
             return build_agent(self.resources, caller, snapshot, alias_id, version)
 
         return self._build_once(key, build).for_tenant(caller.tenant)
 
     def get_cached(self, caller: Caller, agent_id: str, alias_id: str) -> Agent | None:
-        """What `running` would give, if that is known without waiting for anything."""
+        """What `resolve_alias` would give, if that is known without waiting for anything."""
         defined = self.folders.get_added(agent_id)
         if defined is None or not defined.has_alias(alias_id):
             return None
@@ -142,7 +142,7 @@ class Agents:
             return DRAFT
         alias = self.store.alias(caller, agent_id, alias_id)
         if alias is None:
-            raise self._not_found_error(agent_id, alias_id)
+            raise _not_found_error(agent_id, alias_id)
         if alias["aliasInvocationState"] == _REJECTS:
             raise ValidationError(
                 f"the alias {alias_id!r} of the agent {agent_id!r} takes no invocations; set its "
@@ -162,13 +162,8 @@ class Agents:
                 f"the agent {agent_id!r} was never prepared; call PrepareAgent before you invoke it"
             )
         if head is None:
-            raise self._not_found_error(agent_id, alias_id)
+            raise _not_found_error(agent_id, alias_id)
         return head
-
-    def _not_found_error(self, agent_id: str, alias_id: str) -> ResourceNotFound:
-        return ResourceNotFound(
-            f"there is no alias {alias_id!r} of an agent {agent_id!r}; check both ids"
-        )
 
     def _build_key(self, caller: Caller, whose: tuple[str, str, str], head: Head) -> _Key:
         agent_id, alias_id, version = whose
@@ -242,6 +237,12 @@ class Agents:
     def _drop(self, whose: tuple[str, ...]) -> None:
         for key in [it for it in self._built if it[: len(whose)] == whose]:
             del self._built[key]
+
+
+def _not_found_error(agent_id: str, alias_id: str) -> ResourceNotFound:
+    return ResourceNotFound(
+        f"there is no alias {alias_id!r} of an agent {agent_id!r}; check both ids"
+    )
 
 
 def _check_levels(agent_id: str, above: tuple[str, ...]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from orchestrator.server.agents.folders import FolderAgent, Folders
@@ -91,17 +91,15 @@ class AgentStore:
 
     def agents(self, caller: Caller) -> list[tuple[tuple[Any, ...], Record]]:
         """All agents that the caller has, each with what orders them."""
-        found = self.documents.all(caller.tenant, AGENT)
-        ordered = [
-            ((1, it["agent"]["createdAt"].timestamp(), it["agent"]["agentId"]), it) for it in found
+        found: list[tuple[tuple[Any, ...], Record]] = [
+            ((0, 0.0, it.agent_id), Record(dict(to_api(it).agent), folder=it))
+            for it in self.folders.all()
         ]
-        return [
-            *(
-                ((0, 0.0, it.agent_id), Record(dict(to_api(it).agent), folder=it))
-                for it in self.folders.all()
-            ),
-            *((key, Record(it["agent"], it["latest"])) for key, it in ordered),
-        ]
+        for it in self.documents.all(caller.tenant, AGENT):
+            agent = it["agent"]
+            key = (1, agent["createdAt"].timestamp(), agent["agentId"])
+            found.append((key, Record(agent, it["latest"])))
+        return found
 
     def save(self, caller: Caller, record: Record) -> None:
         """Stores an agent."""
@@ -194,14 +192,12 @@ class AgentStore:
             parts = {it.name: self.parts(caller, it, agent_id, DRAFT) for it in KINDS}
         return {"agent": record.agent, "parts": parts, "schemas": {}}
 
-    def save_snapshot(self, caller: Caller, agent_id: str, version: str, snapshot: Data) -> Head:
+    def save_snapshot(self, caller: Caller, agent_id: str, version: str, snapshot: Data) -> None:
         """Stores what a version runs as."""
         head = build_head(snapshot)
         with self.documents.transaction():
             self.documents.put(caller.tenant, SNAPSHOT, version, snapshot, agent_id)
-            body = {"digest": head.digest, "team": head.team}
-            self.documents.put(caller.tenant, HEAD, version, body, agent_id)
-        return head
+            self.documents.put(caller.tenant, HEAD, version, asdict(head), agent_id)
 
     def snapshot(self, caller: Caller, agent_id: str, version: str) -> dict[str, Any] | None:
         """What a version runs as; `None` when `DRAFT` was never prepared."""
@@ -210,18 +206,14 @@ class AgentStore:
     def head(self, caller: Caller, agent_id: str, version: str) -> Head | None:
         """What tells a version from what it was."""
         found = self.documents.get(caller.tenant, HEAD, version, agent_id)
-        return Head(found["digest"], found["team"]) if found else None
+        return Head(**found) if found else None
 
     def create_version(self, caller: Caller, record: Record, snapshot: Data) -> str:
         """Makes a numbered version of what was prepared; its number."""
         agent_id, record.latest = record.agent["agentId"], record.latest + 1
         version = str(record.latest)
-        members = {
-            **snapshot["agent"],
-            "agentVersion": version,
-            "createdAt": now(),
-            "updatedAt": now(),
-        }
+        members = {**snapshot["agent"], "agentVersion": version}
+        members |= {"createdAt": now(), "updatedAt": now()}
         self.documents.put(caller.tenant, VERSION, version, members, agent_id)
         for kind in KINDS:
             for part in snapshot["parts"][kind.name]:

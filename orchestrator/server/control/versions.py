@@ -47,18 +47,9 @@ def _create_alias(services: Services, request: Request) -> Data:
         record = services.store.get_editable(caller, agent_id)
         count = len(services.store.aliases(caller, agent_id))
         check_quota(count, _MOST_ALIASES, "aliases of the agent")
-        id, at = new_id(), now()
         routing = _resolve_routing(services, caller, record, params)
         alias = {
-            "agentId": agent_id,
-            "agentAliasId": id,
-            "agentAliasArn": services.store.arns.alias(agent_id, id),
-            "agentAliasStatus": "PREPARED",
-            "aliasInvocationState": "ACCEPT_INVOCATIONS",
-            "routingConfiguration": routing,
-            "agentAliasHistoryEvents": [{"routingConfiguration": routing, "startDate": at}],
-            "createdAt": at,
-            "updatedAt": at,
+            **_build_alias(services, agent_id, new_id(), routing, now()),
             **pick(params, (*_GIVEN, "clientToken")),
         }
         services.store.save_alias(caller, alias)
@@ -141,41 +132,40 @@ def _find_alias(services: Services, caller: Caller, agent_id: str, id: str) -> d
     return found
 
 
-def _build_draft_alias(
-    services: Services, record: Record, id: str = TEST_ALIAS, name: str = _TEST_NAME
+def _build_alias(
+    services: Services, agent_id: str, id: str, routing: list[dict[str, Any]], at: datetime
 ) -> dict[str, Any]:
-    """An alias of `DRAFT`: the one that every agent has, and those that a folder names."""
-    agent = record.agent
-    routing = [{"agentVersion": DRAFT}]
     return {
-        "agentId": agent["agentId"],
+        "agentId": agent_id,
         "agentAliasId": id,
-        "agentAliasName": name,
-        "agentAliasArn": services.store.arns.alias(agent["agentId"], id),
+        "agentAliasArn": services.store.arns.alias(agent_id, id),
         "agentAliasStatus": "PREPARED",
         "aliasInvocationState": "ACCEPT_INVOCATIONS",
         "routingConfiguration": routing,
-        "agentAliasHistoryEvents": [
-            {"routingConfiguration": routing, "startDate": agent["createdAt"]}
-        ],
-        "createdAt": agent["createdAt"],
-        "updatedAt": agent["updatedAt"],
+        "agentAliasHistoryEvents": [{"routingConfiguration": routing, "startDate": at}],
+        "createdAt": at,
+        "updatedAt": at,
+    }
+
+
+def _build_draft_aliases(services: Services, record: Record) -> dict[str, dict[str, Any]]:
+    """The aliases of `DRAFT` by their ids: the one of every agent, and those of a folder."""
+    agent, routing = record.agent, [{"agentVersion": DRAFT}]
+    names = {TEST_ALIAS: _TEST_NAME, **(record.folder.aliases if record.folder else {})}
+    return {
+        id: {
+            **_build_alias(services, agent["agentId"], id, routing, agent["createdAt"]),
+            "agentAliasName": name,
+            "updatedAt": agent["updatedAt"],
+        }
+        for id, name in names.items()
     }
 
 
 def _get_alias(services: Services, request: Request) -> Data:
-    caller, params = request.caller, request.params
-    record = services.store.agent(caller, params["agentId"])
-    id = params["agentAliasId"]
-    if id == TEST_ALIAS:
-        return {"agentAlias": _build_draft_alias(services, record)}
-    if record.folder is not None:
-        if id in record.folder.aliases:
-            return {
-                "agentAlias": _build_draft_alias(services, record, id, record.folder.aliases[id])
-            }
-        raise not_found_error(f"alias of the agent {params['agentId']!r}", id)
-    return {"agentAlias": _find_alias(services, caller, params["agentId"], id)}
+    agent_id, id = request.params["agentId"], request.params["agentAliasId"]
+    drafts = _build_draft_aliases(services, services.store.agent(request.caller, agent_id))
+    return {"agentAlias": drafts.get(id) or _find_alias(services, request.caller, agent_id, id)}
 
 
 def _delete_alias(services: Services, request: Request) -> Data:
@@ -195,14 +185,11 @@ def _delete_alias(services: Services, request: Request) -> Data:
 def _list_aliases(services: Services, request: Request) -> Data:
     caller, agent_id = request.caller, request.params["agentId"]
     record = services.store.agent(caller, agent_id)
-    if record.folder is not None:
-        named = record.folder.aliases.items()
-        aliases = [_build_draft_alias(services, record, id, name) for id, name in named]
-    else:
-        aliases = services.store.aliases(caller, agent_id)
-    found = [((0, 0.0, ""), pick(_build_draft_alias(services, record), _SUMMARY))]
+    drafts = _build_draft_aliases(services, record)
+    found = [((0, 0.0, ""), pick(drafts.pop(TEST_ALIAS), _SUMMARY))]
     found += [
-        ((1, it["createdAt"].timestamp(), it["agentAliasId"]), pick(it, _SUMMARY)) for it in aliases
+        ((1, it["createdAt"].timestamp(), it["agentAliasId"]), pick(it, _SUMMARY))
+        for it in (*drafts.values(), *services.store.aliases(caller, agent_id))
     ]
     return build_page(found, request, "agentAliasSummaries")
 

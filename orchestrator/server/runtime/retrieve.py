@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -134,23 +134,12 @@ def apply_guardrail(
     if guardrail.check(query, "INPUT").blocked:
         return [], _INTERVENED
     allowed, action = [], _NONE
-    for reference, intervened in _check_references(guardrail, references):
-        if intervened:
-            action = _INTERVENED
-        if reference is not None:
-            allowed.append(reference)
-    return allowed, action
-
-
-def _check_references(
-    guardrail: Guardrail, references: Sequence[Mapping[str, Any]]
-) -> Iterator[tuple[Mapping[str, Any] | None, bool]]:
     for reference in references:
         content = reference["content"]
         verdict = guardrail.check(content.get("text") or "", "OUTPUT")
-        if verdict.action != _INTERVENED:
-            yield reference, False
-        elif verdict.blocked:
-            yield None, True
-        else:
-            yield {**reference, "content": {**content, "text": verdict.text}}, True
+        if verdict.action == _INTERVENED:
+            action = _INTERVENED
+            reference = {**reference, "content": {**content, "text": verdict.text}}
+        if not verdict.blocked:
+            allowed.append(reference)
+    return allowed, action
