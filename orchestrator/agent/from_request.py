@@ -18,6 +18,7 @@ from orchestrator.agent.source import AgentSource, Objects, Resolver
 from orchestrator.engine.plan import INLINE_AGENT, MOST_LEVELS
 from orchestrator.errors import DefinitionError
 from orchestrator.models import Model
+from orchestrator.support.spelling import to_camel
 
 if TYPE_CHECKING:
     from orchestrator.definition import AgentCollaborator, AgentDefinition
@@ -173,17 +174,14 @@ def _split_objects(members: Mapping[str, Any]) -> tuple[dict[str, Any], Objects]
     # `_asks_for_optimized` reads it.
     data.pop("bedrockModelConfigurations", None)
     objects = Objects()
-    groups: dict[int, ActionGroup] = {}
-    executors: dict[str, Any] = {}
     if isinstance(data.get("foundationModel"), Model):
         objects.model = data.pop("foundationModel")
     plain = []
     for place, group in enumerate(_get_list(data, "actionGroups")):
         if isinstance(group, ActionGroup):
-            groups[place] = group
+            objects.groups[place] = group
         else:
-            plain.append(_without_executor(group, executors))
-    objects.groups, objects.executors = groups, executors
+            plain.append(_without_executor(group, objects.executors))
     bases = _get_list(data, "knowledgeBases")
     objects.bases = {
         place: base for place, base in enumerate(bases) if not isinstance(base, Mapping)
@@ -269,16 +267,10 @@ def _to_bedrock_spelling(part: Any) -> dict[str, Any]:
         raise DefinitionError(f"a part of a definition is a mapping, not {type(part).__name__!r}")
     found: dict[str, Any] = {}
     for name, value in part.items():
-        spelled = _camel(str(name))
+        # The one member whose Bedrock spelling is not plain camel case.
+        ttl = name == "idle_session_ttl_in_seconds"
+        spelled = "idleSessionTTLInSeconds" if ttl else to_camel(str(name))
         if spelled in found:
             raise DefinitionError(f"{spelled!r} is given in both spellings; remove one")
         found[spelled] = value
     return found
-
-
-def _camel(name: str) -> str:
-    # The one member whose Bedrock spelling is not plain camel case.
-    if name == "idle_session_ttl_in_seconds":
-        return "idleSessionTTLInSeconds"
-    first, *rest = name.split("_")
-    return (first + "".join(word.capitalize() for word in rest)) if first else name

@@ -18,6 +18,7 @@ from typing import Any
 
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.support.aws import read_object
+from orchestrator.support.spelling import to_camel
 
 CHAT, CODE_INTERPRETER = "CHAT", "CODE_INTERPRETER"
 """What a file is for (Bedrock: `useCase`): to be read by the model, or by its programs."""
@@ -128,16 +129,11 @@ def _members(given: Any, what: str, *known: str) -> dict[str, Any]:
     """The members of a mapping, under the names that Python gives them."""
     if not isinstance(given, Mapping):
         raise ValidationError(f"{what} must be a mapping, not {type(given).__name__}")
-    spelled = {_camel(name): name for name in known}
+    spelled = {to_camel(name): name for name in known}
     found = {spelled.get(str(name), str(name)): value for name, value in given.items()}
     if unknown := [name for name in found if name not in known]:
         raise ValidationError(f"{what} has no member {unknown[0]!r}; {_FORMS}")
     return found
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
 
 
 def _file(
@@ -156,7 +152,10 @@ def _file(
     if not content:
         raise ValidationError(f"the file {name!r} is empty")
     if len(content) > left:
-        raise _too_large(name)
+        raise ValidationError(
+            f"the file {name!r} is too large: the files of an input have at most {MOST_BYTES:,} "
+            "bytes together"
+        )
     if use_case == CHAT and kind_of(file)[0] == "text":
         _decode_text(name, content)
     return file, content
@@ -190,13 +189,6 @@ def _media_type(name: str, given: Any) -> str:
 @cache
 def _types() -> MimeTypes:
     return MimeTypes()  # the library's own table, the same on every machine
-
-
-def _too_large(name: str) -> ValidationError:
-    return ValidationError(
-        f"the file {name!r} is too large: the files of an input have at most {MOST_BYTES:,} bytes "
-        "together"
-    )
 
 
 def _read_from_disk(path: Path, left: int) -> bytes:

@@ -53,7 +53,7 @@ class ProcessLocks:
     def _acquire(self) -> None:
         name, self._release = token_hex(16), None
         if self._folder is not None:
-            path = _lock_file(self._folder, name)
+            path = self._folder / f"{name}.lock"
             lock = _acquire_lock(path)
             self._release = weakref.finalize(self, _release_lock, lock, path, os.getpid())
             _remove_stale_files(self._folder)
@@ -69,7 +69,7 @@ class ProcessLocks:
             return True
         if self._folder is None or not _NAME.fullmatch(process):
             return None
-        return _is_locked(_lock_file(self._folder, process))
+        return _is_locked(self._folder / f"{process}.lock")
 
     def close(self) -> None:
         """Gives the lock back: from now on this process counts as ended."""
@@ -89,10 +89,6 @@ def share_locks(folder: Path) -> ProcessLocks:
         if locks is None:
             locks = _shared[folder] = ProcessLocks(folder)
         return locks
-
-
-def _lock_file(folder: Path, process: str) -> Path:
-    return folder / f"{process}.lock"
 
 
 def _acquire_lock(path: Path) -> sqlite3.Connection:

@@ -8,55 +8,49 @@ from typing import Any, TypedDict
 
 from orchestrator.engine.run.open_turn import Input
 from orchestrator.errors import ValidationError
+from orchestrator.support.spelling import to_camel
 
 
 class Options(TypedDict, total=False):
-    """Options of one invocation.
+    """Options of one invocation."""
 
-    Attributes:
-        session_attributes: Added to the session's attributes, for actions; they never reach a
-            prompt.
-        prompt_session_attributes: Attributes of this turn; they reach prompts and actions.
-        results: Results of a return of control, from `reply.return_control.answer(...)`.
-        conversation_history: Messages (`role`, `content` with text blocks) to begin a new session
-            with.
-        end_session: Ends the session with the turn. A turn that waits for its caller ends when it
-            has gone on, or when another question gives it up; it need not be said again then.
-        memory_id: Whose memory the session belongs to, for an agent that remembers: what is kept
-            of it reaches the prompts, and the session is summarised when it ends.
-        knowledge_bases: Retrieval configurations of this turn, by knowledge base id (Bedrock:
-            `retrievalConfiguration` of `knowledgeBaseConfigurations`).
-        files: Files that come with the question: paths, or mappings, see
-            `orchestrator.engine.input_files.read_files`. The model reads those for `CHAT`, its
-            programs those for `CODE_INTERPRETER`.
-        previous_turns: How many earlier turns the prompts have (Bedrock:
-            `previousConversationTurnsToInclude`).
-        exclude_thinking: Whether the prompts leave out what the model thought in earlier turns
-            (Bedrock: `excludePreviousThinkingSteps`).
-        apply_guardrail_interval: After how many characters the guardrail checks an answer that
-            streams (Bedrock: `applyGuardrailInterval`).
-        session_state: Bedrock's `sessionState` of InvokeAgent as it is. An option of the same
-            meaning wins over its member.
-        inline_session_state: The same, as InvokeInlineAgent calls it.
-        prompt_creation_configurations: Bedrock's `promptCreationConfigurations` as it is.
-        streaming_configurations: Bedrock's `streamingConfigurations`; `streamFinalResponse` says
-            nothing here, where `Agent.stream` streams.
-    """
-
+    # Added to the session's attributes, for actions; they never reach a prompt
     session_attributes: Mapping[str, str]
+    # Attributes of this turn; they reach prompts and actions
     prompt_session_attributes: Mapping[str, str]
+    # Results of a return of control, from `reply.return_control.answer(...)`
     results: Mapping[str, Any] | None
+    # Messages (`role`, `content` with text blocks) to begin a new session with
     conversation_history: Sequence[Mapping[str, Any]]
+    # Ends the session with the turn. A turn that waits for its caller ends when it has gone on, or
+    # when another question gives it up; it need not be said again then
     end_session: bool
+    # Whose memory the session belongs to, for an agent that remembers: what is kept of it reaches
+    # the prompts, and the session is summarised when it ends
     memory_id: str
+    # Retrieval configurations of this turn, by knowledge base id (Bedrock: `retrievalConfiguration`
+    # of `knowledgeBaseConfigurations`)
     knowledge_bases: Mapping[str, Mapping[str, Any]]
+    # Files that come with the question: paths, or mappings, see
+    # `orchestrator.engine.input_files.read_files`. The model reads those for `CHAT`, its programs
+    # those for `CODE_INTERPRETER`
     files: Sequence[str | PathLike[str] | Mapping[str, Any]]
+    # How many earlier turns the prompts have (Bedrock: `previousConversationTurnsToInclude`)
     previous_turns: int | None
+    # Whether the prompts leave out what the model thought in earlier turns (Bedrock:
+    # `excludePreviousThinkingSteps`)
     exclude_thinking: bool
+    # After how many characters the guardrail checks an answer that streams (Bedrock:
+    # `applyGuardrailInterval`)
     apply_guardrail_interval: int | None
+    # Bedrock's `sessionState` of InvokeAgent as it is. An option of the same meaning wins over its
+    # member
     session_state: Mapping[str, Any]
-    inline_session_state: Mapping[str, Any]
+    inline_session_state: Mapping[str, Any]  # the same, as InvokeInlineAgent calls it
+    # Bedrock's `promptCreationConfigurations` as it is
     prompt_creation_configurations: Mapping[str, Any]
+    # Bedrock's `streamingConfigurations`; `streamFinalResponse` says nothing here, where
+    # `Agent.stream` streams
     streaming_configurations: Mapping[str, Any]
 
 
@@ -123,13 +117,8 @@ def read_options(question: str, session_id: str, options: Options) -> Input:
     return Input(question, session_id, more=True, **members)
 
 
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
-
-
 def _in_python_spelling(options: Mapping[str, Any]) -> dict[str, Any]:
-    known = {_camel(name): name for name in _OPTIONS}
+    known = {to_camel(name): name for name in _OPTIONS}
     found = {known.get(name, name): value for name, value in options.items()}
     if unknown := found.keys() - _OPTIONS:
         if not unknown.isdisjoint(("enableTrace", "enable_trace")):
@@ -189,7 +178,7 @@ def _read_members(place: str, given: Any, members: Any) -> dict[str, Any]:
     """The members of one of Bedrock's objects, in Bedrock's spelling."""
     if not isinstance(given, Mapping):
         raise ValidationError(f"{place} must be a mapping, not {type(given).__name__}")
-    found = {_camel(name) if isinstance(name, str) else name: it for name, it in given.items()}
+    found = {to_camel(name) if isinstance(name, str) else name: it for name, it in given.items()}
     if unknown := [name for name in found if name not in members]:
         raise ValidationError(
             f"{place} has no member {unknown[0]!r}; its members are {', '.join(members)}"

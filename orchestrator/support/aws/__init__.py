@@ -1,7 +1,7 @@
 """What all rooms share that ask AWS through boto3, which is imported at the first request.
 
-`shared_client` makes one client for each configuration; a `Target` says what is asked, and
-`failure` and `translated` make one of the tree's errors of what boto3 raises.
+`get_shared_client` makes one client for each configuration; a `Target` says what is asked, and
+`failure` and `translate_errors` make one of the tree's errors of what boto3 raises.
 """
 
 from __future__ import annotations

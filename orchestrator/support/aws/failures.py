@@ -41,28 +41,19 @@ class Target:
     callers: bool = True
 
 
-_SIGN_IN = {
-    "ExpiredToken",
-    "ExpiredTokenException",
-    "IncompleteSignature",
-    "InvalidAccessKeyId",
-    "InvalidClientTokenId",
-    "InvalidSignatureException",
-    "InvalidToken",
-    "InvalidTokenException",
-    "MissingAuthenticationToken",
-    "MissingAuthenticationTokenException",
-    "RequestExpired",
-    "SignatureDoesNotMatch",
-    "UnrecognizedClientException",
-}
-_THROTTLED = {
-    "ServiceQuotaExceededException",
-    "SlowDown",
-    "Throttling",
-    "ThrottlingException",
-    "TooManyRequestsException",
-}
+_SIGN_IN = frozenset(
+    """
+    ExpiredToken ExpiredTokenException IncompleteSignature InvalidAccessKeyId InvalidClientTokenId
+    InvalidSignatureException InvalidToken InvalidTokenException MissingAuthenticationToken
+    MissingAuthenticationTokenException RequestExpired SignatureDoesNotMatch
+    UnrecognizedClientException
+    """.split()
+)
+_THROTTLED = frozenset(
+    """
+    ServiceQuotaExceededException SlowDown Throttling ThrottlingException TooManyRequestsException
+    """.split()
+)
 _REFUSED = {"AccessDenied", "AccessDeniedException", "AllAccessDisabled"}
 _MISSING = {"NoSuchBucket", "NoSuchKey", "ResourceNotFoundException"}
 _CREDENTIALS = re.compile("Credential|Token|SSO|Login|Profile|Config")

@@ -10,22 +10,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError
 from orchestrator.support.documents.places import Keys, Place, Source, combine_findings
 from orchestrator.support.documents.syntax import (
     Bounds,
+    JsonComposer,
     ListNode,
     MapNode,
     Node,
+    Rules,
     ScalarNode,
-    compose_json,
-    compose_yaml,
+    YamlComposer,
 )
 
 __all__ = [
@@ -66,25 +66,6 @@ PLAIN_SCALARS: dict[str, tuple[re.Pattern[str], str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How a text is read."""
-
-    # The YAML version whose plain scalars are numbers and truth values: in 1.1 `yes` is true and
-    # `010` is eight. Dates are texts in both. With `text` all scalars are.
-    scalars: Literal["1.2", "1.1", "text"] = "1.2"
-    # Whether aliases are allowed; each counts as all the values that it repeats
-    aliases: bool = False
-    merge_keys: bool = False  # whether `<<` adds the members of other mappings
-    # Whether member names may look like numbers or truth values; they are texts then
-    any_names: bool = True
-    # Makes a value of a tag of its own, such as `!Sub`, and of what it stands before
-    tags: Callable[[str, Any], Any] | None = None
-    max_depth: int = 50  # levels of lists and mappings
-    max_nodes: int = 100_000  # values, in all
-    error: type[DefinitionError] = DefinitionError  # the error for texts that cannot be read
-
-
 DEFAULT = Rules()
 
 
@@ -123,11 +104,7 @@ def compose(text: str, file: str = "", rules: Rules = DEFAULT, *, line: int = 1)
     Raises:
         DefinitionError: As for `parse`; tags, names and numbers are not looked at.
     """
-    return compose_yaml(text, _bounds_of(file, rules, line))
-
-
-def _bounds_of(file: str, rules: Rules, line: int = 1) -> Bounds:
-    return Bounds(file, line, rules.aliases, rules.max_depth, rules.max_nodes, rules.error)
+    return YamlComposer(text, Bounds(file, rules, line)).compose()
 
 
 def parse(text: str, file: str = "", rules: Rules = DEFAULT, *, line: int = 1) -> Document:
@@ -142,7 +119,7 @@ def parse(text: str, file: str = "", rules: Rules = DEFAULT, *, line: int = 1) -
 
 def parse_json(text: str, file: str = "", rules: Rules = DEFAULT) -> Document:
     """Reads a JSON text; `parse` has the parameters and the errors."""
-    node = compose_json(text, _bounds_of(file, rules))
+    node = JsonComposer(text, Bounds(file, rules)).compose()
     return _DataReader(file, replace(rules, scalars="1.2")).read(node)
 
 
@@ -214,7 +191,7 @@ class _DataReader:
     def __init__(self, file: str, rules: Rules) -> None:
         self.file = file
         self.rules = rules
-        self.bounds = _bounds_of(file, rules)
+        self.bounds = Bounds(file, rules)
         self.findings: list[Diagnostic] = []
 
     def read(self, root: Node) -> Document:
@@ -307,8 +284,12 @@ class _DataReader:
             # YAML 1.1: a quoted "<<" is an ordinary name.
             if _is_merge_key(name_node) and self.rules.merge_keys:
                 merged.append((value, inner))
-            elif (name := self._read_name(name_node)) is not None:
-                self._put(data, name, value, inner, place, name_node)
+            elif (name := self._read_name(name_node)) in place.children:
+                line, _ = place.children[name].key or (place.line, place.column)
+                message = f"{name!r} is given twice, first in line {line}; remove one"
+                self._report("duplicate-member", message, name_node)
+            elif name is not None:
+                data[name], place.children[name] = value, inner
         if not merged:
             return data
         own = dict(data)
@@ -318,17 +299,6 @@ class _DataReader:
         # order.
         first = [name for value, _ in merged if isinstance(value, dict) for name in value]
         return {name: data[name] for name in (*first, *own, *data)}
-
-    def _put(
-        self, data: dict[str, Any], name: str, value: Any, inner: Place, place: Place, node: Node
-    ) -> None:
-        if name in data:
-            line, _ = place.children[name].key or (place.line, place.column)
-            message = f"{name!r} is given twice, first in line {line}; remove one"
-            self._report("duplicate-member", message, node)
-            return
-        data[name] = value
-        place.children[name] = inner
 
     # What is there already stays (YAML: merge type).
     def _merge(

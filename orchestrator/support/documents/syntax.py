@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from orchestrator.errors import DefinitionError
 
@@ -55,56 +55,57 @@ class MapNode(Node):
     value: list[tuple[Node, Node]] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How a text is read."""
+
+    # The YAML version whose plain scalars are numbers and truth values: in 1.1 `yes` is true and
+    # `010` is eight. Dates are texts in both. With `text` all scalars are.
+    scalars: Literal["1.2", "1.1", "text"] = "1.2"
+    # Whether aliases are allowed; each counts as all the values that it repeats
+    aliases: bool = False
+    merge_keys: bool = False  # whether `<<` adds the members of other mappings
+    # Whether member names may look like numbers or truth values; they are texts then
+    any_names: bool = True
+    # Makes a value of a tag of its own, such as `!Sub`, and of what it stands before
+    tags: Callable[[str, Any], Any] | None = None
+    max_depth: int = 50  # levels of lists and mappings
+    max_nodes: int = 100_000  # values, in all
+    error: type[DefinitionError] = DefinitionError  # the error for texts that cannot be read
+
+
+@dataclass(slots=True)
 class Bounds:
-    """What a text may cost, and how it is refused.
+    """What a text may cost, and how it is refused."""
 
-    Attributes:
-        file: The file, for messages.
-        first_line: The line of the file that the text begins in.
-        aliases: Whether aliases are allowed.
-    """
-
-    def __init__(
-        self,
-        file: str,
-        first_line: int,
-        aliases: bool,
-        max_depth: int,
-        max_nodes: int,
-        error: type[DefinitionError],
-    ) -> None:
-        self.file = file
-        self.first_line = first_line
-        self.aliases = aliases
-        self._max_depth = max_depth
-        self._max_nodes = max_nodes
-        self._error = error
-        self._nodes = 0
+    file: str  # the file, for messages
+    rules: Rules
+    first_line: int = 1  # the line of the file that the text begins in
+    nodes: int = 0  # how many values there were
 
     def count(self, depth: int, line: int, column: int) -> None:
         """Counts one value, and refuses one too many or one too deep."""
-        self._nodes += 1
-        if depth > self._max_depth:
-            self.fail(f"this is nested deeper than {self._max_depth} levels", line, column)
-        if self._nodes > self._max_nodes:
-            self.fail(f"the file comes to more than {self._max_nodes:,} values", line, column)
+        self.nodes += 1
+        rules = self.rules
+        if depth > rules.max_depth:
+            self.fail(f"this is nested deeper than {rules.max_depth} levels", line, column)
+        if self.nodes > rules.max_nodes:
+            self.fail(f"the file comes to more than {rules.max_nodes:,} values", line, column)
 
     def fail(self, message: str, line: int, column: int) -> NoReturn:
         """Gives up: what follows cannot be read."""
-        raise self._error(message, file=self.file or None, line=line, column=column)
+        raise self.rules.error(message, file=self.file or None, line=line, column=column)
 
 
-def compose_yaml(text: str, bounds: Bounds) -> Node | None:
-    """The node of a YAML document; `None` when there is none."""
-    return _YamlComposer(text, bounds).compose()
+class YamlComposer:
+    """Reads a YAML text."""
 
-
-class _YamlComposer:
     def __init__(self, text: str, bounds: Bounds) -> None:
         self.text = text
         self.bounds = bounds
 
     def compose(self) -> Node | None:
+        """The node of the document; `None` when there is none."""
         import yaml
 
         self.yaml = yaml
@@ -177,7 +178,7 @@ class _YamlComposer:
             yield event
 
     def _follow_alias(self, name: Any, line: int, column: int) -> Node:
-        if not self.bounds.aliases:
+        if not self.bounds.rules.aliases:
             self.bounds.fail("aliases are not understood here; repeat the value", line, column)
         if name not in self.anchors:
             self.bounds.fail(f"there is no anchor &{name} before this alias", line, column)
@@ -216,12 +217,9 @@ def _reword(problem: str, context: str | None) -> str:
     return f"this is not YAML: {problem}{hint}"
 
 
-def compose_json(text: str, bounds: Bounds) -> Node:
-    """The node of a JSON document."""
-    return _JsonComposer(text, bounds).compose()
+class JsonComposer:
+    """Reads a JSON text."""
 
-
-class _JsonComposer:
     def __init__(self, text: str, bounds: Bounds) -> None:
         self.text = text
         self.bounds = bounds
@@ -229,6 +227,7 @@ class _JsonComposer:
         self.starts = [0, *(found.end() for found in re.finditer("\n", text))]
 
     def compose(self) -> Node:
+        """The node of the document."""
         try:
             node, end = self._read(self._skip(0), 0)
             if (end := self._skip(end)) < len(self.text):
