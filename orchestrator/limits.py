@@ -19,35 +19,25 @@ class Limits:
 
     Bedrock has the same kinds of limits but does not document all of their values
     (facts: loop cap about 7 to 10, `inputText` 25,000,000 characters).
-
-    Attributes:
-        iterations: Steps of the ReAct loop, that is orchestration model calls.
-        model_calls: Model calls of all stages together.
-        tokens: Input plus output tokens of all model calls, as the models report them.
-        actions: Action and knowledge base calls.
-        parallel: Calls of one reply, or items of a script's loop, that run at the same time.
-        reprompts: Replies in a row that could not be understood.
-        seconds: Wall-clock time of the turn; `None` for no limit. It is checked before anything
-            is begun. In an event loop (`ainvoke`, `astream`) a model, a search, a guardrail or an
-            agent elsewhere that has not answered by then is no longer waited for; a thread waits
-            for as long as its client does.
-        action_seconds: Wall-clock time of one action; `None` for no limit, and then a synchronous
-            Python function runs in the caller's own thread.
-        result_bytes: Size of one action's result, in UTF-8 bytes; a larger one is not shown to
-            the model, which is told so.
-        input_chars: Length of the user's input.
     """
 
-    iterations: int = 10
-    model_calls: int = 25
-    tokens: int = 500_000
-    actions: int = 50
-    parallel: int = 8
-    reprompts: int = 4
+    iterations: int = 10  # steps of the ReAct loop, that is orchestration model calls
+    model_calls: int = 25  # model calls of all stages together
+    tokens: int = 500_000  # input plus output tokens of all model calls, as the models report them
+    actions: int = 50  # action and knowledge base calls
+    parallel: int = 8  # calls of one reply, or items of a script's loop, that run at the same time
+    reprompts: int = 4  # replies in a row that could not be understood
+    # Wall-clock time of the turn; `None` for no limit. It is checked before anything is begun. In
+    # an event loop (`ainvoke`, `astream`) a model, a search, a guardrail or a remote agent that has
+    # not answered by then is no longer waited for; a thread waits for as long as its client does
     seconds: float | None = 600.0
+    # Wall-clock time of one action; `None` for no limit, and then a synchronous Python function
+    # runs in the caller's own thread
     action_seconds: float | None = 60.0
+    # Size of one action's result, in UTF-8 bytes; a larger one is not shown to the model, which is
+    # told so
     result_bytes: int = 200_000
-    input_chars: int = 25_000_000
+    input_chars: int = 25_000_000  # length of the user's input
 
     def __post_init__(self) -> None:
         """Checks the values.

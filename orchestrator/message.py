@@ -13,18 +13,6 @@ import json.encoder
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-__all__ = [
-    "AUTHOR",
-    "Block",
-    "Message",
-    "Span",
-    "Text",
-    "content_to_json",
-    "text_of",
-    "text_to_json",
-    "to_json",
-]
-
 
 def _encode() -> Callable[[Any], str]:
     # `JSONEncoder.encode` makes its C encoder anew for every text, which costs as much as most of

@@ -25,7 +25,7 @@ from orchestrator.agent.invoke import (
     open_in_lane,
     open_in_thread,
 )
-from orchestrator.agent.render import Prompt, build_prompt, preview_values
+from orchestrator.agent.render import Prompt, preview_values
 from orchestrator.agent.validate import (
     Collaborator,
     check_parts,
@@ -237,7 +237,7 @@ class Agent:
         Raises:
             OrchestratorError: The turn failed; `error.reply` holds what it had done.
         """
-        run = self._open(self._read_input(question, session_id, options))
+        run = self._open_run(question, session_id, options)
         if isinstance(run, Reply):
             return run
         run_turn(run)
@@ -256,12 +256,7 @@ class Agent:
     def stream(
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
     ) -> Generator[Event, None, None]:
-        """Runs one turn and yields its events as they happen; closing the iterator stops it.
-
-        Args:
-            question: As for `invoke`.
-            session_id: As for `invoke`.
-            **options: See `Options`.
+        """`invoke`, which yields its events as they happen; closing the iterator stops the turn.
 
         Yields:
             `TextDelta`s of the answer, `TracePart`s, a `ControlReturn`, and at last a `TurnEnd`.
@@ -301,12 +296,8 @@ class Agent:
     ) -> AsyncGenerator[Event, None]:
         """`start`, for an event loop.
 
-        Args:
-            question: As for `invoke`.
-            session_id: As for `invoke`.
-            listen: Whether events come as things happen. If not, models answer whole, no
-                trace is made, and only the events come that end every turn.
-            **options: See `Options`.
+        Unless it is to `listen`, models answer whole, no trace is made, and only the events come
+        that end every turn.
         """
         opening = partial(self._aopen, question, session_id, options)
         begun_events = aevents(opening, waits=True, listen=listen)
@@ -372,14 +363,17 @@ class Agent:
             )
         session = Session("", "")
         if session_id is not None:
-            session = self.sessions.peek(self._label(session_id))
+            session = self.sessions.peek(self.plan.session_label(session_id))
             restore_history(self.plan, session)
         filled = {
             **found.values(question, prompt_session_attributes or {}),
             **preview_values(found, question, session),
             **(values or {}),
         }
-        return build_prompt(found, filled, session.history)
+        # The same binding as in a turn, so that the prompt is exact.
+        bound = found.template.bind(filled, session.history)
+        system, messages, model_id = bound.system, bound.messages(), found.model.model_id
+        return Prompt(stage, model_id, system, messages, found.tools, found.inference)
 
     def end_session(self, session_id: str) -> None:
         """Ends a session: its next turn begins with no attributes and no conversation.
@@ -392,7 +386,7 @@ class Agent:
             OrchestratorError: The session could not be summarised; it has not ended then.
         """
         check_id("session_id", session_id)
-        label = self._label(session_id)
+        label = self.plan.session_label(session_id)
         # Only a session with a memory is worth a model call at its end (Bedrock: SESSION_SUMMARY).
         if self.plan.memory_stage is not None and self.sessions.peek(label).memory_id:
             close_session(self.plan, self.sessions, session_id)
@@ -446,10 +440,7 @@ class Agent:
             DependencyFailed: The session's journal cannot be read.
         """
         check_id("session_id", session_id)
-        return load_past_turns(self.sessions, self._label(session_id), self.plan)
-
-    def _label(self, session_id: str) -> str:
-        return f"{self.plan.owner}/{session_id}"
+        return load_past_turns(self.sessions, self.plan.session_label(session_id), self.plan)
 
     # May wait for files and for a memory's sessions: `_aopen` calls it in a thread where it does.
     def _read_input(self, question: str, session_id: str | None, options: Options) -> Input:
@@ -480,10 +471,10 @@ class Agent:
             request = self._read_input(question, session_id, options)
         if not self.sessions.durable:
             return self._open(request)
-        label = self._label(request.session_id)
+        label = self.plan.session_label(request.session_id)
         return await open_in_lane(self.sessions, label, partial(self._open, request))
 
     def _open(self, request: Input) -> Run | Reply:
-        label = self._label(request.session_id)
+        label = self.plan.session_label(request.session_id)
         session = self.sessions.acquire(label, self.plan.idle_ttl)
         return begin_run(self.plan, self.sessions, session, request)

@@ -67,9 +67,6 @@ def build_plan(
     """Compiles an agent of the arguments of `Agent`.
 
     `resolve` turns the model spec of a stage into a model.
-
-    Raises:
-        DefinitionError: Something in it is wrong; `TemplateError` when it is a template.
     """
     if not instruction.strip():
         raise DefinitionError(f"agent {name!r} has no instruction: say what it is for")

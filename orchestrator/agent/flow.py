@@ -137,11 +137,7 @@ class Flow:
         arguments: Mapping[str, Any] | str | None = None,
         **options: Unpack[RunOptions],
     ) -> Generator[FlowEvent, None, None]:
-        """Runs it and yields its events as they happen; closing the iterator stops it.
-
-        Args:
-            arguments: As for `run`.
-            **options: See `RunOptions`.
+        """`run`, which yields its events as they happen; closing the iterator stops it.
 
         Yields:
             Events; the last one is a `run_end`, or a `breakpoint` where the run waits, and has the

@@ -155,11 +155,7 @@ class FlowRun:
         step: bool = False,
         **options: Any,
     ) -> FlowRun:
-        """A run from the beginning, or from where a stopped process left it.
-
-        Raises:
-            ValidationError: The arguments are no JSON data, or `parallel` is no number from 1.
-        """
+        """A run from the beginning, or from where a stopped process left it."""
         try:
             parallel = options.get("parallel")
             check_parallel(agents.program, parallel)
@@ -190,7 +186,7 @@ class FlowRun:
 
     @property
     def _key(self) -> str:
-        return self._agent.sessions.key(self._agent._label(self._session_id))
+        return self._agent.sessions.key(self._agent.plan.session_label(self._session_id))
 
     # Ways to run
 

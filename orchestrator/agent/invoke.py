@@ -28,9 +28,6 @@ def begin_run(plan: Plan, sessions: Sessions, session: Session, request: Input) 
     """A run to be driven, or the reply of a turn that had ended already.
 
     The run releases the session; so does a failure here.
-
-    Raises:
-        OrchestratorError: The turn cannot begin.
     """
     try:
         if session.unread:
@@ -69,12 +66,8 @@ def events(
 ) -> Generator[Event | None, None, None]:
     """The events of an invocation. Closing the generator cancels the turn.
 
-    With `waits`, yields `None` once the turn has begun, before anything is spent.
-
-    Raises:
-        OrchestratorError: The turn cannot begin, or it failed; `error.reply` then holds what it had
-            done.
-        TurnLeft: It was thrown in; the turn stays open.
+    With `waits`, yields `None` once the turn has begun, before anything is spent. After a
+    `TurnLeft` that is thrown in, the turn stays open.
     """
     run = open_run()
     if isinstance(run, Reply):
@@ -187,13 +180,8 @@ def load_async_driver() -> ModuleType:
 
 
 def close_session(plan: Plan, sessions: Sessions, session_id: str) -> bool:
-    """Summarises and ends a session; whether there was anything to summarise.
-
-    Raises:
-        SessionConflict: A turn of the session is running.
-        OrchestratorError: The session could not be summarised; it has not ended then.
-    """
-    session = sessions.acquire(_label(plan, session_id), NEVER)
+    """Summarises and ends a session, unless that fails; whether there was anything to summarise."""
+    session = sessions.acquire(plan.session_label(session_id), NEVER)
     if not session.talk or not session.memory_id:
         sessions.release(session)
         memory = plan.features.memory
@@ -212,9 +200,7 @@ def close_session(plan: Plan, sessions: Sessions, session_id: str) -> bool:
 def close_idle(plan: Plan, sessions: Sessions, memory_id: str | None = None) -> list[str]:
     """Ends the sessions that were idle for their time-out; those that were summarised.
 
-    Raises:
-        OrchestratorError: Some could not be summarised, and wait for the next time; the others
-            were.
+    Raises the first error when it is done; sessions that failed wait for the next time.
     """
     memory = plan.features.memory
     if memory is None:
@@ -256,13 +242,9 @@ def close_before(plan: Plan, sessions: Sessions, request: Input) -> None:
 
 def _is_ended_by(plan: Plan, sessions: Sessions, request: Input) -> bool:
     # A question that abandons a turn with which the session was to end.
-    session = sessions.acquire(_label(plan, request.session_id), NEVER)
+    session = sessions.acquire(plan.session_label(request.session_id), NEVER)
     try:
         log = session.open if request.results is None else None
         return log is not None and log.suspend_record is not None and log.ends_session
     finally:
         sessions.release(session)
-
-
-def _label(plan: Plan, session_id: str) -> str:
-    return f"{plan.owner}/{session_id}"

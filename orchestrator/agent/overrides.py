@@ -22,11 +22,7 @@ def override_from_argument(
     members: Mapping[str, Any] | Override,
     override_lambda: str | Callable[..., Any] | None = None,
 ) -> Override:
-    """The override that `Agent(prompts={stage: members})` means.
-
-    Raises:
-        DefinitionError: A member is unknown or wrong.
-    """
+    """The override that `Agent(prompts={stage: members})` means."""
     if isinstance(members, Override):
         return members
     from orchestrator.definition import definition_of
@@ -62,10 +58,9 @@ def build_overrides(source: AgentSource) -> dict[str, Override]:
     Raises:
         DefinitionError: A template's file cannot be used, or there is no such model.
     """
-    configurations = source.definition.prompt_override_configuration
     return {
         one.prompt_type: _build_override(source, one, index)
-        for index, one in enumerate(configurations.prompt_configurations if configurations else ())
+        for index, one in enumerate(source.definition.prompts)
     }
 
 
@@ -99,19 +94,15 @@ def _add_lambda_parser(source: AgentSource, override: Override, *at: str | int) 
             *(*at, "parserMode"),
         )
     with errors_at(source, "promptOverrideConfiguration", "overrideLambda"):
-        return _with_parser(override, _find_parser(source, spec), spec)
-
-
-def _find_parser(source: AgentSource, spec: str) -> ParserFunction:
-    if not spec.startswith("arn:"):
+        if spec.startswith("arn:"):
+            code = source.resolver.find_function(spec)
+            return _with_parser(override, parser_function(spec if code is None else code), spec)
         if source.folder is None:
             raise DefinitionError(
                 f"overrideLambda {spec!r} is relative to an agent's folder, and there is none; "
                 "give an ARN, a function, or folder="
             )
-        return parser_function(spec, source.folder)
-    code = source.resolver.find_function(spec)
-    return parser_function(spec if code is None else code)
+        return _with_parser(override, parser_function(spec, source.folder), spec)
 
 
 def _with_parser(

@@ -52,17 +52,3 @@ def preview_values(stage: StagePlan, question: str, session: Session) -> dict[st
     if stage.stage == KNOWLEDGE_BASE_RESPONSE_GENERATION:
         return {"query": question}
     return {}
-
-
-def build_prompt(stage: StagePlan, values: Mapping[str, str], history: Sequence[Message]) -> Prompt:
-    """A stage's prompt with these values."""
-    # The same binding as in a turn, so that the prompt is exact.
-    bound = stage.template.bind(values, history)
-    return Prompt(
-        stage.stage,
-        stage.model.model_id,
-        bound.system,
-        bound.messages(),
-        stage.tools,
-        stage.inference,
-    )

@@ -69,9 +69,9 @@ class Objects:
 
     model: Model | None = None  # the model
     # Action groups, by their places in the list
-    groups: Mapping[int, ActionGroup] = field(default_factory=dict)
+    groups: dict[int, ActionGroup] = field(default_factory=dict)
     # Executors, by the names of their groups
-    executors: Mapping[str, Any] = field(default_factory=dict)
+    executors: dict[str, Any] = field(default_factory=dict)
     # Knowledge bases, by their places in the list
     bases: Mapping[int, KnowledgeBase] = field(default_factory=dict)
     guardrail: Guardrail | None = None  # the guardrail

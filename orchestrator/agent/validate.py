@@ -79,11 +79,7 @@ def features_from_arguments(
     memory: Memory | MemoryStore | str | Path | None,
     orchestration: Orchestration | Callable[..., Any] | None,
 ) -> Features:
-    """The features that arguments of `Agent` mean.
-
-    Raises:
-        DefinitionError: An argument is wrong, or stands beside `features`.
-    """
+    """The features that arguments of `Agent` mean; none may stand beside `features`."""
     if collaboration not in _COLLABORATIONS:
         raise DefinitionError(
             f"collaboration={collaboration!r} is unknown; it is {' or '.join(_COLLABORATIONS)}"
@@ -146,11 +142,7 @@ def overrides_from_arguments(
     prompts: Mapping[str, Mapping[str, Any] | Override] | None,
     override_lambda: str | Callable[..., Any] | None,
 ) -> dict[str, Override]:
-    """The overrides that `prompts` and `override_lambda` of `Agent` mean, by prompt type.
-
-    Raises:
-        DefinitionError: One is wrong, or has no effect.
-    """
+    """The overrides that `prompts` and `override_lambda` of `Agent` mean, by prompt type."""
     prompts = prompts or {}
     _check_one("prompts", prompts, Mapping, "a mapping from prompt types to overrides")
     for stage, members in prompts.items():
@@ -175,11 +167,7 @@ def overrides_from_arguments(
 def check_parts(
     groups: Sequence[ActionGroup], bases: Sequence[KnowledgeBase], limits: Limits | None, ttl: int
 ) -> None:
-    """Refuses action groups, knowledge bases, limits and time-outs that are something else.
-
-    Raises:
-        DefinitionError: One of them is.
-    """
+    """Refuses action groups, knowledge bases, limits and time-outs that are something else."""
     way = 'ActionGroup("name", actions=[...]) holds functions'
     _check_all("action_groups", groups, ActionGroup, way)
     way = "give objects with `id`, `description` and `retrieve`, such as LocalKnowledgeBase(...)"
@@ -190,12 +178,13 @@ def check_parts(
 
 
 def check_features(name: str, features: Features) -> None:
-    """Refuses what cannot be, or would have no effect.
-
-    Raises:
-        DefinitionError: Something in it is wrong.
-    """
-    _check_guard(features)
+    """Refuses what cannot be, or would have no effect."""
+    if features.guardrail is not None:
+        way = "LocalGuardrail(...), or BedrockGuardrail(id) for one of Bedrock's"
+        _check_one("guardrail", features.guardrail, Guardrail, way)
+    elif features.guard_results:
+        raise DefinitionError("guard_results=True has no effect without a guardrail=; give one")
+    _check_count("guard_interval", features.guard_interval, 1)
     if features.memory is not None:
         _check_memory(features.memory)
     if isinstance(features.aws_compat, str):
@@ -206,16 +195,6 @@ def check_features(name: str, features: Features) -> None:
             f"{', '.join(sorted(_COMPAT))}"
         )
     _check_team(name, features)
-
-
-def _check_guard(features: Features) -> None:
-    guardrail = features.guardrail
-    if guardrail is not None:
-        way = "LocalGuardrail(...), or BedrockGuardrail(id) for one of Bedrock's"
-        _check_one("guardrail", guardrail, Guardrail, way)
-    elif features.guard_results:
-        raise DefinitionError("guard_results=True has no effect without a guardrail=; give one")
-    _check_count("guard_interval", features.guard_interval, 1)
 
 
 def _check_memory(memory: Memory) -> None:

@@ -178,9 +178,9 @@ def match_results(
         _check_confirmation(item, result)
         found.append(result)
     if left:
-        raise ValidationError(
-            f"{len(left)} results fit no call of the hand-over: {_describe_result(left[0])}"
-        )
+        first = left[0]
+        named = f"{first['actionGroup']}::{first.get('function') or first.get('apiPath')}"
+        raise ValidationError(f"{len(left)} results fit no call of the hand-over: {named!r}")
     return found
 
 
@@ -275,7 +275,3 @@ def _fits(call: Call, result: Mapping[str, Any]) -> bool:
         same_verb = str(result.get("httpMethod", operation.verb)).upper() == operation.verb
         return result.get("apiPath") == operation.path and same_verb
     return result.get("function") == operation.name
-
-
-def _describe_result(result: Mapping[str, Any]) -> str:
-    return repr(f"{result['actionGroup']}::{result.get('function') or result.get('apiPath')}")

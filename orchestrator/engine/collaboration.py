@@ -59,7 +59,7 @@ def _choose_collaborator(
     # The collaborator's name and its message; none when the supervisor has to see to it itself.
     again: list[Message] = []
     for _ in range(turn.limits.reprompts + 1):
-        values = partial(_routing_values, turn)
+        values = partial(routing_values, stage.dialect, turn.question, turn.start.last_agent)
         outcome = yield from turn.ask(stage, of_past=values, again=again)
         if refusal := find_refusal(outcome):
             return refusal
@@ -90,11 +90,6 @@ def _account(turn: Turn, outcome: Record) -> None:
     turn.count(outcome)
     # What the caller gave while the collaborator waited is given to all that follows.
     turn.prompt_attributes = outcome.get("prompt_attributes", turn.prompt_attributes)
-
-
-def _routing_values(turn: Turn, talk: Talk) -> dict[str, str]:
-    stage = turn.plan.routing or turn.plan.orchestration
-    return routing_values(stage.dialect, turn.question, turn.start.last_agent, talk)
 
 
 def routing_values(dialect: Dialect, question: str, last_agent: str, talk: Talk) -> dict[str, str]:

@@ -91,7 +91,6 @@ class RemoteAgent(Protocol):
         Raises:
             DependencyFailed: It failed, or could not be reached.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +144,6 @@ class Orchestration(Protocol):
         return of control or a crash, and for the trace. So it has to do the same again when it is
         sent the same.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +246,10 @@ class Plan:
     # Whether it is only the loop, of an agent that leads no others
     only_reacts: bool = field(init=False)
     depth: int = field(init=False)  # how many levels of agents there are: 1 without collaborators
+
+    def session_label(self, session_id: str) -> str:
+        """What names a session of the agent in a store."""
+        return f"{self.owner}/{session_id}"
 
     def close(self) -> None:
         """Ends what the agent and its team have begun: servers, scratch folders, open files."""

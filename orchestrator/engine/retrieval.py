@@ -27,25 +27,13 @@ def search(turn: Turn, slots: Sequence[Slot], number: int) -> Generator[Effect, 
         if stage is None:
             slot.text = _results(turn.dialect, found)
         else:
-            yield from _fill_slot(turn, stage, slot, found, number, index)
+            results, blocked = yield from _check_results(turn, stage, found, number, index)
+            if blocked:
+                slot.reject(results)
+            else:
+                outcome = yield from _generate(turn, stage, query, results, number)
+                slot.text = _render_answer(turn, outcome)
         turn.add_response(slot)
-
-
-def _fill_slot(
-    turn: Turn,
-    stage: StagePlan,
-    slot: Slot,
-    found: Mapping[str, dict[str, Any]],
-    number: int,
-    index: int,
-) -> Generator[Effect, Any, None]:
-    results, blocked = yield from _check_results(turn, stage, found, number, index)
-    if blocked:
-        slot.reject(results)
-        return
-    _, query = slot.search or ("", "")
-    outcome = yield from _generate(turn, stage, query, results, number)
-    slot.text = _render_answer(turn, outcome)
 
 
 def answer_from_knowledge(turn: Turn) -> Generator[Effect, Any, Result]:

@@ -136,9 +136,6 @@ class Turn:
 
         `live`: the answer may be shown while it streams. `again`: replies that could not be
         understood, and their corrections. `of_past` makes values of the session's earlier turns.
-
-        Raises:
-            LimitExceeded: The turn may not call a model any more.
         """
         self.spend_model_call()
         attributes, none, again = self.prompt_attributes, frozenset[str](), again or []
@@ -149,11 +146,7 @@ class Turn:
         return outcome
 
     def converse(self, effect: Converse) -> Generator[Effect, Any, Record]:
-        """Asks a model for a custom orchestration; its `model` record.
-
-        Raises:
-            LimitExceeded: The turn may not call a model any more.
-        """
+        """Asks a model for a custom orchestration; its `model` record."""
         self.spend_model_call()
         outcome: Record = yield effect
         self.add_tokens(outcome)

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Generator, Mapping
 from typing import Any
 
-from orchestrator.actions.base import ActionResult, Call
+from orchestrator.actions.base import ActionResult
 from orchestrator.actions.results import limit_size
 from orchestrator.engine.calls import (
     Slot,
@@ -53,8 +53,9 @@ def act(turn: Turn, decided: Act, number: int) -> Generator[Effect, Any, Result 
         return Answer(question, "ask_user")
     turn.spend_actions(slots)
     turn.begun = slots
-    ours, calls = _select_engine_calls(slots)
+    ours = [slot for slot in slots if slot.call is not None and not slot.waits]
     if ours:
+        calls = [slot.call for slot in ours if slot.call is not None]
         _take_outcomes(turn, ours, (yield Dispatch(calls, number)))
     if len(ours) < len(slots):
         handed_over = yield from _run_other_slots(turn, slots, number)
@@ -118,17 +119,6 @@ def _render_missing_question(turn: Turn, slots: list[Slot]) -> str:
                 return f"Could you tell me {what[0].lower()}{what[1:]}?"
             return f"Could you tell me the {name} ({what})?" if what else f"What is the {name}?"
     return ""
-
-
-def _select_engine_calls(slots: list[Slot]) -> tuple[list[Slot], list[Call]]:
-    """What the engine carries out of these, and its calls."""
-    ours: list[Slot] = []
-    calls: list[Call] = []
-    for slot in slots:
-        if slot.call is not None and not slot.waits:
-            ours.append(slot)
-            calls.append(slot.call)
-    return ours, calls
 
 
 def _take_outcomes(turn: Turn, slots: list[Slot], outcomes: list[Record]) -> None:

@@ -1,9 +1,15 @@
 """The journal, its stores, and the sessions that are projections of it."""
 
+from typing import TYPE_CHECKING
+
 from orchestrator.sessions.in_memory_store import InMemoryStore
 from orchestrator.sessions.journal import Record, Said, SessionInfo, SessionStore
 from orchestrator.sessions.session import HISTORY_GUARD, Past, Session, TurnLog
 from orchestrator.sessions.sessions import NEVER, Clock, Sessions
+from orchestrator.support.lazy_imports import lazy_exports
+
+if TYPE_CHECKING:
+    from orchestrator.sessions.sqlite_store import SQLiteStore
 
 __all__ = [
     "HISTORY_GUARD",
@@ -21,10 +27,4 @@ __all__ = [
     "TurnLog",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name == "SQLiteStore":
-        from orchestrator.sessions.sqlite_store import SQLiteStore
-
-        return SQLiteStore
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy_exports(__name__, {"SQLiteStore": "sqlite_store"})

@@ -87,7 +87,6 @@ class SessionStore(Protocol):
 
     def load(self, key: str, after: int = 0) -> list[Record]:
         """The records of a session after the first `after` ones."""
-        ...
 
     def append(
         self, key: str, expected: int, records: Sequence[Record], *, label: str = "", at: int = 0
@@ -97,15 +96,12 @@ class SessionStore(Protocol):
         Raises:
             SessionConflict: It has another number of records; nothing was written.
         """
-        ...
 
     def delete(self, key: str) -> None:
         """Forgets a session; no error when there is none."""
-        ...
 
     def list(self) -> Iterator[SessionInfo]:
         """All sessions, the last changed first."""
-        ...
 
 
 def build_cancelled_record(at: int) -> Record:
@@ -117,11 +113,6 @@ def build_cancelled_record(at: int) -> Record:
         "stop_reason": "cancelled",
         "at": at,
     }
-
-
-def build_unclaimed_record() -> Record:
-    """The record of a turn that its process has left: nobody runs it."""
-    return {"kind": "claim", "owner": "", "until": 0}
 
 
 def build_closed_record(reason: str, at: int) -> Record:

@@ -108,10 +108,6 @@ class Past:
             self._cache = _HistoryCache()
         return self._cache
 
-    def take(self, messages: list[Message]) -> None:
-        """Adds the messages of a turn that has ended."""
-        self.history += messages
-
     def build_relay_messages(self, upto: int) -> list[Message]:
         """The first entries of the talk as messages, for collaborators that read it."""
         messages = self.cache.relayed

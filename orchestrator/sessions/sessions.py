@@ -77,7 +77,9 @@ class Sessions:
         self._most_bytes = cached_bytes
         self._idle_bytes = 0  # of the sessions that stay decoded and are not in use
         self._sessions: dict[str, Session] = {}
-        self._used = _find_use(self.store)
+        with _STORES_LOCK:
+            identity = getattr(self.store, "identity", id(self.store))
+            self._used = _STORES.setdefault(identity, _StoreUse())
 
     @classmethod
     def of(cls, value: Any) -> Sessions:
@@ -254,7 +256,9 @@ class Sessions:
     def key(self, label: str) -> str:
         """The store's key of a session."""
         # Where names meet a file system or a database, they do so as hashes.
-        return _hash_label(label) if self.durable else label
+        if not self.durable:
+            return label
+        return hashlib.sha256(label.encode("utf-8", "surrogatepass")).hexdigest()
 
     def begin(self, session: Session, record: Record) -> None:
         """Opens a turn, durably, before anything is spent; raises as `write` does."""
@@ -356,11 +360,6 @@ _STORES: WeakValueDictionary[Hashable, _StoreUse] = WeakValueDictionary()
 _STORES_LOCK = Lock()
 
 
-def _find_use(store: SessionStore) -> _StoreUse:
-    with _STORES_LOCK:
-        return _STORES.setdefault(getattr(store, "identity", id(store)), _StoreUse())
-
-
 def _is_same(read: Any, known: Record) -> bool:
     if isinstance(read, dict) and "v" in known:
         read = {**read, "v": known["v"]}  # the known one may have been upgraded
@@ -391,7 +390,3 @@ def _size(value: Any) -> int:
     if isinstance(value, (list, tuple)):
         return size + sum(map(_size, value))
     return size
-
-
-def _hash_label(label: str) -> str:
-    return hashlib.sha256(label.encode("utf-8", "surrogatepass")).hexdigest()

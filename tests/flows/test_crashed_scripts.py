@@ -33,7 +33,7 @@ def test_the_script_goes_on_and_nothing_is_asked_or_done_twice(writes: int, tmp_
     assert done.returncode == -signal.SIGKILL, done.stderr
 
     known = agent(folder, scripted()).sessions.records
-    label = agent(folder, scripted())._label("s-1")
+    label = agent(folder, scripted()).plan.session_label("s-1")
     asked = sum(record["kind"] == "model" for record in known(label))
     again = scripted(*REPLIES[asked:])
     begun = [one for one in known(label) if one["kind"] in ("intent", "action")]

@@ -171,11 +171,6 @@ class BranchRun(Run):
                 paid = zip(above._paid, self.replay.turn.spending, strict=True)
                 above._paid = tuple(map(sum, paid))  # type: ignore[assignment]
 
-    @property
-    def is_routed(self) -> bool:
-        """Whether its answer is the supervisor's."""
-        return self.branch.is_routed
-
     def finish(self, result: Result) -> None:
         """Writes the collaborator's end, and takes its turn into the collaborator's history."""
         self.result = result
@@ -193,7 +188,7 @@ class BranchRun(Run):
                 if "prompt_attributes" in record:
                     self.outcome["prompt_attributes"] = record["prompt_attributes"]
         self.flush(self.outcome)
-        if self.is_routed:
+        if self.branch.is_routed:  # its answer is the supervisor's
             return  # its history has what the supervisor lets the user read
         with self._lock:
             history += self.replay.transcript(result)

@@ -81,15 +81,12 @@ class Backend(Protocol):
 
     def complete(self, model: Model, request: ModelRequest) -> Coroutine[Any, Any, ModelReply]:
         """Asks a model for a whole reply."""
-        ...
 
     def stream(self, run: Run, call: StreamedCall, emit: Emit) -> Coroutine[Any, Any, Record]:
         """Asks a model for a reply in pieces, as long as the turn's time is not over."""
-        ...
 
     def run_blocking(self, function: Callable[..., T], *arguments: Any) -> Coroutine[Any, Any, T]:
         """Calls a function that may block."""
-        ...
 
     def in_time(self, run: Run, work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
         """Does work, as long as the turn's time is not over, where work can be cut short.
@@ -97,15 +94,12 @@ class Backend(Protocol):
         Raises:
             LimitExceeded: The time was over before.
         """
-        ...
 
     def write(self, run: Run, work: Callable[..., T], *arguments: Any) -> Coroutine[Any, Any, T]:
         """Does what may write to the journal."""
-        ...
 
     def perform(self, run: Run, call: Call, context: CallContext) -> Coroutine[Any, Any, Record]:
         """Carries a call out, within the time that an action has; its record."""
-        ...
 
     def perform_all(
         self,
@@ -115,7 +109,6 @@ class Backend(Protocol):
         take: Callable[[Record], Awaitable[None]],
     ) -> Coroutine[Any, Any, None]:
         """The same for several, `Limits.parallel` at the same time; `take` gets each record."""
-        ...
 
     def run_side_by_side(
         self, works: Sequence[Work], most: int, emit: Emit | None
@@ -125,7 +118,6 @@ class Backend(Protocol):
         The first that raises stops the others. So does closing this coroutine, which then waits
         for them.
         """
-        ...
 
 
 @types.coroutine

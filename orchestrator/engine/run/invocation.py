@@ -39,11 +39,7 @@ from orchestrator.memory.summaries import build_summary
 from orchestrator.models.base import ModelReply, ModelRequest
 from orchestrator.parsers.base import Parsed
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
-from orchestrator.sessions.journal import (
-    build_cancelled_record,
-    build_closed_record,
-    build_unclaimed_record,
-)
+from orchestrator.sessions.journal import build_cancelled_record, build_closed_record
 
 
 class Run:
@@ -334,7 +330,7 @@ class Run:
             return  # it was stopped when all was written
         # Its transcript is made from what was written, which may be more than `turn` knows.
         if self.left or self.sessions.leaving:
-            self.flush(build_unclaimed_record())
+            self.flush({"kind": "claim", "owner": "", "until": 0})  # nobody runs it
             self.sessions.forget(self.session)
         else:
             self.flush(build_cancelled_record(self.now()))

@@ -17,6 +17,7 @@ from orchestrator.engine.effects import (
     Guard,
     Orchestrate,
     Retrieve,
+    SessionView,
 )
 from orchestrator.engine.results import Answer, Failure
 from orchestrator.engine.run.invocation import Run, end_record
@@ -218,11 +219,7 @@ def _reference(reference: dict[str, Any]) -> dict[str, Any]:
 
 
 def guard(run: Run, effect: Guard) -> Record:
-    """Has the guardrail check a text.
-
-    Raises:
-        DependencyFailed: It could not.
-    """
+    """Has the guardrail check a text."""
     began, guardrail = run.now(), run.plan.guardrail
     if guardrail is None:
         raise AssertionError("a text is only guarded where there is a guardrail")
@@ -247,16 +244,13 @@ def guard(run: Run, effect: Guard) -> Record:
 
 
 def orchestrate(run: Run, effect: Orchestrate) -> Record:
-    """Has a custom orchestration decide what to do.
-
-    Raises:
-        DependencyFailed: It failed, or said something that cannot be understood.
-    """
+    """Has a custom orchestration decide what to do."""
     began, session = run.now(), run.session
     decide = run.replay.turn.decide
     if decide is None:
         raise AssertionError("a custom orchestration says whom to ask")
-    decision = decide(run.replay.view_session(run.session_id, session.attributes))
+    history = run.replay.past.history[: run.replay.before]
+    decision = decide(SessionView(run.session_id, session.attributes, history))
     if "attributes" in decision:
         session.attributes = decision["attributes"]
     times = {"began": began, "ended": run.now()}

@@ -31,7 +31,6 @@ from orchestrator.engine.effects import (
     Live,
     Orchestrate,
     Retrieve,
-    SessionView,
 )
 from orchestrator.engine.plan import Plan
 from orchestrator.engine.prompt_history import Talk, select_history
@@ -226,11 +225,7 @@ class Replay:
             raise
 
     def run_to_end(self, end: Record | None) -> None:
-        """Runs the turn as far as its journal goes, for its trace.
-
-        Raises:
-            SessionConflict: The journal was written by another version of the agent.
-        """
+        """Runs the turn as far as its journal goes, for its trace; raises as `send` does."""
         reached = self.send(None)
         failed = (
             end is not None
@@ -275,11 +270,7 @@ class Replay:
         raise AssertionError("a turn must not go on after an effect failed")
 
     def find_awaited_results(self, path: str) -> AwaitResults | None:
-        """The hand-over that the turn, or its collaborator's at `path`, waits for.
-
-        Raises:
-            SessionConflict: The journal was written by another version of the agent.
-        """
+        """The hand-over that the turn, or its collaborator's at `path`, waits for."""
         reached = self.send(None)
         if not path:
             effect, outcome = self.steps[-1] if self.steps else (None, None)
@@ -353,10 +344,6 @@ class Replay:
         messages = bound.messages()
         asks = self._more and any(span.origin == "question" for it in messages for span in it.spans)
         return bound, self._with_files(messages) if asks else messages
-
-    def view_session(self, session_id: str, attributes: Mapping[str, str]) -> SessionView:
-        """What a custom orchestration may know of the session."""
-        return SessionView(session_id, attributes, self.past.history[: self.before])
 
     def _values(self, effect: CallModel) -> dict[str, str]:
         turn = self.turn

@@ -24,11 +24,7 @@ STOPPED = Failure(OrchestratorError("the turn was stopped"), "cancelled")
 
 
 def add_routed_turns(replay: Replay, log: TurnLog, verdict: Result) -> None:
-    """Adds the turn of a routed collaborator, and of those below it, to their histories.
-
-    Raises:
-        SessionConflict: The journal was written by another version of the agent.
-    """
+    """Adds the turn of a routed collaborator, and of those below it, to their histories."""
     for effect, _ in replay.steps:
         if not isinstance(effect, Branches) or not effect.routed:
             continue

@@ -84,7 +84,7 @@ def build_stream_filter(run: Run) -> StreamFilter | None:
     if plan.guardrail is None and not plan.collaborators and not isinstance(run, BranchRun):
         return None
     levels = [_Level(run)]
-    while isinstance(run, BranchRun) and run.is_routed and run.parent.replay.turn.streams:
+    while isinstance(run, BranchRun) and run.branch.is_routed and run.parent.replay.turn.streams:
         run = run.parent
         levels.append(_Level(run))
     return StreamFilter(levels)
@@ -102,11 +102,7 @@ def _build_guarded_stream(run: Run, guardrail: Guardrail) -> GuardedStream:
 
 
 def ask_guardrail(guardrail: Guardrail, text: str, source: Source) -> Verdict:
-    """What a guardrail says of a text.
-
-    Raises:
-        DependencyFailed: It could not say anything.
-    """
+    """What a guardrail says of a text; whatever it raises, the text does not go through."""
     try:
         return guardrail.check(text, source)
     except OrchestratorError:

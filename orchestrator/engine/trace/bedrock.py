@@ -36,7 +36,6 @@ from orchestrator.engine.trace.parts import (
     PartWriter,
     action_input,
     raw_response,
-    reasoning_of,
 )
 from orchestrator.message import Message, text_of
 from orchestrator.prompts.placeholders import (
@@ -401,8 +400,10 @@ class TraceParts(PartWriter):
             "metadata": metadata,
         }
         for block in record["content"]:
-            if "reasoningContent" in block and (reasoning := reasoning_of(block)):
-                entry["reasoningContent"] = reasoning
+            # What a reasoning model thought.
+            if "reasoningContent" in block and block["reasoningContent"].get("reasoningText"):
+                text = block["reasoningContent"]["reasoningText"]
+                entry["reasoningContent"] = {"reasoningText": text}
                 break
         if stage != ORCHESTRATION:
             self._add_parsed_response(entry, stage, record["response"])

@@ -193,13 +193,8 @@ class _RunDetails(Details):
 class _JournalDetails(Details):
     __slots__ = ("_log", "_parts", "_since")
 
-    def __init__(self, log: TurnLog) -> None:
-        self._log = log
-        self._parts: TraceParts | None = None
-        self._since = 0
-
-    def set_trace(self, parts: TraceParts, since: int) -> None:
-        self._parts, self._since = parts, since
+    def __init__(self, log: TurnLog, parts: TraceParts | None, since: int) -> None:
+        self._log, self._parts, self._since = log, parts, since
 
     def trace(self) -> list[dict[str, Any]]:
         return self._parts.whole(self._log.end, self._since) if self._parts is not None else []
@@ -218,22 +213,19 @@ def rebuild_reply(plan: Plan, session: Session, log: TurnLog, session_id: str) -
     control = None
     if end["kind"] == "suspend":
         control = ControlReturn(end["invocation_id"], end["inputs"])
-    details = _JournalDetails(log)
+    parts, since = None, 0
+    with suppress(SessionConflict):  # the agent was changed since: the answer still holds
+        replay = rebuild_replay(plan, session, log)
+        reported, since = count_known_records(log, len(log.records)), replay.resume_step
+        parts = TraceParts(plan, session_id, log.start["at"], replay, reported=reported)
     reply = Reply(
         text=end.get("text", ""),
         stop_reason=end.get("stop_reason", "return_control"),
         session_id=session_id,
         citations=end.get("citations", []),
         return_control=control,
-        details=details,
+        details=_JournalDetails(log, parts, since),
     )
-    with suppress(SessionConflict):  # the agent was changed since: the answer still holds
-        replay = rebuild_replay(plan, session, log)
-        started = log.start["at"]
-        parts = TraceParts(
-            plan, session_id, started, replay, reported=count_known_records(log, len(log.records))
-        )
-        details.set_trace(parts, replay.resume_step)
     if end.get("result") == "failure":
         error = rebuild_error(end["error"], end["message"], end["stop_reason"])
         error.reply = reply

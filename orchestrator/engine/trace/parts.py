@@ -166,12 +166,6 @@ def raw_response(effect: CallModel, record: Record) -> str:
     )
 
 
-def reasoning_of(block: dict[str, Any]) -> dict[str, Any] | None:
-    """What a reasoning model thought, as `reasoningContent`, if a block has it."""
-    text = block["reasoningContent"].get("reasoningText")
-    return {"reasoningText": text} if text else None
-
-
 @lru_cache(maxsize=64)
 def _second(seconds: str) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(int(seconds)))
