@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from orchestrator.actions.base import Executor
 from orchestrator.actions.group import CODE_INTERPRETER, USER_INPUT, ActionGroup, ReturnControl
@@ -25,6 +25,8 @@ from orchestrator.definition.dump import as_data
 from orchestrator.definition.files import handler_of, is_arn, locate
 from orchestrator.errors import DefinitionError, DependencyFailed, innermost
 from orchestrator.support.documents import Keys
+
+T = TypeVar("T")
 
 
 def build_action_groups(
@@ -112,15 +114,10 @@ class _Builder:
     def code_interpreter(self) -> Executor:
         from orchestrator.actions.code_interpreter import CodeInterpreter, CodeInterpreterSettings
 
+        member = "parentActionGroupSignature"
         params = self.group.parent_action_group_signature_params or {}
-        try:
-            settings = CodeInterpreterSettings.from_texts(params)
-        except DefinitionError as error:
-            raise self.fail(error.reason, "parentActionGroupSignatureParams") from error
-        try:
-            return CodeInterpreter(settings)
-        except DefinitionError as error:
-            raise self.fail(error.reason, "parentActionGroupSignature") from error
+        settings = self.make(CodeInterpreterSettings.from_texts, f"{member}Params", texts=params)
+        return self.make(CodeInterpreter, member, settings=settings)
 
     # A Lambda function does not say what it takes: its group needs a schema.
     def schema(self) -> dict[str, Any]:
@@ -158,7 +155,7 @@ class _Builder:
         if is_arn(executor.lambda_):
             from orchestrator.actions.lambda_arn import LambdaArn
 
-            return self.build_executor(LambdaArn, "lambda", arn=executor.lambda_)
+            return self.make(LambdaArn, *keys, arn=executor.lambda_)
         file, function = handler_of(executor.lambda_)
         return LambdaHandler(
             self.file(file, *keys),
@@ -170,8 +167,9 @@ class _Builder:
     def http_api(self, api: HttpApi) -> Executor:
         from orchestrator.actions.http_executor import HttpExecutor
 
-        return self.build_executor(
+        return self.make(
             HttpExecutor,
+            "actionGroupExecutor",
             "http",
             base_url=api.base_url or "",
             headers=api.headers,
@@ -182,11 +180,11 @@ class _Builder:
     def mcp_server(self, server: McpServer) -> Executor:
         from orchestrator.actions.mcp_server import MCPServer
 
-        keys = ("actionGroupExecutor", "mcp", "lockFile")
-        lock_file = self.file(server.lock_file, *keys) if server.lock_file else None
-        return self.build_executor(
+        keys = ("actionGroupExecutor", "mcp")
+        lock_file = self.file(server.lock_file, *keys, "lockFile") if server.lock_file else None
+        return self.make(
             MCPServer,
-            "mcp",
+            *keys,
             command=server.command,
             url=server.url,
             environment=self.group.environment if server.command else None,
@@ -200,13 +198,11 @@ class _Builder:
         )
 
     # An executor's complaints are about its member of the definition.
-    def build_executor(
-        self, kind: Callable[..., Executor], member: str, **settings: Any
-    ) -> Executor:
+    def make(self, kind: Callable[..., T], *keys: str, **settings: Any) -> T:
         try:
             return kind(**settings)
         except DefinitionError as error:
-            raise self.fail(error.reason, "actionGroupExecutor", member) from error
+            raise self.fail(error.reason, *keys) from error
 
     def python_actions(self, name: str) -> list[Action[..., Any]]:
         keys = ("actionGroupExecutor", "python")

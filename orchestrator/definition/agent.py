@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, PrivateAttr, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 from pydantic.alias_generators import to_camel
 
 from orchestrator.definition.action_group import ActionGroupDefinition, OneOf
 from orchestrator.definition.fields import (
     AGENT_ID_PATTERN,
     VERSION_PATTERN,
+    Document,
     Many,
     Name,
     Part,
@@ -21,7 +22,6 @@ from orchestrator.definition.fields import (
 from orchestrator.definition.knowledge_base import KnowledgeBaseAssociation
 from orchestrator.definition.prompt_override import PromptConfiguration, PromptOverrideConfiguration
 from orchestrator.limits import Limits
-from orchestrator.support.documents import Source
 
 # The alias of the working draft, which every agent has (Bedrock).
 TEST_ALIAS = "TSTALIASID"
@@ -208,7 +208,7 @@ class LimitsConfiguration(Part):
         return Limits(**self.model_dump(exclude_unset=True))
 
 
-class AgentDefinition(Part):
+class AgentDefinition(Document):
     """An agent: its instruction, model, prompts, actions and knowledge.
 
     The members are those of Amazon Bedrock's CreateAgent, CreateAgentActionGroup,
@@ -283,13 +283,6 @@ class AgentDefinition(Part):
     aws_compat: Many[Literal["single_knowledge_base"]] = ()
     limits: LimitsConfiguration | None = None
 
-    _source: Source = PrivateAttr(default_factory=Source)
-
-    @property
-    def source(self) -> Source:
-        """Where the definition was read from; empty when it was made in Python."""
-        return self._source
-
     @property
     def orchestration_lambda(self) -> str | None:
         """What orchestrates instead of the built-in loop, when something does."""
@@ -314,10 +307,15 @@ class AgentDefinition(Part):
             )
         return self
 
+    @property
+    def prompts(self) -> tuple[PromptConfiguration, ...]:
+        """The configurations of the stages."""
+        overrides = self.prompt_override_configuration
+        return overrides.prompt_configurations if overrides else ()
+
     def prompt(self, prompt_type: str) -> PromptConfiguration | None:
         """The configuration of one stage, when there is one."""
-        overrides = self.prompt_override_configuration
-        return overrides.of(prompt_type) if overrides else None
+        return next((it for it in self.prompts if it.prompt_type == prompt_type), None)
 
     @model_validator(mode="after")
     def _check_unique_names(self) -> AgentDefinition:

@@ -10,6 +10,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PrivateAttr,
     StringConstraints,
     model_validator,
 )
@@ -18,6 +19,7 @@ from pydantic_core import PydanticCustomError
 
 from orchestrator.actions.names import check_text
 from orchestrator.errors import DefinitionError
+from orchestrator.support.documents import Source
 
 # AWS: patterns of the API reference; what they refuse would be refused by CreateAgent.
 AGENT_ID_PATTERN = r"^[0-9a-zA-Z]{10}$"
@@ -67,6 +69,17 @@ class Part(BaseModel):
         optional = [(name, field) for name, field in cls.model_fields.items() if not field.default]
         empty = {key for name, field in optional for key in (name, field.alias)}
         return {key: it for key, it in data.items() if it is not None or key not in empty}
+
+
+class Document(Part):
+    """A whole definition; it knows where it was read from."""
+
+    _source: Source = PrivateAttr(default_factory=Source)
+
+    @property
+    def source(self) -> Source:
+        """Where the definition was read from; empty when it was made in Python."""
+        return self._source
 
 
 def mistake(message: str, *at: str | int) -> PydanticCustomError:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.definition.action_group import ActionGroupDefinition
 from orchestrator.definition.agent import AgentDefinition
-from orchestrator.definition.prompt_override import PromptConfiguration
+from orchestrator.definition.fields import Document
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError
 from orchestrator.support.documents import MAX_BYTES, Keys, Rules, Source, decode, parse, parse_json
@@ -18,6 +18,9 @@ _RULES = Rules(aliases=True, any_names=False)
 
 # What a definition's file may be called.
 FILE_NAMES = ("agent.yaml", "agent.yml", "agent.json")
+
+# Where the configurations of the stages are.
+PROMPTS = ("promptOverrideConfiguration", "promptConfigurations")
 
 # Characters of a template (Bedrock: BasePromptTemplate).
 MAX_TEMPLATE = 100_000
@@ -63,14 +66,14 @@ def prompt_text(
     Raises:
         DefinitionError: The file is missing, outside of the folder, too long or not UTF-8.
     """
-    for index, prompt in enumerate(_prompts(definition)):
+    for index, prompt in enumerate(definition.prompts):
         if prompt.prompt_type != prompt_type or not prompt.overridden:
             continue
         if prompt.base_prompt_template is not None:
             file = definition.source.file or "basePromptTemplate"
             label = f"{file} ({prompt_type})"
             return PromptText(prompt.base_prompt_template, label, prompt.template_format)
-        keys = (*_PROMPTS, index, "basePromptTemplateFile")
+        keys = (*PROMPTS, index, "basePromptTemplateFile")
         path = locate(definition, str(prompt.base_prompt_template_file), keys, folder)
         text = decode(path.read_bytes(), str(path), limit=4 * MAX_TEMPLATE)
         if not 0 < len(text) <= MAX_TEMPLATE:
@@ -81,7 +84,7 @@ def prompt_text(
     return None
 
 
-def locate(definition: AgentDefinition, name: str, keys: Keys, folder: Path | None = None) -> Path:
+def locate(definition: Document, name: str, keys: Keys, folder: Path | None = None) -> Path:
     """The file called `name` in the agent's folder.
 
     Links are followed as long as they stay in the folder, by default the one that the definition
@@ -99,9 +102,7 @@ def locate(definition: AgentDefinition, name: str, keys: Keys, folder: Path | No
     return path
 
 
-def locate_folder(
-    definition: AgentDefinition, name: str, keys: Keys, folder: Path | None = None
-) -> Path:
+def locate_folder(definition: Document, name: str, keys: Keys, folder: Path | None = None) -> Path:
     """The folder called `name` in the agent's folder; see `locate`.
 
     Raises:
@@ -119,9 +120,7 @@ def locate_folder(
     return path
 
 
-def _inside(
-    definition: AgentDefinition, name: str, keys: Keys, folder: Path | None
-) -> tuple[Path, Path]:
+def _inside(definition: Document, name: str, keys: Keys, folder: Path | None) -> tuple[Path, Path]:
     fail = definition.source.error
     folder = folder or definition.source.folder
     if problem := _find_path_problem(name):
@@ -171,10 +170,10 @@ def missing_files(definition: AgentDefinition) -> list[Diagnostic]:
 def _iter_files(definition: AgentDefinition) -> Iterator[tuple[Keys, str]]:
     overrides = definition.prompt_override_configuration
     if overrides and overrides.override_lambda and not is_arn(overrides.override_lambda):
-        yield (*_PROMPTS[:1], "overrideLambda"), handler_of(overrides.override_lambda)[0]
-    for index, prompt in enumerate(_prompts(definition)):
+        yield (*PROMPTS[:1], "overrideLambda"), handler_of(overrides.override_lambda)[0]
+    for index, prompt in enumerate(definition.prompts):
         if prompt.base_prompt_template_file is not None:
-            yield (*_PROMPTS, index, "basePromptTemplateFile"), prompt.base_prompt_template_file
+            yield (*PROMPTS, index, "basePromptTemplateFile"), prompt.base_prompt_template_file
     for index, group in enumerate(definition.action_groups):
         yield from _files_of_group(group, index)
     orchestrates = definition.orchestration_lambda
@@ -217,11 +216,3 @@ def handler_of(name: str) -> tuple[str, str]:
     """File and function of `handler.py:function`; the function is `lambda_handler` by default."""
     file, colon, function = name.rpartition(":")
     return (file, function) if colon and function.isidentifier() else (name, "lambda_handler")
-
-
-_PROMPTS = ("promptOverrideConfiguration", "promptConfigurations")
-
-
-def _prompts(definition: AgentDefinition) -> tuple[PromptConfiguration, ...]:
-    overrides = definition.prompt_override_configuration
-    return overrides.prompt_configurations if overrides else ()

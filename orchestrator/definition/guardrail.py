@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
-from orchestrator.definition.fields import Many, Part
-from orchestrator.support.documents import Source
+from orchestrator.definition.fields import Document, Many, Part
 
 BlockOnly = Literal["BLOCK", "NONE"]
 Sensitive = Literal["BLOCK", "ANONYMIZE", "NONE"]
@@ -157,7 +156,7 @@ NotEnforced = Literal[
 ]
 
 
-class GuardrailDefinition(Part):
+class GuardrailDefinition(Document):
     """A guardrail: the members of Bedrock's CreateGuardrail, checked in this process."""
 
     name: Annotated[str, Field(min_length=1, max_length=50)]
@@ -185,10 +184,3 @@ class GuardrailDefinition(Part):
     kms_key_id: str | None = None  # for Bedrock only
     tags: Many[dict[str, str]] = ()  # for Bedrock only
     client_request_token: str | None = None  # for Bedrock only
-
-    _source: Source = PrivateAttr(default_factory=Source)
-
-    @property
-    def source(self) -> Source:
-        """Where the definition was read from."""
-        return self._source

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from pydantic import ValidationError as PydanticError
 
@@ -232,7 +232,7 @@ def _profanity(definition: GuardrailDefinition) -> Iterator[Word]:
         if it.words_file is None:
             continue
         at = ("wordPolicyConfig", "managedWordListsConfig", index, "wordsFile")
-        path = locate(cast(Any, definition), it.words_file, at)  # only its source is asked
+        path = locate(definition, it.words_file, at)
         for line, written in enumerate(read_file(path).splitlines(), 1):
             word = written.strip()
             if word and not words_of(word):

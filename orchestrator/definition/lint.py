@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from orchestrator.actions.names import check_text
 from orchestrator.definition.agent import AgentCollaborator, AgentDefinition
+from orchestrator.definition.files import PROMPTS
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError
 from orchestrator.support.documents import Keys
-
-_PROMPTS = ("promptOverrideConfiguration", "promptConfigurations")
 
 
 def collaborators_of(definition: AgentDefinition) -> tuple[AgentCollaborator, ...]:
@@ -110,9 +109,8 @@ def _iter_descriptions(definition: AgentDefinition) -> Iterator[tuple[Keys, str 
 
 
 def _check_templates(definition: AgentDefinition) -> Iterator[Warning_]:
-    overrides = definition.prompt_override_configuration
-    for index, prompt in enumerate(overrides.prompt_configurations if overrides else ()):
-        at = (*_PROMPTS, index, "promptCreationMode")
+    for index, prompt in enumerate(definition.prompts):
+        at = (*PROMPTS, index, "promptCreationMode")
         if prompt.base_prompt_template is not None and not prompt.overridden:
             # This is what GetAgent returns of every stage that was not overridden.
             text = f"{prompt.prompt_type} uses the shipped template, since its mode is DEFAULT"
@@ -135,7 +133,7 @@ def _check_parser(definition: AgentDefinition) -> Iterator[Warning_]:
     if not any(it.parser_mode == "OVERRIDDEN" for it in overrides.prompt_configurations):
         text = "the parser is not used: no stage has parserMode: OVERRIDDEN"
         way = "set it where the parser is meant for, or leave overrideLambda out"
-        yield "unused-parser", text, way, (_PROMPTS[0], "overrideLambda")
+        yield "unused-parser", text, way, (PROMPTS[0], "overrideLambda")
 
 
 def _check_orchestration(definition: AgentDefinition) -> Iterator[Warning_]:

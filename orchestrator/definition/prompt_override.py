@@ -134,10 +134,3 @@ class PromptOverrideConfiguration(Part):
                 *("promptConfigurations", index, "promptType"),
             )
         return self
-
-    def of(self, prompt_type: str) -> PromptConfiguration | None:
-        """The configuration of one stage, when there is one."""
-        for prompt in self.prompt_configurations:
-            if prompt.prompt_type == prompt_type:
-                return prompt
-        return None

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from orchestrator.definition.action_group import ActionGroupDefinition
 from orchestrator.definition.agent import AgentDefinition
+from orchestrator.definition.files import PROMPTS
 from orchestrator.models import file_of_model
 from orchestrator.support.documents import Keys, combine_findings
 
@@ -80,13 +81,10 @@ def _of_knowledge(definition: AgentDefinition) -> _Findings:
 
 
 def _of_models(definition: AgentDefinition, folder: bool) -> _Findings:
-    overrides = definition.prompt_override_configuration
-    stages = overrides.prompt_configurations if overrides else ()
-    at = ("promptOverrideConfiguration", "promptConfigurations")
-    for spec, keys in (
-        (definition.foundation_model, ("foundationModel",)),
-        *((one.foundation_model, (*at, i, "foundationModel")) for i, one in enumerate(stages)),
-    ):
+    named: list[tuple[str | None, Keys]] = [(definition.foundation_model, ("foundationModel",))]
+    for index, stage in enumerate(definition.prompts):
+        named.append((stage.foundation_model, (*PROMPTS, index, "foundationModel")))
+    for spec, keys in named:
         if _is_remote(spec):
             yield f"the model {spec!r} is at an address", keys
         elif spec and not folder and file_of_model(spec):

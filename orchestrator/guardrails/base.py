@@ -42,7 +42,6 @@ class Guardrail(Protocol):
         Raises:
             DependencyFailed: The guardrail cannot be asked; nothing is let through then.
         """
-        ...
 
 
 def guardrail_trace(verdict: Verdict, source: Source, trace_id: str) -> dict[str, Any]:

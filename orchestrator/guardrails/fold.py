@@ -67,8 +67,9 @@ class _Visible(dict[str, str]):
 class _Letters(dict[str, str]):
     def __missing__(self, char: str) -> str:
         plain = unicodedata.normalize("NFKD", _VISIBLE[char]).casefold()
-        chars = (it for it in unicodedata.normalize("NFKD", plain) if not _is_mark(it))
-        folded = self[char] = "".join(_LOOKALIKES.get(it, it) for it in chars)
+        chars = unicodedata.normalize("NFKD", plain)
+        bare = (it for it in chars if unicodedata.category(it) not in ("Mn", "Me"))  # marks
+        folded = self[char] = "".join(_LOOKALIKES.get(it, it) for it in bare)
         return folded
 
 
@@ -85,10 +86,6 @@ def _visible(char: str) -> str:
     if category == "Nd":
         return str(unicodedata.decimal(char))
     return unicodedata.normalize("NFKC", char)
-
-
-def _is_mark(char: str) -> bool:
-    return unicodedata.category(char) in ("Mn", "Me")
 
 
 def visible(text: str) -> FoldedText:

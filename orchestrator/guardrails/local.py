@@ -288,11 +288,7 @@ class TopicVectors:
         self._lock = Lock()
 
     def find(self, text: str) -> set[str]:
-        """The names of the topics that a sentence of the text belongs to.
-
-        Raises:
-            DependencyFailed: The embedding model failed.
-        """
+        """The names of the topics that a sentence of the text belongs to."""
         found: set[str] = set()
         if not self._texts:
             return found

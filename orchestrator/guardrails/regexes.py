@@ -25,8 +25,7 @@ _MAX_MEMORY = 8 << 20
 class Expression:
     """A compiled regular expression."""
 
-    def __init__(self, pattern: str, compiled: Any) -> None:
-        self.pattern = pattern
+    def __init__(self, compiled: Any) -> None:
         self._compiled = compiled
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
@@ -70,7 +69,7 @@ def compile_expression(pattern: str) -> Expression:
         ) from None
     except UnicodeEncodeError:
         raise DefinitionError("the expression holds half of a surrogate pair") from None
-    return Expression(pattern, compiled)
+    return Expression(compiled)
 
 
 def _reason(error: Exception) -> str:

@@ -38,4 +38,3 @@ class KnowledgeBase(Protocol):
         Raises:
             DependencyFailed: The search failed.
         """
-        ...

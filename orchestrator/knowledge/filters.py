@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import ge, gt, le, lt
 from typing import Any
 
 from orchestrator.errors import ValidationError
@@ -141,10 +142,10 @@ _TEXT = (lambda value: isinstance(value, str), "a text")
 _CONDITIONS: dict[str, tuple[Callable[[Any], bool], str, Callable[[Any, Any], bool]]] = {
     "equals": (*_PLAIN, _same),
     "notEquals": (*_PLAIN, lambda found, value: not _same(found, value)),
-    "greaterThan": (*_NUMBER, _order(lambda found, value: found > value)),
-    "greaterThanOrEquals": (*_NUMBER, _order(lambda found, value: found >= value)),
-    "lessThan": (*_NUMBER, _order(lambda found, value: found < value)),
-    "lessThanOrEquals": (*_NUMBER, _order(lambda found, value: found <= value)),
+    "greaterThan": (*_NUMBER, _order(gt)),
+    "greaterThanOrEquals": (*_NUMBER, _order(ge)),
+    "lessThan": (*_NUMBER, _order(lt)),
+    "lessThanOrEquals": (*_NUMBER, _order(le)),
     "in": (*_LIST, _among),
     "notIn": (*_LIST, lambda found, values: not _among(found, values)),
     "startsWith": (*_TEXT, _starts),

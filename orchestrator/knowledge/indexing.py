@@ -50,10 +50,6 @@ def bring_up_to_date(
 
     Every document and every batch of vectors is one transaction: what was done before an
     interruption is not done again.
-
-    Raises:
-        ResourceNotFound: There is no such folder.
-        DependencyFailed: The index or the embedder failed.
     """
     report = _Indexer(store, folder, chunking, max_file_bytes).run(progress)
     if embedder is not None:
@@ -109,9 +105,6 @@ def embed_missing(store: Store, embedder: Embedder, progress: Progress | None = 
 
     Vectors of another embedder are deleted. An exception of `progress` ends the work; what was
     embedded stays.
-
-    Raises:
-        DependencyFailed: The index or the embedder failed.
     """
     import numpy as np
 

@@ -45,6 +45,7 @@ class LocalKnowledgeBase:
         id: The knowledge base id, as the model calls it.
         description: For the model: what can be found here.
         folder: Where the documents are.
+        embedder: What understands meaning; `None` when it searches by keywords only.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class LocalKnowledgeBase:
         self.description = description
         self.folder = Path(folder)
         self._index = index
-        self._embedder = None if embedder is None else resolve_embedder(embedder)
+        self.embedder = None if embedder is None else resolve_embedder(embedder)
         self._chunking = chunking or Chunking()
         self._configuration = retrieval_configuration
         self._reranker = reranker
@@ -98,11 +99,6 @@ class LocalKnowledgeBase:
         self._store: Store | None = None
         self._vectors: Vectors | None = None
         self._catalog: Catalog | None = None
-
-    @property
-    def embedder(self) -> Embedder | None:
-        """What understands meaning; `None` when it searches by keywords only."""
-        return self._embedder
 
     def index(self, progress: Progress | None = None) -> IndexReport:
         """Brings the index up to date: reads what changed, and embeds it.
@@ -115,7 +111,7 @@ class LocalKnowledgeBase:
             report = bring_up_to_date(
                 self.store,
                 self.folder,
-                embedder=self._embedder,
+                embedder=self.embedder,
                 chunking=self._chunking,
                 max_file_bytes=self._max_file_bytes,
                 progress=progress,
@@ -161,7 +157,7 @@ class LocalKnowledgeBase:
             DependencyFailed: The index, the embedder or the reranker failed.
         """
         search = search_of(merge_configurations(self._configuration, configuration))
-        if search.semantic and self._embedder is None:
+        if search.semantic and self.embedder is None:
             raise ValidationError(
                 f"the knowledge base {self.id!r} has no embedder and searches by keywords only: "
                 "leave overrideSearchType out, or give it an embedder"
@@ -192,10 +188,10 @@ class LocalKnowledgeBase:
     def _rank(
         self, query: str, limit: int, allowed: Allowed | None, *, semantic: bool
     ) -> list[Ranked]:
-        if self._embedder is None:
+        if self.embedder is None:
             return rank_by_words(self.store, query, limit, allowed)
-        vector = self._embedder.embed([query])[0]
-        vectors = self._load_vectors(self._embedder)
+        vector = self.embedder.embed([query])[0]
+        vectors = self._load_vectors(self.embedder)
         return rank_passages(self.store, vectors, query, vector, limit, allowed, semantic=semantic)
 
     def _load_vectors(self, embedder: Embedder) -> Vectors:

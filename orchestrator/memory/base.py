@@ -29,7 +29,6 @@ class MemoryStore(Protocol):
 
     def touch(self, owner: str, memory_id: str, session_id: str, at: int) -> None:
         """Notes that a turn of a session began, which is thus to be summarised some day."""
-        ...
 
     def find_unsummarised(self, owner: str, before: int, memory_id: str | None = None) -> list[str]:
         """Sessions that were touched last before that time and not summarised since.
@@ -39,19 +38,15 @@ class MemoryStore(Protocol):
             before: Nanoseconds since 1970.
             memory_id: Of one memory; of all when `None`.
         """
-        ...
 
     def settle(self, owner: str, session_id: str) -> None:
         """Notes that there is nothing (more) to summarise of a session."""
-        ...
 
     def add(self, owner: str, summary: SessionSummary) -> None:
         """Keeps a summary and settles its session; one of the same session is replaced."""
-        ...
 
     def recent(self, owner: str, memory_id: str, now: int, limit: int) -> list[SessionSummary]:
         """The last `limit` summaries that have not expired at `now`, newest first."""
-        ...
 
     def delete(
         self, owner: str, memory_id: str | None = None, session_id: str | None = None
@@ -63,4 +58,3 @@ class MemoryStore(Protocol):
             memory_id: One memory of it; all of them when `None` (Bedrock: DeleteAgentMemory).
             session_id: One session of it; all of them when `None`.
         """
-        ...
