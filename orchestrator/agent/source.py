@@ -33,12 +33,10 @@ class Resolver:
     """Finds what the names in a definition mean; this one leaves every name its usual meaning.
 
     A method returns `None` where the usual meaning holds, and raises where a name may not be used.
-
-    Attributes:
-        decides_models: Whether `find_model` decides about every model, so that the definition need
-            not be trusted for those that it names.
     """
 
+    # Whether `find_model` decides about every model, so that the definition need not be trusted for
+    # those that it names
     decides_models = False
 
     def find_model(self, spec: str) -> Model | None:

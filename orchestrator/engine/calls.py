@@ -83,9 +83,7 @@ def prepare(catalog: Catalog, item: Mapping[str, Any], dialect: Dialect, id: str
         slot.unknown = _find_unknown(operation, values, dialect.unknown_value)
         if slot.unknown is not None:
             return slot
-    given = {}
-    for parameter, value in values.items():
-        given[parameter] = value.get("value")
+    given = {parameter: value.get("value") for parameter, value in values.items()}
     arguments, problems = catalog.validate(operation, given, dialect.protocol)
     if problems:
         slot.reject(" ".join(problems))

@@ -23,13 +23,9 @@ class Verdict:
 
 @runtime_checkable
 class Guardrail(Protocol):
-    """Checks what goes in and what comes out. Safe for many threads and tasks at once.
+    """Checks what goes in and what comes out. Safe for many threads and tasks at once."""
 
-    Attributes:
-        id: Its id, for errors and diagnostics.
-    """
-
-    id: str
+    id: str  # its id, for errors and diagnostics
 
     def check(self, text: str, source: Source) -> Verdict:
         """Assesses a text. May block; the asynchronous driver gives it a thread.

@@ -8,15 +8,10 @@ from typing import Any, Protocol, runtime_checkable
 
 @runtime_checkable
 class KnowledgeBase(Protocol):
-    """Something that can be searched.
+    """Something that can be searched."""
 
-    Attributes:
-        id: The knowledge base id, as the model calls it.
-        description: For the model: what can be found here.
-    """
-
-    id: str
-    description: str
+    id: str  # the knowledge base id, as the model calls it
+    description: str  # for the model: what can be found here
 
     def retrieve(
         self, query: str, configuration: Mapping[str, Any] | None = None

@@ -20,12 +20,9 @@ _MOST_PAGES = 20
 
 
 class References(list[dict[str, Any]]):
-    """Retrieved references, and what a guardrail did to them.
+    """Retrieved references, and what a guardrail did to them."""
 
-    Attributes:
-        guardrail_action: `INTERVENED` or `NONE`; `None` when no guardrail was asked.
-    """
-
+    # `INTERVENED` or `NONE`; `None` when no guardrail was asked
     guardrail_action: str | None = None
 
 

@@ -22,16 +22,12 @@ _LONGEST_WORD = 200
 
 @dataclass(frozen=True, slots=True)
 class Chunking:
-    """How documents are cut (Bedrock: `FixedSizeChunkingConfiguration`).
+    """How documents are cut (Bedrock: `FixedSizeChunkingConfiguration`)."""
 
-    Attributes:
-        max_tokens: The size of a passage with its headings. A token is a word or a mark; the small
-            embedding model reads 256 pieces of words, which is about 190 tokens of English prose.
-        overlap_percentage: How much of a cut paragraph is repeated in the next passage.
-    """
-
+    # The size of a passage with its headings. A token is a word or a mark; the small embedding
+    # model reads 256 pieces of words, which is about 190 tokens of English prose
     max_tokens: int = 180
-    overlap_percentage: int = 15
+    overlap_percentage: int = 15  # how much of a cut paragraph is repeated in the next passage
 
     def __post_init__(self) -> None:
         if not 20 <= self.max_tokens <= 8192:

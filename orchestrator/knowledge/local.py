@@ -15,7 +15,6 @@ from orchestrator.knowledge.metadata import CHUNK_ID, PAGE
 from orchestrator.knowledge.ranking import (
     Allowed,
     Catalog,
-    Ranked,
     Vectors,
     rank_by_words,
     rank_passages,
@@ -28,7 +27,7 @@ from orchestrator.knowledge.settings import (
     merge_configurations,
     search_of,
 )
-from orchestrator.knowledge.store import Store, StoredPassage
+from orchestrator.knowledge.store import Hit, Store, StoredPassage
 from orchestrator.models import resolve_embedder
 from orchestrator.models.embeddings import Embedder
 
@@ -187,7 +186,7 @@ class LocalKnowledgeBase:
 
     def _rank(
         self, query: str, limit: int, allowed: Allowed | None, *, semantic: bool
-    ) -> list[Ranked]:
+    ) -> list[Hit]:
         if self.embedder is None:
             return rank_by_words(self.store, query, limit, allowed)
         vector = self.embedder.embed([query])[0]

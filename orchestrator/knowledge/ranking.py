@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import DependencyFailed
 from orchestrator.knowledge.filters import Filter
-from orchestrator.knowledge.store import Store
+from orchestrator.knowledge.store import Hit, Store
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,13 +47,6 @@ _STOP = frozenset(
 )
 
 
-class Ranked(NamedTuple):
-    """A passage and how well it fits."""
-
-    passage: int
-    score: float  # from 0 to 1; greater is better
-
-
 def _terms(query: str) -> list[str]:
     # Words that are in every text count only if the question has no others.
     found = dict.fromkeys(_TERM.findall(query))
@@ -73,12 +66,12 @@ def expression(store: Store, query: str) -> str:
     return " OR ".join(rare or terms)
 
 
-def rank_by_words(store: Store, query: str, limit: int, allowed: Allowed | None) -> list[Ranked]:
-    """The passages that have words of the question, best first (BM25)."""
+def rank_by_words(store: Store, query: str, limit: int, allowed: Allowed | None) -> list[Hit]:
+    """The passages that have words of the question, best first (BM25); scores are from 0 to 1."""
     words = expression(store, query)
     hits = store.with_words(words, limit, allowed) if words else []
     # BM25 has no upper end; the order is what counts.
-    return [Ranked(hit.passage, hit.score / (1 + hit.score)) for hit in hits]
+    return [Hit(hit.passage, hit.score / (1 + hit.score)) for hit in hits]
 
 
 class Catalog:
@@ -136,8 +129,11 @@ def rank_passages(
     allowed: Allowed | None,
     *,
     semantic: bool,
-) -> list[Ranked]:
-    """The passages that fit best by meaning, and unless `semantic` by words too; best first."""
+) -> list[Hit]:
+    """The passages that fit best by meaning, and unless `semantic` by words too; best first.
+
+    Scores are from 0 to 1.
+    """
     import numpy as np
 
     # Not `@`: its threads wait for each other where other work keeps the cores busy.
@@ -187,7 +183,7 @@ def _add(
 
 def _best(
     ids: NDArray[np.int64], scores: NDArray[np.float32], limit: int, most: float
-) -> list[Ranked]:
+) -> list[Hit]:
     import numpy as np
 
     count = min(limit, len(ids))
@@ -196,7 +192,7 @@ def _best(
     top = np.argpartition(-scores, count - 1)[:count]
     top = top[np.lexsort((ids[top], -scores[top]))]
     return [
-        Ranked(int(ids[row]), min(max(float(scores[row]) / most, 0.0), 1.0))
+        Hit(int(ids[row]), min(max(float(scores[row]) / most, 0.0), 1.0))
         for row in top
         if np.isfinite(scores[row])
     ]

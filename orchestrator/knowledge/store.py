@@ -55,7 +55,7 @@ _RANK = "bm25(2.0, 1.0, 1.0)"
 
 
 class Hit(NamedTuple):
-    """A passage that has some of the words."""
+    """A passage that was found."""
 
     passage: int
     score: float  # how well it fits; greater is better

@@ -77,12 +77,10 @@ class SessionStore(Protocol):
     ended are free at once; without it they are free when their `until` has passed. One that is
     durable may block: an event loop has its work done in threads, in as many as its `threads`
     says, or 16.
-
-    Attributes:
-        durable: Whether what was appended outlives the process. A turn's records are then
-            appended as soon as they must not be lost, else together at its end.
     """
 
+    # Whether what was appended outlives the process. A turn's records are then appended as soon as
+    # they must not be lost, else together at its end
     durable: bool
 
     def load(self, key: str, after: int = 0) -> list[Record]:

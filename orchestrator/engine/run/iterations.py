@@ -13,7 +13,7 @@ from threading import RLock
 from typing import Any
 
 from orchestrator.engine.effects import LIVE, Branch, Branches, Converse, Live
-from orchestrator.engine.results import Answer, ControlReturn, Failure, Refusal, Result
+from orchestrator.engine.results import ControlReturn, Failure, Result
 from orchestrator.engine.run.branches import BranchRun, Budget, Lock
 from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.replay import STOPPED, build_stopped_record
@@ -64,17 +64,13 @@ class IterationRun(BranchRun):
             self.wait_for_caller(replace(result, branch=result.branch or self.branch.id))
             return
         name = f"{self.branch.team}/{self.branch.id}"
-        self.outcome = {**self.build_record(result, name, 0), **self._more(result)}
+        self.outcome = {**self.build_record(result, name, 0), "asks": _count_model_calls(self)}
+        if isinstance(result, Failure):
+            self.parent.replay.turn.iterations[self.branch.id].error = result.error
+            self.outcome["fault"] = _fault(result.error)
         if not _is_success(self.outcome):
             self._table.is_stopped = True
         self.flush(self.outcome)
-
-    def _more(self, result: Answer | Refusal | Failure) -> Record:
-        asks = _count_model_calls(self)
-        if not isinstance(result, Failure):
-            return {"asks": asks}
-        self.parent.replay.turn.iterations[self.branch.id].error = result.error
-        return {"asks": asks, "fault": _fault(result.error)}
 
 
 def _count_model_calls(run: Run) -> int:

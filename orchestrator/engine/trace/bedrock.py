@@ -118,7 +118,9 @@ class TraceParts(PartWriter):
         steps = self._replay.steps[:upto]
         parts: list[dict[str, Any]] = []
         if since:
-            self._skip_to_step(steps[since][0].number)
+            number = steps[since][0].number
+            self._at_step(number)
+            self._reprompted = sum(step <= number for step, _ in self._replay.turn.reprompts)
         for index in range(since, len(steps)):
             effect, outcome = steps[index]
             if isinstance(outcome, dict) and "began" in outcome:
@@ -440,10 +442,6 @@ class TraceParts(PartWriter):
                 self._held.append(finish)  # until the guardrail has seen it, as recorded
             else:
                 parts.append(finish)
-
-    def _skip_to_step(self, number: int) -> None:
-        self._at_step(number)
-        self._reprompted = sum(step <= number for step, _ in self._replay.turn.reprompts)
 
     def _reprompts(self, number: int, at: int) -> Iterator[dict[str, Any]]:
         entry = self._replay.turn.reprompts
