@@ -25,7 +25,7 @@ from orchestrator.prompts.placeholders import (
     PRE_PROCESSING,
     ROUTING_CLASSIFIER,
 )
-from orchestrator.prompts.steps import EMPTY, origin_message
+from orchestrator.prompts.steps import EMPTY
 
 if TYPE_CHECKING:
     from orchestrator.engine.effects import Effect
@@ -191,7 +191,7 @@ class StagePlan:
         if not self.verbatim:
             return self.dialect.answer_message([{"text": f"<answer>{text}</answer>"}])
         blocks = [{"text": text if text.strip() else EMPTY}]
-        return origin_message("assistant", blocks, "conversation_history")
+        return Message("assistant", blocks, "conversation_history")
 
     def values(self, question: str, attributes: Mapping[str, str]) -> dict[str, str]:
         """Placeholder values of one turn."""

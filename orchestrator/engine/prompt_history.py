@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from orchestrator.message import Block, Message
 from orchestrator.prompts import Dialect
-from orchestrator.prompts.steps import EMPTY, is_step, origin_message
+from orchestrator.prompts.steps import EMPTY, is_step
 from orchestrator.sessions import Past, Said
 
 T = TypeVar("T")
@@ -98,7 +98,7 @@ def _strip_thinking(message: Message) -> Message:
     if content == message["content"]:
         return message
     origin = message.spans[0].origin if message.spans else ""
-    return origin_message(message["role"], content or [{"text": EMPTY}], origin)
+    return Message(message["role"], content or [{"text": EMPTY}], origin)
 
 
 def _without_thinking(block: Block) -> Block | None:

@@ -176,12 +176,7 @@ _KNOWLEDGE_BASE: Mapping[str, Mapping[str, str]] = {
 }
 
 _POST_PROCESSING: Mapping[str, Mapping[str, str]] = {
-    OUTSIDE: {
-        **_THINK,
-        **_THOUGHT,
-        "final_response": "answer",
-        "/final_response": "stray_close",
-    },
+    OUTSIDE: {**_THINK, **_THOUGHT, "final_response": "answer", "/final_response": "stray_close"},
     THINKING: _THOUGHT,
     ANSWER: {"final_response": "again", "/final_response": "close"},
     DONE: {},

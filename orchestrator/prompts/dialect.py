@@ -199,13 +199,11 @@ class Dialect:
         It has the thinking and the answer: `<thinking>…</thinking><answer>…</answer>`.
         """
         # Bedrock keeps both in the history that it sends (recorded).
-        return steps.origin_message(
-            "assistant", steps.answer_blocks(content), "conversation_history"
-        )
+        return Message("assistant", steps.answer_blocks(content), "conversation_history")
 
     def question_message(self, text: str) -> Message:
         """The user's input of a finished turn, as later turns see it in their history."""
-        return steps.origin_message("user", [{"text": text}], "conversation_history")
+        return Message("user", [{"text": text}], "conversation_history")
 
 
 def bare_model_id(model_id: str) -> str:

@@ -7,7 +7,7 @@ Values are plain data; nothing of a Python object can be reached.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, cast
@@ -43,19 +43,15 @@ from orchestrator.prompts.work import MOST_CHARS, Refused, Work
 
 _METHODS = {
     str: frozenset(
-        (
-            *("strip", "lstrip", "rstrip", "upper", "lower", "title", "capitalize", "split"),
-            *("splitlines", "startswith", "endswith", "replace", "join", "count", "find"),
-        )
+        "strip lstrip rstrip upper lower title capitalize split splitlines startswith endswith "
+        "replace join count find".split()
     ),
     dict: frozenset(("items", "keys", "values", "get")),
     list: frozenset(("index", "count")),
 }
 _LOOP = frozenset(
-    (
-        *("first", "last", "index", "index0", "revindex", "revindex0", "length", "depth", "depth0"),
-        *("cycle", "changed", "previtem", "nextitem"),
-    )
+    "first last index index0 revindex revindex0 length depth depth0 cycle changed previtem "
+    "nextitem".split()
 )
 _MOST_BITS = 4096
 
@@ -183,18 +179,14 @@ class Jinja(ImmutableSandboxedEnvironment):
         # Jinja2 reports some unknown filters and tests only when they are used, others never.
         if any(one.name in ("filter", "test") for one in tree.find_all(nodes.Test)):
             return  # the template tests for them itself
-        self._refuse_unknown("filter", self.filters, tree.find_all(nodes.Filter))
-        self._refuse_unknown("test", self.tests, tree.find_all(nodes.Test))
-
-    @staticmethod
-    def _refuse_unknown(
-        kind: str, known: Mapping[str, Any], used: Iterable[nodes.Filter | nodes.Test]
-    ) -> None:
-        for one in sorted(used, key=lambda it: it.lineno):
-            if one.name not in known:
-                close = get_close_matches(one.name, [it for it in known if it.isidentifier()], n=1)
-                meant = f"; did you mean {close[0]!r}?" if close else ""
-                raise TemplateSyntaxError(f"No {kind} named {one.name!r}{meant}", one.lineno)
+        kinds = (("filter", nodes.Filter, self.filters), ("test", nodes.Test, self.tests))
+        for kind, type, known in kinds:
+            for one in sorted(tree.find_all(type), key=lambda it: it.lineno):
+                if one.name not in known:
+                    names = [it for it in known if it.isidentifier()]
+                    close = get_close_matches(one.name, names, n=1)
+                    meant = f"; did you mean {close[0]!r}?" if close else ""
+                    raise TemplateSyntaxError(f"No {kind} named {one.name!r}{meant}", one.lineno)
 
     def compile_template(
         self, source: str | nodes.Template, *, calls: Collection[str] = ()

@@ -15,7 +15,7 @@ from typing import Any, cast
 from jinja2 import Undefined, nodes
 from jinja2.filters import do_batch, do_indent, make_attrgetter
 from jinja2.nodes import Impossible
-from jinja2.utils import pass_environment
+from jinja2.utils import htmlsafe_json_dumps, pass_environment
 from jinja2.visitor import NodeTransformer
 
 from orchestrator.message import AUTHOR
@@ -25,12 +25,7 @@ from orchestrator.prompts.work import ITEM, MOST_CHARS, STEP, Refused, Work
 _MOST_IN_A_BATCH = 100_000
 _WIDEST_INDENT = 100
 
-_REMOVED = frozenset(
-    (
-        *("attr", "center", "format", "pprint", "random", "striptags", "urlize", "wordwrap"),
-        "xmlattr",
-    )
-)
+_REMOVED = frozenset("attr center format pprint random striptags urlize wordwrap xmlattr".split())
 
 _work: ContextVar[Work] = ContextVar("work")
 
@@ -161,8 +156,6 @@ def _do_sum(environment: Any, value: Any, attribute: Any = None, start: Any = 0)
 
 
 def _do_tojson(value: Any, indent: int | None = None) -> Any:
-    from jinja2.utils import htmlsafe_json_dumps
-
     if indent is not None and indent > _WIDEST_INDENT:
         raise Refused(f"an indentation has {_WIDEST_INDENT} characters at most")
     return htmlsafe_json_dumps(value, indent=indent, sort_keys=True)
@@ -218,15 +211,12 @@ class _Instrumenter(NodeTransformer):
         node.iter = _wrap_in_filter(node.iter, _COUNTED, each)
         return node
 
-    def visit_Macro(self, node: nodes.Macro) -> nodes.Macro:
+    def visit_Macro(self, node: nodes.Macro | nodes.CallBlock) -> nodes.Node:
         self.generic_visit(node)
         node.body = _prepend_cost(node.body, node.defaults)
         return node
 
-    def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.CallBlock:
-        self.generic_visit(node)
-        node.body = _prepend_cost(node.body, node.defaults)
-        return node
+    visit_CallBlock = visit_Macro
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         self.generic_visit(node)
@@ -283,20 +273,18 @@ def _count_steps(found: Iterable[nodes.Node | None]) -> int:
     return steps
 
 
-def is_straight(tree: nodes.Template, calls: Collection[str] = ()) -> bool:
+def is_straight(node: nodes.Node, calls: Collection[str] = ()) -> bool:
     """Whether a template shows values as they are, and asks of them only whether they are empty.
 
     `calls` are functions that only say where something stands.
     """
-    return all(_is_straight(one, calls) for one in tree.body)
-
-
-def _is_straight(node: nodes.Node, calls: Collection[str]) -> bool:
+    if isinstance(node, nodes.Template):
+        return all(is_straight(one, calls) for one in node.body)
     if isinstance(node, nodes.Output):
         return all(_is_plain_output(one, calls) for one in node.nodes)
     if isinstance(node, nodes.If):
         inside = (*node.body, *node.elif_, *node.else_)
-        return _is_emptiness_test(node.test) and all(_is_straight(one, calls) for one in inside)
+        return _is_emptiness_test(node.test) and all(is_straight(one, calls) for one in inside)
     return False
 
 

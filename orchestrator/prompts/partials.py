@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
@@ -24,23 +25,10 @@ _PIECE_COST = 10
 # Without calls, assignments and arithmetic the output of a partial is bounded by its own length
 # times its input. Every value is printed with `&`, `<` and `>` encoded, so that it cannot open or
 # close a tag.
-_ALLOWED: tuple[type[nodes.Node], ...] = (
-    nodes.Template,
-    nodes.Output,
-    nodes.TemplateData,
-    nodes.If,
-    nodes.Name,
-    nodes.Const,
-    nodes.Getattr,
-    nodes.Getitem,
-    nodes.Filter,
-    nodes.Test,
-    nodes.CondExpr,
-    nodes.Compare,
-    nodes.Operand,
-    nodes.And,
-    nodes.Or,
-    nodes.Not,
+_ALLOWED = (
+    *(nodes.Template, nodes.Output, nodes.TemplateData, nodes.If, nodes.Name, nodes.Const),
+    *(nodes.Getattr, nodes.Getitem, nodes.Filter, nodes.Test, nodes.CondExpr, nodes.Compare),
+    *(nodes.Operand, nodes.And, nodes.Or, nodes.Not),
 )
 _TESTS = ("defined", "undefined", "none", "string", "mapping", "sequence", "boolean", "number")
 _Data = str | int | float | None
@@ -52,7 +40,7 @@ class Encoded(str):
 
 def encode(text: str) -> str:
     """`text` with `&`, `<` and `>` encoded, as XML text."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return html.escape(text, quote=False)
 
 
 def _finalize(value: _Data) -> str:

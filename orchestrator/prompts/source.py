@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from copy import copy
 from typing import Literal
 
 from orchestrator.diagnostics import Diagnostic
@@ -42,10 +41,8 @@ class Source:
 
     def with_newlines(self) -> Source:
         """The same with line feeds for all line breaks, as Jinja2 reads it."""
-        copied = copy(self)
-        copied.text = _BREAK.sub("\n", self.text)
-        copied._starts = [0, *(found.end() for found in re.finditer("\n", copied.text))]
-        return copied
+        text = _BREAK.sub("\n", self.text)
+        return Source(text, self.file, line=self._line, indent=self._indent)
 
     def place(self, at: int) -> tuple[int, int]:
         """Line and column in the file, both from 1."""

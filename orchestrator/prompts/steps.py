@@ -136,8 +136,3 @@ def _extract_answer(text: str) -> str:
     for end in (_END_THINKING, _END_SCRATCHPAD):
         text = text.rpartition(end)[2]
     return text.strip()
-
-
-def origin_message(role: str, content: list[Block], origin: str) -> Message:
-    """A message whose whole text stands for the placeholder `origin`."""
-    return Message(role, content, origin)

@@ -33,7 +33,6 @@ from orchestrator.prompts.placeholders import (
     scan,
     status,
 )
-from orchestrator.prompts.steps import origin_message
 
 if TYPE_CHECKING:
     from orchestrator.prompts.dialect import Dialect
@@ -402,7 +401,7 @@ def drop_tool_blocks(history: Sequence[Message]) -> Sequence[Message]:
         content = message["content"]
         if any("text" not in block for block in content):
             content = [block for block in content if "text" in block]
-            message = origin_message(message["role"], content, HISTORY)
+            message = Message(message["role"], content, HISTORY)
         if content:
             append_message(remaining, message)
     return remaining

@@ -15,25 +15,10 @@ from orchestrator.prompts.dialect import Dialect
 
 # Placeholders whose values only a turn knows.
 OF_A_TURN = frozenset(
-    {
-        "question",
-        "prompt_session_attributes",
-        "conversation_history",
-        "agent_scratchpad",
-        "latest_response",
-        "responses",
-        "bot_response",
-        "query",
-        "search_results",
-        "memory_content",
-        "memory_synopsis",
-        "long_term_memory",
-        "code_interpreter_files",
-        "conversation",
-        "past_conversation_summary",
-        "last_user_request",
-        "last_most_specialized_agent_guideline",
-    }
+    "question prompt_session_attributes conversation_history agent_scratchpad latest_response "
+    "responses bot_response query search_results memory_content memory_synopsis long_term_memory "
+    "code_interpreter_files conversation past_conversation_summary last_user_request "
+    "last_most_specialized_agent_guideline".split()
 )
 
 # Names that stand for the same text as another.

@@ -68,6 +68,13 @@ class ToolResult:
 Content = TextContent | Media | ToolUse | ToolResult
 
 
+def to_tool_result(attributes: Mapping[str, Any], content: Sequence[Content]) -> ToolResult:
+    """The result that a message of a tool is; its attributes name the call and the tool."""
+    shown = tuple(one for one in content if isinstance(one, TextContent | Media))
+    id, name = attributes.get("tool_call_id", ""), attributes.get("name", "")
+    return ToolResult(str(id), str(name), shown)
+
+
 @dataclass(frozen=True, slots=True)
 class RenderedMessage:
     """A message.

@@ -20,6 +20,7 @@ from orchestrator.prompts.languages.base import (
     TextContent,
     ToolResult,
     ToolUse,
+    to_tool_result,
 )
 from orchestrator.prompts.languages.message_dicts import parse_tool_use
 from orchestrator.prompts.markers import Piece
@@ -49,6 +50,14 @@ _TYPES = {
     "application/vnd.ms-excel": "xls",
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
 }
+# What the bytes of a medium without a type begin with.
+_STARTS = (
+    (b"\x89PNG", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+    (b"RIFF", "image/webp"),
+    (b"%PDF", "application/pdf"),
+)
 _REFUSED = re.compile(r"[^0-9A-Za-z\-()\[\]]+")
 
 
@@ -97,16 +106,12 @@ class ConverseBuilder:
         content = list(original.content)
         if original.role == "assistant":
             calls = original.attributes.get("tool_calls") or ()
-            content += [
-                parse_tool_use(one)
-                for one in (calls if isinstance(calls, list | tuple) else [calls])
-            ]
+            content += map(parse_tool_use, calls if isinstance(calls, list | tuple) else [calls])
         elif original.role in ("tool", "function"):
             content = [self._build_tool_result(original)]
         elif original.role not in ("user", "thread"):
-            raise _make_error(
-                original, f"Converse has no role {original.role!r}: user, assistant or system"
-            )
+            message = f"Converse has no role {original.role!r}: user, assistant or system"
+            raise _make_error(original, message)
         blocks: list[Block] = []
         spans: list[Span] = []
         for one in content:
@@ -122,20 +127,13 @@ class ConverseBuilder:
     def _build_tool_result(self, original: RenderedMessage) -> ToolResult:
         found = next((one for one in original.content if isinstance(one, ToolResult)), None)
         if found is None:
-            shown = tuple(one for one in original.content if isinstance(one, TextContent | Media))
-            id, name = (
-                original.attributes.get("tool_call_id", ""),
-                original.attributes.get("name", ""),
-            )
-            found = ToolResult(str(id), str(name), shown)
+            found = to_tool_result(original.attributes, original.content)
         if found.id:
             return found
         id = next((id for id, name in reversed(self._calls) if name == found.name), "")
         if not id:
-            raise _make_error(
-                original,
-                f"the message of role {original.role!r} answers no call: give it a tool_call_id",
-            )
+            message = f"the message of role {original.role!r} answers no call"
+            raise _make_error(original, f"{message}: give it a tool_call_id")
         return ToolResult(id, found.name, found.content)
 
     def _block(self, one: Content, original: RenderedMessage) -> Block:
@@ -154,12 +152,9 @@ class ConverseBuilder:
     def _medium(self, medium: Media, original: RenderedMessage) -> Block:
         form = _format(medium)
         if not form:
-            raise _make_error(
-                original,
-                f"Converse takes no {medium.kind} of type "
-                f"{medium.media_type or medium.url[:80]!r}: it takes "
-                f"{', '.join(sorted(set(_FORMATS[medium.kind].values())))}",
-            )
+            known = ", ".join(sorted(set(_FORMATS[medium.kind].values())))
+            what = f"{medium.kind} of type {medium.media_type or medium.url[:80]!r}"
+            raise _make_error(original, f"Converse takes no {what}: it takes {known}")
         block: Block = {"format": form, "source": self._source(medium, original)}
         if medium.kind == "file":
             # AWS (DocumentBlock): a name is needed, of few characters, and unique in a request.
@@ -187,22 +182,9 @@ def _format(medium: Media) -> str:
     if not media_type:
         media_type = mimetypes.guess_type(medium.url.partition("?")[0])[0] or ""
     if not media_type:
-        media_type = _sniff_media_type(medium.data)
+        media_type = next((it for start, it in _STARTS if medium.data.startswith(start)), "")
     name = _TYPES.get(media_type, media_type.rpartition("/")[2])
     return _FORMATS[medium.kind].get(name, "")
-
-
-def _sniff_media_type(data: bytes) -> str:
-    for start, media_type in (
-        (b"\x89PNG", "image/png"),
-        (b"\xff\xd8\xff", "image/jpeg"),
-        (b"GIF8", "image/gif"),
-        (b"RIFF", "image/webp"),
-        (b"%PDF", "application/pdf"),
-    ):
-        if data.startswith(start):
-            return media_type
-    return ""
 
 
 def tool_specs(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -22,8 +22,8 @@ from orchestrator.prompts.languages.base import (
     RenderedMessage,
     TextContent,
     Thread,
-    ToolResult,
     first_uses,
+    to_tool_result,
 )
 from orchestrator.prompts.languages.mustache import Mustache
 from orchestrator.prompts.languages.prompty.content import (
@@ -431,9 +431,7 @@ class _Rendering:
         if self.document.legacy:
             attributes = {k: v for k, v in attributes.items() if k not in ("role", "content")}
         if section.role in ("tool", "function"):
-            shown = tuple(one for one in content if isinstance(one, TextContent | Media))
-            id, name = attributes.get("tool_call_id", ""), attributes.get("name", "")
-            content = (ToolResult(str(id), str(name), shown),)
+            content = (to_tool_result(attributes, content),)
         self.items.append(RenderedMessage(section.role, content, attributes, section.line))
 
     def _attach(self, section: Section, put: Placement, first: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -110,16 +110,18 @@ def find_misspelt_members(front: str, source: str | None) -> Iterator[Diagnostic
     are those of the file.
     """
     root = compose(front, source or "")
-    found = [*_find_near(root, _TOP)]
+    found = [*_find_near(_names(root), _TOP)]
     for key, part in _members(root):
         if key.value == "model":
-            found += _find_near(part, _MODEL)
+            found += _find_near(_names(part), _MODEL)
             for name, options in _members(part):
                 if name.value in ("options", "parameters"):
-                    found += _find_near(options, _OPTIONS)
+                    found += _find_near(_names(options), _OPTIONS)
         elif key.value in ("inputs", "inputSchema"):
             for one in _inputs(part):
-                found += [*_find_near(one, _INPUT), *_find_near_kinds(one)]
+                found += _find_near(_names(one), _INPUT)
+                kinds = [value for name, value in _members(one) if name.value in ("kind", "type")]
+                found += _find_near(kinds, _KINDS)
     for node, close in found:
         message = f"Prompty has no {node.value[:80]!r} here"
         yield warn(
@@ -127,13 +129,14 @@ def find_misspelt_members(front: str, source: str | None) -> Iterator[Diagnostic
         )
 
 
-_Found = Iterator[tuple[ScalarNode, str]]
-
-
 def _members(node: Node | None) -> Iterator[tuple[ScalarNode, Node]]:
     for key, value in node.value if isinstance(node, MapNode) else ():
         if isinstance(key, ScalarNode):
             yield key, value
+
+
+def _names(node: Node | None) -> list[ScalarNode]:
+    return [key for key, _ in _members(node)]
 
 
 def _inputs(node: Node) -> Iterator[Node]:
@@ -149,21 +152,11 @@ def _inputs(node: Node) -> Iterator[Node]:
         yield from members.values()
 
 
-def _find_near(node: Node | None, known: Collection[str]) -> _Found:
-    for key, _ in _members(node):
-        yield from _find_nearest(key, known)
-
-
-def _find_near_kinds(node: Node) -> _Found:
-    for key, value in _members(node):
-        if key.value in ("kind", "type") and isinstance(value, ScalarNode):
-            yield from _find_nearest(value, _KINDS)
-
-
-def _find_nearest(node: ScalarNode, known: Collection[str]) -> _Found:
-    if node.value not in known:
-        for close in get_close_matches(node.value[:80], known, n=1, cutoff=_CLOSE_MEMBER):
-            yield node, close
+def _find_near(nodes: Iterable[Node], known: Collection[str]) -> Iterator[tuple[ScalarNode, str]]:
+    for node in nodes:
+        if isinstance(node, ScalarNode) and node.value not in known:
+            for close in get_close_matches(node.value[:80], known, n=1, cutoff=_CLOSE_MEMBER):
+                yield node, close
 
 
 _SPOKEN = ("user", "assistant", "tool", "function")

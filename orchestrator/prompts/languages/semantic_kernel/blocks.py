@@ -97,7 +97,12 @@ class Blocks(Engine):
         while position < len(content):
             token = _TOKEN.match(content, position)
             if token is None:
-                raise self._source.error(_describe_error(content, position), at + position)
+                raise self._source.error(
+                    f"{content[position : position + 24]!r} is no part of a block: write "
+                    "{{$name}}, {{'text'}} or {{plugin.function $first name='text'}}, with names "
+                    "of letters, digits and '_'",
+                    at + position,
+                )
             tokens.append(token)
             position = token.end()
         first, *others = tokens
@@ -184,14 +189,6 @@ def _parse_argument(token: re.Match[str], at: int) -> str | _Variable:
     if name:
         return _Variable(name, at + token.start("variable" if token["variable"] else "named") - 1)
     return _ESCAPED.sub(r"\1", (token["value"] or token["named_value"])[1:-1])
-
-
-def _describe_error(content: str, position: int) -> str:
-    shown = content[position : position + 24]
-    return (
-        f"{shown!r} is no part of a block: write {{{{$name}}}}, {{{{'text'}}}} or "
-        "{{plugin.function $first name='text'}}, with names of letters, digits and '_'"
-    )
 
 
 def _split(text: str) -> Iterator[tuple[int, int, str]]:

@@ -114,20 +114,21 @@ class Names:
 
 def is_straight(nodes: Sequence[Node]) -> bool:
     """Whether nodes show values as they are, and ask of them only whether they are empty."""
-    return all(_is_straight(node) for node in nodes)
+    for node in nodes:
+        if isinstance(node, Show) and not _is_plain_output(node.expression):
+            return False
+        if isinstance(node, Block) and not _is_straight_block(node):
+            return False
+    return True
 
 
-def _is_straight(node: Node) -> bool:
-    if isinstance(node, Show):
-        return _is_plain_output(node.expression)
-    if not isinstance(node, Block):
-        return True
-    call, name = node.call, node.call.path.text
+def _is_straight_block(block: Block) -> bool:
+    call, name = block.call, block.call.path.text
     if name in ("if", "unless"):
         plain = not call.named and all(_is_input(one) for one in call.arguments)
     else:
         plain = name in ("message", *ROLES) and _is_plain_output(call)
-    return plain and not node.parameters and is_straight((*node.inside, *node.instead))
+    return plain and not block.parameters and is_straight((*block.inside, *block.instead))
 
 
 def _is_plain_output(expression: Expression) -> bool:
