@@ -6,6 +6,7 @@ import json
 import random
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -69,24 +70,21 @@ class Tries:
         # server that is not running will not answer in a second either.
         name = type(error).__name__
         wait = None if "Timeout" in name or name == "ConnectError" else self._wait(None)
-        if wait is None:
-            raise DependencyFailed(
-                f"the model {self._model_id!r} could not be reached at {_address(self._url)} "
-                f"({name}); is the server running there?",
-                resource=self._model_id,
-            ) from error
-        return wait
+        if wait is not None:
+            return wait
+        raise DependencyFailed(
+            f"the model {self._model_id!r} could not be reached at {_address(self._url)} "
+            f"({name}); is the server running there?",
+            resource=self._model_id,
+        ) from error
 
     def handle_error_response(self, response: Any) -> float:
         """The seconds to wait after an error response; raises when there is no next try."""
-        status = response.status_code
-        wait = None
-        if status in _RETRIED:
-            wait = self._wait(response.headers.get("retry-after"))
-        if wait is None:
-            error = _error(response)
-            raise _of_status(status, _text(error), self._model_id, _address(self._url))
-        return wait
+        status, after = response.status_code, response.headers.get("retry-after")
+        wait = self._wait(after) if status in _RETRIED else None
+        if wait is not None:
+            return wait
+        raise _of_status(status, _text(_error(response)), self._model_id, _address(self._url))
 
     def find_refused_parameter(self, response: Any) -> str:
         """The parameter that the model says it does not take; empty when it says nothing alike."""
@@ -107,16 +105,11 @@ class Tries:
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    if retry_after is None:
-        return None
-    try:
-        return max(float(retry_after), 0.0)
-    except ValueError:
-        pass
-    try:
-        return max(parsedate_to_datetime(retry_after).timestamp() - time.time(), 0.0)
-    except ValueError:
-        return None
+    with suppress(ValueError):
+        return max(float(retry_after or ""), 0.0)
+    with suppress(ValueError):
+        return max(parsedate_to_datetime(retry_after or "").timestamp() - time.time(), 0.0)
+    return None
 
 
 def _error(response: Any) -> Mapping[str, Any]:

@@ -66,13 +66,12 @@ class ChatFormat:
         """
         pieces: list[Piece] = list(self.start)
         role = ""
+        closed: list[Piece] = [self.close, *filter(None, [self.layout.after_close_text])]
         for role, text in turns:
             self._open(pieces, role, text)
-            pieces.append(self.close)
-            if self.layout.after_close_text:
-                pieces.append(self.layout.after_close_text)
+            pieces.extend(closed)
         if role == "assistant":
-            del pieces[-2 if self.layout.after_close_text else -1 :]
+            del pieces[-len(closed) :]
         else:
             self._open(pieces, "assistant", "")
         return pieces
@@ -162,8 +161,9 @@ class _Reader:
             raise ValueError("the file ends early")
         return self._data[start : self._at]
 
-    def read_value(self, kind: int, wanted: bool) -> Any:
-        """One value of type `kind`; `None` instead of a list when it is not wanted."""
+    def read_value(self, wanted: bool) -> Any:
+        """A type and a value of it; `None` instead of a list when it is not wanted."""
+        kind = self.read_number("I")
         if kind == _STRING:
             return self.read_string()
         if kind == _ARRAY:
@@ -206,7 +206,7 @@ def _header(file: Path) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for _ in range(reader.read_number("Q")):
             key = reader.read_string().decode("utf-8", "replace")
-            value = reader.read_value(reader.read_number("I"), key in _WANTED)
+            value = reader.read_value(key in _WANTED)
             if key in _WANTED:
                 found[key] = value
         tokens = found["tokenizer.ggml.tokens"]

@@ -30,7 +30,7 @@ class Settings(NamedTuple):
 
     context: int = 8192  # tokens of prompt and reply together
     threads: int = 0  # threads that generate; 0 chooses by the number of cores
-    batch_threads: int = 0  # threads that read the prompt; 0 chooses by the number of cores
+    batch_threads: int = 0  # threads that read the prompt; 0 chooses as well
 
 
 class Runtime:
@@ -121,7 +121,14 @@ def _load_server(file: Path, settings: Settings) -> Any:
     options.n_ctx = settings.context
     options.n_parallel = 1
     options.n_batch = options.n_ubatch = _BATCH
-    options.cpuparams.n_threads, options.cpuparams_batch.n_threads = _threads(settings)
+    # Generation waits for memory: on two cores a second thread gains nothing. Reading a prompt is
+    # arithmetic and takes all cores that it gets.
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except AttributeError:
+        cores = os.cpu_count() or 1
+    options.cpuparams.n_threads = settings.threads or max(1, min(cores // 2, 8))
+    options.cpuparams_batch.n_threads = settings.batch_threads or max(1, min(cores, 16))
     options.cache_ram_mib = _KEPT_PROMPTS_MIB
     options.fit_params = options.warmup = False
     options.api_keys = [secrets.token_hex(32)]
@@ -135,17 +142,6 @@ def _load_server(file: Path, settings: Settings) -> Any:
             f"memory for it ({file.stat().st_size // 10**6:,} MB and more)?",
             resource=file.name,
         ) from error
-
-
-def _threads(settings: Settings) -> tuple[int, int]:
-    # Generation waits for memory: on two cores a second thread gains nothing. Reading a prompt is
-    # arithmetic and takes all cores that it gets.
-    try:
-        cores = len(os.sched_getaffinity(0))
-    except AttributeError:
-        cores = os.cpu_count() or 1
-    generation = settings.threads or max(1, min(cores // 2, 8))
-    return generation, settings.batch_threads or max(1, min(cores, 16))
 
 
 def _read_ahead(file: Path, progress: Progress) -> None:

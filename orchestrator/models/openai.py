@@ -10,7 +10,7 @@ import asyncio
 import os
 import time
 import weakref
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from functools import cache
 from itertools import cycle
 from pathlib import Path
@@ -109,8 +109,7 @@ class OpenAIModel(Model):
             ValidationError: The server refused the request.
             DependencyFailed: The server failed, is not ready, or could not be reached.
         """
-        response = self._open(request, stream=False)
-        return self._read(response, request)
+        return self._read(self._open(request, stream=False), request)
 
     def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:
         """Answers `request` piece by piece; closing the iterator closes the connection.
@@ -131,8 +130,7 @@ class OpenAIModel(Model):
 
     async def acomplete(self, request: ModelRequest) -> ModelReply:
         """`complete`, on the event loop itself."""
-        response = await self._aopen(request, stream=False)
-        return self._read(response, request)
+        return self._read(await self._aopen(request, stream=False), request)
 
     async def astream(self, request: ModelRequest) -> AsyncIterator[str | ModelReply]:
         """`stream`, on the event loop itself."""
@@ -297,15 +295,12 @@ class _ReplyStream:
             failure = stream_error(self._model_id, chunk)
             if failure is not None:
                 raise failure
-            text = self._take(chunk)
+            try:
+                text = self._pieces.take(chunk)
+            except (AttributeError, TypeError, KeyError) as error:
+                raise build_protocol_error(self._model_id) from error
             if text:
                 yield text
-
-    def _take(self, chunk: Mapping[str, Any]) -> str:
-        try:
-            return self._pieces.take(chunk)
-        except (AttributeError, TypeError, KeyError) as error:
-            raise build_protocol_error(self._model_id) from error
 
     def handle_interruption(self, error: Exception) -> None:
         # What breaks after the reply's end takes nothing from it.

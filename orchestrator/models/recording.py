@@ -27,16 +27,14 @@ def _canonicalise(request: ModelRequest) -> dict[str, Any]:
     # What decides the reply. Ids of tool calls are numbered: the same conversation with the same
     # model has others the next time.
     ids: dict[str, str] = {}
+    messages = [
+        {"role": one["role"], "content": [_number_call(block, ids) for block in one["content"]]}
+        for one in request.messages
+    ]
     return {
         "stage": request.stage,
         "system": str(request.system),
-        "messages": [
-            {
-                "role": message["role"],
-                "content": [_number_call(block, ids) for block in message["content"]],
-            }
-            for message in request.messages
-        ],
+        "messages": messages,
         "tools": list(request.tools),
         "inference": dict(request.inference),
         "additional": dict(request.additional),
@@ -59,7 +57,8 @@ def _key(canonical: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-_NOTHING = ModelRequest("", "", ())
+_MEMBERS = {"key", "model_id", "request", "reply"}
+_REQUEST_MEMBERS = _canonicalise(ModelRequest("", "", ())).keys()
 
 
 def request_key(request: ModelRequest) -> str:
@@ -225,34 +224,23 @@ class ReplayModel(Model):
                 f"{canonical['stage']!r}, only of {', '.join(stages)}; record it again"
             )
         wanted = set(lines)
-        nearest = max(same, key=lambda r: _likeness(_to_lines(r["request"]), wanted))
-        number = self._records.index(nearest) + 1
-        diff = list(
-            unified_diff(
-                _to_lines(nearest["request"]),
-                lines,
-                f"recorded (record {number})",
-                "asked",
-                lineterm="",
-                n=2,
-            )
-        )
+
+        def likeness(record: Mapping[str, Any]) -> float:
+            found = set(_to_lines(record["request"]))
+            return len(found & wanted) / max(len(found | wanted), 1)
+
+        nearest = max(same, key=likeness)
+        recorded = f"recorded (record {self._records.index(nearest) + 1})"
+        before = _to_lines(nearest["request"])
+        diff = list(unified_diff(before, lines, recorded, "asked", lineterm="", n=2))
         shown = [line if len(line) <= 500 else line[:500] + "…" for line in diff[:_DIFF_LINES]]
-        more = [f"… {len(diff) - _DIFF_LINES} more lines"] if len(diff) > _DIFF_LINES else []
-        return "\n".join(
-            [
-                f"the recording {str(self._path)!r} has no reply to this "
-                f"{canonical['stage']} prompt, which differs from the nearest recorded one; if the "
-                "change is meant, record it again:",
-                *shown,
-                *more,
-            ]
+        if len(diff) > _DIFF_LINES:
+            shown.append(f"… {len(diff) - _DIFF_LINES} more lines")
+        head = (
+            f"the recording {str(self._path)!r} has no reply to this {canonical['stage']} prompt, "
+            "which differs from the nearest recorded one; if the change is meant, record it again:"
         )
-
-
-def _likeness(lines: list[str], wanted: set[str]) -> float:
-    found = set(lines)
-    return len(found & wanted) / max(len(found | wanted), 1)
+        return "\n".join([head, *shown])
 
 
 def _reply(record: Mapping[str, Any]) -> ModelReply:
@@ -267,24 +255,20 @@ def _load(path: Path) -> list[dict[str, Any]]:
         raise ResourceNotFound(
             f"the recording {str(path)!r} cannot be read: {error.strerror}"
         ) from error
-    return [
-        _record(line, f"{path}:{number}") for number, line in enumerate(lines, 1) if line.strip()
-    ]
+    return [_read(line, f"{path}:{at}") for at, line in enumerate(lines, 1) if line.strip()]
 
 
-def _record(line: str, place: str) -> dict[str, Any]:
+def _read(line: str, place: str) -> dict[str, Any]:
     try:
         record: dict[str, Any] = json.loads(line)
-        complete = {"key", "model_id", "request", "reply"} <= record.keys()
-        complete = complete and record["request"].keys() >= _canonicalise(_NOTHING).keys()
-        _reply(record)
+        if record.keys() >= _MEMBERS and record["request"].keys() >= _REQUEST_MEMBERS:
+            _reply(record)
+            return record
     except (ValueError, KeyError, TypeError, AttributeError):
-        complete = False
-    if not complete:
-        raise ValidationError(
-            f"{place}: this line is no record of a model call; RecordingModel writes them"
-        )
-    return record
+        pass
+    raise ValidationError(
+        f"{place}: this line is no record of a model call; RecordingModel writes them"
+    )
 
 
 def _to_lines(request: Mapping[str, Any]) -> list[str]:

@@ -90,10 +90,11 @@ def resolve_model(spec: str | Model, *, folder: str | Path = ".") -> Model:
         raise ValidationError(f"{spec!r} is not a model: give {_list_forms(MODELS)}")
     spec = spec.strip()
     model: Model | None = _build(MODELS, "build_model", spec, Path(folder))
-    if model is None:
-        hint = _suggest_model(spec)
-        raise ResourceNotFound(f"there is no model {spec!r}{hint}; give {_list_forms(MODELS)}")
-    return model
+    if model is not None:
+        return model
+    raise ResourceNotFound(
+        f"there is no model {spec!r}{_suggest_model(spec)}; give {_list_forms(MODELS)}"
+    )
 
 
 def resolve_embedder(spec: str | Embedder) -> Embedder:

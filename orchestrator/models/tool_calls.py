@@ -90,14 +90,14 @@ def _render_result(block: Block) -> str:
 
 def grounds(request: ModelRequest) -> Iterator[str]:
     """The texts that values may be copied from: all that the template's author did not write."""
-    yield from _values(request.system, getattr(request.system, "spans", ()), request.system)
+    yield from _values(request.system, getattr(request.system, "spans", ()))
     for message in request.messages:
         for index, block in enumerate(message["content"]):
             if "toolResult" in block:
                 yield _render_result(block)
             elif "text" in block:
                 spans = [span for span in message.spans if span.block == index]
-                yield from _values(block["text"], spans, block["text"])
+                yield from _values(block["text"], spans)
 
 
 def is_asked_by_name(messages: Sequence[Message]) -> bool:
@@ -108,9 +108,9 @@ def is_asked_by_name(messages: Sequence[Message]) -> bool:
     )
 
 
-def _values(text: str, spans: Sequence[Any], whole: str) -> Iterator[str]:
+def _values(text: str, spans: Sequence[Any]) -> Iterator[str]:
     if not spans and not isinstance(text, Text):
-        yield whole  # nothing is known of who wrote it
+        yield text  # nothing is known of who wrote it
     for span in spans:
         if span.origin not in (AUTHOR, "tools"):
             yield text[span.start : span.end]
