@@ -26,20 +26,16 @@ _LAST_WORDS = 1.0
 
 
 class ActiveRequests:
-    """The requests that a process is answering; used in its event loop alone.
-
-    Attributes:
-        left: Whether the process has stopped waiting for them.
-    """
+    """The requests that a process is answering; used in its event loop alone."""
 
     def __init__(self, sessions: Sessions, seconds: float) -> None:
-        # Another server may have served them before.
+        # Whether the process waits for them no more. Another server may have left the sessions.
         self.left = sessions.leaving = False
         self._sessions = sessions
         self._seconds = seconds
         self._tasks: set[asyncio.Task[Any]] = set()
         self._limits: set[asyncio.Timeout] = set()
-        self._stopping = False
+        self.is_stopping = False  # whether the process was asked to end
 
     @contextmanager
     def track_request(self) -> Iterator[None]:
@@ -52,15 +48,10 @@ class ActiveRequests:
         finally:
             self._tasks.discard(task)
 
-    @property
-    def is_stopping(self) -> bool:
-        """Whether the process has been asked to end."""
-        return self._stopping
-
     def stop(self, seconds: float) -> None:
         """Leaves what still runs after some seconds; a second call changes nothing."""
-        if not self._stopping:
-            self._stopping = True
+        if not self.is_stopping:
+            self.is_stopping = True
             asyncio.get_running_loop().call_later(seconds, self.leave)
 
     def leave(self) -> None:

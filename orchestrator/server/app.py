@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import (
-    AbstractAsyncContextManager,
     AbstractContextManager,
     aclosing,
     asynccontextmanager,
@@ -57,6 +56,14 @@ def application(
     check_binding(settings)
     callers = Authenticator(Keys(settings.keys) if settings.keys is not None else None, clock)
     running = ActiveRequests(state.sessions, settings.turn_seconds)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        # Handlers that block are as many as requests are let in.
+        to_thread.current_default_thread_limiter().total_tokens = settings.concurrency
+        with during(running):
+            yield
+
     bedrock = Route("/{path:path}", _Bedrock(state, running), methods=list(_METHODS))
     return Starlette(
         routes=[
@@ -67,21 +74,8 @@ def application(
         middleware=[
             Middleware(ServerMiddleware, settings=settings, callers=callers, running=running)
         ],
-        lifespan=_lifespan(settings.concurrency, lambda: during(running)),
+        lifespan=lifespan,
     )
-
-
-def _lifespan(
-    threads: int, during: Callable[[], AbstractContextManager[None]]
-) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        # Handlers that block are as many as requests are let in.
-        to_thread.current_default_thread_limiter().total_tokens = threads
-        with during():
-            yield
-
-    return lifespan
 
 
 class _Bedrock:

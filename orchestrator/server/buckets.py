@@ -55,14 +55,6 @@ def open_bucket(name: str, folders: Mapping[str, Path]) -> Bucket:
     return _FolderBucket(name, folders[name]) if name in folders else _S3Bucket(name)
 
 
-def _split_uri(uri: str) -> tuple[str, str]:
-    """The bucket and the key of an `s3://` address."""
-    found = _URI.fullmatch(uri)
-    if found is None:
-        raise ValidationError(f"{uri!r:.200} is no address of an object: s3://<bucket>/<key>")
-    return found[1], found[2]
-
-
 def read_uri(uri: str, caller: Caller, folders: Mapping[str, Path], most: int) -> bytes:
     """The content of the object at an address that a caller gave.
 
@@ -74,7 +66,10 @@ def read_uri(uri: str, caller: Caller, folders: Mapping[str, Path], most: int) -
         ResourceNotFound: A folder that stands for the bucket has none.
         DependencyFailed: It may not be read, or is not in Amazon S3.
     """
-    bucket, key = _split_uri(uri)
+    found = _URI.fullmatch(uri)
+    if found is None:
+        raise ValidationError(f"{uri!r:.200} is no address of an object: s3://<bucket>/<key>")
+    bucket, key = found.groups()
     check_access(caller, uri)
     # The way to another place, of which nobody was asked whether the caller may have it read.
     if not {".", ".."}.isdisjoint(key.split("/")):

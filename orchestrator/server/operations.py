@@ -15,15 +15,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who is calling.
+    """Who is calling."""
 
-    Attributes:
-        tenant: Whose agents, sessions and memories the call may see; empty without access keys.
-        allow: Patterns (`*`, `?`) of what its agents may use in the server's name: ARNs of Lambdas,
-            `s3://` addresses, ids of models, knowledge bases and guardrails of AWS.
-    """
-
-    tenant: str = ""
+    tenant: str = ""  # whose agents, sessions and memories the call may see; empty without keys
+    # Patterns (`*`, `?`) of what its agents may use in the server's name: ARNs of Lambdas, `s3://`
+    # addresses, ids of models, knowledge bases and guardrails of AWS
     allow: tuple[str, ...] = ("*",)
 
     def may_use(self, resource: str) -> bool:
@@ -47,21 +43,13 @@ def _matches(parts: list[str], patterns: list[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call of an operation, checked against the service's model.
+    """One call of an operation, checked against the service's model."""
 
-    Attributes:
-        service: boto3's name of the service, such as `bedrock-agent-runtime`.
-        operation: The operation's name, such as `InvokeAgent`.
-        params: Its parameters, as a boto3 caller would give them; those left out are absent.
-        caller: Who is calling.
-        id: The request's id, a UUID, which is in the answer's headers.
-    """
-
-    service: str
-    operation: str
-    params: dict[str, Any]
+    service: str  # boto3's name of the service, such as `bedrock-agent-runtime`
+    operation: str  # the operation's name, such as `InvokeAgent`
+    params: dict[str, Any]  # as a boto3 caller would give them; those left out are absent
     caller: Caller = Caller()
-    id: str = ""
+    id: str = ""  # the request's id, a UUID, which is in the answer's headers
 
 
 StreamEvent = tuple[str, Mapping[str, Any]]

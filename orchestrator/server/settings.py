@@ -11,49 +11,32 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a server runs.
+    """How a server runs."""
 
-    Attributes:
-        host: The address to listen on.
-        port: The port; 0 for any that is free.
-        agents: A folder of agents' folders, or one agent's folder; none when `None`.
-        state: The SQLite file of sessions; other files of the state lie beside it. `None` keeps
-            everything in memory, for one process.
-        model: A model spec that answers instead of every other.
-        models: Model specs by patterns of the model ids that they answer for.
-        lambdas: Handler files (`file.py:function`, or `file.py` for its `lambda_handler`), by
-            names or ARNs of Lambda functions.
-        buckets: Local folders, by names of S3 buckets.
-        keys: The file of access keys; without one nobody has to sign.
-        open: Whether to serve without keys on an address that others can reach.
-        workers: Worker processes.
-        body_bytes: The largest body of a request, in bytes.
-        body_seconds: How long a request's body may take to arrive.
-        concurrency: Requests that one worker process serves at once.
-        turn_seconds: Wall-clock time of one invocation.
-        shutdown_seconds: How long running turns may go on after the server was asked to stop.
-        region: The region in ARNs.
-        account: The account in ARNs.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 8080
-    agents: Path | None = None
+    host: str = "127.0.0.1"  # the address to listen on
+    port: int = 8080  # 0 for any that is free
+    agents: Path | None = None  # a folder of agents' folders, or one agent's folder
+    # The SQLite file of sessions; other files of the state lie beside it. `None` keeps everything
+    # in memory, for one process
     state: Path | None = None
-    model: str | None = None
+    model: str | None = None  # a model spec that answers instead of every other
+    # Model specs by patterns of the model ids that they answer for
     models: Mapping[str, str] = field(default_factory=dict)
+    # Handler files (`file.py:function`, or `file.py` for its `lambda_handler`), by names or ARNs of
+    # Lambda functions
     lambdas: Mapping[str, str] = field(default_factory=dict)
-    buckets: Mapping[str, Path] = field(default_factory=dict)
-    keys: Path | None = None
-    open: bool = False
-    workers: int = 1
-    body_bytes: int = 32_000_000
-    body_seconds: float = 30.0
-    concurrency: int = 256
-    turn_seconds: float = 600.0
+    buckets: Mapping[str, Path] = field(default_factory=dict)  # folders, by names of S3 buckets
+    keys: Path | None = None  # the file of access keys; without one nobody has to sign
+    open: bool = False  # whether to serve others without keys, where they can reach the server
+    workers: int = 1  # worker processes
+    body_bytes: int = 32_000_000  # the largest body of a request
+    body_seconds: float = 30.0  # how long a request's body may take to arrive
+    concurrency: int = 256  # requests that one worker process serves at once
+    turn_seconds: float = 600.0  # wall-clock time of one invocation
+    # How long running turns may go on after the server was asked to stop
     shutdown_seconds: float = 20.0
-    region: str = "us-east-1"
-    account: str = "000000000000"
+    region: str = "us-east-1"  # in ARNs
+    account: str = "000000000000"  # in ARNs
 
     def get_path(self, name: str) -> Path | None:
         """Where a file or folder of the state called `name` lies; `None` when all is in memory."""

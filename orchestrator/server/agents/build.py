@@ -106,16 +106,12 @@ class AgentResources:
 
 
 class DefinitionReader:
-    """Reads what a caller's definition names and does not hold itself.
-
-    Attributes:
-        digests: Of the agents of this server that it leads, by their ARNs.
-        plans: Those agents, by their ARNs.
-    """
+    """Reads what a caller's definition names and does not hold itself."""
 
     def __init__(self, resources: AgentResources, caller: Caller) -> None:
         self.resources = resources
         self.caller = caller
+        # Of the agents of this server that it leads, by their ARNs.
         self.digests: dict[str, str] = {}
         self.plans: dict[str, Plan] = {}
 

@@ -36,13 +36,10 @@ class FolderAgent:
     """One agent in a folder, as it was when its files were looked at. Safe for many threads.
 
     Attributes:
-        folder: Its folder.
         skipped: The folders of its knowledge bases, whose files do not count.
         mark: Changes with any of its files.
         changed: When a file of it was changed last.
         definition: What its `agent.yaml` says, unless that is wrong.
-        agent_id: Its id.
-        name: Its name.
         aliases: The names of its aliases by their ids, without that of `DRAFT`.
         inner: The agents that it leads and that are in folders of it.
         team: The ARNs of the aliases that it leads, or that agents in folders of it lead.
@@ -63,7 +60,7 @@ class FolderAgent:
         self.definition: AgentDefinition | None = None
         self._wrong: OrchestratorError | None = None
         self._agent: Agent | None = None
-        self._told: list[Any] = []
+        self._team_marks: list[Any] = []
         self._lock = RLock()
         try:
             self.definition = load_definition(folder)
@@ -125,8 +122,8 @@ class FolderAgent:
         # Before the lock: agents that lead each other in a circle would wait for each other.
         team = self._fingerprint(self) if self.team else []
         with self._lock:
-            if self._agent is None or self._told != team:
-                self._agent, self._told = self._load(), team
+            if self._agent is None or self._team_marks != team:
+                self._agent, self._team_marks = self._load(), team
             return self._agent
 
     def get_cached(self) -> Agent | None:

@@ -154,7 +154,7 @@ def _find_changes(one: Data, default: Data) -> Iterator[dict[str, Any]]:
         yield {"promptState": "ENABLED", **one, "promptCreationMode": mode}
         return
     for member in _OF_A_TEMPLATE:
-        if member in one and not _is_same(one[member], default.get(member)):
+        if member in one and one[member] != default.get(member):
             raise ValidationError(
                 f"the promptCreationMode of {stage} is DEFAULT, and its {member} is not the "
                 f"default: leave {member} out, or set promptCreationMode to OVERRIDDEN and give "
@@ -164,12 +164,6 @@ def _find_changes(one: Data, default: Data) -> Iterator[dict[str, Any]]:
     changes = rest.keys() - {"promptType", "promptCreationMode", "parserMode"}
     if changes or rest.get("parserMode") == "OVERRIDDEN":
         yield {**rest, "promptCreationMode": mode}
-
-
-def _is_same(config: Any, default: Any) -> bool:
-    if isinstance(config, Mapping) and isinstance(default, Mapping):
-        return dict(config) == dict(default)
-    return bool(config == default)
 
 
 def _without_template(default: Data, config: Data) -> dict[str, Any]:

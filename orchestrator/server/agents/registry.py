@@ -30,13 +30,7 @@ _REJECTS = "REJECT_INVOCATIONS"
 
 
 class Agents:
-    """All agents of a server. Safe for many threads.
-
-    Attributes:
-        resources: What they are built with.
-        folders: Those that are defined on disk.
-        store: Those, and the ones that were made through the API.
-    """
+    """All agents of a server, in folders and made through the API. Safe for many threads."""
 
     def __init__(self, resources: AgentResources, documents: DocumentStore) -> None:
         """Finds the agents in folders, and answers `resources.find_agent` from here on.

@@ -25,19 +25,12 @@ Data = Mapping[str, Any]
 
 @dataclass(slots=True)
 class Record:
-    """An agent as it is edited.
+    """An agent as it is edited."""
 
-    Attributes:
-        agent: The members of GetAgent's `agent`, as far as they were set or are known.
-        latest: The number of its latest version; 0 without one.
-        folder: Where it is defined, if in a folder: it cannot be changed then.
-        passing: A status that it had on the way to its own, and that nobody has read yet: clients
-            wait to see it.
-    """
-
-    agent: dict[str, Any]
-    latest: int = 0
-    folder: FolderAgent | None = None
+    agent: dict[str, Any]  # the members of GetAgent's `agent`, as far as they are known
+    latest: int = 0  # the number of its latest version; 0 without one
+    folder: FolderAgent | None = None  # where it is defined, and cannot be changed
+    # A status on the way to its own, which nobody has read yet: clients wait to see it
     passing: str = ""
 
 

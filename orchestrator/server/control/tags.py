@@ -70,11 +70,9 @@ class Tags:
 
     def _of_agent(self, caller: Caller, id: str, change: TagChange | None) -> dict[str, str]:
         record = self._store.agent(caller, id)
-        if record.folder is not None:
-            return self._of_folder(record.folder, change)
-        return self._get_or_change(caller, self._store.arns.agent(id), change)
-
-    def _of_folder(self, folder: Any, change: TagChange | None) -> dict[str, str]:
+        folder = record.folder
+        if folder is None:
+            return self._get_or_change(caller, self._store.arns.agent(id), change)
         if change is not None:
             raise ValidationError(
                 f"the agent {folder.agent_id!r} is defined in {str(folder.file)!r}, and is tagged "

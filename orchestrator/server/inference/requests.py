@@ -102,13 +102,10 @@ def _drop_cache_points(blocks: Sequence[Block]) -> Iterator[Block]:
     for block in blocks:
         if "cachePoint" not in block:
             guarded = block.get("guardContent")
-            yield block if guarded is None else _unwrap_guarded(guarded)
-
-
-def _unwrap_guarded(guarded: Mapping[str, Any]) -> Block:
-    if "text" in guarded:
-        return {"text": guarded["text"]["text"]}
-    return dict(guarded)
+            if guarded is None:
+                yield block
+            else:
+                yield {"text": guarded["text"]["text"]} if "text" in guarded else dict(guarded)
 
 
 def _read_system(block: Block) -> str:

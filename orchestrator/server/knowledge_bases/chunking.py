@@ -128,13 +128,9 @@ def _make_chunker(tokens: int, overlap: int, at: str) -> Chunker:
     return Chunker(Chunking(tokens, overlap))
 
 
-def _build_none(_: Mapping[str, Any]) -> Chunker:
-    return Chunker(None)
-
-
 _STRATEGIES: dict[str, Callable[[Mapping[str, Any]], Chunker]] = {
     "FIXED_SIZE": _build_fixed,
     "HIERARCHICAL": _build_hierarchical,
     "SEMANTIC": _build_semantic,
-    "NONE": _build_none,
+    "NONE": lambda _: Chunker(None),
 }

@@ -38,11 +38,7 @@ class DocumentName(str):
 
 
 class Index:
-    """An open index. Safe for many threads, and for many processes on one file.
-
-    Attributes:
-        lock: Held by whoever changes more than one document.
-    """
+    """An open index. Safe for many threads, and for many processes on one file."""
 
     def __init__(self, path: Path | None, id: str, embedder: Embedder | None) -> None:
         """Opens the index, and makes it when it is not there.
@@ -50,7 +46,7 @@ class Index:
         Raises:
             DependencyFailed: The file cannot be used.
         """
-        self.lock = RLock()
+        self.lock = RLock()  # held by whoever changes more than one document
         self._id = id
         self._path = path
         self._embedder = embedder

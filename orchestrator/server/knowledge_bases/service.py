@@ -36,17 +36,7 @@ Data = Mapping[str, Any]
 
 
 class KnowledgeBaseService:
-    """Knowledge bases made through the API. Safe for many threads.
-
-    Attributes:
-        documents: Where they are stored.
-        arns: Their ARNs.
-        buckets: Folders that stand for buckets, by their names.
-        redactor: Removes the server's folders from what callers read.
-        living: Which processes of the state still live.
-        closing: Set when work in the background is to end.
-        in_folders: The knowledge bases of agents that are defined on disk.
-    """
+    """Knowledge bases made through the API. Safe for many threads."""
 
     def __init__(
         self,
@@ -66,10 +56,10 @@ class KnowledgeBaseService:
         self.buckets = settings.buckets
         self.redactor = redactor
         self._folder = settings.get_path("knowledge")
-        self.living = ProcessLocks(self._folder)
+        self.living = ProcessLocks(self._folder)  # which processes of the state still live
         # Takes the lock, and makes the folder, or fails at once.
         _ = self.living.me
-        self.closing = Event()
+        self.closing = Event()  # set when work in the background is to end
         self.in_folders = FolderBases(self.arns, list_folders)
         self._lock = Lock()
         self._indexes: dict[tuple[str, str], Index] = {}

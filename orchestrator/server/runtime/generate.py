@@ -6,8 +6,6 @@ searched for, and the stage KNOWLEDGE_BASE_RESPONSE_GENERATION answers from what
 
 from __future__ import annotations
 
-import hashlib
-import json
 import uuid
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
@@ -28,6 +26,7 @@ from orchestrator.models import Model
 from orchestrator.prompts.placeholders import KNOWLEDGE_BASE_RESPONSE_GENERATION
 from orchestrator.server.access.permissions import check_retrieval
 from orchestrator.server.buckets import read_uri
+from orchestrator.server.document_store import digest
 from orchestrator.server.inference.requests import map_inference
 from orchestrator.server.operations import Caller, EventStream, Handler, Request, StreamEvent
 from orchestrator.server.runtime.invoke import (
@@ -163,8 +162,7 @@ class GenerationAgents:
             return self._build_agent(request, configuration, _SourcesBase(found[:_MOST_PASSAGES]))
         base = self._base(request, configuration)
         template = _read_template(configuration.get("generationConfiguration") or {})
-        text = json.dumps([caller.tenant, caller.allow, configuration, template], sort_keys=True)
-        key = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+        key = digest([caller.tenant, caller.allow, configuration, template])
         return self._kept.get(key, partial(self._build_agent, request, configuration, base))
 
     def question(self, request: Request, text: str, earlier: Sequence[tuple[str, str]]) -> str:
@@ -199,10 +197,8 @@ class GenerationAgents:
         )
 
     def _base(self, request: Request, configuration: Data) -> KnowledgeBase:
-        id, retrieval = (
-            configuration["knowledgeBaseId"],
-            configuration.get("retrievalConfiguration"),
-        )
+        id = configuration["knowledgeBaseId"]
+        retrieval = configuration.get("retrievalConfiguration")
         # A missing knowledge base is an error before any model is asked.
         base = self._resources.bases.base(request.caller, id, configuration=retrieval)
         check_retrieval(request.caller, retrieval)

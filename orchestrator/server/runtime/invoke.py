@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from orchestrator.agent.agent import Agent
 from orchestrator.agent.build import build
@@ -24,6 +24,7 @@ from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TracePart, 
 from orchestrator.errors import ValidationError
 from orchestrator.server.access.permissions import check_retrieval
 from orchestrator.server.agents.build import DefinitionReader
+from orchestrator.server.buckets import read_uri
 from orchestrator.server.document_store import paginate, render_page
 from orchestrator.server.operations import Caller, EventStream, Handler, Request, StreamEvent
 from orchestrator.server.wire.shapes import get_converter
@@ -121,14 +122,11 @@ class InlineAgents:
         reader = DefinitionReader(self._resources, request.caller)
         definition = reader.read(own)
         caller = request.caller
+        # Faster than `digest`: a definition may be large, and comes with every turn.
         found = [caller.tenant, caller.allow, definition, reader.digests]
-        text = json.dumps(found, sort_keys=True, default=_describe_value)
-        key = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+        text = json.dumps(found, sort_keys=True, default=repr)
+        key = hashlib.sha256(text.encode()).hexdigest()
         return self._kept.get(key, lambda: build(reader.to_source(definition)))
-
-
-def _describe_value(value: object) -> str:
-    return f"{type(value).__name__}: {value!r}"
 
 
 def is_optimized(configurations: Mapping[str, Any] | None) -> bool:
@@ -175,13 +173,6 @@ async def run_blocking(function: Callable[..., T], *arguments: Any) -> T:
     return await asyncio.wrap_future(in_thread(partial(function, *arguments)))
 
 
-class _Listening(NamedTuple):
-    """What the caller wants to see: the shape of trace parts (if any), the text as it comes."""
-
-    trace: str
-    text: bool
-
-
 class Turns:
     """Has agents answer calls."""
 
@@ -216,29 +207,35 @@ class Turns:
             return EventStream(await start_stream(_empty_stream()), members)
         read = partial(read_state, self._buckets, request.caller, session)
         session_state = await run_blocking(read) if _has_s3_files(session) else read()
-        listening = _Listening(trace if params.get("enableTrace") else "", _is_streaming(params))
+        shape = trace if params.get("enableTrace") else ""
+        streaming = params.get("streamingConfigurations") or {}
+        with_text = bool(streaming.get("streamFinalResponse"))
         events = await agent.astart(
-            question, session_id, listen=any(listening), **build_options(params, session_state)
+            question,
+            session_id,
+            listen=with_text or bool(shape),
+            **build_options(params, session_state),
         )
-        return EventStream(await start_stream(self._convert(events, listening)), members)
+        return EventStream(await start_stream(self._convert(events, shape, with_text)), members)
 
     async def _convert(
-        self, events: AsyncGenerator[Event, None], listening: _Listening
+        self, events: AsyncGenerator[Event, None], trace: str, with_text: bool
     ) -> AsyncGenerator[StreamEvent, None]:
         """The members of a `completion` stream, in the service's order.
 
-        The first item is empty, for `start_stream`; closing the generator stops the turn.
+        `trace` is the shape of trace parts, empty for none; `with_text` sends text as it comes. The
+        first item is empty, for `start_stream`; closing the generator stops the turn.
         """
         sent = False
         async with aclosing(events):
             yield "", {}
             async for event in events:
                 if isinstance(event, TracePart):
-                    if listening.trace:
+                    if trace:
                         part = self._redactor.redact_trace_part(event.part)
-                        yield "trace", get_converter(listening.trace)(part)
+                        yield "trace", get_converter(trace)(part)
                 elif isinstance(event, TextDelta):
-                    if listening.text:
+                    if with_text:
                         for chunk in _chunks(event.text):
                             sent = True
                             yield chunk
@@ -258,10 +255,6 @@ async def start_stream(
 
 async def _empty_stream() -> AsyncGenerator[StreamEvent, None]:
     yield "", {}
-
-
-def _is_streaming(params: Mapping[str, Any]) -> bool:
-    return bool((params.get("streamingConfigurations") or {}).get("streamFinalResponse"))
 
 
 def build_options(params: Mapping[str, Any], state: Mapping[str, Any]) -> Options:
@@ -348,8 +341,6 @@ def read_state(
 def _read_file(
     buckets: Mapping[str, Path], caller: Caller, file: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    from orchestrator.server.buckets import read_uri
-
     source = file.get("source")
     # The engine reads files of other forms, which only its own callers may give.
     if not source:

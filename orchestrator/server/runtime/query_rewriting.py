@@ -49,11 +49,7 @@ _MOST_PARTS = 4
 
 
 class Rewriter:
-    """Has a model write questions as they are to be searched for.
-
-    Attributes:
-        has_prompt: Whether the request brought a prompt of its own.
-    """
+    """Has a model write questions as they are to be searched for."""
 
     def __init__(
         self,
@@ -62,7 +58,7 @@ class Rewriter:
         inference: Mapping[str, Any],
         additional: Mapping[str, Any],
     ) -> None:
-        self.has_prompt = template is not None
+        self.has_prompt = template is not None  # whether the request brought its own
         self._model = model
         self._template = template or _STANDALONE
         self._inference = inference
@@ -99,19 +95,14 @@ class Rewriter:
             [Message("user", [{"text": prompt}])],
             inference=self._inference,
             additional=self._additional,
-            raw_text=_is_text_protocol(self._model.model_id),
+            raw_text=load_dialect(dialect_for(self._model.model_id)).protocol == "text",
             question=text,
         )
         return _extract_query(self._model.complete(request).text)
 
 
 class DecomposingKnowledgeBase:
-    """A knowledge base that is searched for the parts of a question; a `KnowledgeBase`.
-
-    Attributes:
-        id: The knowledge base id.
-        description: For the model.
-    """
+    """A knowledge base that is searched for the parts of a question; a `KnowledgeBase`."""
 
     def __init__(self, base: KnowledgeBase, rewriter: Rewriter) -> None:
         self.id = base.id
@@ -128,10 +119,6 @@ class DecomposingKnowledgeBase:
             found += [one for one in self._base.retrieve(part, configuration) if one not in found]
         found.sort(key=lambda one: -float(one.get("score") or 0))
         return found
-
-
-def _is_text_protocol(model_id: str) -> bool:
-    return load_dialect(dialect_for(model_id)).protocol == "text"
 
 
 def _extract_query(text: str) -> str:

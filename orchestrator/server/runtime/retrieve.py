@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.guardrails import BedrockGuardrail, Guardrail
 from orchestrator.server.access.permissions import check_access, check_retrieval
-from orchestrator.server.document_store import decode_offset, encode_token
+from orchestrator.server.document_store import decode_offset, digest, encode_token
 from orchestrator.server.operations import Caller, Handler, Request
 from orchestrator.server.wire.shapes import get_converter
 
@@ -41,13 +40,12 @@ def operations_of_knowledge(
 def _retrieve(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     params, caller = request.params, request.caller
     base = bases.base(caller, params["knowledgeBaseId"].rpartition("/")[2])
-    query, configuration = (
-        _read_text(params["retrievalQuery"]),
-        params.get("retrievalConfiguration"),
-    )
+    query = _read_text(params["retrievalQuery"])
+    configuration = params.get("retrievalConfiguration")
     check_retrieval(caller, configuration)
     guardrail = find_guardrail(caller, params.get("guardrailConfiguration"))
-    name = _hash_search(params)
+    # A token of a page is good for the same search.
+    name = digest({key: it for key, it in params.items() if key != "nextToken"})
     start = decode_offset(params.get("nextToken"), name)
     found: Sequence[Mapping[str, Any]] = base.retrieve(query, configuration)
     answer: dict[str, Any] = {}
@@ -68,13 +66,6 @@ def _read_text(query: Mapping[str, Any]) -> str:
     return text
 
 
-def _hash_search(params: Mapping[str, Any]) -> str:
-    """What a token of a page is good for: the same search."""
-    search = {key: it for key, it in params.items() if key != "nextToken"}
-    text = json.dumps(search, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
-
-
 def _find_page_end(found: Sequence[Mapping[str, Any]], start: int) -> int:
     left, end = _PAGE_CHARS, start
     while end < len(found):
@@ -85,19 +76,19 @@ def _find_page_end(found: Sequence[Mapping[str, Any]], start: int) -> int:
     return end
 
 
-def _rerank(embedder: Any, request: Request) -> Mapping[str, Any]:
+def _rerank(embedder: Callable[[], Embedder], request: Request) -> Mapping[str, Any]:
     params = request.params
     if "nextToken" in params:
         raise ValidationError("all results are in one answer: there is no page with this nextToken")
     configuration = params["rerankingConfiguration"]["bedrockRerankingConfiguration"]
     texts = [_read_document(source["inlineDocumentSource"]) for source in params["sources"]]
     (query,) = params["queries"]
-    scores = _compute_scores(embedder(), query["textQuery"]["text"], texts)
+    vectors = embedder().embed([query["textQuery"]["text"], *texts])
+    # How near each text is to the query, from 0 to 1.
+    scores = [min(max(float(one), 0.0), 1.0) for one in vectors[1:] @ vectors[0]]
     ranked = sorted(range(len(scores)), key=lambda index: (-scores[index], index))
     wanted = configuration.get("numberOfResults", len(ranked))
-    return {
-        "results": [{"index": it, "relevanceScore": scores[it]} for it in ranked[:wanted]],
-    }
+    return {"results": [{"index": it, "relevanceScore": scores[it]} for it in ranked[:wanted]]}
 
 
 def _read_document(document: Mapping[str, Any]) -> str:
@@ -106,13 +97,6 @@ def _read_document(document: Mapping[str, Any]) -> str:
     if document["type"] == "JSON" and "jsonDocument" in document:
         return json.dumps(document["jsonDocument"], ensure_ascii=False)
     raise ValidationError(f"a document of the type {document['type']!r} has no such content")
-
-
-def _compute_scores(embedder: Embedder, query: str, texts: Sequence[str]) -> list[float]:
-    """How near each text is to the query, from 0 to 1."""
-    vectors = embedder.embed([query, *texts])
-    near = vectors[1:] @ vectors[0]
-    return [min(max(float(one), 0.0), 1.0) for one in near]
 
 
 _INTERVENED, _NONE = "INTERVENED", "NONE"

@@ -98,19 +98,10 @@ class Api:
         return result
 
     def _has_handler(self, service: str, name: str) -> bool:
-        return any(
-            (route.service, route.operation) in self._handlers
-            for route in self._find_routes(service, name)
-        )
-
-    def _find_routes(self, service: str, name: str) -> tuple[Route, ...]:
         http = operation_model(service, name).http
-        found = self._routes.match(http["method"], http["requestUri"].partition("?")[0])
-        routes = tuple(found[0]) if found else ()
-        own = Route(service, name)
-        return (
-            routes if any(r.service == service and r.operation == name for r in routes) else (own,)
-        )
+        found = self.match(http["method"], *http["requestUri"].split("?"))
+        routes = found.routes if found is not None else ()
+        return any((route.service, route.operation) in self._handlers for route in routes)
 
     def match(self, method: str, raw_path: str, query: str = "") -> OperationMatch | None:
         """The operation that a request means; `None` when there is none."""

@@ -212,7 +212,7 @@ def get_converter(shape: str) -> Converted:
     Members that the shape does not have are left out: those of agents that inline agents' traces
     do not have, and what knowledge bases and remote agents say besides.
     """
-    return _build_converter(service_model(_SERVICE).shape_for(shape), ()) or _identity
+    return _build_converter(service_model(_SERVICE).shape_for(shape), ()) or (lambda value: value)
 
 
 def _build_converter(shape: Any, above: tuple[str, ...]) -> Converted | None:
@@ -228,7 +228,8 @@ def _build_converter(shape: Any, above: tuple[str, ...]) -> Converted | None:
             {name: _build_converter(it, above) for name, it in shape.members.items()}
         )
     if shape.type_name == "list":
-        return _build_list_converter(_build_converter(shape.member, (*above, shape.name)))
+        convert = _build_converter(shape.member, (*above, shape.name))
+        return convert and (lambda value: [convert(one) for one in value])
     return None
 
 
@@ -242,14 +243,6 @@ def _build_structure_converter(members: Mapping[str, Converted | None]) -> Conve
         return result
 
     return convert_structure
-
-
-def _build_list_converter(member: Converted | None) -> Converted | None:
-    return None if member is None else lambda value: [member(one) for one in value]
-
-
-def _identity(value: Any) -> Any:
-    return value
 
 
 def _parse_time(value: Any) -> Any:
