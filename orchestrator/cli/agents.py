@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
     from orchestrator.engine.plan import Plan
     from orchestrator.models import Model
-    from orchestrator.sessions import Session
 
-IN_MEMORY = ":memory:"
 _OWN = ".orchestrator"
 # What runs weights of each kind, and the extra that brings it.
 _RUNTIMES = {"chat": ("xllamacpp", "local"), "embedding": ("onnxruntime", "knowledge")}
@@ -44,13 +42,10 @@ def get_sessions_file(folder: Path) -> Path:
     return get_agent_root(folder) / _OWN / "sessions.sqlite"
 
 
-def choose_sessions_file(folder: Path, session: str | None, state: str | None) -> Path | None:
-    """The file that keeps the sessions, or `None` when they are kept in memory.
-
-    A session that has a name is meant to be gone on with, so it is kept in the agent's folder when
-    nothing else is said; one without a name is not.
-    """
-    if state == IN_MEMORY:
+def _choose_sessions_file(folder: Path, session: str | None, state: str | None) -> Path | None:
+    # A session that has a name is meant to be gone on with, so it is kept in the agent's folder
+    # when nothing else is said; one without a name is kept in memory.
+    if state == ":memory:":
         return None
     if state is not None:
         return Path(state)
@@ -76,7 +71,7 @@ def load_agent(
     """
     from orchestrator.agent.agent import Agent
 
-    file = choose_sessions_file(folder, session, state)
+    file = _choose_sessions_file(folder, session, state)
     if file is not None and not writes and not file.is_file():
         file = None
     if file == get_sessions_file(folder):
@@ -118,16 +113,6 @@ def note_templates(agent: Agent, folder: Path, terminal: Terminal) -> None:
         warnings = "a warning" if len(found) == 1 else f"{len(found)} warnings"
         about = f"note: {warnings} about the agent's templates"
         terminal.note(f"{about}; see `orchestrator lint {shlex.quote(str(folder))}`")
-
-
-def build_session_label(agent: Agent, session_id: str) -> str:
-    """The session's name in the store."""
-    return f"{agent.plan.agent_id}/{agent.plan.alias_id}/{session_id}"
-
-
-def read_session(agent: Agent, session_id: str) -> Session:
-    """What the session's journal says now."""
-    return agent.sessions.peek(build_session_label(agent, session_id))
 
 
 def load_models(agent: Agent, terminal: Terminal) -> None:
@@ -199,15 +184,12 @@ def _offer_download(error: ModelNotReady, terminal: Terminal) -> bool:
         f"The model {wanted.name} is not on this machine yet: "
         f"{wanted.megabytes}, licence {wanted.licence}, kept in {format_path(weights.folder())}."
     )
-    if not _confirm(terminal, "Download it now?"):
+    try:
+        agreed = ask_yes_no(lambda it: terminal.err.input(it, markup=False), "Download it now?")
+    except EOFError:
+        agreed = False
+    if not agreed:
         return False
     with progress_bar(terminal) as progress:
         weights.pull(wanted.name, progress)
     return True
-
-
-def _confirm(terminal: Terminal, question: str) -> bool:
-    try:
-        return ask_yes_no(lambda prompt: terminal.err.input(prompt, markup=False), question)
-    except EOFError:
-        return False

@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,6 +21,7 @@ from orchestrator.cli.terminal import (
     Terminal,
     assemble,
     clean,
+    format_count,
     hide_prints,
     shorten,
     show_prints,
@@ -172,10 +172,9 @@ class Chat:
         model = plan.orchestration.model.model_id
         self.terminal.block(assemble((plan.name, "agent"), f"  {model}"))
         groups = {operation.group for operation in plan.catalog.operations}
-        count = len(plan.catalog.operations)
-        actions = f"{count} action{'' if count == 1 else 's'}"
-        facts = [f"{actions} in {', '.join(sorted(groups))}" if groups else "no actions"]
-        self.terminal.block(style_text(" · ".join([*facts, "/help lists commands"]), "quiet"))
+        count = format_count(len(plan.catalog.operations), "action")
+        actions = f"{count} in {', '.join(sorted(groups))}" if groups else "no actions"
+        self.terminal.block(style_text(f"{actions} · /help lists commands", "quiet"))
         self.terminal.print()
 
     def _toggle_trace(self) -> None:
@@ -231,12 +230,7 @@ class Keyboard:
             readline.set_auto_history(False)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._readline is not None and self._file is not None:
             self._readline.set_history_length(_HISTORY)
             with suppress(OSError):

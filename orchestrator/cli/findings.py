@@ -11,7 +11,8 @@ agent.yaml:2:1: error: there is no member 'instructions' [unknown-member]
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,15 @@ def as_findings(error: DefinitionError) -> tuple[Diagnostic, ...]:
             column=error.column,
         ),
     )
+
+
+@contextmanager
+def collect_findings(found: list[Diagnostic]) -> Iterator[None]:
+    """Adds the findings of an error that ends what is within."""
+    try:
+        yield
+    except DefinitionError as error:
+        found += as_findings(error)
 
 
 def show_finding(terminal: Terminal, finding: Diagnostic, *, stderr: bool = False) -> None:

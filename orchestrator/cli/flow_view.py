@@ -105,9 +105,8 @@ class FlowView:
         text = style_text(_INDENT).append(_format_iteration(event), "quiet")
         for part, style in parts:
             text.append(clean(part), style)
-        line = text.plain
         width = self._terminal.err.width
-        if self._streams and len(line) > width:
+        if self._streams and len(text.plain) > width:
             text.truncate(width, overflow="ellipsis")
         self._terminal.err.print(text, soft_wrap=True)
 
@@ -139,7 +138,7 @@ class FlowRunner:
         options: Mapping[str, Any],
         state_file: Path,
         *,
-        named: bool = False,
+        named: bool,
     ) -> None:
         # A file that the user named is overwritten; the default one never with another run's state.
         from orchestrator.models import LocalModel, resolve_model
@@ -160,12 +159,7 @@ class FlowRunner:
 
     def resume(self, state: Mapping[str, Any], **answer: Any) -> FlowResult:
         """Goes on with a run."""
-        return self._run_to_end(self._stream_resumed(state, **answer))
-
-    def _stream_resumed(
-        self, state: Mapping[str, Any], **answer: Any
-    ) -> Generator[FlowEvent, None, None]:
-        return self._flow.resume_stream(state, **answer, **self._options)
+        return self._run_to_end(self._flow.resume_stream(state, **answer, **self._options))
 
     def _run_to_end(self, events: Generator[FlowEvent, None, None]) -> FlowResult:
         while True:
@@ -176,7 +170,7 @@ class FlowRunner:
             if answer is None:
                 self._save_state(result)
                 return result
-            events = self._stream_resumed(result.paused, **answer)
+            events = self._flow.resume_stream(result.paused, **answer, **self._options)
 
     def _show_events(self, events: Generator[FlowEvent, None, None]) -> FlowResult:
         result: FlowResult | None = None
@@ -193,14 +187,13 @@ class FlowRunner:
         return result
 
     def _ask_user(self, result: FlowResult) -> dict[str, Any] | None:
-        keyboard = Keyboard(None, colour=self._terminal.err.color_system)
-        with keyboard:
+        with Keyboard(None, colour=self._terminal.err.color_system) as keyboard:
             try:
-                if result.waits_for == "user":
-                    self._terminal.note("(an empty line leaves; exit ends the talk)")
-                    text = keyboard.answer("› ").strip()
-                    return {"text": text} if text else None
-                return self._ask_mode(result, keyboard)
+                if result.waits_for != "user":
+                    return self._ask_mode(result, keyboard)
+                self._terminal.note("(an empty line leaves; exit ends the talk)")
+                text = keyboard.answer("› ").strip()
+                return {"text": text} if text else None
             except KeyboardInterrupt:
                 self._terminal.note()
                 return None
@@ -215,11 +208,8 @@ class FlowRunner:
             if asked in ("q", "quit"):
                 return None
             if asked in ("v", "variables"):
-                self._show_variables(result)
-
-    def _show_variables(self, result: FlowResult) -> None:
-        for name, value in result.variables.items():
-            self._terminal.note(assemble(f"{_INDENT}{name} = ", _format_value(value)))
+                for name, value in result.variables.items():
+                    self._terminal.note(assemble(f"{_INDENT}{name} = ", _format_value(value)))
 
     def _save_state(self, result: FlowResult) -> None:
         if self._terminal.json:
@@ -229,11 +219,10 @@ class FlowRunner:
         _write_private(self._state_file, json.dumps(result.paused))
         if result.waits_for == "user":
             self._terminal.note(f"waits for the user: {shorten(result.question, 400)}")
-            way = f"--resume {self._state_file} --text TEXT"
         else:
             self._terminal.note(f"waits at line {result.line}: {shorten(result.statement, 200)}")
-            way = f"--resume {self._state_file}"
-        self._terminal.note(f"go on with {way}")
+        text = " --text TEXT" if result.waits_for == "user" else ""
+        self._terminal.note(f"go on with --resume {self._state_file}{text}")
 
 
 def _find_free_file(file: Path, state: Mapping[str, Any]) -> Path:

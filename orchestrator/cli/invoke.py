@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestrator.cli.agents import load_agent, load_models, note_templates, read_session
+from orchestrator.cli.agents import load_agent, load_models, note_templates
 from orchestrator.cli.live import LiveTurn
 from orchestrator.cli.options import Turn, read_input, read_json
 from orchestrator.cli.return_control import list_waiting_calls
@@ -102,7 +102,8 @@ def _parse_results(agent: Agent, session: str | None, results: Any) -> dict[str,
         raise ValidationError("--results needs --session, and a JSON object")
     from orchestrator.engine.results import ControlReturn
 
-    waits = _find_hand_over(read_session(agent, session))
+    label = f"{agent.plan.agent_id}/{agent.plan.alias_id}/{session}"
+    waits = _find_hand_over(agent.sessions.peek(label))
     if waits is None:
         raise ValidationError(f"no call waits for results in session {session!r}")
     return ControlReturn(waits["invocation_id"], waits["inputs"]).answer(results)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ from orchestrator.cli.terminal import (
     Terminal,
     assemble,
     clean,
+    format_count,
     join_facts,
     progress_bar,
     shorten,
@@ -18,6 +20,7 @@ from orchestrator.cli.terminal import (
 )
 from orchestrator.cli.verb import option, verb
 from orchestrator.errors import ResourceNotFound, ValidationError
+from orchestrator.support.safe_json import json_or
 
 if TYPE_CHECKING:
     from orchestrator.knowledge import IndexReport, LocalKnowledgeBase
@@ -46,7 +49,9 @@ def index(terminal: Terminal, folder: Folder, id: Id = None, keywords: Keywords 
     for base in _find_bases(folder, id, keywords=keywords):
         with progress_bar(terminal, counts=True) as progress:
             report = base.index(progress)
-        documents.append({"id": base.id, "folder": str(base.folder), **_to_json(report)})
+        skipped = [{"name": name, "reason": why} for name, why in report.skipped.items()]
+        about = {"id": base.id, "folder": str(base.folder)}
+        documents.append({**about, **asdict(report), "skipped": skipped})
         if not terminal.json:
             _report_index(terminal, base, report)
     if terminal.json:
@@ -75,7 +80,9 @@ def search(
     """
     settings: dict[str, Any] = {"numberOfResults": results}
     if condition is not None:
-        settings["filter"] = _parse_filter(condition)
+        settings["filter"] = json_or(condition, None)
+        if settings["filter"] is None:
+            raise ValidationError("--filter is not JSON")
     found = []
     for base in _find_bases(folder, id, keywords=keywords):
         with progress_bar(terminal, counts=True) as progress:
@@ -112,7 +119,7 @@ def list_(terminal: Terminal, folder: Folder, id: Id = None) -> None:
         )
         if not terminal.json:
             how = base.store.embedder or "keywords only"
-            terminal.block(f"{base.id}  {_format_count(passages, 'passage')} · {how}")
+            terminal.block(f"{base.id}  {format_count(passages, 'passage')} · {how}")
             for name, count in documents:
                 terminal.block(f"{clean(name)}  {count}", 2)
     if terminal.json:
@@ -145,40 +152,14 @@ def _find_agent_bases(folder: Path, id: str | None, *, keywords: bool) -> list[L
 
     definition = load_definition(folder)
     if keywords:
-        definition = definition.model_copy(
-            update={
-                "knowledge_bases": tuple(
-                    it.model_copy(update={"embedder": None}) for it in definition.knowledge_bases
-                )
-            }
-        )
+        bases = [it.model_copy(update={"embedder": None}) for it in definition.knowledge_bases]
+        definition = definition.model_copy(update={"knowledge_bases": tuple(bases)})
     built = build_knowledge_bases(definition, folder)
     found = [it for it in built if isinstance(it, LocalKnowledgeBase) and id in (None, it.id)]
     if not found:
         which = f"no local knowledge base {id!r}" if id else "no knowledge base with a folder"
         raise ValidationError(f"the agent in {str(folder)!r} has {which}")
     return found
-
-
-def _parse_filter(text: str) -> Any:
-    from orchestrator.support.safe_json import json_or
-
-    found = json_or(text, None)
-    if found is None:
-        raise ValidationError("--filter is not JSON")
-    return found
-
-
-def _to_json(report: IndexReport) -> dict[str, Any]:
-    return {
-        "added": report.added,
-        "changed": report.changed,
-        "removed": report.removed,
-        "unchanged": report.unchanged,
-        "passages": report.passages,
-        "embedded": report.embedded,
-        "skipped": [{"name": name, "reason": why} for name, why in report.skipped.items()],
-    }
 
 
 def _report_index(terminal: Terminal, base: LocalKnowledgeBase, report: IndexReport) -> None:
@@ -190,7 +171,7 @@ def _report_index(terminal: Terminal, base: LocalKnowledgeBase, report: IndexRep
     }
     facts = [f"{count} {word}" for word, count in done.items() if count]
     how = "" if base.embedder else "keywords only"
-    passages = _format_count(report.passages, "passage")
+    passages = format_count(report.passages, "passage")
     terminal.block(f"{base.id}  " + join_facts(filter(None, [*facts, passages, how])))
     for name, why in report.skipped.items():
         terminal.note(f"note: {clean(name)} was skipped: {clean(why)}")
@@ -211,7 +192,3 @@ def _show_passages(
         if blank:
             terminal.block(style_text(shorten(heading, 200), "heading"), 3)
         terminal.block(shorten(text if blank else heading, 400), 3)
-
-
-def _format_count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

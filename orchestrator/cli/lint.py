@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from orchestrator.cli.agents import get_agent_root
-from orchestrator.cli.findings import as_findings, show_finding
+from orchestrator.cli.findings import as_findings, collect_findings, show_finding
 from orchestrator.cli.options import Folder, Model
 from orchestrator.cli.scripts import is_script, is_template, lint_script, lint_template_file
-from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
+from orchestrator.cli.terminal import Terminal, assemble, clean, format_count, style_text
 from orchestrator.cli.verb import AGENT_FAILED, verb
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, OrchestratorError
@@ -24,7 +25,6 @@ from orchestrator.support.content_root import content_root
 
 if TYPE_CHECKING:
     from orchestrator.definition import AgentDefinition
-    from orchestrator.diagnostics import Diagnostic
     from orchestrator.prompts import Dialect
 
 
@@ -83,8 +83,7 @@ def _show_read_only(terminal: Terminal, found: Sequence[Diagnostic]) -> None:
     if not found:
         return
     names = ", ".join(finding.message.split("'")[1] for finding in found)
-    members = "1 member" if len(found) == 1 else f"{len(found)} members"
-    text = f": {members} that only Bedrock sets left out: {names}"
+    text = f": {format_count(len(found), 'member')} that only Bedrock sets left out: {names}"
     terminal.block(assemble(("info", "info"), clean(text), (f" [{READ_ONLY}]", "quiet")))
 
 
@@ -93,16 +92,13 @@ def _show_summary(terminal: Terminal, found: Sequence[Diagnostic], count: Counte
         terminal.print(style_text("nothing to complain about", "good"))
         return
     parts = [
-        (f"{count[severity]} {severity}{'s' if count[severity] > 1 else ''}", severity)
+        (format_count(count[severity], severity), severity)
         for severity in ("error", "warning")
         if count[severity]
     ]
     if count["info"]:
         parts.append((f"{count['info']} for your information", "info"))
-    line = style_text()
-    for place, part in enumerate(parts):
-        line.append(", " if place else "").append(*part)
-    terminal.print(line)
+    terminal.print(style_text(", ").join(assemble(part) for part in parts))
 
 
 def lint_agent(
@@ -124,30 +120,19 @@ def lint_agent(
 
     found: list[Diagnostic] = []
     definition: AgentDefinition | None = None
-    try:
+    with collect_findings(found):
         definition = load_definition(folder)
         found += lint_definition(definition)
         found += lint_collaborator(definition) if level > 1 else ()
-        for part in (_check_actions, _check_knowledge, build_guardrail, _check_parsers):
-            found += _collect_mistakes(part, definition)
+        for check in (_check_actions, _check_knowledge, build_guardrail, _check_parsers):
+            with collect_findings(found):
+                check(definition)
         found += _lint_script(definition)
         found += _lint_team(definition, model, strict, level)
-    except DefinitionError as error:
-        found += as_findings(error)
     found += _Templates(get_agent_root(folder), definition, model, strict).lint()
     return sorted(
         dict.fromkeys(found), key=lambda it: (it.file or "", it.line or 0, it.column or 0)
     )
-
-
-def _collect_mistakes(
-    build: Callable[[AgentDefinition], object], definition: AgentDefinition
-) -> tuple[Diagnostic, ...]:
-    try:
-        build(definition)
-    except DefinitionError as error:
-        return as_findings(error)
-    return ()
 
 
 def _check_actions(definition: AgentDefinition) -> None:
@@ -227,12 +212,7 @@ def _lint_team(
     from orchestrator.definition.files import locate_folder
     from orchestrator.engine.plan import MOST_LEVELS
 
-    try:
-        members = collaborators_of(definition)
-    except DefinitionError as error:
-        yield from as_findings(error)
-        return
-    for index, member in enumerate(members):
+    for index, member in enumerate(collaborators_of(definition)):
         where = member.agent_descriptor
         if where is None or where.folder is None:
             continue
@@ -251,15 +231,17 @@ _SHIPPED = ("templates", "memory")
 
 # An agent's prompts are those of its definition, else of a dialect: its own in `templates/`, or the
 # shipped one for its model. Files in `templates/` that no stage uses are checked too.
+@dataclass(frozen=True)
 class _Templates:
-    def __init__(
-        self, root: Path, definition: AgentDefinition | None, model: str | None, strict: bool
-    ) -> None:
-        self.root = root
-        self.definition = definition
-        self.model = model
-        self.strict = strict
-        self.own = root / "templates" if (root / "templates").is_dir() else None
+    root: Path
+    definition: AgentDefinition | None
+    model: str | None
+    strict: bool
+
+    @cached_property
+    def own(self) -> Path | None:
+        folder = self.root / "templates"
+        return folder if folder.is_dir() else None
 
     def lint(self) -> Iterator[Diagnostic]:
         from orchestrator.prompts import STAGES, dialect_for, load_dialect
@@ -286,12 +268,13 @@ class _Templates:
         from orchestrator.agent.source import AgentSource
         from orchestrator.models import resolve_model
 
-        prompt = self.definition.prompt(stage) if self.definition else None
         if self.model is not None:
             return resolve_model(self.model).model_id
-        spec = prompt and prompt.foundation_model
-        spec = spec or (self.definition.foundation_model if self.definition else None)
-        if self.definition is None or not spec:
+        if self.definition is None:
+            return ""
+        prompt = self.definition.prompt(stage)
+        spec = (prompt and prompt.foundation_model) or self.definition.foundation_model
+        if not spec:
             return ""
         return AgentSource(self.definition, self.root).find_model(spec).model_id
 

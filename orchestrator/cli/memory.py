@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orchestrator.cli.agents import get_sessions_file
-from orchestrator.cli.session_state import iso_time, local_time
+from orchestrator.cli.session_state import iso_time, local_time, pick_one
 from orchestrator.cli.terminal import Terminal, clean, format_line
 from orchestrator.cli.verb import option, verb
+from orchestrator.errors import ResourceNotFound
 
 if TYPE_CHECKING:
     from orchestrator.memory import MemoryInfo, SqliteMemory
@@ -107,7 +108,6 @@ def delete(
 
 
 def _open(folder: Path, state: Path | None) -> SqliteMemory:
-    from orchestrator.errors import ResourceNotFound
     from orchestrator.memory import SqliteMemory
 
     file = state or get_memory_file(folder)
@@ -120,18 +120,6 @@ def _open(folder: Path, state: Path | None) -> SqliteMemory:
 
 
 def _find(store: SqliteMemory, name: str) -> MemoryInfo:
-    from orchestrator.errors import ResourceNotFound, ValidationError
-
-    found = [
-        info
-        for info in store.memories(time.time_ns())
-        if name in (info.memory_id, f"{info.owner}/{info.memory_id}")
-    ]
-    if not found:
-        raise ResourceNotFound(
-            f"there is no memory {name!r}; `orchestrator memory list` lists them"
-        )
-    if len(found) > 1:
-        names = ", ".join(repr(f"{info.owner}/{info.memory_id}") for info in found)
-        raise ValidationError(f"several agents have a memory {name!r}: give one of {names}")
-    return found[0]
+    known = {f"{it.owner}/{it.memory_id}": it for it in store.memories(time.time_ns())}
+    found = {full: it for full, it in known.items() if name in (full, it.memory_id)}
+    return pick_one(found, f"memory {name!r}", "memory")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json as json_module
+import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +11,7 @@ from orchestrator.cli.options import read_input
 from orchestrator.cli.render import to_stage_name
 from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
 from orchestrator.cli.verb import AGENT_FAILED, option, verb
+from orchestrator.support.safe_json import json_or
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,12 +94,7 @@ def _load_parser(spec: str, stage: str, reply: str | list[dict[str, Any]]) -> Ca
 
 
 def _parse_reply(text: str) -> str | list[dict[str, Any]]:
-    if not text.lstrip().startswith(("[", "{")):
-        return text
-    try:
-        found = json_module.loads(text)
-    except ValueError:
-        return text
+    found = json_or(text, None)
     if isinstance(found, dict) and isinstance(found.get("output"), dict):
         # The whole reply of Converse.
         found = found["output"].get("message")
@@ -113,7 +109,7 @@ def _show(terminal: Terminal, explained: dict[str, Any]) -> None:
         if piece["text"].strip():
             _show_piece(terminal, piece)
     terminal.print(_format_verdict(explained))
-    shown = json_module.dumps(explained["response"], ensure_ascii=False, indent=2)
+    shown = json.dumps(explained["response"], ensure_ascii=False, indent=2)
     terminal.block(clean(shown), 2)
     if explained["raw"]:
         terminal.print(style_text("what could not be understood", "heading"))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.findings import as_findings
+from orchestrator.cli.findings import collect_findings
 from orchestrator.cli.options import parse_pairs
-from orchestrator.errors import DefinitionError, OrchestratorError, ValidationError
+from orchestrator.errors import OrchestratorError, ValidationError
+from orchestrator.message import Text
 from orchestrator.models.base import Model, ModelReply, ModelRequest
+from orchestrator.support.safe_json import json_or
 
 if TYPE_CHECKING:
     from orchestrator.agent.render import Prompt
@@ -37,10 +38,8 @@ def lint_script(path: Path) -> list[Diagnostic]:
         files = sorted(one for one in path.iterdir() if one.name.endswith(tuple(ENDINGS)))
     found: list[Diagnostic] = []
     for file in files:
-        try:
+        with collect_findings(found):
             found += lint_program(read_file(file))
-        except DefinitionError as error:
-            found += as_findings(error)
     return found
 
 
@@ -71,6 +70,7 @@ def capture_first_prompt(
         ValidationError: It asks none.
     """
     from orchestrator.agent.flow import load_flow
+    from orchestrator.agent.render import Prompt
     from orchestrator.cli.run import load_tools, parse_arguments
     from orchestrator.models import resolve_model
 
@@ -85,19 +85,13 @@ def capture_first_prompt(
     except OrchestratorError:
         if catching.request is None:
             raise
-    if catching.request is None:
+    request = catching.request
+    if request is None:
         raise ValidationError("the script asks no model before it ends, or waits")
-    return _to_prompt(catching.request, catching.model_id), place
-
-
-def _to_prompt(request: ModelRequest, model_id: str) -> Prompt:
-    from orchestrator.agent.render import Prompt
-    from orchestrator.message import Text
-
     system = request.system if isinstance(request.system, Text) else Text(request.system)
-    return Prompt(
-        "SCRIPT", model_id, system, list(request.messages), request.tools, request.inference
-    )
+    messages, tools = list(request.messages), request.tools
+    prompt = Prompt("SCRIPT", catching.model_id, system, messages, tools, request.inference)
+    return prompt, place
 
 
 def is_template(path: Path) -> bool:
@@ -116,11 +110,11 @@ def lint_template_file(path: Path) -> list[Diagnostic]:
     from orchestrator.prompts import load_template
     from orchestrator.prompts.languages.base import check_declared_inputs
 
-    try:
+    found: list[Diagnostic] = []
+    with collect_findings(found):
         document = load_template(path)
-    except DefinitionError as error:
-        return list(as_findings(error))
-    return [*document.diagnostics, *check_declared_inputs(document)]
+        found += [*document.diagnostics, *check_declared_inputs(document)]
+    return found
 
 
 def template_prompt(path: Path, words: Sequence[str]) -> tuple[Prompt, list[Diagnostic]]:
@@ -139,7 +133,8 @@ def template_prompt(path: Path, words: Sequence[str]) -> tuple[Prompt, list[Diag
 
     document = load_template(path)
     inputs = {
-        name: _parse_value(text) for name, text in parse_pairs(list(words), "an input").items()
+        name: json_or(text, text) if text[:1] in ("[", "{") else text
+        for name, text in parse_pairs(words, "an input").items()
     }
     rendered = document.render(inputs)
     system, messages, tools = rendered.converse()
@@ -148,12 +143,3 @@ def template_prompt(path: Path, words: Sequence[str]) -> tuple[Prompt, list[Diag
     prompt = Prompt("TEMPLATE", model_id, system, messages, tools, inference)
     found = [*document.diagnostics, *rendered.diagnostics, *check_given_inputs(document, inputs)]
     return prompt, list(dict.fromkeys(found))
-
-
-def _parse_value(text: str) -> Any:
-    if text[:1] not in ("[", "{"):
-        return text
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import threading
@@ -131,9 +132,6 @@ def serve(
       $ orchestrator serve --host 0.0.0.0 --keys keys.yaml --agents my-agents
     """
     _check_installed()
-    _check_numbers(port, workers)
-    _check_limits(turn_seconds, body_bytes, concurrency)
-    _check_names(region, account)
     from orchestrator.server import serving
     from orchestrator.server.settings import Settings
 
@@ -157,6 +155,7 @@ def serve(
         region=region,
         account=account,
     )
+    _check_settings(settings)
     end_log = serving.log_requests()
     try:
         serving.serve(settings, lambda url, world: _report_start(terminal, url, world))
@@ -181,30 +180,24 @@ def _check_installed() -> None:
         )
 
 
-def _check_numbers(port: int, workers: int) -> None:
-    if not 0 <= port < 65536:
-        raise ValidationError(f"--port {port} is no port: give 0 to 65535")
-    if not 0 < workers <= 256:
-        raise ValidationError(f"--workers {workers} is not possible: give 1 to 256")
-
-
-def _check_limits(turn_seconds: float, body_bytes: int, concurrency: int) -> None:
-    if not 0 < turn_seconds < float("inf"):
-        raise ValidationError(f"--turn-seconds {turn_seconds} is no time: give seconds over 0")
-    if body_bytes < 1:
-        raise ValidationError(f"--body-bytes {body_bytes} lets nothing in: give 1 or more")
-    if concurrency < 1:
-        raise ValidationError(f"--concurrency {concurrency} lets nobody in: give 1 or more")
-
-
-def _check_names(region: str, account: str) -> None:
-    if not re.fullmatch(r"[a-z0-9-]{1,20}", region):
-        raise ValidationError(
-            f"--region {region!r} is no region: give small letters, digits and '-', such as "
-            "eu-central-1"
-        )
-    if not re.fullmatch(r"[0-9]{12}", account):
-        raise ValidationError(f"--account {account!r} is no account: give twelve digits")
+def _check_settings(settings: Settings) -> None:
+    checks = (
+        ("port", lambda it: 0 <= it < 65536, "is no port: give 0 to 65535"),
+        ("workers", lambda it: 0 < it <= 256, "is not possible: give 1 to 256"),
+        ("turn_seconds", lambda it: 0 < it < math.inf, "is no time: give seconds over 0"),
+        ("body_bytes", lambda it: it > 0, "lets nothing in: give 1 or more"),
+        ("concurrency", lambda it: it > 0, "lets nobody in: give 1 or more"),
+        (
+            "region",
+            re.compile(r"[a-z0-9-]{1,20}").fullmatch,
+            "is no region: give small letters, digits and '-', such as eu-central-1",
+        ),
+        ("account", re.compile(r"[0-9]{12}").fullmatch, "is no account: give twelve digits"),
+    )
+    for name, is_possible, reason in checks:
+        value = getattr(settings, name)
+        if not is_possible(value):
+            raise ValidationError(f"--{name.replace('_', '-')} {value!r} {reason}")
 
 
 def _parse_models(items: list[str] | None) -> tuple[str | None, dict[str, str]]:

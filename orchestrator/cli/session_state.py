@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from orchestrator.cli.return_control import list_waiting_calls
 from orchestrator.cli.steps import Step, format_call
@@ -23,7 +23,10 @@ from orchestrator.errors import (
 if TYPE_CHECKING:
     from orchestrator.actions.base import Call
     from orchestrator.agent.agent import Agent
-    from orchestrator.sessions import Session, SessionInfo, Sessions, TurnLog
+    from orchestrator.engine.trace.past_turns import PastTurn
+    from orchestrator.sessions import Record, Session, SessionInfo, Sessions, TurnLog
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,19 +128,28 @@ _STATES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TurnView:
-    """A turn and its state, of its records."""
+    """A turn of a stored session, as the command line shows it."""
 
-    turn: StoredTurn  # the turn
+    turn: PastTurn  # the turn
     state: str  # `ended`, `waiting`, `running` or `interrupted`
     begun: list[UnfinishedCall]  # its calls that were begun and have no outcome
     inputs: list[dict[str, Any]]  # the calls that it waits for, in Bedrock's shape
+    trace: list[dict[str, Any]] = field(default_factory=list)  # its parts; they need the agent
+    note: str = ""  # what to know of the trace, or why there is none
+    records: list[Record] = field(default_factory=list)  # the journal's, when there is no trace
 
     def as_dict(self, *, trace: bool) -> dict[str, Any]:
         """The turn as JSON members."""
         members = {
-            **self.turn.as_dict(trace=trace),
+            "question": self.turn.question,
+            "text": self.turn.text,
+            "stop_reason": self.turn.stop_reason,
+            "at": self.turn.at,
+            **({"note": self.note} if self.note else {}),
+            **({"records": self.records} if self.records else {}),
+            **({"trace": self.trace} if trace else {}),
             "time": iso_time(self.turn.at),
             "state": self.state,
             "begun": [{"call": call.text, "key": call.key} for call in self.begun],
@@ -155,8 +167,8 @@ def show_turn(terminal: Terminal, shown: TurnView, session: str, folder: str) ->
         terminal.print(style_text("the session began anew", "quiet"))
     terminal.print(assemble(("you ", "you"), (local_time(turn.at), "quiet")))
     terminal.block(clean(turn.question), 2)
-    if turn.note:
-        terminal.block(style_text(turn.note, "warning"), 2)
+    if shown.note:
+        terminal.block(style_text(shown.note, "warning"), 2)
     _show_steps(terminal, shown)
     ending = _STATES.get(shown.state) or _ENDINGS.get(turn.stop_reason, turn.stop_reason)
     terminal.print(assemble(("agent", "agent"), (f" {ending}" if ending else "", "quiet")))
@@ -170,9 +182,9 @@ def _show_steps(terminal: Terminal, shown: TurnView) -> None:
     calls = [(call.text, f"began; {_UNKNOWN}; key {call.key}") for call in shown.begun]
     if shown.state == "running":
         calls = [(text, "runs") for text, _ in calls]
-    if shown.turn.trace:
+    if shown.trace:
         view = TraceView(terminal)
-        for part in shown.turn.trace:
+        for part in shown.trace:
             view.show(view.feed(part))
         view.flush()
         view.show(Step("calls", text, doing) for text, doing in calls)
@@ -187,14 +199,14 @@ def _suggest_next_steps(shown: TurnView, session: str, folder: str) -> list[str]
     if shown.state == "waiting":
         waits = [f"{clean(call.text)} ({call.wants})" for call in list_waiting_calls(shown.inputs)]
         return [*waits, f"Go on with `{again} --results FILE`; another question gives it up."]
-    if shown.state == "interrupted" and shown.begun:
-        return [
-            "Look at the system behind it, by the key, before you ask again. "
-            f"`{again}` ends the turn and does not run it again, unless it is idempotent."
-        ]
-    if shown.state == "interrupted":
+    if shown.state != "interrupted":
+        return []
+    if not shown.begun:
         return [f"Go on with `{again}`; another question gives it up."]
-    return []
+    return [
+        "Look at the system behind it, by the key, before you ask again. "
+        f"`{again}` ends the turn and does not run it again, unless it is idempotent."
+    ]
 
 
 def local_time(at: int) -> str:
@@ -207,36 +219,6 @@ def iso_time(at: int) -> str:
     from datetime import UTC, datetime
 
     return datetime.fromtimestamp(at / 1e9, UTC).isoformat(timespec="milliseconds")
-
-
-@dataclass(slots=True)
-class StoredTurn:
-    """One turn of a stored session, as the command line shows it."""
-
-    question: str  # the user's input
-    text: str  # the answer
-    stop_reason: str  # how it ended; `return_control` when it waits, `interrupted` when it was left
-    at: int  # when it began, in nanoseconds since 1970
-    new: bool = False  # whether the session began anew with it
-    # Its trace parts; they need the agent.
-    trace: list[dict[str, Any]] = field(default_factory=list)
-    note: str = ""  # what to know of the trace, or why there is none
-    # The journal's own records, when there can be no trace.
-    records: list[dict[str, Any]] = field(default_factory=list)
-
-    def as_dict(self, *, trace: bool) -> dict[str, Any]:
-        """The turn as JSON members."""
-        members: dict[str, Any] = {
-            "question": self.question,
-            "text": self.text,
-            "stop_reason": self.stop_reason,
-            "at": self.at,
-        }
-        if self.note:
-            members["note"] = self.note
-        if self.records:
-            members["records"] = self.records
-        return {**members, "trace": self.trace} if trace else members
 
 
 def open_sessions(file: Path) -> Sessions:
@@ -261,38 +243,47 @@ def find_session(sessions: Sessions, name: str) -> SessionInfo:
         ResourceNotFound: There is none.
         ValidationError: Several agents have a session of that id.
     """
-    found = [
-        info
-        for info in sessions.store.list()
-        if name in (info.label, info.label.rsplit("/", 1)[-1])
-    ]
+    infos = sessions.store.list()
+    found = {it.label: it for it in infos if name in (it.label, it.label.rsplit("/", 1)[-1])}
+    return pick_one(found, f"session {name!r}", "sessions")
+
+
+def pick_one(found: Mapping[str, T], what: str, verb: str) -> T:
+    """The only one of what was found, by full names; `what` is such as `session 's-1'`.
+
+    Raises:
+        ResourceNotFound: There is none.
+        ValidationError: There are several.
+    """
     if not found:
-        raise ResourceNotFound(
-            f"there is no session {name!r}; `orchestrator sessions list` lists them"
-        )
+        raise ResourceNotFound(f"there is no {what}; `orchestrator {verb} list` lists them")
     if len(found) > 1:
-        labels = ", ".join(repr(info.label) for info in found)
-        raise ValidationError(f"several agents have a session {name!r}: give one of {labels}")
-    return found[0]
+        names = ", ".join(map(repr, found))
+        raise ValidationError(f"several agents have a {what}: give one of {names}")
+    return next(iter(found.values()))
 
 
-def read_turns(sessions: Sessions, info: SessionInfo, agent: Agent | None) -> Iterator[StoredTurn]:
+def read_turns(sessions: Sessions, info: SessionInfo, agent: Agent | None) -> Iterator[TurnView]:
     """The turns of a session, oldest first; with its agent, with their traces."""
     from orchestrator.engine.trace.past_turns import load_past_turns
 
+    logs = {log.start["at"]: log for log in turn_logs(sessions, info)[1]}
     for turn in load_past_turns(sessions, info.label, agent.plan if agent else None):
-        stored = StoredTurn(turn.question, turn.text, turn.stop_reason, turn.at, turn.new)
+        log = logs[turn.at]
+        waits = (log.suspend_record or {}).get("inputs", [])
+        begun = find_unfinished_calls(log, agent)
+        view = TurnView(turn, turn_state(sessions, log), begun, waits)
         try:
-            stored.trace = turn.trace
+            view.trace = turn.trace
             if turn.has_changed:
-                stored.note = (
+                view.note = (
                     "the agent was changed since: what was said and done is shown as it was, the "
                     "prompts and settings as they are now"
                 )
         except SessionConflict:
-            stored.records = turn.records
-            stored.note = (
+            view.records = turn.records
+            view.note = (
                 "the agent was changed since, so that its trace cannot be shown any more; "
                 "--json has the journal's own records"
             )
-        yield stored
+        yield view

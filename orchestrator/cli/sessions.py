@@ -10,18 +10,14 @@ import typer
 from orchestrator.cli.agents import get_sessions_file
 from orchestrator.cli.options import Model
 from orchestrator.cli.session_state import (
-    TurnView,
     agent_name,
     find_session,
-    find_unfinished_calls,
     iso_time,
     local_time,
     open_sessions,
     read_turns,
     session_state,
     show_turn,
-    turn_logs,
-    turn_state,
 )
 from orchestrator.cli.terminal import Terminal, format_line
 from orchestrator.cli.verb import option, verb
@@ -91,13 +87,7 @@ def show(
     sessions = _open(folder, state)
     info = find_session(sessions, session)
     agent = Agent.load(folder, model=model) if trace else None
-    logs = {log.start["at"]: log for log in turn_logs(sessions, info)[1]}
-    turns = []
-    for turn in read_turns(sessions, info, agent):
-        log = logs[turn.at]
-        inputs = (log.suspend_record or {}).get("inputs", [])
-        unfinished = find_unfinished_calls(log, agent)
-        turns.append(TurnView(turn, turn_state(sessions, log), unfinished, inputs))
+    turns = list(read_turns(sessions, info, agent))
     if terminal.json:
         documents = [turn.as_dict(trace=trace) for turn in turns]
         terminal.document({"label": info.label, "turns": documents})

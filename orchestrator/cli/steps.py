@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.cli.terminal import shorten
+from orchestrator.cli.terminal import format_count, shorten
 
 Json = Mapping[str, Any]
 
@@ -26,10 +26,6 @@ class Step:
     # Model, tokens, time, files.
     facts: list[str] = field(default_factory=list)
     agent: str = ""  # the collaborator that did it; empty for the agent itself
-
-    def as_dict(self) -> dict[str, Any]:
-        """The step as JSON members."""
-        return asdict(self)
 
 
 class Steps:
@@ -162,10 +158,9 @@ class _AgentSteps:
 
     def _make_observation_step(self, value: Json) -> Step:
         kind = value.get("type", "")
-        if kind == "FINISH":
-            return Step("answers", text=(value.get("finalResponse") or {}).get("text", ""))
-        if kind == "ASK_USER":
-            return Step("asks the user", text=(value.get("finalResponse") or {}).get("text", ""))
+        if kind in ("FINISH", "ASK_USER"):
+            verb = "answers" if kind == "FINISH" else "asks the user"
+            return Step(verb, text=(value.get("finalResponse") or {}).get("text", ""))
         if kind == "REPROMPT":
             reprompt = value.get("repromptResponse") or {}
             return Step("is told to try again", text=reprompt.get("text", ""))
@@ -242,26 +237,14 @@ _ACTION, _AGENT, _CODE, _SEARCH = "action", "agent", "code", "search"
 _HEARS = "hears from"
 _ANSWERS = frozenset({"answers", "asks the user"})
 
-_OUTPUTS: dict[str, tuple[str, Callable[[Json], str]]] = {
-    "actionGroupInvocationOutput": (_ACTION, lambda it: it.get("text", "")),
-    "agentCollaboratorInvocationOutput": (
-        _AGENT,
-        lambda it: _format_collaborator_output(it.get("output") or {}),
-    ),
-    "codeInterpreterInvocationOutput": (_CODE, lambda it: _format_code_output(it)),
-    "knowledgeBaseLookupOutput": (
-        _SEARCH,
-        lambda it: _format_references(it.get("retrievedReferences") or ()),
-    ),
-}
-
 
 def _get_usage(output: Json) -> tuple[int, int] | None:
     usage = (output.get("metadata") or {}).get("usage")
     return (usage.get("inputTokens", 0), usage.get("outputTokens", 0)) if usage else None
 
 
-def _format_collaborator_output(output: Json) -> str:
+def _format_collaborator_output(invocation: Json) -> str:
+    output = invocation.get("output") or {}
     if output.get("type") == "RETURN_CONTROL":
         return "its calls wait for the caller"
     return output.get("text") or ""
@@ -276,10 +259,19 @@ def _format_code_output(output: Json) -> str:
     return "; ".join(filter(None, texts))
 
 
-def _format_references(found: Iterable[Json]) -> str:
+def _format_references(output: Json) -> str:
+    found = output.get("retrievedReferences") or ()
     texts = [shorten((it.get("content") or {}).get("text", ""), 160) for it in found]
-    count = f"{len(texts)} passage{'' if len(texts) == 1 else 's'}"
+    count = format_count(len(texts), "passage")
     return f"{count}: {' | '.join(texts)}" if texts else count
+
+
+_OUTPUTS: dict[str, tuple[str, Callable[[Json], str]]] = {
+    "actionGroupInvocationOutput": (_ACTION, lambda output: output.get("text", "")),
+    "agentCollaboratorInvocationOutput": (_AGENT, _format_collaborator_output),
+    "codeInterpreterInvocationOutput": (_CODE, _format_code_output),
+    "knowledgeBaseLookupOutput": (_SEARCH, _format_references),
+}
 
 
 def _parse_invocation(value: Json) -> tuple[Json, Step]:

@@ -54,6 +54,11 @@ def shorten(text: str, limit: int) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
+def format_count(number: int, noun: str) -> str:
+    """A number of things: `1 passage`, or `2 passages`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def join_facts(facts: Iterable[str]) -> str:
     """Facts side by side for `Terminal.block`, which wraps between them and not inside."""
     return " · ".join(fact.replace(" ", _HELD) for fact in facts)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-import json as json_module
+import json
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
 from orchestrator.cli.options import read_input
 from orchestrator.cli.steps import Step, Steps, format_duration, list_steps
-from orchestrator.cli.terminal import Terminal, assemble, clean, join_facts, shorten, style_text
+from orchestrator.cli.terminal import (
+    Terminal,
+    assemble,
+    clean,
+    format_count,
+    join_facts,
+    shorten,
+    style_text,
+)
 from orchestrator.cli.verb import verb
 from orchestrator.errors import ValidationError
 
@@ -37,17 +46,17 @@ def trace(
     if not parts:
         raise ValidationError(f"there are no trace parts in {file!r}")
     if terminal.json:
-        terminal.document([step.as_dict() for step in list_steps(parts)])
+        terminal.document([asdict(step) for step in list_steps(parts)])
     else:
         show_trace(terminal, parts)
 
 
 def _read(text: str, file: str) -> Any:
     try:
-        return json_module.loads(text)
+        return json.loads(text)
     except ValueError as error:
         try:
-            return [json_module.loads(line) for line in text.splitlines() if line.strip()]
+            return [json.loads(line) for line in text.splitlines() if line.strip()]
         except ValueError:
             raise ValidationError(f"{file!r} is neither JSON nor JSON lines: {error}") from error
 
@@ -112,8 +121,7 @@ class TraceView:
         steps = self._steps
         facts = []
         if steps.model_calls:
-            plural = "" if steps.model_calls == 1 else "s"
-            facts.append(f"{steps.model_calls} model call{plural}")
+            facts.append(format_count(steps.model_calls, "model call"))
             facts.append(f"{steps.tokens[0]:,} → {steps.tokens[1]:,} tokens")
         facts += format_duration(steps.milliseconds)
         if facts:

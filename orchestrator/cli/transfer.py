@@ -1,4 +1,4 @@
-"""`orchestrator pull`, `push` and `diff`: agents between AWS, or a server, and folders."""
+"""`orchestrator pull`, `push`, `diff` and `import`: agents between folders and other places."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from orchestrator.errors import OrchestratorError, ValidationError
 
 if TYPE_CHECKING:
     from orchestrator.diagnostics import Diagnostic
-    from orchestrator.transfer import Change
+    from orchestrator.transfer import Change, Document
+    from orchestrator.transfer.sources import ImportedAgents
 
 
 Endpoint = Annotated[
@@ -41,14 +42,12 @@ Force = Annotated[
 ]
 
 
-def show_notes(terminal: Terminal, notes: Iterable[Diagnostic]) -> None:
-    """Writes notes to stderr."""
+def _show_notes(terminal: Terminal, notes: Iterable[Diagnostic]) -> None:
     for it in notes:
         show_finding(terminal, it, stderr=True)
 
 
-def show_changes(terminal: Terminal, changes: Sequence[Change]) -> None:
-    """Writes what is different as a unified diff, in colour on a terminal."""
+def _show_changes(terminal: Terminal, changes: Sequence[Change]) -> None:
     for line in (line for it in changes for line in _render_diff(it)):
         style = next((name for mark, name in _STYLES if line.startswith(mark)), "")
         terminal.path(style_text(clean(line), style))
@@ -64,34 +63,32 @@ _STYLES = (
 
 
 def _render_diff(change: Change) -> Iterable[str]:
-    before = "/dev/null" if change.before is None else f"a/{change.path}"
-    after = "/dev/null" if change.after is None else f"b/{change.path}"
-    return unified_diff(
-        (change.before or "").splitlines(),
-        (change.after or "").splitlines(),
-        before,
-        after,
-        lineterm="",
+    before, after = (change.before or "").splitlines(), (change.after or "").splitlines()
+    names = (
+        "/dev/null" if change.before is None else f"a/{change.path}",
+        "/dev/null" if change.after is None else f"b/{change.path}",
     )
+    return unified_diff(before, after, *names, lineterm="")
 
 
-def write_agent(
-    terminal: Terminal, files: dict[str, str], folder: Path, *, force: bool
+def _write_agent(
+    terminal: Terminal, document: Document, folder: Path, *, force: bool
 ) -> dict[str, Any]:
-    """Writes an agent's folder, and returns members of the JSON document.
+    # Gives members of the JSON document. Without `force`, files that would be changed or removed
+    # are an error, and the changes are shown.
+    from orchestrator.transfer import changes, files_of, write_files
 
-    Raises:
-        ValidationError: Files would be changed or removed, and `force` is false; then the changes
-            are shown.
-    """
-    from orchestrator.transfer import changes, write_files
-
+    files = files_of(document)
     changed = [it for it in changes(files, folder) if it.before is not None]
     if changed and not force and not terminal.json:
-        show_changes(terminal, changed)
+        _show_changes(terminal, changed)
     written = write_files(files, folder, force=force)
     if not terminal.json:
-        _report_written(terminal, folder, written)
+        for it in written:
+            did = "removed" if it.after is None else "wrote"
+            terminal.path(f"{did} {format_path(folder / it.path)}")
+        if not written:
+            terminal.path(f"{format_path(folder)} is as it was: there is nothing to do")
     removed = [it.path for it in written if it.after is None]
     return {
         "folder": str(folder),
@@ -99,14 +96,6 @@ def write_agent(
         **({"removed": removed} if removed else {}),
         "files": [*files],
     }
-
-
-def _report_written(terminal: Terminal, folder: Path, written: Sequence[Change]) -> None:
-    for it in written:
-        did = "removed" if it.after is None else "wrote"
-        terminal.path(f"{did} {format_path(folder / it.path)}")
-    if not written:
-        terminal.path(f"{format_path(folder)} is as it was: there is nothing to do")
 
 
 def _check_one_version(alias: str | None, version: str | None) -> None:
@@ -136,17 +125,16 @@ def pull(
       $ orchestrator pull ABCDEFGHIJ --alias KLMNOPQRST --into agents/claims
       $ orchestrator pull ABCDEFGHIJ --endpoint-url http://127.0.0.1:8080
     """
-    from orchestrator.transfer import connect, files_of, read_agent
+    from orchestrator.transfer import connect, read_agent
 
     _check_one_version(alias, version)
     remote = connect(endpoint_url, region, profile)
     document = read_agent(remote, agent_id, alias=alias, version=version)
-    files = files_of(document)
-    written = write_agent(terminal, files, into or Path(document.name), force=force)
+    written = _write_agent(terminal, document, into or Path(document.name), force=force)
     notes = document.all_notes()
     if terminal.json:
         terminal.document({**written, "notes": [it.as_dict() for it in notes]})
-    show_notes(terminal, notes)
+    _show_notes(terminal, notes)
 
 
 _Alias = Annotated[
@@ -233,17 +221,12 @@ def push(
         ids = {"agentId": pushed.agent_id or None, "agentAliasId": pushed.alias_id or None}
         notes = [it.as_dict() for it in pushed.notes]
         terminal.document({**ids, "dry_run": dry_run, "steps": done, "notes": notes})
-    else:
-        _report_end(terminal, pushed.agent_id, pushed.alias_id, anything=bool(done))
-    show_notes(terminal, pushed.notes)
-
-
-def _report_end(terminal: Terminal, agent_id: str, alias_id: str, *, anything: bool) -> None:
-    if not anything:
+    elif not done:
         terminal.print("there is nothing to do")
-    if agent_id:
-        alias = f", alias {alias_id}" if alias_id else ""
-        terminal.print(f"agent {agent_id}{alias}")
+    if pushed.agent_id and not terminal.json:
+        alias = f", alias {pushed.alias_id}" if pushed.alias_id else ""
+        terminal.print(f"agent {pushed.agent_id}{alias}")
+    _show_notes(terminal, pushed.notes)
 
 
 @verb
@@ -281,20 +264,96 @@ def diff(
     remote = connect(endpoint_url, region, profile)
     found = difference(document, remote, agent_id, alias=alias, version=version)
     if terminal.json:
-        terminal.document(
-            {
-                "agentId": found.agent_id,
-                "same": not found.changes,
-                "changes": [
-                    {"path": it.path, "there": it.before, "here": it.after} for it in found.changes
-                ],
-                "notes": [it.as_dict() for it in found.notes],
-            }
-        )
+        changes = [{"path": it.path, "there": it.before, "here": it.after} for it in found.changes]
+        notes = [it.as_dict() for it in found.notes]
+        same = {"agentId": found.agent_id, "same": not changes}
+        terminal.document({**same, "changes": changes, "notes": notes})
     else:
-        show_changes(terminal, found.changes)
+        _show_changes(terminal, found.changes)
         if not found.changes:
             terminal.print(f"no difference from the agent {found.agent_id}")
-    show_notes(terminal, found.notes)
+    _show_notes(terminal, found.notes)
     if found.changes:
         raise typer.Exit(AGENT_FAILED)
+
+
+@verb
+def import_(
+    terminal: Terminal,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE",
+            help="The file; after GetAgent's answer, also those of its action groups.",
+        ),
+    ],
+    name: Annotated[
+        str | None, option("--name", "RESOURCE", "The agent to take, of a file with several.")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Take all agents, each into a folder of its own.")
+    ] = False,
+    into: Into = None,
+    parameter: Annotated[
+        list[str] | None,
+        option(
+            "--parameter",
+            "NAME=VALUE",
+            "A parameter of a CloudFormation template, such as AWS::Region. Repeatable.",
+        ),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Carry agents of other tools' files into folders.
+
+    Reads GetAgent's JSON, the AgentCore toolkit's bedrock_config.json, CloudFormation templates
+    and Terraform plans (terraform show -json); which of these it is, the file tells.
+
+    [bold]Examples[/bold]
+      $ orchestrator import get-agent.json get-agent-action-group.json
+      $ orchestrator import template.yaml --name ClaimsAgent --into agents/claims
+      $ orchestrator import plan.json --all --into agents
+    """
+    from orchestrator.transfer import read_source
+
+    found = read_source(files[0], files[1:], parse_pairs(parameter, "--parameter"))
+    agents = _choose_agents(found, name, every)
+    folders = _choose_folders(agents, into, every)
+    written = {
+        folder: _write_agent(terminal, agents[key], folder, force=force)
+        for key, folder in folders.items()
+    }
+    notes = list(dict.fromkeys(it for agent in agents.values() for it in agent.all_notes()))
+    if terminal.json:
+        document: dict[str, Any] = {"format": found.format, "agents": [*written.values()]}
+        terminal.document({**document, "notes": [it.as_dict() for it in notes]})
+    _show_notes(terminal, notes)
+
+
+def _choose_agents(found: ImportedAgents, name: str | None, every: bool) -> dict[str, Document]:
+    if name is not None:
+        return {name: found.get_agent(name)}
+    leading = found.find_top_level()
+    if len(leading) > 1 and not every:
+        listed = "\n".join(f"  {key}  ({agent.name})" for key, agent in leading.items())
+        raise ValidationError(
+            f"the file has {len(leading)} agents; take one with --name, or all with --all:\n"
+            f"{listed}"
+        )
+    return leading
+
+
+def _choose_folders(agents: dict[str, Document], into: Path | None, every: bool) -> dict[str, Path]:
+    # Agents of one name go into folders with numbers.
+    if not every:
+        return {key: into or Path(agent.name) for key, agent in agents.items()}
+    taken: set[str] = set()
+    folders = {}
+    for key, agent in agents.items():
+        name, number = agent.name, 1
+        while name.lower() in taken:
+            number += 1
+            name = f"{agent.name}-{number}"
+        taken.add(name.lower())
+        folders[key] = (into or Path()) / name
+    return folders
