@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import (
-    AbstractContextManager,
-    aclosing,
-    asynccontextmanager,
-    nullcontext,
-)
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
@@ -22,11 +17,12 @@ from starlette.types import Receive, Scope, Send
 
 from orchestrator.errors import LimitExceeded
 from orchestrator.server import agentcore
-from orchestrator.server.access.authenticator import Authenticator, Clock, now
+from orchestrator.server.access.authenticator import Authenticator, Clock
 from orchestrator.server.access.guards import check_binding
 from orchestrator.server.access.keys import Keys
 from orchestrator.server.active_requests import ActiveRequests, run_while_connected
 from orchestrator.server.chat import handlers
+from orchestrator.server.ids import now
 from orchestrator.server.middleware import ServerMiddleware
 from orchestrator.server.wire.api import Api
 from orchestrator.server.wire.responses import HttpResponse

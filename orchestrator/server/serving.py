@@ -27,10 +27,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.supervisors import Multiprocess
 
 from orchestrator.errors import DependencyFailed, OrchestratorError, ValidationError
-from orchestrator.server.access.authenticator import Clock, now
+from orchestrator.server.access.authenticator import Clock
 from orchestrator.server.access.guards import check_binding
 from orchestrator.server.active_requests import ActiveRequests
 from orchestrator.server.app import application
+from orchestrator.server.ids import now
 from orchestrator.server.settings import Settings
 from orchestrator.support.aws import serving_at
 

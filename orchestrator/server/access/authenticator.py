@@ -18,6 +18,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 from orchestrator.server.access.guards import RawRequest, Refusal
 from orchestrator.server.access.keys import Key, Keys
+from orchestrator.server.ids import now
 from orchestrator.server.operations import Caller
 
 Clock = Callable[[], datetime]
@@ -27,11 +28,6 @@ Verdict = Callable[[Sequence[bytes]], Caller]
 """Who is calling, once the body is there; it raises a `Refusal`."""
 
 _ANYBODY = Caller()
-
-
-def now() -> datetime:
-    """The time of this machine."""
-    return datetime.now(UTC)
 
 
 class Authenticator:

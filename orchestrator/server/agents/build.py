@@ -18,12 +18,7 @@ from orchestrator.agent.build import build, source_from_folder
 from orchestrator.agent.from_request import source_from_request
 from orchestrator.agent.source import AgentSource, Code, Resolver
 from orchestrator.engine.plan import MOST_LEVELS, Plan
-from orchestrator.errors import (
-    AccessDenied,
-    OrchestratorError,
-    ResourceNotFound,
-    ValidationError,
-)
+from orchestrator.errors import AccessDenied, OrchestratorError, ResourceNotFound, ValidationError
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
 from orchestrator.memory import MemoryStore

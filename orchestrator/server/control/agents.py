@@ -12,14 +12,7 @@ from orchestrator.server.agents.store import AGENT, Record, build_head
 from orchestrator.server.agents.to_api import IDLE_SECONDS
 from orchestrator.server.control.services import Handling, Services, build_page
 from orchestrator.server.ids import DRAFT, TEST_ALIAS, new_id, now
-from orchestrator.server.operations import (
-    Caller,
-    Fault,
-    Request,
-    check_quota,
-    conflict_error,
-    pick,
-)
+from orchestrator.server.operations import Caller, Fault, Request, check_quota, conflict_error, pick
 
 # Bedrock: "Agents per account".
 _MOST_AGENTS = 200

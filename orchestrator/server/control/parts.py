@@ -14,14 +14,7 @@ from orchestrator.server.agents.kinds import ASSOCIATION, COLLABORATOR, GROUP, P
 from orchestrator.server.agents.store import not_found_error
 from orchestrator.server.control.services import Handling, Services, build_page
 from orchestrator.server.ids import DRAFT, TEST_ALIAS, new_id, now
-from orchestrator.server.operations import (
-    Caller,
-    Fault,
-    Request,
-    check_quota,
-    conflict_error,
-    pick,
-)
+from orchestrator.server.operations import Caller, Fault, Request, check_quota, conflict_error, pick
 from orchestrator.support.aws.clients import ALIAS_ARN
 
 Data = Mapping[str, Any]

@@ -41,13 +41,15 @@ class Tags:
         if found is None or kind is None or found.group("region", "account") != self._store.arns:
             raise not_found_error("resource", arn)
         tags_of, most = kind
+        if change is None:
+            return tags_of(caller, found["id"], None)
 
         def change_and_check(tags: dict[str, str]) -> dict[str, str]:
-            tags = change(tags) if change is not None else tags
-            check_tags(tags, most)
-            return tags
+            changed = change(tags)
+            check_tags(changed, most)
+            return changed
 
-        return tags_of(caller, found["id"], change and change_and_check)
+        return tags_of(caller, found["id"], change_and_check)
 
     def put(self, caller: Caller, arn: str, tags: Mapping[str, str] | None) -> None:
         """Stores the tags of a new thing."""

@@ -278,11 +278,8 @@ def _render_thought(thought: Mapping[str, Any]) -> dict[str, Any]:
     if "redactedContent" in thought:
         return {"type": "redacted_thinking", "data": thought["redactedContent"]}
     text = thought["reasoningText"]
-    return {
-        "type": "thinking",
-        "thinking": text["text"],
-        "signature": text.get("signature", ""),
-    }
+    signature = text.get("signature", "")
+    return {"type": "thinking", "thinking": text["text"], "signature": signature}
 
 
 def _convert_delta(delta: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:

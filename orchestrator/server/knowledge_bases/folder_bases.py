@@ -65,7 +65,9 @@ class FolderBases:
             # Its files have changed.
             if known is None or known[0] is not definition:
                 _close_bases(known[1] if known else {})
-                known = self._open[agent.folder] = definition, dict(_build_bases(agent, definition))
+                bases = build_knowledge_bases(definition, agent.folder)
+                found = {it.id: it for it in bases if isinstance(it, LocalKnowledgeBase)}
+                known = self._open[agent.folder] = definition, found
             return known[1]
 
     def describe(self, id: str) -> dict[str, Any] | None:
@@ -110,14 +112,6 @@ class FolderBases:
         for agent in self._list_folders():
             if agent.definition is not None:
                 yield agent, agent.definition
-
-
-def _build_bases(
-    agent: AgentFolder, definition: AgentDefinition
-) -> Iterator[tuple[str, LocalKnowledgeBase]]:
-    for base in build_knowledge_bases(definition, agent.folder):
-        if isinstance(base, LocalKnowledgeBase):
-            yield base.id, base
 
 
 def _close_bases(bases: Mapping[str, LocalKnowledgeBase]) -> None:

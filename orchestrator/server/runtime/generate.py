@@ -9,7 +9,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,7 @@ from orchestrator.prompts.placeholders import KNOWLEDGE_BASE_RESPONSE_GENERATION
 from orchestrator.server.access.permissions import check_retrieval
 from orchestrator.server.buckets import read_uri
 from orchestrator.server.document_store import digest
+from orchestrator.server.ids import now
 from orchestrator.server.inference.requests import map_inference
 from orchestrator.server.operations import Caller, EventStream, Handler, Request, StreamEvent
 from orchestrator.server.runtime.invoke import (
@@ -250,8 +250,8 @@ def _read_template(generation: Data) -> str | None:
     text: str | None = (generation.get("promptTemplate") or {}).get("textPromptTemplate")
     if text is None:
         return None
-    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return text.replace("$output_format_instructions$", _FORMAT).replace("$current_time$", now)
+    time = f"{now():%Y-%m-%d %H:%M UTC}"
+    return text.replace("$output_format_instructions$", _FORMAT).replace("$current_time$", time)
 
 
 def _map_inference(config: Data) -> dict[str, Any]:
