@@ -36,11 +36,7 @@ class Scope(Protocol):
         ...
 
     def call(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """The value of a function in an expression.
-
-        Raises:
-            Wrong: There is none.
-        """
+        """The value of a function in an expression; a `ScriptError` where there is none."""
         ...
 
 
@@ -66,8 +62,7 @@ def _place(step: str | int) -> int | None:
 def evaluate(node: Node, scope: Scope) -> Any:
     """The value of an expression; `UNDEFINED` when it is a name without one.
 
-    Raises:
-        Wrong: Its values do not go together.
+    Values that do not go together are a `ScriptError`.
     """
     return _EVALUATORS[node.kind](node, scope)
 

@@ -132,21 +132,13 @@ def _parser() -> Lark:
 
 
 def parse_expression(text: str) -> Node:
-    """Parses an expression.
-
-    Raises:
-        Wrong: It is none.
-    """
+    """Parses an expression; what is wrong in it is a `ScriptError` with its offset."""
     found: Node = _parse(text, "expression")
     return found
 
 
 def parse_arguments(text: str) -> list[Argument]:
-    """Parses what stands between the brackets of a call.
-
-    Raises:
-        Wrong: They are no arguments, or one by its place follows one by its name.
-    """
+    """Parses what stands between the brackets of a call, as `parse_expression` does."""
     found: list[Argument] = _parse(text, "arguments")
     return found
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 
 from orchestrator.flows.expressions import QUOTED, parse_arguments
-from orchestrator.flows.tree import Argument, Node, ScriptError
+from orchestrator.flows.tree import Argument, ScriptError
 
 _NAMES = ("type", "minPick", "maxPick", "separator", "prefix", "suffix")
 _RANDOM = "random"
@@ -145,11 +145,8 @@ def read_substitution(text: str) -> tuple[Choice | None, list[Argument]]:
             f"a choice has the type {kind!r}; it is 'ai' or 'random'",
             f"选择的 type 是 {kind!r}，应为 'ai' 或 'random'",
         )
-    texts = {name: str(settings.get(name, default)) for name, default in _TEXTS.items()}
+    texts = {it: str(settings[it]) for it in ("separator", "prefix", "suffix") if it in settings}
     return Choice(items, most, fewest, kind == _RANDOM, **texts), parameters
-
-
-_TEXTS = {"separator": ",", "prefix": "", "suffix": ""}
 
 
 def _take(option: str, settings: dict[str, object], parameters: list[Argument]) -> None:
@@ -158,14 +155,11 @@ def _take(option: str, settings: dict[str, object], parameters: list[Argument]) 
         if one.name and one.name not in _NAMES:
             parameters.append(one)
         elif one.node.kind in ("value", "text", "name"):
-            settings[one.name or _find_option_name(one.node)] = one.node.value
+            usual = {"value": "maxPick", "text": "separator", "name": "type"}[one.node.kind]
+            settings[one.name or usual] = one.node.value
         else:
             what = one.name or "an option"
             raise ScriptError(f"{what} of a choice is a constant", f"选择的 {what} 必须是常量")
-
-
-def _find_option_name(node: Node) -> str:
-    return {"value": "maxPick", "text": "separator"}.get(node.kind, "type")
 
 
 def _split(text: str, sign: str) -> list[str]:

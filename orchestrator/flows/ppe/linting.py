@@ -186,12 +186,9 @@ def _keys(text: str, script: Script, uses: Uses) -> Findings:
     """Keys of the front matter that mean nothing, and that nothing reads."""
     front = script.front
     inputs = {one.name for one in inputs_of(front.get("input"))}
-    read = uses.names
-    if read & ALL or front.get("type"):
-        read = read | front.keys()  # everything is read, or a script that inherits may read it
-        inherits = True
-    else:
-        inherits = False
+    # Everything is read, or a script that inherits may read it.
+    inherits = bool(uses.names & ALL or front.get("type"))
+    read = uses.names | front.keys() if inherits else uses.names
     for key in front:
         if key in KEYS or key in inputs or (key in read and not inherits):
             continue

@@ -100,8 +100,7 @@ class TextScanner:
         self.file = file
         self._dialect = dialect
         self._lines = LineStarts(text)
-        self._bracketed_ends: list[re.Match[str]] | None = None
-        self._bare_ends: list[re.Match[str]] | None = None
+        self._regex_ends: dict[bool, list[re.Match[str]]] = {}  # by whether they are bare
         self._has_ends = True
 
     def find_all(self, *, calls: bool) -> Iterator[TextMatch]:
@@ -131,11 +130,12 @@ class TextScanner:
         if written == "((":
             return self._bias(at) if calls else None
         if written == "/":
-            return self._read_bare_regex(at) if calls and self._dialect.bare_regexes else None
+            is_regex = calls and self._dialect.bare_regexes
+            return self._read_regex(at, at + 1, bare=True) if is_regex else None
         if self._text.startswith("@", at + 2):
             return self._call(at) if calls else None
         if self._text.startswith("/", at + 2):
-            return self._read_bracketed_regex(at) if calls else None
+            return self._read_regex(at, at + 3, bare=False) if calls else None
         return self._substitution(at)
 
     def _bias(self, at: int) -> TextMatch | None:
@@ -230,20 +230,12 @@ class TextScanner:
                 at,
             ) from None
 
-    def _read_bracketed_regex(self, at: int) -> TextMatch | None:
-        if self._bracketed_ends is None:
-            self._bracketed_ends = list(_BRACKETED_END.finditer(self._text))
-        return self._read_regex(at, at + 3, self._bracketed_ends, bare=False)
-
-    def _read_bare_regex(self, at: int) -> TextMatch | None:
-        if self._bare_ends is None:
-            self._bare_ends = list(_BARE_END.finditer(self._text))
-        return self._read_regex(at, at + 1, self._bare_ends, bare=True)
-
-    def _read_regex(
-        self, at: int, begins: int, ends: Sequence[re.Match[str]], *, bare: bool
-    ) -> TextMatch | None:
+    def _read_regex(self, at: int, begins: int, *, bare: bool) -> TextMatch | None:
         """A regular expression: up to the first end behind it, in its line."""
+        if bare not in self._regex_ends:
+            end_pattern = _BARE_END if bare else _BRACKETED_END
+            self._regex_ends[bare] = list(end_pattern.finditer(self._text))
+        ends = self._regex_ends[bare]
         next_end = bisect_left(ends, begins + 1, key=lambda it: it.start())
         if next_end == len(ends):
             return None
