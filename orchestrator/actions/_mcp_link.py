@@ -14,7 +14,7 @@ import threading
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from orchestrator.actions.hosts import Hosts
 from orchestrator.errors import ModelNotReady
@@ -23,6 +23,8 @@ _log = logging.getLogger("orchestrator.mcp")
 _GRACE = 2.0  # seconds that answers may be late: the SDK's own limit ends first
 _CLOSING = 15.0  # more than the SDK gives a process to end, to end by force, and to be killed
 _MOST_PAGES = 100
+
+T = TypeVar("T")
 
 
 class NoAnswer(Exception):
@@ -86,12 +88,7 @@ class Link:
         return self._thread.is_alive()
 
     def tools(self, seconds: float) -> list[dict[str, Any]]:
-        """The definitions of the server's tools.
-
-        Raises:
-            NoAnswer: The server did not answer.
-            Refusal: It answered with an error.
-        """
+        """The definitions of the server's tools; raises `NoAnswer` or `Refusal`."""
 
         async def ask() -> list[dict[str, Any]]:
             tools: list[dict[str, Any]] = []
@@ -104,8 +101,7 @@ class Link:
                     return tools
             raise Refusal(f"its list of tools has more than {_MOST_PAGES} pages")
 
-        found: list[dict[str, Any]] = self._ask(ask(), seconds)
-        return found
+        return self._ask(ask(), seconds)
 
     def call(self, name: str, arguments: dict[str, Any], seconds: float) -> dict[str, Any]:
         """What a tool returned, in MCP's members; raises as `tools` does."""
@@ -114,10 +110,9 @@ class Link:
             called = await self._client.call_tool(name, arguments, read_timeout_seconds=seconds)
             return _to_dict(called)
 
-        found: dict[str, Any] = self._ask(ask(), seconds + _GRACE)
-        return found
+        return self._ask(ask(), seconds + _GRACE)
 
-    def _ask(self, question: Coroutine[Any, Any, Any], seconds: float) -> Any:
+    def _ask(self, question: Coroutine[Any, Any, T], seconds: float) -> T:
         from mcp.shared.exceptions import MCPError
 
         try:
@@ -132,9 +127,9 @@ class Link:
             raise NoAnswer(f"the {seconds:g} seconds were up") from None
         except MCPError as error:
             raise _to_exception(error) from None
-        except (Refusal, concurrent.futures.CancelledError) as error:
-            if isinstance(error, Refusal):
-                raise
+        except Refusal:
+            raise
+        except concurrent.futures.CancelledError:
             raise NoAnswer("it has ended") from None
         except Exception as error:  # of the SDK, its transports, or a result of the wrong shape
             raise NoAnswer(_reason(error)) from None
@@ -193,20 +188,11 @@ async def _transport(start: LinkSettings) -> AsyncIterator[Any]:
         cwd=start.folder,
         encoding_error_handler="replace",
     )
-    with _StderrLog() as errors:
-        yield stdio_client(parameters, errors)
-
-
-# A process needs a file for its standard error; the lines go to the log `orchestrator.mcp`.
-class _StderrLog:
-    def __enter__(self) -> Any:
-        reading, writing = os.pipe()
-        self._file = os.fdopen(writing, "w")
+    # A process needs a file for its standard error; the lines go to the log `orchestrator.mcp`.
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as errors:
         threading.Thread(target=_log_lines, args=(reading,), daemon=True).start()
-        return self._file
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
+        yield stdio_client(parameters, errors)
 
 
 def _log_lines(reading: int) -> None:

@@ -78,10 +78,8 @@ def result_of(result: Mapping[str, Any]) -> ActionResult:
 
     Images, sounds and other bytes become files; the model reads that they are there.
     """
-    texts: list[str] = []
     files: list[dict[str, Any]] = []
-    for block in result.get("content") or ():
-        texts.append(_block(block, files))
+    texts = [_block(block, files) for block in result.get("content") or ()]
     structured = result.get("structuredContent")
     # MCP: a server should repeat structured content as text; only then is it read from there.
     if structured is not None and not texts:

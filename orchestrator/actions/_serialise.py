@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, unquote
 
-from orchestrator.actions.base import Call, Operation, Parameter
+from orchestrator.actions.base import Call, Parameter
 from orchestrator.actions.lambda_contract import value_text
 
 _SEPARATOR = re.compile(r"[/\\;]")
@@ -65,12 +65,11 @@ def query_of(call: Call) -> str:
     Raises:
         SerialisationError: An object would be written as another parameter.
     """
-    pairs = (
-        pair
+    return "&".join(
+        f"{name}={value}"
         for parameter in _iter_parameters(call, "query")
-        for pair in _query_pairs(call, parameter)
+        for name, value in _query_pairs(call, parameter)
     )
-    return "&".join(f"{name}={value}" for name, value in pairs)
 
 
 def headers_of(call: Call) -> dict[str, str]:
@@ -95,7 +94,8 @@ def body_of(call: Call) -> bytes | None:
     """The request body in the operation's content type, or `None` for none."""
     operation = call.operation
     values = {one.name: call.arguments[one.name] for one in _iter_parameters(call, "body")}
-    if not operation.content_type or (not values and not _needs_body(operation)):
+    bodiless = operation.verb in ("GET", "HEAD", "OPTIONS", "DELETE")
+    if not operation.content_type or (bodiless and not values):
         return None
     if operation.content_type == "application/json":
         return json.dumps(values, ensure_ascii=False).encode("utf-8", "replace")
@@ -105,10 +105,6 @@ def body_of(call: Call) -> bytes | None:
         for one in (value if isinstance(value, list) else [value])
     )
     return "&".join(pairs).encode()
-
-
-def _needs_body(operation: Operation) -> bool:
-    return operation.verb not in ("GET", "HEAD", "OPTIONS", "DELETE")
 
 
 def _iter_parameters(call: Call, location: str) -> Iterator[Parameter]:
@@ -128,12 +124,14 @@ def _path_text(parameter: Parameter, value: Any) -> str:
         return _plain(parameter, value, _percent_encode)
     name = _percent_encode(parameter.name)
     if parameter.explode and isinstance(value, Mapping):
-        return "".join(
-            f";{_percent_encode(key)}={_percent_encode(one)}" for key, one in value.items()
-        )
+        return "".join(f";{key}={one}" for key, one in _encode_pairs(value))
     if parameter.explode and isinstance(value, list):
         return "".join(f";{name}={_percent_encode(one)}" for one in value)
     return f";{name}={_plain(parameter, value, _percent_encode)}"
+
+
+def _encode_pairs(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    return ((_percent_encode(key), _percent_encode(one)) for key, one in value.items())
 
 
 # The members of an exploded object become parameters of their own: one with the name of another
@@ -171,28 +169,24 @@ _BETWEEN = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
 
 def _query_pairs(call: Call, parameter: Parameter) -> Iterator[tuple[str, str]]:
     value = call.arguments[parameter.name]
-    name = _percent_encode(parameter.name)
+    name, between = _percent_encode(parameter.name), _BETWEEN.get(parameter.style, ",")
     explode = parameter.explode
     if explode is None:
         explode = parameter.style in ("", "form")
     if parameter.style == "json":
         yield name, _percent_encode(json.dumps(value, ensure_ascii=False))
     elif parameter.style == "deepObject" and isinstance(value, Mapping):
-        yield from (
-            (f"{name}[{_percent_encode(key)}]", _percent_encode(one)) for key, one in value.items()
-        )
+        yield from ((f"{name}[{key}]", one) for key, one in _encode_pairs(value))
     elif isinstance(value, list):
         if explode or parameter.style == "deepObject":
             yield from ((name, _percent_encode(one)) for one in value)
         else:
-            yield name, _BETWEEN.get(parameter.style, ",").join(map(_percent_encode, value))
+            yield name, between.join(map(_percent_encode, value))
     elif isinstance(value, Mapping):
         if explode:
             _check_keys(call, parameter, value)
-            yield from ((_percent_encode(key), _percent_encode(one)) for key, one in value.items())
+            yield from _encode_pairs(value)
         else:
-            between = _BETWEEN.get(parameter.style, ",")
-            pairs = (part for item in value.items() for part in map(_percent_encode, item))
-            yield name, between.join(pairs)
+            yield name, between.join(part for pair in _encode_pairs(value) for part in pair)
     else:
         yield name, _percent_encode(value)

@@ -147,13 +147,11 @@ class MCPServer:
             DefinitionError: A definition is wrong, hides characters, or two names become the same.
             DependencyFailed: The server cannot be started.
         """
-        tools = self._tools()
-        made = [
-            operation_of(group, name, tool, confirm=name in self._confirmed)
-            for name, tool in tools.items()
-        ]
+        made: list[Operation] = []
         names: dict[str, str] = {}
-        for operation, name in zip(made, tools, strict=True):
+        for name, tool in self._tools().items():
+            operation = operation_of(group, name, tool, confirm=name in self._confirmed)
+            made.append(operation)
             other = names.setdefault(operation.name, name)
             if other != name:
                 raise DefinitionError(
@@ -209,9 +207,8 @@ class MCPServer:
 
     def _tools(self) -> Tools:
         if self._frozen is None:
-            tools = (
-                self._list_tools() if self._lock_file is None else _read_lock_file(self._lock_file)
-            )
+            file = self._lock_file
+            tools = self._list_tools() if file is None else _read_lock_file(file)
             for name in (*(self._only or ()), *self._confirmed):
                 if name not in tools:
                     raise DefinitionError(
@@ -225,17 +222,16 @@ class MCPServer:
         return {name: tools[name] for name in tools if self._only is None or name in self._only}
 
     # A server that has stopped is started again, once.
-    def _list_tools(self, seconds: float | None = None) -> Tools:
-        for last in (False, True):
-            try:
-                return definitions_of(self._link.get(self._start).tools(seconds or self._seconds))
-            except NoAnswer as error:
-                self._link.close()
-                if last:
-                    raise self._build_failure(str(error)) from None
-            except Refusal as error:
+    def _list_tools(self, seconds: float | None = None, *, again: bool = True) -> Tools:
+        try:
+            return definitions_of(self._link.get(self._start).tools(seconds or self._seconds))
+        except NoAnswer as error:
+            self._link.close()
+            if not again:
                 raise self._build_failure(str(error)) from None
-        raise AssertionError("unreachable")
+        except Refusal as error:
+            raise self._build_failure(str(error)) from None
+        return self._list_tools(seconds, again=False)
 
     def _check(self, name: str, operation: Operation, seconds: float) -> None:
         frozen = self._tools()[name]
@@ -267,11 +263,9 @@ class MCPServer:
         self._check_address()
         variables = {key: value.fill(None, self.name) for key, value in self._variables.items()}
         headers = {key: value.fill(None, self.name) for key, value in self._headers.items()}
-        start = LinkSettings(
-            self._command, self._url, variables, headers, self._folder, self._hosts
-        )
+        at = self._command, self._url, variables, headers, self._folder, self._hosts
         try:
-            return Link(start, self._seconds)
+            return Link(LinkSettings(*at), self._seconds)
         except NoAnswer as error:
             raise self._build_failure(str(error)) from None
 
@@ -314,16 +308,9 @@ def _to_json(tools: Any) -> str:
 
 
 def _diff(frozen: Any, live: Any) -> str:
-    lines = list(
-        difflib.unified_diff(
-            _to_json(frozen).splitlines(),
-            _to_json(live).splitlines() if live is not None else [],
-            "before",
-            "now",
-            n=1,
-            lineterm="",
-        )
-    )
+    before = _to_json(frozen).splitlines()
+    now = _to_json(live).splitlines() if live is not None else []
+    lines = list(difflib.unified_diff(before, now, "before", "now", n=1, lineterm=""))
     shown = [line if len(line) <= 200 else f"{line[:199]}…" for line in lines[:_DIFFERENT_LINES]]
     return "\n".join(shown + ["…"] * (len(lines) > len(shown)))
 
