@@ -15,9 +15,10 @@ from orchestrator.definition.dump import as_data
 from orchestrator.definition.files import is_arn, locate
 from orchestrator.errors import OrchestratorError
 from orchestrator.server.agents.folders import FolderAgent
-from orchestrator.server.agents.kinds import ASSOCIATION, COLLABORATOR, GROUP
+from orchestrator.server.agents.kinds import ASSOCIATION, COLLABORATOR, GROUP, KINDS
 from orchestrator.server.agents.prompts import default_configurations, list_stages
 from orchestrator.server.ids import DRAFT, derive_id
+from orchestrator.server.operations import pick
 from orchestrator.transfer.request_members import find_violations
 from orchestrator.transfer.schemas import to_function_schema
 
@@ -79,8 +80,7 @@ def _render(defined: FolderAgent, failure: str) -> ApiAgent:
         "updatedAt": defined.changed,
         **({"failureReasons": [failure[:2048]]} if failure else {"preparedAt": defined.changed}),
     }
-    parts: dict[str, list[dict[str, Any]]] = {GROUP.name: [], ASSOCIATION.name: []}
-    parts[COLLABORATOR.name] = []
+    parts: dict[str, list[dict[str, Any]]] = {kind.name: [] for kind in KINDS}
     if defined.definition is not None:
         members |= _build_agent(defined.definition, defined, failed=bool(failure))
         parts = _build_parts(defined.definition, defined, failed=bool(failure))
@@ -193,7 +193,7 @@ def _build_group(
     data = as_data(group)
     members = {
         "actionGroupState": "ENABLED",
-        **{name: data[name] for name in _OF_A_GROUP if data.get(name) is not None},
+        **pick(data, _OF_A_GROUP),
         "actionGroupId": derive_id(defined.agent_id, group.action_group_name),
         "actionGroupName": group.action_group_name,
     }
