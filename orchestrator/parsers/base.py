@@ -30,20 +30,15 @@ THINKING, ANSWER, CALL = "thinking", "answer", "call"
 
 @dataclass(slots=True)
 class Parsed:
-    """What a reply means.
+    """What a reply means."""
 
-    Attributes:
-        response: The parser-Lambda object.
-        code: Reason code (see `orchestrator.parsers.codes`) when the reply could not be
-            understood; `response` then has `parsingErrorDetails` if its stage has that member.
-        notes: Leniencies that were needed to understand the reply, for the trace.
-        raw: The call that could not be understood, as the model wrote it; empty when the
-            mistake is no call's.
-    """
-
-    response: dict[str, Any]
+    response: dict[str, Any]  # the parser-Lambda object
+    # The reason code (see `orchestrator.parsers.codes`) when the reply could not be understood;
+    # `response` then has `parsingErrorDetails` if its stage has that member.
     code: str = ""
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # leniencies that were needed to understand the reply
+    # The call that could not be understood, as the model wrote it; empty when the mistake is no
+    # call's.
     raw: str = ""
 
 

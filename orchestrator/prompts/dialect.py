@@ -20,6 +20,7 @@ from orchestrator.message import Block, Message
 from orchestrator.prompts import steps
 from orchestrator.prompts.markers import USUAL_MARKERS, Markers
 from orchestrator.prompts.placeholders import STAGES, family_of
+from orchestrator.prompts.source import find_close
 from orchestrator.prompts.steps import is_step, to_plain_message
 from orchestrator.prompts.template_files import (
     ENDINGS,
@@ -54,42 +55,30 @@ _PROFILE = re.compile(r"[a-z]{2,6}(?:-gov)?\.(?=[a-z0-9]+\.)")
 
 @dataclass(frozen=True, slots=True)
 class StageDefaults:
-    """A stage's template and settings in a dialect, for definitions that do not say them.
-
-    `inference` is Bedrock's inference configuration: `maximumLength`, `temperature`, `topP`,
-    `topK`, `stopSequences`.
-    """
+    """A stage's template and settings in a dialect, for definitions that do not say them."""
 
     template: str
     source: str
     enabled: bool
+    # Bedrock's: `maximumLength`, `temperature`, `topP`, `topK`, `stopSequences`.
     inference: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dialect:
-    """What a family of models understands.
-
-    Attributes:
-        family: The shipped dialect that it is or extends: what AWS documents is known of those.
-        protocol: How calls are written: `xml` tags in the text, native `tool_use` blocks, or
-            `text` for raw text prompts.
-        parser: The parser that reads the replies.
-        unknown_value: A text that may stand for a parameter's value that the user did not give.
-        no_repeat: Whether an identical call is not carried out twice in a turn.
-        places: Where its files are looked for, best first.
-        markers: What opens a turn in its raw texts, and so may not stand in a value.
-    """
+    """What a family of models understands."""
 
     name: str
-    family: str
+    family: str  # the shipped dialect that it is or extends: AWS documents those
+    # How calls are written: `xml` tags in the text, native `tool_use` blocks, or `text` for raw
+    # text prompts.
     protocol: str
-    parser: str
-    unknown_value: str
-    no_repeat: bool
+    parser: str  # the parser that reads the replies
+    unknown_value: str  # may stand for a parameter's value that the user did not give
+    no_repeat: bool  # whether an identical call is not carried out twice in a turn
     stages: Mapping[str, StageDefaults]
-    places: tuple[Place, ...]
-    markers: Markers
+    places: tuple[Place, ...]  # where its files are looked for, best first
+    markers: Markers  # what opens a turn in its raw texts, and so may not stand in a value
     _models: tuple[Mapping[str, Any], ...] = ()
     _partials: dict[str, Partial] = field(default_factory=dict, repr=False)
 
@@ -296,12 +285,10 @@ def _read_dialect(name: str, overrides: Path | None) -> Dialect:
 
 
 def _unknown_dialect_error(name: str, overrides: Path | None) -> TemplateError:
-    from difflib import get_close_matches
-
     own = dialect_places(overrides) if overrides else []
     there = sorted({place.folder.name for place in (*own, *dialect_places(get_shipped_folder()))})
-    close = get_close_matches(name, there, n=1)
-    meant = f": did you mean {close[0]!r}?" if close else "."
+    close = find_close(name, there)
+    meant = f": did you mean {close!r}?" if close else "."
     return TemplateError(
         f"there is no dialect {name!r}{meant} There are {', '.join(there)}, and a folder with a "
         "dialect.yaml is one of your own",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import Any, cast
 
 from jinja2 import Undefined, nodes
@@ -39,6 +38,7 @@ from orchestrator.prompts.jinja_pieces import (
     merge_pieces,
 )
 from orchestrator.prompts.markers import Piece
+from orchestrator.prompts.source import find_close
 from orchestrator.prompts.work import MOST_CHARS, Refused, Work
 
 _METHODS = {
@@ -184,8 +184,8 @@ class Jinja(ImmutableSandboxedEnvironment):
             for one in sorted(tree.find_all(type), key=lambda it: it.lineno):
                 if one.name not in known:
                     names = [it for it in known if it.isidentifier()]
-                    close = get_close_matches(one.name, names, n=1)
-                    meant = f"; did you mean {close[0]!r}?" if close else ""
+                    close = find_close(one.name, names)
+                    meant = f"; did you mean {close!r}?" if close else ""
                     raise TemplateSyntaxError(f"No {kind} named {one.name!r}{meant}", one.lineno)
 
     def compile_template(

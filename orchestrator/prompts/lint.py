@@ -18,7 +18,7 @@ from orchestrator.prompts.placeholders import (
     lookup,
     names,
 )
-from orchestrator.prompts.source import Source, warn
+from orchestrator.prompts.source import Source, find_close, warn
 from orchestrator.prompts.template import Use
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def inspect_inputs(
     for use in uses:
         if use.literal and use.name not in own:
             message = f"the input {use.name!r} is not a placeholder of {stage}; it is empty"
-            near = _find_near(use.name, stage)
+            near = find_close(use.name, names(stage), 0.7)
             instead = f"did you mean {near!r}?" if near else "give it a default, or remove it"
             yield warn("unknown-placeholder", message, instead, source, use.line, use.column)
     yield from _find_missing({use.name for use in uses}, stage, source, "")
@@ -92,19 +92,13 @@ def _find_missing(
             yield warn("missing-placeholder", message, suggestion, source, severity=severity)
 
 
-def _find_near(name: str, stage: str) -> str:
-    from difflib import get_close_matches
-
-    return next(iter(get_close_matches(name, names(stage), n=1, cutoff=0.7)), "")
-
-
 def _check_use(use: Use, stage: str, seen: set[str]) -> tuple[_Severity, str, str, str] | None:
     shown = f"${use.name}$"
     if use.status == "unknown":
         stays = f"{shown} is not a placeholder of {stage}; it stays in the text as it is"
         if len(seen) >= _MAX_SUGGESTIONS:
             return "warning", "unknown-placeholder", stays, ""
-        near = _find_near(use.name, stage)
+        near = find_close(use.name, names(stage), 0.7)
         instead = f"did you mean ${near}$?" if near else "remove it, or write it in upper case"
         return "warning", "unknown-placeholder", stays, instead
     if use.name in _ANCHORS and use.name in seen:

@@ -37,18 +37,12 @@ Status = Literal["documented", "undocumented", "unsupported", "unknown"]
 
 
 class Placeholder(NamedTuple):
-    """One placeholder in one stage.
-
-    Attributes:
-        stage: The prompt type; empty for a name that was only seen inside other texts.
-        families: The families of models that AWS documents it for; empty when AWS does not.
-        filled: Whether this engine has a value for it; otherwise it becomes the empty text.
-    """
+    """One placeholder in one stage."""
 
     name: str
-    stage: str
-    families: tuple[str, ...]
-    filled: bool
+    stage: str  # the prompt type; empty for a name that was only seen inside other texts
+    families: tuple[str, ...]  # of models that AWS documents it for; empty when AWS does not
+    filled: bool  # whether this engine has a value for it; otherwise it becomes the empty text
     meaning: str
 
 

@@ -41,20 +41,15 @@ _BUILT_IN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class AgentFacts:
-    """Plain data about an agent, of which the values are made.
-
-    Attributes:
-        tools: All that its model may call, built in or not: `name` (as the dialect writes it),
-            `description`, `parameters` (`name`, `type`, `description`, `required`).
-        ask_user: Whether it may ask the user (`AMAZON.UserInput`).
-        knowledge_bases: What it may search: `id`, `description`.
-        collaborators: The agents that it may send messages to: `name`, `instruction`.
-    """
+    """Plain data about an agent, of which the values are made."""
 
     instruction: str = ""
+    # All that its model may call, built in or not: `name` (as the dialect writes it),
+    # `description`, `parameters` (`name`, `type`, `description`, `required`).
     tools: Sequence[Mapping[str, Any]] = ()
-    ask_user: bool = False
-    knowledge_bases: Sequence[Mapping[str, str]] = ()
+    ask_user: bool = False  # whether it may ask the user (`AMAZON.UserInput`)
+    knowledge_bases: Sequence[Mapping[str, str]] = ()  # what it may search: `id`, `description`
+    # The agents that it may send messages to: `name`, `instruction`.
     collaborators: Sequence[Mapping[str, str]] = ()
     memory: bool = False
     code_interpreter: bool = False

@@ -18,12 +18,11 @@ import inspect
 import os
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import ResourceNotFound, TemplateError, ValidationError
-from orchestrator.prompts.source import Source
+from orchestrator.prompts.source import Source, find_close
 from orchestrator.prompts.template_files import ENDINGS, read_text
 
 __all__ = ["ENDINGS", "LANGUAGES", "language_of", "load_template", "read_template"]
@@ -83,8 +82,8 @@ def read_template(
         ValidationError: There is no such language, or it has no such option.
     """
     if language not in _READERS:
-        close = get_close_matches(language, LANGUAGES, n=1)
-        meant = f": did you mean {close[0]!r}?" if close else "."
+        close = find_close(language, LANGUAGES)
+        meant = f": did you mean {close!r}?" if close else "."
         raise ValidationError(
             f"there is no template language {language!r}{meant} There are {', '.join(LANGUAGES)}"
         )

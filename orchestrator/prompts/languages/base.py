@@ -8,13 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Literal, Protocol
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.message import Message, Text
 from orchestrator.prompts.markers import Piece
-from orchestrator.prompts.source import Source, warn
+from orchestrator.prompts.source import Source, find_close, warn
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +76,14 @@ def to_tool_result(attributes: Mapping[str, Any], content: Sequence[Content]) ->
 
 @dataclass(frozen=True, slots=True)
 class RenderedMessage:
-    """A message.
+    """A message."""
 
-    Attributes:
-        role: `system`, `user`, `assistant`, `developer`, `tool`, or another that the author writes.
-        content: Texts, media, calls and results; may be empty.
-        attributes: The author's other members, such as `{"name": "Ann"}`.
-        line: The line of the template that it begins in, from 1; 0 for one of an input.
-    """
-
+    # `system`, `user`, `assistant`, `developer`, `tool`, or another that the author writes.
     role: str
-    content: Sequence[Content]
+    content: Sequence[Content]  # texts, media, calls and results; may be empty
+    # The author's other members, such as `{"name": "Ann"}`.
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    line: int = 0
+    line: int = 0  # of the template that it begins in, from 1; 0 for one of an input
 
     @property
     def text(self) -> str:
@@ -106,18 +100,13 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A rendered template.
+    """A rendered template."""
 
-    Attributes:
-        items: The messages, in order, with the `Thread`s of inputs that were given as `Thread`s.
-        tools: Tools that the template defines, as it writes them.
-        diagnostics: What was doubtful while it was rendered.
-        parts: Whether `as_dicts` has parts with metadata (Prompty v2), not a chat API's dicts.
-    """
-
+    # The messages, in order, with the `Thread`s of inputs that were given as `Thread`s.
     items: Sequence[RenderedMessage | Thread]
-    tools: Sequence[Mapping[str, Any]] = ()
-    diagnostics: Sequence[Diagnostic] = ()
+    tools: Sequence[Mapping[str, Any]] = ()  # that the template defines, as it writes them
+    diagnostics: Sequence[Diagnostic] = ()  # what was doubtful while it was rendered
+    # Whether `as_dicts` has parts with metadata (Prompty v2), not a chat API's dicts.
     parts: bool = False
 
     @property
@@ -168,24 +157,18 @@ class Input:
 
 
 class Document(Protocol):
-    """A template that was read.
+    """A template that was read."""
 
-    Attributes:
-        language: `prompty`, `semantic-kernel`, `handlebars`, `jinja2` or `ppe`.
-        inputs: Its inputs, in the order of their first use, then those that it only declares.
-        settings: What it says of the model and the call, in Bedrock's names where there are any:
-            `model`, `inference`, `additional`, `name`, `description`, `tools`, `outputs`.
-        diagnostics: What is doubtful about it.
-        straight: Whether it shows texts as they are, and asks of them only whether they are empty:
-            with other texts the same messages are rendered, with these texts in them.
-    """
-
-    language: str
+    language: str  # `prompty`, `semantic-kernel`, `handlebars`, `jinja2` or `ppe`
     text: str
     source: str | None
-    inputs: Sequence[Input]
+    inputs: Sequence[Input]  # in the order of their first use, then those that it only declares
+    # What it says of the model and the call, in Bedrock's names where there are any: `model`,
+    # `inference`, `additional`, `name`, `description`, `tools`, `outputs`.
     settings: Mapping[str, Any]
-    diagnostics: Sequence[Diagnostic]
+    diagnostics: Sequence[Diagnostic]  # what is doubtful about it
+    # Whether it shows texts as they are, and asks of them only whether they are empty: with other
+    # texts the same messages are rendered, with these texts in them.
     straight: bool
 
     def render(self, inputs: Mapping[str, Any]) -> Rendered:
@@ -237,7 +220,7 @@ def check_declared_inputs(document: Document) -> Iterator[Diagnostic]:
     ]
     names = [one.name for one in unread]
     for one in document.inputs[:_MOST]:
-        if one.used and not one.declared and (close := _find_close(one.name, names)):
+        if one.used and not one.declared and (close := find_close(one.name, names, 0.7)):
             message = f"the template reads {one.name!r}, which it does not declare"
             yield _warn(document, "undeclared-input", message, f"did you mean {close!r}?", one)
     for one in unread[:_MOST]:
@@ -253,9 +236,10 @@ def check_given_inputs(document: Document, given: Collection[str]) -> Iterator[D
         for one in document.inputs
         if one.used and one.name not in given and one.default is None and one.kind != "thread"
     ]
+    wanted = [one.name for one in missing]
     for name in list(given)[:_MOST]:
         if name not in known:
-            close = _find_close(name, [one.name for one in missing]) or _find_close(name, known)
+            close = find_close(name, wanted, 0.7) or find_close(name, known, 0.7)
             names = ", ".join(one.name for one in document.inputs[:20])
             others = f"it reads {names}" if names else "it has no inputs"
             instead = f"did you mean {close!r}?" if close else others
@@ -263,10 +247,6 @@ def check_given_inputs(document: Document, given: Collection[str]) -> Iterator[D
     for one in missing[:_MOST]:
         message = f"nothing gives {one.name!r}, which is empty here"
         yield _warn(document, "missing-input", message, f"give {one.name}=...", one)
-
-
-def _find_close(name: str, names: Collection[str]) -> str:
-    return next(iter(get_close_matches(name, names, n=1, cutoff=0.7)), "")
 
 
 def _warn(

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import ValidationError
 from orchestrator.prompts.languages.prompty.markers import Marks
-from orchestrator.prompts.source import warn
+from orchestrator.prompts.source import find_close, warn
 from orchestrator.support.documents import ListNode, MapNode, Node, ScalarNode, compose
 
 _COMMENTS = {"{#": "#}", "{%": "%}"}
 _PRINTED = {"{{": "}}"}
 _MEANT = re.compile(r"[^\S\n]*+(?:#[^\S\n]*+)?([A-Za-z]\w*+)[^\S\n]*+(\[[^\n]*+|:[^\S\n]*+)")
-_CLOSE = 0.7
 # Words that are near to roles, and begin lists in prompts.
 _WORDS = frozenset(("read", "steam", "stem", "toll", "use", "used", "uses"))
 
@@ -58,8 +56,8 @@ def _suggest_mark(word: str, rest: str, roles: Sequence[str], others: Sequence[s
         return f"the other dialect has the role {word!r}"
     if word in _WORDS:
         return None
-    close = get_close_matches(word, roles, n=1, cutoff=_CLOSE)
-    return f"did you mean '{close[0]}:'?" if close else None
+    close = find_close(word, roles, 0.7)
+    return f"did you mean '{close}:'?" if close else None
 
 
 def _replace_tags(text: str, closing: Mapping[str, str], instead: str) -> str:
@@ -100,7 +98,6 @@ _KINDS = (
     *("string", "integer", "float", "number", "boolean", "array", "object", "any"),
     *("thread", "image", "file", "audio", "video"),
 )
-_CLOSE_MEMBER = 0.75
 
 
 def find_misspelt_members(front: str, source: str | None) -> Iterator[Diagnostic]:
@@ -155,7 +152,7 @@ def _inputs(node: Node) -> Iterator[Node]:
 def _find_near(nodes: Iterable[Node], known: Collection[str]) -> Iterator[tuple[ScalarNode, str]]:
     for node in nodes:
         if isinstance(node, ScalarNode) and node.value not in known:
-            for close in get_close_matches(node.value[:80], known, n=1, cutoff=_CLOSE_MEMBER):
+            if close := find_close(node.value[:80], known, 0.75):
                 yield node, close
 
 

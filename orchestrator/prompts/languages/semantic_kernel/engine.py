@@ -18,20 +18,14 @@ Functions = Mapping[str, Callable[..., Any]]
 
 
 class Engine:
-    """A template, read once by one of the engines.
+    """A template, read once by one of the engines."""
 
-    Attributes:
-        names: Its inputs and where each is used first, in this order.
-        calls: The functions that it calls, and where each is called first.
-        parts: What it is made of, where that is known before it is rendered.
-        diagnostics: What is doubtful about it.
-        straight: Whether it shows texts as they are, and asks of them only whether they are empty.
-    """
-
-    names: Mapping[str, int]
-    calls: Mapping[str, int]
+    names: Mapping[str, int]  # its inputs and where each is used first, in this order
+    calls: Mapping[str, int]  # the functions that it calls, and where each is called first
+    # What it is made of, where that is known before it is rendered.
     parts: Sequence[Markup | Hole] | None = None
-    diagnostics: Sequence[Diagnostic] = ()
+    diagnostics: Sequence[Diagnostic] = ()  # what is doubtful about it
+    # Whether it shows texts as they are, and asks of them only whether they are empty.
     straight: bool
 
     def render(self, rendering: Rendering) -> tuple[Sequence[Markup | Hole], Sequence[Filling]]:
