@@ -81,14 +81,9 @@ class LambdaArn:
             DependencyFailed: The function raised, or could not be invoked.
             ActionOutcomeUnknown: Nobody knows whether the function ran.
         """
-        operation = call.operation
-        returned = self._invoke(
-            lambda_event(call, context),
-            context.seconds,
-            operation.idempotent,
-            operation.xml_name,
-        )
-        return read_response(returned, operation)
+        operation, event = call.operation, lambda_event(call, context)
+        repeatable, name = operation.idempotent, operation.xml_name
+        return read_response(self._invoke(event, context.seconds, repeatable, name), operation)
 
     def invoke(self, event: Mapping[str, Any], *, seconds: float | None = None) -> Any:
         """Invokes the function with any event, for functions without effects such as parsers.
@@ -121,7 +116,9 @@ class LambdaArn:
             quoted=frozenset(("AccessDeniedException",)),
             callers=False,
         )
-        client = self._client or self._get_client(target, seconds)
+        longest = _LONGEST_SECONDS if seconds is None else min(seconds, _LONGEST_SECONDS)
+        settings = Settings("lambda", self.region, read_timeout=longest)
+        client = self._client or get_shared_client(settings, target, _disable_unsafe_retries)
         token = _repeatable.set(repeatable)
         try:
             response = client.invoke(FunctionName=self.arn, Payload=payload)
@@ -140,11 +137,6 @@ class LambdaArn:
         finally:
             _repeatable.reset(token)
         return _read_result(response, body, what, resource)
-
-    def _get_client(self, target: Target, seconds: float | None) -> Any:
-        longest = _LONGEST_SECONDS if seconds is None else min(seconds, _LONGEST_SECONDS)
-        settings = Settings("lambda", self.region, read_timeout=longest)
-        return get_shared_client(settings, target, _disable_unsafe_retries)
 
 
 def _read_result(response: Mapping[str, Any], body: bytes, what: str, resource: str) -> Any:
@@ -167,9 +159,8 @@ def _read_result(response: Mapping[str, Any], body: bytes, what: str, resource: 
     return returned
 
 
-# botocore repeats calls whose answer did not come; such a call may have taken effect.
+# Botocore sends a call again after a read timeout or a 500; such a call may have taken effect.
 def _disable_unsafe_retries(client: Any) -> None:
-    # Botocore would send a call again after a read timeout, or after a 500.
     client.meta.events.register_first(
         "needs-retry.lambda.Invoke", _may_repeat, unique_id="orchestrator-repeat"
     )

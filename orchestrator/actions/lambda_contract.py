@@ -162,12 +162,8 @@ def _compare(response: Mapping[str, Any], operation: Operation, notes: list[str]
         expected["function"] = operation.name
     for key, value in expected.items():
         written = response.get(key, value)
-        same = (
-            written.upper() == value
-            if key == "httpMethod" and isinstance(written, str)
-            else written == value
-        )
-        if not same:
+        is_verb = key == "httpMethod" and isinstance(written, str)
+        if (written.upper() if is_verb else written) != value:
             notes.append(f"`{key}` is {_short(written)}, not {value!r}")
 
 
@@ -225,7 +221,7 @@ def _state(inner: Mapping[str, Any], response: Mapping[str, Any], notes: list[st
     written = inner.get("responseState", response.get("responseState"))
     if written is None or written == "":
         return ""
-    state = str(written).upper() if isinstance(written, str) else ""
+    state = written.upper() if isinstance(written, str) else ""
     if state not in _STATES:
         notes.append(f"`responseState` is {_short(written)}, not REPROMPT or FAILURE; ignored")
         return ""

@@ -60,10 +60,9 @@ class Compiled:
 
 
 def _conversion_problem(operation: Operation, name: str, error: ValueError) -> str:
-    details = getattr(error, "errors", None)
     parts = []
-    if details is not None:
-        for one in details(include_url=False, include_context=False, include_input=False)[:5]:
+    if hasattr(error, "errors"):  # pydantic's
+        for one in error.errors(include_url=False, include_context=False, include_input=False)[:5]:
             place = ".".join(str(step) for step in one["loc"])
             parts.append(f"{place}: {one['msg']}" if place else one["msg"])
     return (
@@ -87,19 +86,13 @@ _ALLOWED = (
 )
 
 
-def compile_function(
-    group: str,
-    name: str,
-    function: Callable[..., Any],
-    *,
-    require_confirmation: bool = False,
-    idempotent: bool = False,
-) -> tuple[Operation, Compiled]:
+def compile_function(group: str, action: Action[..., Any]) -> tuple[Operation, Compiled]:
     """The operation that a Python function is, and how to call it.
 
     Raises:
         DefinitionError: A model cannot use its name, a parameter or a type.
     """
+    name, function = action.name, action.function
     check_name(name, "function")
     what = f"the function '{group}::{name}'"
     description, texts = read_docstring(getattr(function, "__doc__", ""))
@@ -123,8 +116,8 @@ def compile_function(
         name=name,
         description=check_text(description, f"the docstring of {what}"),
         parameters=tuple(parameters),
-        require_confirmation=require_confirmation,
-        idempotent=idempotent,
+        require_confirmation=action.require_confirmation,
+        idempotent=action.idempotent,
         schema=object_schema(parameters),
     )
     is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
@@ -176,25 +169,19 @@ def _parameter(
     place = f"the parameter {param.name!r} of {what}"
     convert: Callable[[Any], Any] | None = None
     try:
-        simple = _SIMPLE.get(kind)
-    except TypeError:  # an annotation that cannot be hashed
-        simple = None
-    if simple is not None:
-        schema = dict(simple)
-    else:
+        schema = dict(_SIMPLE[kind])
+    except (KeyError, TypeError):  # another type, or an annotation that cannot be hashed
         schema, convert = _pydantic(kind, place)
-    text = check_text(text or _note(kind) or schema.get("description", ""), place)
+    # `Annotated[int, "The year."]` describes a parameter, too.
+    notes = typing.get_args(kind)[1:] if typing.get_origin(kind) is typing.Annotated else ()
+    note = next((note for note in notes if isinstance(note, str)), "")
+    text = check_text(text or note or schema.get("description", ""), place)
     if text:
         schema["description"] = text
     if isinstance(param.default, str | int | float):
         schema["default"] = param.default
     required = param.default is param.empty and not _allows_none(kind)
     return Parameter(param.name, kind_of(schema), text, required, schema=schema), convert
-
-
-def _note(kind: Any) -> str:
-    notes = typing.get_args(kind)[1:] if typing.get_origin(kind) is typing.Annotated else ()
-    return next((note for note in notes if isinstance(note, str)), "")
 
 
 def _allows_none(kind: Any) -> bool:
@@ -217,15 +204,12 @@ def _pydantic(kind: Any, place: str) -> tuple[dict[str, Any], Callable[[Any], An
         adapter = TypeAdapter(kind)
         document = adapter.json_schema()
     except (PydanticUserError, TypeError, NameError) as error:
+        name = kind.__qualname__ if isinstance(kind, type) else str(kind)
         raise DefinitionError(
-            f"{place} has the type {_type_name(kind)!r}, which has no JSON form; allowed are "
-            f"{_ALLOWED}, and lists, dicts and unions of them"
+            f"{place} has the type {name!r}, which has no JSON form; allowed are {_ALLOWED}, and "
+            "lists, dicts and unions of them"
         ) from error
     return SchemaReader(document, fail).schema(document, ()), adapter.validate_python
-
-
-def _type_name(kind: Any) -> str:
-    return kind.__qualname__ if isinstance(kind, type) else str(kind)
 
 
 _SECTION = re.compile(
@@ -366,14 +350,7 @@ def python_group(
         DefinitionError: A model cannot use a function's name, a parameter or a type.
     """
     made = [
-        compile_function(
-            group,
-            one.name,
-            one.function,
-            require_confirmation=one.require_confirmation,
-            idempotent=one.idempotent,
-        )
-        for one in (one if isinstance(one, Action) else Action(one) for one in actions)
+        compile_function(group, one if isinstance(one, Action) else Action(one)) for one in actions
     ]
     executor = AsyncPythonExecutor if any(one.is_async for _, one in made) else PythonExecutor
     return tuple(operation for operation, _ in made), executor({o.name: c for o, c in made})

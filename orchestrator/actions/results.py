@@ -52,14 +52,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if isinstance(value, decimal.Decimal):
-        return _number(value)
+        if not value.is_finite():
+            return str(value)
+        return int(value) if value == value.to_integral_value() else float(value)
     return _plain_container(value)
-
-
-def _number(value: decimal.Decimal) -> int | float | str:
-    if not value.is_finite():
-        return str(value)
-    return int(value) if value == value.to_integral_value() else float(value)
 
 
 def _plain_container(value: Any) -> Any:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.actions import ActionResult, CallContext, Operation, Parameter
 from orchestrator.actions import Call as ActionCall
 from orchestrator.actions.names import did_you_mean
-from orchestrator.actions.python import compile_function
+from orchestrator.actions.python import Action, compile_function
 from orchestrator.actions.results import as_text
 from orchestrator.engine.toolbox import message_name, search_name
 from orchestrator.errors import DefinitionError, DependencyFailed
@@ -224,6 +224,6 @@ def describe_missing_function(name: str, known: Collection[str]) -> str:
 def _build_spec(name: str, function: Callable[..., Any]) -> dict[str, Any]:
     description, schema = inspect.getdoc(function) or name, _OBJECT
     with suppress(DefinitionError):  # such as one that takes anything
-        operation, _ = compile_function(FUNCTIONS, name, function)
+        operation, _ = compile_function(FUNCTIONS, Action(function, name))
         description, schema = operation.description or name, dict(operation.schema)
     return {"toolSpec": {"name": name, "description": description, "inputSchema": {"json": schema}}}
