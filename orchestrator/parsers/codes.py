@@ -6,38 +6,19 @@ The texts for XML calls and for a missing question are the service's own, record
 
 from __future__ import annotations
 
-# A call without a tool name.
-NO_TOOL_NAME = "NO_TOOL_NAME"
-
-# A tool name that is not made of two (group, function) or three (verb, group, API) parts.
-BAD_PARTS = "BAD_PARTS"
-
-# A question to the user without text, or a search without a query.
-MISSING_PARAM = "MISSING_PARAM"
-
-# Call markup that cannot be read, or that declares a document type or entities.
-BAD_XML = "BAD_XML"
-
-# A call in `<function_call>` or `<fnCall>` whose parameters cannot be read.
-BAD_CALL = "BAD_CALL"
-
-# A native tool call whose input is no JSON object.
-BAD_INPUT = "BAD_INPUT"
-
-# A reply with thinking or an empty answer tag, and neither answer nor call.
-NO_ANSWER = "NO_ANSWER"
-
-# A reply without any text or call.
-EMPTY = "EMPTY"
-
-# A pre-processing reply without a category letter; the input then counts as invalid.
-NO_CATEGORY = "NO_CATEGORY"
-
-# A routing reply that names no agent; the supervisor then decides.
-NO_ROUTE = "NO_ROUTE"
-
-# A custom parser wants the model to try again, in its own words.
-CUSTOM_PARSER = "CUSTOM_PARSER"
+NO_TOOL_NAME = "NO_TOOL_NAME"  # a call without a tool name
+BAD_PARTS = (
+    "BAD_PARTS"  # a name of neither two (group, function) nor three parts (verb, group, API)
+)
+MISSING_PARAM = "MISSING_PARAM"  # a question to the user without text, or a search without a query
+BAD_XML = "BAD_XML"  # call markup that cannot be read, or that declares a document type or entities
+BAD_CALL = "BAD_CALL"  # a `<function_call>` or `<fnCall>` whose parameters cannot be read
+BAD_INPUT = "BAD_INPUT"  # a native tool call whose input is no JSON object
+NO_ANSWER = "NO_ANSWER"  # thinking or an empty answer tag, and neither answer nor call
+EMPTY = "EMPTY"  # a reply without any text or call
+NO_CATEGORY = "NO_CATEGORY"  # no category letter in pre-processing; the input counts as invalid
+NO_ROUTE = "NO_ROUTE"  # a routing reply that names no agent; the supervisor then decides
+CUSTOM_PARSER = "CUSTOM_PARSER"  # a custom parser wants another try, in its own words
 
 # A malformed XML call (recorded).
 CALL_FORMAT = (

@@ -48,17 +48,7 @@ def _step_note(text: str) -> _Step:
 
 
 class Scanner:
-    """Reads one reply.
-
-    Attributes:
-        verdict: `ANSWER` or `CALL`, as the last structural tag decided; empty without one.
-        start: Where the text begins that the verdict is about; thinking lies before it.
-        invokes: The calls, when the verdict is `CALL`.
-        answer: The answer's pieces, as they were streamed.
-        parts: Parts of the answer with sources: index of its first piece in `answer`, source ids.
-        pieces: What each piece of the text was taken for; complete after `close`.
-        unclosed: Where thinking began that was never closed, else -1.
-    """
+    """Reads one reply."""
 
     __slots__ = (
         *("_end", "_fed", "_flows", "_from", "_held", "_lead", "_output", "_rules", "_source"),
@@ -79,13 +69,15 @@ class Scanner:
         self._source: list[str] | None = None
         self._spoken = False
         self._output: list[tuple[str, str]] = []
+        # `ANSWER` or `CALL`, as the last structural tag decided; empty without one.
         self.verdict = ""
-        self.start = 0
-        self.invokes: list[Invoke] = []
-        self.answer: list[str] = []
+        self.start = 0  # of the text that the verdict is about; thinking lies before it
+        self.invokes: list[Invoke] = []  # the calls, when the verdict is `CALL`
+        self.answer: list[str] = []  # its pieces, as they were streamed
+        # Parts of the answer with sources: index of the first piece in `answer`, source ids.
         self.parts: list[tuple[int, list[str]]] = []
-        self.pieces: list[Piece] = []
-        self.unclosed = -1
+        self.pieces: list[Piece] = []  # complete after `close`
+        self.unclosed = -1  # where thinking began that was never closed
         self.notes: list[str] = []
 
     def feed(self, text: str) -> Sequence[tuple[str, str]]:

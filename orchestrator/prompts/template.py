@@ -200,21 +200,12 @@ class Slot(NamedTuple):
 
 
 class Template:
-    """A compiled template.
-
-    Attributes:
-        shape: `messages` for a JSON body, `text` for raw text.
-        language: `bedrock`, or the other language that it is written in.
-        inference: What it says itself of how the model generates, in Bedrock's names.
-        placeholders: Every use of a placeholder, in the template's order.
-        diagnostics: What is doubtful about it.
-    """
+    """A compiled template."""
 
     __slots__ = (
         *("_dialect", "_head", "_history_anchors", "_history_in_text", "_last_system", "_raw_text"),
-        *("_repeated", "_slots", "_steps_in_text", "_system", "_tail", "_uses_history"),
+        *("_repeated", "_slots", "_steps_in_text", "_system", "_tail", "_uses_history", "text"),
         *("diagnostics", "inference", "language", "placeholders", "shape", "source", "stage"),
-        "text",
     )
 
     def __init__(
@@ -233,11 +224,12 @@ class Template:
         self.stage = stage
         self.text = text
         self.source = source
-        self.shape = shape
-        self.language = "bedrock"
+        self.shape = shape  # `messages` for a JSON body, `text` for raw text
+        self.language = "bedrock"  # or the other language that it is written in
+        # What it says itself of how the model generates, in Bedrock's names.
         self.inference: Mapping[str, Any] = {}
-        self.placeholders = placeholders
-        self.diagnostics = diagnostics
+        self.placeholders = placeholders  # every use of one, in the template's order
+        self.diagnostics = diagnostics  # what is doubtful about it
         self._dialect = dialect
         self._system = system
         self._slots = tuple(slots)

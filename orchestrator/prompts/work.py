@@ -14,13 +14,8 @@ from jinja2 import Undefined
 
 # Characters of a rendering, and of any text that it puts together on the way.
 MOST_CHARS = 4_000_000
-
-# An item of a loop whose body is empty.
-ITEM = 40
-
-# A call, a printed value, or a tag of a template that is not compiled.
-STEP = 40
-
+ITEM = 40  # an item of a loop whose body is empty
+STEP = 40  # a call, a printed value, or a tag of a template that is not compiled
 _PART = 10
 _MOST_WORK = 10_000_000
 # Items of all loops of one rendering together, if their bodies are empty.

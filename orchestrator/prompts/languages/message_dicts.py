@@ -80,10 +80,8 @@ def _parse_content(one: Any, where: str, name: str) -> Content:
     # Anthropic's Messages have `type`, Converse has a member of the name.
     if kind == "tool_use" or "toolUse" in one:
         use = _check_map(one if kind == "tool_use" else one["toolUse"], "call", where)
-        given = use.get("input", {})
-        return ToolUse(
-            _get_text(use, ("toolUseId", "id"), where), _get_text(use, ("name",), where), given
-        )
+        id = _get_text(use, where, "toolUseId", "id")
+        return ToolUse(id, _get_text(use, where, "name"), use.get("input", {}))
     if kind == "tool_result" or "toolResult" in one:
         return _parse_tool_result(one if kind == "tool_result" else one["toolResult"], where, name)
     if "tool_call" in one:
@@ -97,7 +95,7 @@ def _parse_tool_result(given: Any, where: str, name: str) -> ToolResult:
     items = content if isinstance(content, list | tuple) else [content]
     parsed = [_parse_content(it, where, name) for it in items]
     shown = tuple(it for it in parsed if isinstance(it, TextContent | Media))
-    return ToolResult(_get_text(result, ("toolUseId", "tool_use_id"), where), "", shown)
+    return ToolResult(_get_text(result, where, "toolUseId", "tool_use_id"), "", shown)
 
 
 def _check_map(value: Any, what: str, where: str) -> Mapping[str, Any]:
@@ -106,7 +104,7 @@ def _check_map(value: Any, what: str, where: str) -> Mapping[str, Any]:
     return value
 
 
-def _get_text(members: Mapping[str, Any], names: Sequence[str], where: str) -> str:
+def _get_text(members: Mapping[str, Any], where: str, *names: str) -> str:
     found = next((members[name] for name in names if name in members), "")
     if not isinstance(found, str | int):
         raise ValidationError(f"{names[0]!r} of {where} must be a text")
@@ -121,9 +119,8 @@ def _parse_text_or_media(one: Mapping[str, Any], where: str, name: str) -> Conte
         return parse_media(inner, MEDIA_KINDS[kind], where, one)
     text = one.get("text", one.get("value"))
     if text is None and "guardContent" in one:
-        text = _check_map(
-            _check_map(one["guardContent"], "content", where).get("text"), "text", where
-        )["text"]
+        guarded = _check_map(one["guardContent"], "content", where)
+        text = _check_map(guarded.get("text"), "text", where)["text"]
     if text is None and (kind == "json" or "json" in one):
         text = json.dumps(one.get("json"), ensure_ascii=False, default=str)
     if not isinstance(text, str):
@@ -142,7 +139,7 @@ def parse_tool_use(call: Any, where: str = "a message") -> ToolUse:
             given = json.loads(given)
         except (ValueError, RecursionError):
             pass
-    return ToolUse(_get_text(call, ("id",), where), _get_text(function, ("name",), where), given)
+    return ToolUse(_get_text(call, where, "id"), _get_text(function, where, "name"), given)
 
 
 def parse_media(
@@ -155,9 +152,7 @@ def parse_media(
     media_kind = cast(MediaKind, kind)
     if isinstance(value, Media):
         return value
-    if isinstance(value, bytes):
-        return Media(media_kind, data=value)
-    if isinstance(value, str):
+    if isinstance(value, str | bytes):
         return _make_media(media_kind, value, {})
     if not isinstance(value, Mapping):
         raise ValidationError(f"the {kind} of {where} must be an address, bytes or a dict")
@@ -168,8 +163,6 @@ def parse_media(
     others = {**(around or {}), **value}
     named = {kind, *_OF_A_MEDIUM, "format", "image_url"}
     attributes = {k: v for k, v in others.items() if k not in named}
-    if isinstance(source, bytes):
-        return Media(media_kind, data=source, media_type=media_type, attributes=attributes)
     return _make_media(media_kind, source, attributes, media_type)
 
 
@@ -202,12 +195,14 @@ def _check_address(source: Any, what: str) -> str:
 
 
 def _make_media(
-    kind: MediaKind, url: str, attributes: Mapping[str, Any], media_type: str = ""
+    kind: MediaKind, source: str | bytes, attributes: Mapping[str, Any], media_type: str = ""
 ) -> Media:
-    found = parse_data_url(url)
-    if found is None:
-        return Media(kind, url, media_type=media_type, attributes=attributes)
-    return Media(kind, data=found[1], media_type=found[0], attributes=attributes)
+    if isinstance(source, str):
+        found = parse_data_url(source)
+        if found is None:
+            return Media(kind, source, media_type=media_type, attributes=attributes)
+        media_type, source = found
+    return Media(kind, data=source, media_type=media_type, attributes=attributes)
 
 
 def parse_data_url(url: str) -> tuple[str, bytes] | None:

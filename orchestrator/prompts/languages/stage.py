@@ -13,10 +13,10 @@ from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.message import Message, Text
 from orchestrator.prompts.bound_prompt import HISTORY, SCRATCHPAD, BoundPrompt, spans_of
+from orchestrator.prompts.compiler import inspect_inputs
 from orchestrator.prompts.languages import language_of, read_template
 from orchestrator.prompts.languages.base import Document, Rendered, RenderedMessage, Thread
 from orchestrator.prompts.languages.converse import SYSTEM_ROLES, ConverseBuilder, system_pieces
-from orchestrator.prompts.lint import inspect_inputs
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.placeholders import ORCHESTRATION, lookup, scan, status
 from orchestrator.prompts.source import Source, warn
