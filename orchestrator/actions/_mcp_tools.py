@@ -18,11 +18,7 @@ _MOST_CHARS = 2_000_000
 
 
 def definitions_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """A server's tools, by name, with the members that say what a tool is.
-
-    Raises:
-        DefinitionError: There are too many, they are too long, or a name is there twice.
-    """
+    """A server's tools, by name, with the members that say what a tool is."""
     found: dict[str, dict[str, Any]] = {}
     for tool in tools:
         name = tool["name"]
@@ -38,11 +34,7 @@ def definitions_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, An
 
 
 def operation_of(group: str, name: str, tool: Mapping[str, Any], *, confirm: bool) -> Operation:
-    """A tool as an operation.
-
-    Raises:
-        DefinitionError: Its definition is wrong, or hides characters.
-    """
+    """A tool as an operation; raises `DefinitionError` when it is wrong, or hides characters."""
     what = f"the MCP tool {name!r}"
     check_text(name, "the name of an MCP tool")
     hints = tool.get("annotations") or {}

@@ -1,6 +1,7 @@
 """Arguments of an API operation as a path, a query, headers and a body (OpenAPI: `style`).
 
-Every value is percent-encoded for its place, so that none can be more than one value.
+Every value is percent-encoded for its place, so that none can be more than one value. What cannot
+be where it should be is a `SerialisationError`.
 """
 
 from __future__ import annotations
@@ -24,11 +25,7 @@ class SerialisationError(Exception):
 
 
 def path_of(call: Call) -> str:
-    """The operation's path with its values.
-
-    Raises:
-        SerialisationError: A value is missing, or would change the path's segments.
-    """
+    """The operation's path with its values, which may not change its segments."""
     path, names = call.operation.path, []
     for parameter in _iter_parameters(call, "path"):
         names.append(parameter.name)
@@ -60,11 +57,7 @@ def _has_dot_segments(path: str) -> bool:
 
 
 def query_of(call: Call) -> str:
-    """The query, without its question mark.
-
-    Raises:
-        SerialisationError: An object would be written as another parameter.
-    """
+    """The query, without its question mark; an object may not write another parameter."""
     return "&".join(
         f"{name}={value}"
         for parameter in _iter_parameters(call, "query")
@@ -73,11 +66,7 @@ def query_of(call: Call) -> str:
 
 
 def headers_of(call: Call) -> dict[str, str]:
-    """The headers that are parameters.
-
-    Raises:
-        SerialisationError: A value has characters that no header may have.
-    """
+    """The headers that are parameters; a value may have the characters of headers only."""
     headers = {}
     for parameter in _iter_parameters(call, "header"):
         text = _plain(parameter, call.arguments[parameter.name], str)

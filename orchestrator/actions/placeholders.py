@@ -17,11 +17,7 @@ class PlaceholderText:
     __slots__ = ("_text", "_what", "is_secret")
 
     def __init__(self, what: str, text: str, *, session: bool = True) -> None:
-        """Reads the text, which messages call `what`; `session` allows `${session:NAME}`.
-
-        Raises:
-            DefinitionError: It is no text, or has another reference.
-        """
+        """Reads the text, which messages call `what`; `session` allows `${session:NAME}`."""
         if not isinstance(text, str):
             raise DefinitionError(f"{what} must be a text, not {type(text).__name__}; quote it")
         if not text.isprintable():

@@ -71,11 +71,9 @@ class CategoryExamples:
                     f"{_MAX_EXAMPLES} texts",
                     file=source,
                 )
-        missing = [category for category in "ABC" if not data.get(category)]
-        if missing:
-            raise TemplateError(
-                f"there are no examples of category {', '.join(missing)}", file=source
-            )
+        if missing := [category for category in "ABC" if not data.get(category)]:
+            names = ", ".join(missing)
+            raise TemplateError(f"there are no examples of category {names}", file=source)
         return cls({category: tuple(examples) for category, examples in data.items()})
 
 
@@ -160,7 +158,8 @@ class ExampleClassifier(Model):
 
     def _decide(self, near: _Match, question: str, before: Sequence[Message]) -> tuple[str, str]:
         why = ""
-        is_asking = bool(before) and _is_question(before[-1])
+        asked = before and before[-1]["role"] == "assistant"
+        is_asking = asked and _ASKS.search(text_of(before[-1]["content"]))
         if is_asking and near.similarity < _NEAR and not _QUESTION.search(question):
             return "E", ", which is not near; the agent has just asked something"
         if near.similarity < _LEAST[near.category]:
@@ -185,10 +184,6 @@ class ExampleClassifier(Model):
         index = int(similarities.argmax())
         example = self._examples[index]
         return _Match(example.category, float(similarities[index]), example.shown)
-
-
-def _is_question(message: Message) -> bool:
-    return message["role"] == "assistant" and bool(_ASKS.search(text_of(message["content"])))
 
 
 def _of_function(description: Mapping[str, Any]) -> _Example:

@@ -18,11 +18,7 @@ from orchestrator.actions.code_interpreter.process import Outcome, Refusal, Run,
 from orchestrator.actions.code_interpreter.scratch import Scratch, Session, session_key
 from orchestrator.actions.code_interpreter.settings import CodeInterpreterSettings
 from orchestrator.actions.code_interpreter.storage import Storage
-from orchestrator.errors import (
-    DefinitionError,
-    DependencyFailed,
-    ValidationError,
-)
+from orchestrator.errors import DefinitionError, DependencyFailed, ValidationError
 from orchestrator.support.threads import in_thread
 
 _WAYS_OUT = (
@@ -138,13 +134,10 @@ class CodeInterpreter:
         scratch = self._scratch
         try:
             with scratch.turn(session_key(context), until, cancelled) as session:
-                run = Run(
-                    code,
-                    self.settings,
-                    until,
-                    _output_bytes(self.settings, context),
-                    lambda: cancelled() or scratch.closed,
-                )
+                # Half for each output, so that the result as a whole is not too large.
+                half = max((context.max_bytes - 2000) // 2, _FEWEST_BYTES)
+                shown = min(self.settings.output_bytes, half)
+                run = Run(code, self.settings, until, shown, lambda: cancelled() or scratch.closed)
                 return _execute(run, session, user_files)
         except Refusal as error:
             raise DependencyFailed(
@@ -161,11 +154,6 @@ def _seconds(settings: CodeInterpreterSettings, context: CallContext) -> float:
         return most
     # The program must have been ended before its caller gives it up.
     return min(most, max(context.seconds - 1, context.seconds / 2))
-
-
-# Half for each output, so that the result as a whole is not too large.
-def _output_bytes(settings: CodeInterpreterSettings, context: CallContext) -> int:
-    return min(settings.output_bytes, max((context.max_bytes - 2000) // 2, _FEWEST_BYTES))
 
 
 def _collect_files(
@@ -218,15 +206,12 @@ def _execute(
 def _render_result(output: str, error: str, returned: files.Returned) -> str:
     parts = [output, error]
     if returned.files:
-        parts.append("Files for the user: " + ", ".join(map(_describe_file, returned.files)))
+        files = (f"{it['name']} ({it['type']}, {len(it['bytes'])} bytes)" for it in returned.files)
+        parts.append("Files for the user: " + ", ".join(files))
     if left := returned.left_out:
         more = f"\n... and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
         parts.append("Not given to the user: " + "; ".join(left[:_NAMED]) + more)
     return "".join(map(_ensure_newline, parts)).removesuffix("\n") or "The program printed nothing."
-
-
-def _describe_file(file: Mapping[str, Any]) -> str:
-    return f"{file['name']} ({file['type']}, {len(file['bytes'])} bytes)"
 
 
 def _ensure_newline(text: str) -> str:
@@ -251,13 +236,12 @@ def code_operation() -> Operation:
     its scratch folder.
     """
     described = {"type": "string", "description": "The Python program, whole."}
+    code = Parameter("code", "string", described["description"], True, "query", described)
     return Operation(
         group=CODE_INTERPRETER_GROUP,
         name="execute",
         description=_DESCRIPTION,
-        parameters=(
-            Parameter("code", "string", described["description"], True, "query", described),
-        ),
+        parameters=(code,),
         verb="get",
         path="execute",
         idempotent=True,

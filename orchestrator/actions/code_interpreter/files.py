@@ -13,7 +13,7 @@ import shutil
 import stat
 import unicodedata
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from mimetypes import MimeTypes
 from typing import Any
@@ -101,19 +101,15 @@ def _walk(folder: int, path: str = "", depth: int = 0) -> Iterator[tuple[str, in
                 continue
             inner = f"{path}{entry.name}/"
             yield inner, folder, entry.name
-            if depth < _DEEPEST:
-                yield from _inside(folder, entry.name, inner, depth + 1)
-
-
-def _inside(folder: int, name: str, path: str, depth: int) -> Iterator[tuple[str, int, str]]:
-    try:
-        descriptor = os.open(name, _FOLDER, dir_fd=folder)
-    except OSError:  # gone meanwhile, replaced by a link, or closed to its owner
-        return
-    try:
-        yield from _walk(descriptor, path, depth)
-    finally:
-        os.close(descriptor)
+            if depth == _DEEPEST:
+                continue
+            # It may be gone meanwhile, replaced by a link, or closed to its owner.
+            with ExitStack() as opened:
+                try:
+                    descriptor = opened.enter_context(open_folder(entry.name, folder))
+                except OSError:
+                    continue
+                yield from _walk(descriptor, inner, depth + 1)
 
 
 def check_size(scratch: int, most_bytes: int, most_files: int) -> str:
@@ -178,13 +174,13 @@ def collect_changes(scratch: int, before: Marks, most_files: int, most_bytes: in
         why = _explain_rejection(path, found, most_bytes)
         if not why and len(returned.files) >= most_files:
             why = f"only {most_files} files are returned"
-        content = b"" if why else _content(folder, name, most_bytes)
-        if content is None:
-            why = "it cannot be read"
-        if why:
-            returned.left_out.append(f"{ascii(path)[1:-1][:100]}: {why}")
+        content = b"" if why else _read(folder, name, most_bytes)
+        if why or content is None:
+            reason = why or "it cannot be read"
+            returned.left_out.append(f"{ascii(path)[1:-1][:100]}: {reason}")
             continue
-        returned.files.append({"name": path, "type": _type(path), "bytes": content})
+        kind = _types.guess_type(path)[0] or "application/octet-stream"
+        returned.files.append({"name": path, "type": kind, "bytes": content})
     returned.files.sort(key=lambda file: str(file["name"]))
     returned.left_out.sort()
     return returned
@@ -208,16 +204,12 @@ def _explain_rejection(path: str, found: os.stat_result, most_bytes: int) -> str
     return f"it has more than {most_bytes} bytes" if found.st_size > most_bytes else ""
 
 
-def _content(folder: int, name: str, most_bytes: int) -> bytes | None:
+def _read(folder: int, name: str, most_bytes: int) -> bytes | None:
     try:
         with open(os.open(name, _FILE, dir_fd=folder), "rb") as file:
             return file.read(most_bytes)
     except OSError:
         return None
-
-
-def _type(path: str) -> str:
-    return _types.guess_type(path)[0] or "application/octet-stream"
 
 
 def copy(source: int, target: int) -> None:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from orchestrator.actions.code_interpreter.files import check_size
 from orchestrator.actions.code_interpreter.settings import CodeInterpreterSettings
@@ -192,6 +192,7 @@ class _ProcessMonitor:
     def __init__(
         self, process: subprocess.Popen[bytes], status: socket.socket, run: Run, storage: Storage
     ) -> None:
+        assert process.stdout is not None and process.stderr is not None  # both are pipes
         self._process = process
         self._status = status
         self._storage = storage
@@ -201,13 +202,12 @@ class _ProcessMonitor:
         self._ready = time.monotonic()
         self._selector = selectors.DefaultSelector()
         self._outputs: dict[str, Output] = {}
-        streams: dict[str, IO[bytes] | socket.socket | None] = {
+        streams: dict[str, IO[bytes] | socket.socket] = {
             "status": status,
             "stdout": process.stdout,
             "stderr": process.stderr,
         }
         for name, stream in streams.items():
-            assert stream is not None  # both are pipes
             self._outputs[name] = Output(_CHUNK if name == "status" else run.output_bytes)
             self._selector.register(stream, selectors.EVENT_READ, name)
 

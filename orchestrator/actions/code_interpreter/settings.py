@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -55,7 +54,9 @@ class CodeInterpreterSettings:
         Raises:
             DefinitionError: There is no such setting, or its value is no number.
         """
-        names = {_camel(field.name): field.name for field in dataclasses.fields(cls)}
+        from pydantic.alias_generators import to_camel
+
+        names = {to_camel(field.name): field.name for field in dataclasses.fields(cls)}
         values: dict[str, float | bool] = {}
         for name, text in texts.items():
             if name not in names:
@@ -64,10 +65,6 @@ class CodeInterpreterSettings:
                 )
             values[names[name]] = _value(name, text)
         return cls(**values)  # type: ignore[arg-type]
-
-
-def _camel(name: str) -> str:
-    return re.sub("_(.)", lambda found: found[1].upper(), name)
 
 
 def _value(name: str, text: str) -> float | bool:

@@ -28,10 +28,7 @@ def bounds(settings: CodeInterpreterSettings) -> dict[str, int]:
     uses that, too, loses its files.
     """
     rest = min(settings.scratch_files * _PAGE, settings.scratch_bytes)
-    return {
-        "bytes": settings.scratch_bytes + rest,
-        "inodes": settings.scratch_files + _BESIDE,
-    }
+    return {"bytes": settings.scratch_bytes + rest, "inodes": settings.scratch_files + _BESIDE}
 
 
 class Storage:
@@ -76,7 +73,6 @@ class Storage:
 
 
 _GONE = (FileNotFoundError, ProcessLookupError)
-_REMOVED = " (deleted)"
 
 
 def check_hidden_usage(process: int, folder: Path, most_bytes: int) -> str:
@@ -143,6 +139,6 @@ def _measure_removed_files(place: str) -> dict[tuple[int, int], int]:
 
 
 def _has_removed_mapping(place: str, folder: Path) -> bool:
-    inside, removed = f" {folder}/".encode(), _REMOVED.encode()
+    inside = f" {folder}/".encode()
     with open(f"{place}/maps", "rb") as lines:
-        return any(inside in line and line.rstrip().endswith(removed) for line in lines)
+        return any(inside in line and line.rstrip().endswith(b" (deleted)") for line in lines)
