@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from functools import cache
 from typing import Any
 
 import pytest
@@ -25,8 +26,9 @@ _LOCAL_NAMES = frozenset({None, "", "localhost", b"localhost", socket.gethostnam
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    with suppress(ImportError):  # it is not there where clients of others are tested
+    with suppress(ImportError):  # they are not there where clients of others are tested
         _set_profile("exhaustive" if config.getoption("exhaustive") else "quick")
+        _keep_commands()
     # A shell lets what it starts in the background ignore Ctrl-C, and so would the programs that
     # tests start and interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -44,9 +46,16 @@ def _set_profile(name: str) -> None:
 
     # No property depends on the speed of the machine.
     anyhow: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-    settings.register_profile("quick", max_examples=25, **anyhow)
+    settings.register_profile("quick", max_examples=10, **anyhow)
     settings.register_profile("exhaustive", max_examples=200, **anyhow)
     settings.load_profile(name)
+
+
+def _keep_commands() -> None:
+    # Typer reads the signatures of all verbs anew at each call of a command.
+    import typer.testing
+
+    typer.testing._get_command = cache(typer.testing._get_command)  # type: ignore[attr-defined]
 
 
 class _Guard:

@@ -102,6 +102,7 @@ def test_only_some_tools_and_some_with_confirmation(tmp_path: Path) -> None:
         ActionGroup("demo", executor=server)
 
 
+@pytest.mark.exhaustive
 def test_closing_ends_the_process_and_the_next_call_starts_another(
     server: MCPServer, tmp_path: Path
 ) -> None:
@@ -114,6 +115,7 @@ def test_closing_ends_the_process_and_the_next_call_starts_another(
     assert (tmp_path / "pid").read_text() != first
 
 
+@pytest.mark.exhaustive
 def test_a_server_that_nobody_has_any_more_is_stopped(tmp_path: Path) -> None:
     server = stdio_server(tmp_path)
     assert len(server.fingerprint) == 64
@@ -123,6 +125,7 @@ def test_a_server_that_nobody_has_any_more_is_stopped(tmp_path: Path) -> None:
     assert not running(tmp_path)
 
 
+@pytest.mark.exhaustive
 def test_a_process_that_ends_leaves_no_server_behind(tmp_path: Path) -> None:
     stdio_server(tmp_path)
     code = (
@@ -137,6 +140,7 @@ def test_a_process_that_ends_leaves_no_server_behind(tmp_path: Path) -> None:
     assert not running(tmp_path)
 
 
+@pytest.mark.exhaustive
 def test_a_server_that_ends_during_a_call(server: MCPServer, tmp_path: Path) -> None:
     tools = Catalog([ActionGroup("demo", executor=server)])
     with pytest.raises(ActionOutcomeUnknown, match=r"'end' and did not answer .* not asked again"):
@@ -145,12 +149,14 @@ def test_a_server_that_ends_during_a_call(server: MCPServer, tmp_path: Path) -> 
     assert run(tools, "add", a=1).text == "2"  # it was started again
 
 
+@pytest.mark.exhaustive
 def test_a_server_that_was_killed_between_calls(server: MCPServer, tmp_path: Path) -> None:
     tools = Catalog([ActionGroup("demo", executor=server)])
     os.kill(int((tmp_path / "pid").read_text()), 9)
     assert run(tools, "add", a=1).text == "2"
 
 
+@pytest.mark.exhaustive
 def test_a_call_that_never_ends(server: MCPServer) -> None:
     tools = Catalog([ActionGroup("demo", executor=server)])
     with pytest.raises(ActionOutcomeUnknown, match=r"time was up|were up"):
@@ -278,6 +284,7 @@ def test_a_definition_that_is_wrong(tmp_path: Path, mcp: str, said: str) -> None
     assert (caught.value.file, caught.value.line) == (str(tmp_path / "agent.yaml"), 4)
 
 
+@pytest.mark.exhaustive
 def test_a_locked_server_is_started_by_the_first_call(tmp_path: Path) -> None:
     with stdio_server(tmp_path, tools=["add"]) as server:
         server.lock(tmp_path / "demo.json")

@@ -104,6 +104,7 @@ def test_a_store_file_that_is_something_else_is_a_typed_error(tmp_path: Path) ->
     assert ran == []
 
 
+@pytest.mark.exhaustive
 def test_no_module_of_the_engine_unpickles_or_evaluates() -> None:
     import ast
 

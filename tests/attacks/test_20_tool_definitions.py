@@ -157,6 +157,7 @@ def test_a_tool_that_changes_after_the_agent_was_made_is_not_called(server: MCPS
     assert evil not in str(made.plan.catalog.tool_specs())
 
 
+@pytest.mark.exhaustive
 def test_a_tool_that_changes_with_a_restart_is_not_called(
     server: MCPServer, tmp_path: Path
 ) -> None:
@@ -167,6 +168,7 @@ def test_a_tool_that_changes_with_a_restart_is_not_called(
         made.invoke("Add.")
 
 
+@pytest.mark.exhaustive
 def test_a_locked_server_must_have_the_tools_of_its_file(tmp_path: Path) -> None:
     pytest.importorskip("mcp")
     lock = tmp_path / "demo.json"

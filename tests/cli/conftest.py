@@ -1,6 +1,7 @@
 """Agents on disk, scripts for their models, and the command line run in process."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -43,11 +44,17 @@ def script(place):
     return script
 
 
+@pytest.fixture(scope="session")
+def made_shop(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made") / "shop"
+    assert CliRunner().invoke(app, ["init", str(folder)]).exit_code == 0
+    return folder
+
+
 @pytest.fixture
-def shop(run):
+def shop(place, made_shop):
     """The agent that `init` makes."""
-    assert run("init", "shop").exit_code == 0
-    return Path("shop")
+    return Path(shutil.copytree(made_shop, "shop"))
 
 
 @pytest.fixture

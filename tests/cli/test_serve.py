@@ -30,6 +30,7 @@ def test_the_answer_is_like_that_of_a_good_tool(shop):
         compile(line, "snippet", "exec")
 
 
+@pytest.mark.exhaustive
 def test_agents_that_are_wrong_are_told_and_the_others_served(shop, tmp_path):
     agents = tmp_path / "several"
     shutil.copytree(shop, agents / "shop")

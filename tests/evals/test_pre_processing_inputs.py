@@ -58,6 +58,7 @@ def test_the_letter_counts_only_where_the_parser_finds_it(script, text, category
     assert script._category_of(text) == category
 
 
+@pytest.mark.exhaustive
 def test_every_input_is_asked_and_the_misses_are_counted(script, monkeypatch, tmp_path):
     monkeypatch.setattr(script, "resolve_embedder", lambda spec: FakeEmbedder(256))
     result = tmp_path / "result.json"

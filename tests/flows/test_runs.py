@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from flow_support import CLAUDE, PLAIN, as_stored, handed_over, program, script, scripted, texts
+from left_out import sampled
 
 from orchestrator import Flow, FlowError, FlowEvent, LimitExceeded
 from orchestrator.agent.compile import build_plan
@@ -426,7 +427,7 @@ print(json.dumps([result.output, result.variables, told]))
 """
 
 
-@pytest.mark.parametrize("mode", ["continue", "step"])
+@pytest.mark.parametrize("mode", sampled(["continue", "step"]))
 def test_a_run_ends_in_new_processes_as_if_it_had_never_waited(tmp_path: Path, mode: str) -> None:
     file, state = tmp_path / "flow.pl", tmp_path / "state.json"
     text = 'Say $x -> a\n(bp)\nIF $a == "1":\n    Say $a >> b\n    @(bp)\n    Say $b >> b\nEND\n'

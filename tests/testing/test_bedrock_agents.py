@@ -269,6 +269,7 @@ def test_the_environment_opens_nothing_and_is_undone(pytester: pytest.Pytester) 
         patch.undo()
 
 
+@pytest.mark.exhaustive
 def test_each_test_has_a_server_of_its_own(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,6 +124,7 @@ def test_many_files_are_bounded(make):
 
 
 @needs_sandbox
+@pytest.mark.exhaustive
 def test_nothing_of_a_stopped_program_is_lost(make):
     code = "open('part.txt', 'w').write('x')\nimport time\ntime.sleep(1000)"
     result = run(make(seconds=1.5), code)

@@ -42,13 +42,14 @@ def test_a_program_that_does_not_end_is_ended(make, code):
     assert children() == before
 
 
+@pytest.mark.exhaustive
 def test_the_caller_does_not_give_up_first(make):
     result = run(make(seconds=1000, cpu_seconds=1000), "while True: pass", seconds=3.0)
     assert "it was stopped after" in result.text
 
 
 @pytest.mark.parametrize(
-    "ignore", ["", "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\n"]
+    "ignore", sampled(["", "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\n"])
 )
 def test_processor_time_is_limited(make, ignore):
     result = run(make(cpu_seconds=1), f"{ignore}while True: pass")
@@ -97,6 +98,7 @@ def test_descriptors_are_limited(interpreter):
     assert "Too many open files" in run(interpreter, code).text
 
 
+@pytest.mark.exhaustive
 def test_deep_recursion_is_an_outcome(interpreter):
     assert "RecursionError" in run(interpreter, "def f(): f()\nf()").text
     crash = (

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from crew import ANSWER, BOOKED, ONE_AT_A_TIME, QUESTION, crew, label, play, waiting
 from forking import forked
+from left_out import sampled
 from trace_lines import find_problems, trace_lines
 
 from orchestrator import Agent
@@ -76,7 +77,7 @@ POINTS = {
 }
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", sampled(POINTS))
 def test_another_process_goes_on_where_the_first_one_died(
     point: str, calm: list[str], tmp_path: Path
 ) -> None:
@@ -91,6 +92,7 @@ def test_another_process_goes_on_where_the_first_one_died(
     assert waiting(agent) is None
 
 
+@pytest.mark.exhaustive
 def test_a_process_that_goes_on_may_be_killed_as_well(calm: list[str], tmp_path: Path) -> None:
     points = ["in claims 1", "in billing 0", "while it waits", "in visits 1", "in boss 3"]
     for point in points:

