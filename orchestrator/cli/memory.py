@@ -10,6 +10,7 @@ import typer
 
 from orchestrator.cli.agents import get_sessions_file
 from orchestrator.cli.session_state import iso_time, local_time, pick_one
+from orchestrator.cli.sessions import HERE, Folder
 from orchestrator.cli.terminal import Terminal, clean, format_line
 from orchestrator.cli.verb import option, verb
 from orchestrator.errors import ResourceNotFound
@@ -18,12 +19,10 @@ if TYPE_CHECKING:
     from orchestrator.memory import MemoryInfo, SqliteMemory
 
 Id = Annotated[str, typer.Argument(metavar="MEMORY", help="The memory's id.")]
-Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The agent's folder.")]
 State = Annotated[
     Path | None,
     option("--state", "FILE", "The SQLite file. Default: FOLDER/.orchestrator/memory.sqlite."),
 ]
-HERE = Path(".")
 _ALL = 1_000_000
 
 

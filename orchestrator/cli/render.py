@@ -111,9 +111,9 @@ def render(
 def _show(terminal: Terminal, prompt: Prompt, place: str, found: Sequence[Diagnostic] = ()) -> None:
     if terminal.json:
         diagnostics = [finding.as_dict() for finding in found]
-        terminal.document({**prompt_document(prompt), "diagnostics": diagnostics})
+        terminal.document({**_to_json(prompt), "diagnostics": diagnostics})
         return
-    show_prompt(terminal, prompt, place)
+    _show_prompt(terminal, prompt, place)
     for finding in found:
         show_finding(terminal, finding, stderr=True)
 
@@ -169,11 +169,9 @@ _COLOURS = {
     "prompt_session_attributes": "bright_red",
     "ask_user_missing_information": "bright_magenta",
 }
-_OTHER = "bright_cyan"
 
 
-def prompt_document(prompt: Prompt) -> dict[str, Any]:
-    """A rendered prompt as JSON members, with the spans of system text and messages."""
+def _to_json(prompt: Prompt) -> dict[str, Any]:
     return {
         "stage": prompt.stage,
         "model_id": prompt.model_id,
@@ -188,8 +186,7 @@ def prompt_document(prompt: Prompt) -> dict[str, Any]:
     }
 
 
-def show_prompt(terminal: Terminal, prompt: Prompt, template: str) -> None:
-    """Writes a rendered prompt: system text, messages, tools, inference settings, legend."""
+def _show_prompt(terminal: Terminal, prompt: Prompt, template: str) -> None:
     view = _View(terminal)
     view.show_heading(f"{prompt.stage}", f"for {prompt.model_id}")
     view.show_heading("template", template)
@@ -271,11 +268,9 @@ class _View:
         origins = [origin for origin in self._seen if origin != AUTHOR]
         if not origins:
             return
-        line = style_text("filled from: ")
-        for place, origin in enumerate(origins):
-            line.append(", " if place else "").append(f"${origin}$", _pick_colour(origin))
+        names = [style_text(f"${origin}$", _pick_colour(origin)) for origin in origins]
         self._terminal.print()
-        self._terminal.block(line)
+        self._terminal.block(assemble("filled from: ", style_text(", ").join(names)))
 
     def _colour_spans(self, text: str, spans: Sequence[Span]) -> Text:
         if not spans:
@@ -291,4 +286,4 @@ class _View:
 
 
 def _pick_colour(origin: str) -> str:
-    return _COLOURS.get(origin, _OTHER)
+    return _COLOURS.get(origin, "bright_cyan")

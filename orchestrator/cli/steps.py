@@ -109,34 +109,28 @@ class _AgentSteps:
             yield step
 
     def _handle_member(self, kind: str, member: str, value: Any) -> Iterator[Step]:
-        if member == "rationale":
-            if self._thought is not None:
-                self._thought.text = value.get("text", "")
+        if member == "modelInvocationOutput":
+            self._thought = self._make_reply_step(kind, value)
+            return
+        if member == "rationale" and self._thought is not None:
+            self._thought.text = value.get("text", "")
+        if member in _MEMBERS:
             yield from self._take_thought()
-        elif member == "modelInvocationInput":
-            yield from self._take_thought()
+        if member == "modelInvocationInput":
             self._kind = value.get("type") or kind
             self._name_model(value.get("foundationModel", ""))
-        elif member == "modelInvocationOutput":
-            self._thought = self._make_reply_step(kind, value)
         elif member == "invocationInput":
-            yield from self._take_thought()
-            yield from self._start_call(value)
+            call, step = _parse_invocation(value)
+            # Other calls wait for their outcome, to be shown in one step. The steps of a
+            # collaborator come between its question and its outcome: that is shown at once.
+            if call["kind"] == _AGENT:
+                yield step
+            else:
+                self._waiting.append((call, step))
         elif member == "observation":
-            yield from self._take_thought()
             yield self._make_observation_step(value)
         elif member == "event":
-            yield from self._take_thought()
             yield Step("notes", text=value.get("text", ""))
-
-    def _start_call(self, value: Json) -> Iterator[Step]:
-        call, step = _parse_invocation(value)
-        # Other calls wait for their outcome, to be shown in one step. The steps of a collaborator
-        # come between its question and its outcome, so its question is shown at once.
-        if call["kind"] == _AGENT:
-            yield step
-        else:
-            self._waiting.append((call, step))
 
     def _take_thought(self) -> Iterator[Step]:
         thought, self._thought = self._thought, None
@@ -228,6 +222,8 @@ def _iter_body_properties(call: Json) -> Iterator[Json]:
         yield from properties.get("properties", ()) if isinstance(properties, dict) else properties
 
 
+# Members of a trace part that come after a model's thought.
+_MEMBERS = ("rationale", "modelInvocationInput", "invocationInput", "observation", "event")
 _STAGES = {
     "preProcessingTrace": "checking the input",
     "postProcessingTrace": "rewriting the answer",

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.models.weights import Progress
@@ -135,17 +136,16 @@ class Terminal:
     def __init__(self, *, json: bool = False, debug: bool = False) -> None:
         self.json = json
         self.debug = debug
-        self._consoles: dict[bool, Console] = {}
 
-    @property
+    @cached_property
     def out(self) -> Console:
         """Stdout."""
-        return self._console(stderr=False)
+        return _make_console(stderr=False)
 
-    @property
+    @cached_property
     def err(self) -> Console:
         """Stderr."""
-        return self._console(stderr=True)
+        return _make_console(stderr=True)
 
     @property
     def interactive(self) -> bool:
@@ -154,7 +154,7 @@ class Terminal:
 
     def document(self, value: Any) -> None:
         """Writes one JSON document."""
-        self._write(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+        sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=str) + "\n")
 
     def report(self, document: Any, text: str) -> None:
         """Writes a result: a JSON document with --json, else a line."""
@@ -165,8 +165,7 @@ class Terminal:
 
     def line(self, value: Any) -> None:
         """Writes one line of JSON."""
-        self._write(json.dumps(value, ensure_ascii=False, default=str))
-        sys.stdout.flush()
+        self.raw(json.dumps(value, ensure_ascii=False, default=str) + "\n")
 
     def raw(self, text: str) -> None:
         """Writes text as it is, at once."""
@@ -187,7 +186,7 @@ class Terminal:
 
     def block(self, text: Text | str, indent: int = 0, *, stderr: bool = False) -> None:
         """Writes a text wrapped by words, every line indented; long words stay whole in pipes."""
-        console = self._console(stderr=stderr)
+        console = self.err if stderr else self.out
         body = style_text(text) if isinstance(text, str) else text
         width = max(console.width - indent, 20)
         for line in body.wrap(console, width):
@@ -195,22 +194,17 @@ class Terminal:
             line.plain = line.plain.replace(_HELD, " ")
             console.print(assemble(" " * indent if line.plain else "", line), soft_wrap=True)
 
-    def _write(self, text: str) -> None:
-        sys.stdout.write(text + "\n")
 
-    def _console(self, *, stderr: bool) -> Console:
-        # rich takes long to import, so a console is made when it is first written to.
-        console = self._consoles.get(stderr)
-        if console is None:
-            from rich.console import Console
-            from rich.theme import Theme
+def _make_console(*, stderr: bool) -> Console:
+    # rich takes long to import, so a console is made when it is first written to.
+    from rich.console import Console
+    from rich.theme import Theme
 
-            console = Console(stderr=stderr, theme=Theme(STYLES), highlight=False, markup=False)
-            if not console.is_terminal:
-                # Whoever reads a pipe does not want our line ends.
-                console.width = _WIDE
-            self._consoles[stderr] = console
-        return console
+    console = Console(stderr=stderr, theme=Theme(STYLES), highlight=False, markup=False)
+    if not console.is_terminal:
+        # Whoever reads a pipe does not want our line ends.
+        console.width = _WIDE
+    return console
 
 
 _LOG = logging.getLogger("orchestrator.handler")

@@ -94,11 +94,11 @@ def make_placeholder_id(name: str) -> str:
     return letters[:5] + sha256(name.encode()).hexdigest()[:5].upper()
 
 
-def refuse_untrusted_document(document: Document) -> Document:
-    """The document, if it and its team name nothing on this machine and no other addresses.
+def refuse_untrusted_document(document: Document) -> None:
+    """Refuses an agent that names, or whose team names, what is on this machine or an address.
 
     Raises:
-        ValidationError: They do: the author of an agent must not reach the host with it.
+        ValidationError: It does: the author of an agent must not reach the host with it.
         DefinitionError: The data is no agent's.
     """
     for one in document.iter_agents():
@@ -118,4 +118,3 @@ def refuse_untrusted_document(document: Document) -> Document:
         except DefinitionError as error:
             reason = "; ".join(it.message for it in error.diagnostics) or error.reason
             raise DefinitionError(f"the agent {one.name!r} is not transferred: {reason}") from None
-    return document

@@ -11,12 +11,11 @@ from orchestrator.errors import ResourceNotFound
 from orchestrator.support.documents import decode
 from orchestrator.transfer.document import PARTS, Document, list_lambdas
 from orchestrator.transfer.folder import Change, files_of, find_leftover_files, list_named_files
-from orchestrator.transfer.normalize import KEPT_THERE
+from orchestrator.transfer.normalize import KEPT_THERE, is_same_schema
 from orchestrator.transfer.portability import make_portable
 from orchestrator.transfer.pull import read_agent
 from orchestrator.transfer.push import find_agent
 from orchestrator.transfer.remote import Remote
-from orchestrator.transfer.schemas import is_same_schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,8 +59,7 @@ class Document:
 
     def all_notes(self) -> list[Diagnostic]:
         """The notes of the agent and of all that come along."""
-        notes = dict.fromkeys(it for one in self.iter_agents() for it in one.notes)
-        return list(notes)
+        return list(dict.fromkeys(it for one in self.iter_agents() for it in one.notes))
 
 
 @dataclass(frozen=True, slots=True)

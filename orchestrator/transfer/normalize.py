@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from orchestrator.errors import DefinitionError
 from orchestrator.prompts import STAGES
+from orchestrator.support.documents import Rules, parse
 from orchestrator.transfer.document import PARTS
-from orchestrator.transfer.schemas import is_same_schema
 
 DEFAULT_TTL = 1800
 """Idle seconds of a session when the agent's definition does not say."""
@@ -151,3 +152,17 @@ def is_same_part(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     if mine and theirs and is_same_schema(mine, theirs):
         one, other = ({**it, "apiSchema": {}} for it in (one, other))
     return one == other
+
+
+_SCHEMA_RULES = Rules(aliases=True, any_names=False)
+
+
+def is_same_schema(one: str, other: str) -> bool:
+    """Whether two texts of API schemas say the same, however they are written."""
+    if one == other:
+        return True
+    try:
+        # What is JSON is YAML, too.
+        return bool(parse(one, rules=_SCHEMA_RULES).data == parse(other, rules=_SCHEMA_RULES).data)
+    except DefinitionError:
+        return False

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
+from orchestrator.actions import Operation
 from orchestrator.definition.files import is_arn
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.prompts.languages import language_of
@@ -15,7 +16,6 @@ from orchestrator.transfer.document import CUSTOM, PARSER, PARTS, Document, note
 from orchestrator.transfer.folder import list_named_files
 from orchestrator.transfer.normalize import DEFAULT_TTL, normalize_agent
 from orchestrator.transfer.request_members import find_violations
-from orchestrator.transfer.schemas import to_function_schema
 
 NOT_PORTABLE = "not-portable"
 """Code of findings about what was taken out; the rest can be pushed without it."""
@@ -313,3 +313,24 @@ def to_agent_request(data: Mapping[str, Any]) -> dict[str, Any]:
         stages = [{"promptCreationMode": "DEFAULT", **it} for it in stages_of(data)]
         request["promptOverrideConfiguration"] = {**overrides, "promptConfigurations": stages}
     return request
+
+
+def to_function_schema(operations: Iterable[Operation]) -> dict[str, Any]:
+    """Bedrock's `functionSchema` of functions in Python."""
+    functions = [
+        {
+            "name": operation.name,
+            "description": operation.description,
+            "requireConfirmation": "ENABLED" if operation.require_confirmation else "DISABLED",
+            "parameters": {
+                it.name: {
+                    "type": it.type if it.type != "object" else "string",
+                    "description": it.description,
+                    "required": it.required,
+                }
+                for it in operation.parameters
+            },
+        }
+        for operation in operations
+    ]
+    return {"functions": functions}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from orchestrator.diagnostics import Diagnostic
 from orchestrator.engine.plan import MOST_LEVELS
 from orchestrator.errors import (
     AccessDenied,
@@ -71,7 +72,7 @@ def read_agent(
     _add_aliases(document, remote, agent_id, version)
     refuse_untrusted_document(document)
     for one in document.iter_agents():
-        _note_what_stays(one, remote)
+        one.notes += _note_what_stays(one, remote)
     return document
 
 
@@ -247,34 +248,32 @@ def _pick_members(data: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: data[name] for name in names if name in data}
 
 
-def _note_what_stays(document: Document, remote: Remote) -> None:
+def _note_what_stays(document: Document, remote: Remote) -> Iterator[Diagnostic]:
     for where, arn in list_lambdas(document.data):
         text = f"the code of the Lambda function {arn!r} ({where}) was not transferred"
         way = "put a handler file in the folder and name it instead, or leave it in AWS"
-        document.notes.append(note("lambda", text, way))
+        yield note("lambda", text, way)
     for group in document.parts("actionGroups"):
         if not (group.get("actionGroupExecutor") or group.get("parentActionGroupSignature")):
             text = f"the endpoint does not say what runs {group.get('actionGroupName')!r}"
             way = "name it before the agent runs: actionGroupExecutor: {lambda: handler.py}"
-            document.notes.append(note("executor", text, way))
+            yield note("executor", text, way)
     for stage in stages_of(document.data):
         if _is_in_other_language(stage.get("basePromptTemplate") or "", stage["promptType"]):
             text = f"the template of {stage['promptType']} has none of Bedrock's placeholders, and "
             text += "seems to be in another language, which the endpoint cannot name"
-            way = "say which: templateFormat, beside the template"
-            document.notes.append(note("template-language", text, way))
+            yield note("template-language", text, "say which: templateFormat, beside the template")
     for base in document.parts("knowledgeBases"):
         id = base.get("knowledgeBaseId")
-        places = _list_document_locations(remote, str(id))
-        where = f" ({', '.join(places)})" if places else ""
+        places = ", ".join(_list_document_locations(remote, str(id)))
+        where = f" ({places})" if places else ""
         text = f"the documents of the knowledge base {id!r}{where} stay where they are, and it is "
-        text += "asked there"
         way = "to search documents of the folder instead, give it `folder: documents`"
-        document.notes.append(note("knowledge-base", text, way))
+        yield note("knowledge-base", f"{text}asked there", way)
     if guardrail := document.data.get("guardrailConfiguration"):
         text = f"the guardrail {guardrail.get('guardrailIdentifier')!r} is asked in AWS"
         way = "to check texts in this process instead, name a `file:` in guardrailConfiguration"
-        document.notes.append(note("guardrail", text, way))
+        yield note("guardrail", text, way)
 
 
 def _is_in_other_language(text: str, stage: str) -> bool:

@@ -18,8 +18,7 @@ from orchestrator.transfer.portability import (
     to_agent_request,
 )
 from orchestrator.transfer.pull import read_single_agent
-from orchestrator.transfer.push_parts import Aliases, Parts
-from orchestrator.transfer.push_steps import Sender, Step, Waiter
+from orchestrator.transfer.push_steps import Aliases, Parts, Sender, Step, Waiter
 from orchestrator.transfer.remote import Remote, check_id, parse_alias_arn
 
 TEAM_ALIAS = "live"

@@ -1,15 +1,23 @@
-"""Steps that change an agent at an endpoint: sent, awaited and reported; or only reported."""
+"""Steps that change an agent at an endpoint: what is sent, awaited and reported, for each part."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.errors import DependencyFailed
-from orchestrator.transfer.remote import Remote
+from orchestrator.errors import DefinitionError, DependencyFailed
+from orchestrator.transfer.document import PARTS, Document, PartKind
+from orchestrator.transfer.normalize import is_same_content, is_same_part
+from orchestrator.transfer.pull import (
+    fetch_alias,
+    find_alias_id,
+    read_alias_version,
+    read_single_agent,
+)
+from orchestrator.transfer.remote import DRAFT, Remote, check_id, parse_alias_arn
 
 _DONE = {
     "create": "created",
@@ -131,3 +139,168 @@ class Sender:
             return str(agent.get("agentStatus")), agent.get("failureReasons") or []
 
         self.wait.wait_for_status(f"the agent {agent_id!r}", look)
+
+
+@dataclass(slots=True)
+class Parts:
+    """The parts of one agent."""
+
+    sender: Sender  # sends the changes
+    document: Document  # the agent
+    agent_id: str  # its id there
+    there: Document | None  # it as it is there; `None` for a new one
+    wanted: Mapping[str, Any]  # what it is to be
+    _gone: set[tuple[str, str]] = field(default_factory=set)
+
+    def match(self) -> None:
+        """Takes away what is not wanted, changes what differs and makes what is missing.
+
+        Raises:
+            OrchestratorError: Something failed; the steps that were reported are done.
+        """
+        for part in PARTS:
+            self.remove_unwanted(part)
+            for value in self.wanted.get(part) or ():
+                self._put(part, value)
+
+    def remove_unwanted(self, part: str) -> None:
+        """Takes away the parts that are there and not wanted."""
+        kind = PARTS[part]
+        wanted = {it[kind.key] for it in self.wanted.get(part) or ()}
+        for name in [name for name in self._index_by_name(part) if name not in wanted]:
+            self._gone.add((part, name))
+            with self.sender.step(self.document.name, kind.verbs[1], f"the {kind.noun} {name!r}"):
+                params = {kind.id: self._find_id(kind, name), **kind.forced}
+                self._send(kind.operation(kind.operations[1]), **params)
+
+    def _put(self, part: str, value: Mapping[str, Any]) -> None:
+        """Makes a part, or changes it if it differs."""
+        kind = PARTS[part]
+        name = value[kind.key]
+        what, request = f"the {kind.noun} {name!r}", {**kind.defaults, **value}
+        before = self._index_by_name(part).get(name)
+        if before is None:
+            with self.sender.step(self.document.name, kind.verbs[0], what):
+                self._send(kind.operation(kind.operations[0]), **request)
+        elif not self._is_same(before, value):
+            with self.sender.step(self.document.name, "update", what):
+                request[kind.id] = self._find_id(kind, name)
+                self._send(kind.operation("update"), **request)
+
+    def _index_by_name(self, part: str) -> dict[str, Any]:
+        found = self.there.parts(part) if self.there else []
+        named = {str(it.get(PARTS[part].key)): it for it in found}
+        return {name: it for name, it in named.items() if (part, name) not in self._gone}
+
+    def _is_same(self, there: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+        """Whether a part is as it is wanted; a schema in Amazon S3 by its text."""
+        place = (there.get("apiSchema") or {}).get("s3")
+        if place is not None and (wanted.get("apiSchema") or {}).get("payload") is not None:
+            try:
+                there = {**there, "apiSchema": {"payload": self.sender.remote.read_schema(place)}}
+            except (DefinitionError, DependencyFailed):
+                return False
+        return is_same_part(there, wanted)
+
+    def _find_id(self, kind: PartKind, name: str) -> str:
+        if kind.id == kind.key:  # an association with a knowledge base has no id of its own
+            return check_id(name, f"the {kind.noun}")
+        what = f"the agent {self.document.name!r}"
+        at = {"agentId": self.agent_id, "agentVersion": DRAFT}
+        for it in self.sender.remote.pages(what, kind.operation("list") + "s", kind.listed, **at):
+            if it.get(kind.key) == name:
+                return check_id(it.get(kind.id), f"the {kind.noun}")
+        raise DependencyFailed(
+            f"the {kind.noun} {name!r} was taken away meanwhile; run the command again"
+        )
+
+    def _send(self, operation: str, **params: Any) -> None:
+        # Only the working draft can be changed (AWS: versions of an agent are immutable).
+        self.sender.send(
+            self.document.name, operation, agentId=self.agent_id, agentVersion=DRAFT, **params
+        )
+
+
+NEW_ALIAS = "arn:aws:bedrock:us-east-1:000000000000:agent-alias/0000000000/0000000000"
+"""Stands in a dry run for the ARN of an alias that is not made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aliases:
+    """The aliases of one agent."""
+
+    sender: Sender  # sends the changes
+    agent: str  # the agent's name
+    agent_id: str  # its id there; empty in the dry run of a new one
+    wanted: Mapping[str, Any]  # what it is to be
+
+    def ensure(self, name: str, arn: str) -> str:
+        """The ARN of an alias that leads to a version with the agent's content.
+
+        `name` is its name or id; `arn` is used instead if it is one of this agent.
+
+        Raises:
+            OrchestratorError: The endpoint failed, or its answer makes no sense.
+        """
+        # An older version is replaced. An alias of the working draft (DRAFT) already follows the
+        # agent, so it stays.
+        ids = parse_alias_arn(arn)
+        alias_id = ids[1] if ids and ids[0] == self.agent_id else ""
+        if not alias_id and self.agent_id:
+            alias_id = find_alias_id(self.sender.remote, self.agent_id, name)
+        if not alias_id:
+            with self.sender.step(self.agent, "create", f"the alias {name!r}"):
+                answer = self.sender.send(
+                    self.agent, "create_agent_alias", agentId=self.agent_id, agentAliasName=name
+                )
+                if self.sender.dry_run:
+                    return NEW_ALIAS
+                made = answer.get("agentAlias") or {}
+                return self._wait_until_ready(check_id(made.get("agentAliasId"), "an alias"))
+        if self._is_behind(alias_id):
+            self._move(alias_id)
+        return self._wait_until_ready(alias_id)
+
+    def _is_behind(self, alias_id: str) -> bool:
+        """Whether the version that an alias leads to is not what the agent is to be."""
+        version = read_alias_version(self.sender.remote, self.agent_id, alias_id)
+        if version == DRAFT:
+            return False
+        there = read_single_agent(self.sender.remote, self.agent_id, version)
+        return not is_same_content(there.data, self.wanted)
+
+    def _move(self, alias_id: str) -> None:
+        # AWS: UpdateAgentAlias without a routingConfiguration makes a version and routes to it.
+        alias = fetch_alias(self.sender.remote, self.agent_id, alias_id)
+        name = str(alias.get("agentAliasName"))
+        with self.sender.step(self.agent, "move", f"the alias {name!r} to a new version"):
+            self.sender.send(
+                self.agent,
+                "update_agent_alias",
+                agentId=self.agent_id,
+                agentAliasId=alias_id,
+                agentAliasName=name,
+                description=alias.get("description") or None,
+            )
+            if self.sender.dry_run:
+                return
+            self._wait_until_ready(alias_id)
+            if self._is_behind(alias_id):
+                raise DependencyFailed(
+                    f"the alias {name!r} still leads to the version before; route it to a new one"
+                )
+
+    def _wait_until_ready(self, alias_id: str) -> str:
+        """Waits until an alias can be used, and gives its ARN."""
+        arn = ""
+
+        def look() -> tuple[str, Collection[str]]:
+            nonlocal arn
+            alias = fetch_alias(self.sender.remote, self.agent_id, alias_id)
+            arn = str(alias.get("agentAliasArn"))
+            return str(alias.get("agentAliasStatus")), alias.get("failureReasons") or []
+
+        self.sender.wait.wait_for_status(f"the alias {alias_id!r}", look, ("PREPARED",))
+        if parse_alias_arn(arn) != (self.agent_id, alias_id):
+            raise DependencyFailed(f"{arn!r} is not the ARN of the alias {alias_id!r}")
+        return arn

@@ -45,7 +45,7 @@ def connect(
         AccessDenied: There are no credentials, or no region.
     """
     if endpoint_url is None:
-        return Remote(_make_client("bedrock-agent", region, profile), region, profile)
+        return Remote(_make_client(region, profile), region, profile)
     parts = urlsplit(endpoint_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValidationError(
@@ -54,7 +54,7 @@ def connect(
     region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     place = (region or _REGION, profile, endpoint_url)
     unsigned = _make_unsigned_client(*place) if parts.hostname in _LOOPBACK else None
-    client = unsigned or _make_client("bedrock-agent", *place)
+    client = unsigned or _make_client(*place)
     _bound_answers(client)
     return Remote(client, *place)
 
@@ -86,16 +86,14 @@ def _read_body(raw: Any) -> bytes:
     return b"".join(pieces)
 
 
-def _make_target(what: str, resource: str = "", operation: str = "") -> Target:
+def _make_target(what: str, operation: str = "") -> Target:
     allow = f"allow bedrock:{operation}" if operation else "allow it"
-    return Target(what, resource, allow, find="check its id, the region and the endpoint")
+    return Target(what, "", allow, find="check its id, the region and the endpoint")
 
 
-def _make_client(
-    service: str, region: str | None, profile: str | None, endpoint_url: str | None = None
-) -> Any:
+def _make_client(region: str | None, profile: str | None, endpoint_url: str | None = None) -> Any:
     settings = Settings(
-        service, region=region, profile=profile, endpoint_url=endpoint_url, deadline=60.0
+        "bedrock-agent", region=region, profile=profile, endpoint_url=endpoint_url, deadline=60.0
     )
     return get_shared_client(settings, _make_target(endpoint_url or "Amazon Bedrock"))
 
@@ -147,7 +145,7 @@ class Remote:
         """
         title = to_operation_name(operation)
         members = {name: value for name, value in params.items() if value is not None}
-        with translate_errors(_make_target(what, operation=title)):
+        with translate_errors(_make_target(what, title)):
             try:
                 answer: dict[str, Any] = getattr(self.client, operation)(**members)
             # botocore's parser raises these for answers that are not what the API's model says.

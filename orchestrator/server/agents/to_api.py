@@ -19,8 +19,8 @@ from orchestrator.server.agents.kinds import ASSOCIATION, COLLABORATOR, GROUP, K
 from orchestrator.server.agents.prompts import default_configurations, list_stages
 from orchestrator.server.ids import DRAFT, derive_id
 from orchestrator.server.operations import pick
+from orchestrator.transfer.portability import to_function_schema
 from orchestrator.transfer.request_members import find_violations
-from orchestrator.transfer.schemas import to_function_schema
 
 IDLE_SECONDS = 600
 # Models at addresses and in files are the operator's business (Bedrock: ModelIdentifier).
