@@ -333,15 +333,11 @@ def _measure(value: Any) -> Any:
     return value
 
 
-def _spend(count: int) -> None:
-    get_work().spend(count)
-
-
 # The filters that a bounded tree names.
 OWN_FILTERS: dict[str, Callable[..., Any]] = {
     _AUTHORS: _mark_author,
     _COUNTED: _count_items,
     _JOINED: _join_parts,
     _MEASURED: _measure,
-    _SPENT: _spend,
+    _SPENT: lambda count: get_work().spend(count),
 }

@@ -26,8 +26,7 @@ _scan_string = json.decoder.scanstring  # type: ignore[attr-defined]
 class Node(NamedTuple):
     """A JSON value and where it stands in the text; a string starts behind its opening quote."""
 
-    # `object`, `array`, `string`, or `scalar` for a number or a word as it is written.
-    kind: str
+    kind: str  # `object`, `array`, `string`, or `scalar` for a number or a word as it is written
     value: Any
     start: int
     end: int

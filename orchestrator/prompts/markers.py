@@ -21,7 +21,7 @@ Piece = tuple[str, str]
 
 # Models read invisible characters, other spaces and other colons as the usual ones: none of them
 # may hide a mark.
-_BREAKS = "\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029"
+_BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 _SPACES = " \t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"
 # Unicode's format characters, and what else is not seen: joiners, fillers, variation selectors.
 _UNSEEN = (
@@ -34,7 +34,6 @@ _COLONS = ":\uff1a\ufe55\ufe13\u2236\ua789"
 _LINE_START = rf"(?:\A|(?<=[{_BREAKS}]))[{_SPACES}{_UNSEEN}]*"
 _HIDDEN = re.compile(f"[{_UNSEEN}]+")
 _SPACE = re.compile(f"[{_SPACES}]+")
-_BREAK_CHARS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 # A mark may begin in so many characters before a piece. Only these are searched again, so that a
 # long prompt costs the same for each step.
 _WINDOW = 64
@@ -90,7 +89,7 @@ def end_of(text: str) -> str:
     """The end of a text in which a mark could begin."""
     if len(text) <= _WINDOW:
         return text
-    line = text[max(map(text.rfind, _BREAK_CHARS)) + 1 :]
+    line = text[max(map(text.rfind, _BREAKS)) + 1 :]
     if len(line) > _WINDOW:  # of which nobody may see much
         line = _SPACE.sub(" ", _HIDDEN.sub("", line))
     return f"\n{line}" if len(line) <= _WINDOW else f"|{line[-_WINDOW:]}"  # no line begins there

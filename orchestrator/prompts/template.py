@@ -293,10 +293,13 @@ class Template:
         system = self._system_text(values)
         head = fill_slots(self._head, values, history)
         tail = fill_slots(self._tail, values) if self._tail else []
-        bind_steps = None
-        if self._steps_in_text:
-            steps = ScratchpadText(self._dialect)
-            bind_steps = partial(self._bind_with_scratchpad, values, history, steps)
+        if not self._steps_in_text:
+            return BoundPrompt(system, head, tail)
+        steps = ScratchpadText(self._dialect)
+
+        def bind_steps(scratchpad: Sequence[Message]) -> BoundPrompt:
+            return self.bind({**values, SCRATCHPAD: steps.text(scratchpad)}, history)
+
         return BoundPrompt(system, head, tail, bind_steps=bind_steps)
 
     def _check_size(self, values: Mapping[str, str]) -> None:
@@ -342,15 +345,6 @@ class Template:
             text = Text.of("".join(parts), partial(_spans, [(leaf, parts)]))
             last = self._last_system = (filled, text)
         return last[1]
-
-    def _bind_with_scratchpad(
-        self,
-        values: Mapping[str, str],
-        history: Sequence[Message],
-        steps: ScratchpadText,
-        scratchpad: Sequence[Message],
-    ) -> BoundPrompt:
-        return self.bind({**values, SCRATCHPAD: steps.text(scratchpad)}, history)
 
 
 def find_anchor(slots: Sequence[Slot], name: str) -> int:

@@ -43,8 +43,7 @@ class Place(NamedTuple):
     """A folder to look in, and the content folder or the user's own that it belongs to."""
 
     folder: Path
-    # No file may leave it, not even by a link: templates of agents come from others.
-    root: Path
+    root: Path  # no file may leave it, not even by a link: templates of agents come from others
 
     def read(self, name: PurePosixPath) -> tuple[str, Path] | None:
         """The text and path of the file `name`; `None` when there is no such file."""

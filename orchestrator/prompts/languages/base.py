@@ -149,8 +149,7 @@ class Input:
     column: int = 1
     # An input that is only declared is not used; its place is then that of the first line.
     used: bool = True
-    # As the template says it, such as `string` or `thread`.
-    kind: str = ""
+    kind: str = ""  # as the template says it, such as `string` or `thread`
     required: bool = False
     default: Any = None
     declared: bool = False

@@ -96,8 +96,7 @@ def system_pieces(messages: Iterable[RenderedMessage]) -> tuple[list[Piece], lis
 class ConverseBuilder:
     """Makes messages of Converse."""
 
-    # Base64 instead of bytes, as on the wire and in the engine.
-    encoded: bool = False
+    encoded: bool = False  # Base64 instead of bytes, as on the wire and in the engine
     _calls: list[tuple[str, str]] = field(default_factory=list)
     _documents: int = 0
 

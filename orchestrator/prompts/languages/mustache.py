@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,10 +39,11 @@ class Mustache:
     """A compiled template; `text_of` gives the text of a printed value."""
 
     def __init__(self, text: str, text_of: Callable[[Any], str]) -> None:
-        self._nodes = nodes = _Reader(text).read()
+        reader = _Reader(text)
+        self._nodes = reader.read()
         self._text_of = text_of
-        self.names = frozenset(_names(nodes))
-        self.straight = _is_straight(nodes)
+        self.names = frozenset(filter(None, reader.names))
+        self.straight = reader.straight
 
     def pieces(self, values: Mapping[str, Any]) -> list[Piece]:
         """Renders it, as pieces: who wrote each, and its text."""
@@ -54,22 +55,13 @@ class Mustache:
         return rendering.pieces
 
 
-def _names(nodes: Sequence[_Node]) -> Iterator[str]:
-    # A name inside of a section may be an input or a member of its value: nobody can know before.
-    for node in nodes:
-        if node.kind and node.text != ".":
-            yield node.text.partition(".")[0]
-        yield from _names(node.inside)
-
-
-def _is_straight(nodes: Sequence[_Node]) -> bool:
-    return all(node.kind != "$" and _is_straight(node.inside) for node in nodes)
-
-
 class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._open, self._shut = "{{", "}}"
+        # A name inside of a section may be an input or a member of its value: nobody knows before.
+        self.names: set[str] = set()
+        self.straight = True
 
     def read(self) -> list[_Node]:
         text, at, stack = self._text, 0, [_Node("#", "", 1)]
@@ -80,7 +72,8 @@ class _Reader:
                 before, after = text[at : alone[0]], alone[1]
             if before:
                 stack[-1].inside.append(_Node("", before, 0))
-            self._add_tag(kind, name, self._line(start), stack)
+            if kind != "!":
+                self._add_tag(kind, name, self._line(start), stack)
             at = after
         if text[at:]:
             stack[-1].inside.append(_Node("", text[at:], 0))
@@ -89,8 +82,6 @@ class _Reader:
         return stack[0].inside
 
     def _add_tag(self, kind: str, name: str, line: int, stack: list[_Node]) -> None:
-        if kind == "!":
-            return
         if kind == "=":
             parts = name.split()
             if len(parts) != 2:
@@ -104,6 +95,8 @@ class _Reader:
             if len(stack) == 1 or stack.pop().text != name:
                 raise Mistake(f"{name!r} is closed here, and is not the section that is open", line)
         else:
+            self.names.add(name.partition(".")[0])
+            self.straight = self.straight and kind != "$"
             node = _Node(kind, name, line)
             stack[-1].inside.append(node)
             if kind in "#^":

@@ -46,19 +46,17 @@ class NotStraight(Exception):
 
 def leaf_of(pieces: Sequence[Piece], marks: Mapping[str, str]) -> Leaf | None:
     """A text with holes where the marks stand; `None` for no text."""
-    holes = {name for name, mark in marks.items() if mark}
     for origin, text in pieces:
-        if text != marks.get(origin) and any(mark and mark in text for mark in marks.values()):
+        unchanged = text == marks.get(origin)
+        if not unchanged and (origin in marks or any(mark in text for mark in marks.values())):
             raise NotStraight
-        if origin in holes and text != marks[origin]:
-            raise NotStraight
-    return Leaf.of(pieces, holes) if any(text for _, text in pieces) else None
+    return Leaf.of(pieces, marks) if any(text for _, text in pieces) else None
 
 
 def slot_of(slot: Slot, marks: Mapping[str, str]) -> Slot:
     """A place in the conversation, with holes where the marks stand."""
     message = slot.fixed
-    if message is None or not any(mark and mark in repr(message) for mark in marks.values()):
+    if message is None or not any(mark in repr(message) for mark in marks.values()):
         return slot
     if any("text" not in block for block in message["content"]):
         raise NotStraight

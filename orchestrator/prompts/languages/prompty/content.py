@@ -135,13 +135,8 @@ def read_tool_uses(
     for one, texts_of_one in zip(calls, written, strict=True):
         function = one.get("function") if isinstance(one, Mapping) else None
         if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-            raise TemplateError(
-                "a message of type tool_call is YAML: id, type: function, and function with a "
-                "name and arguments",
-                file=source,
-                line=section.line,
-                column=1,
-            )
+            message = "a message of type tool_call is YAML: id, type: function, and function"
+            raise section.error(f"{message} with a name and arguments", source)
         given = function.get("arguments")
         id = str(texts_of_one.get("id", ""))
         uses.append(ToolUse(id, function["name"], {} if given is None else given))
@@ -153,10 +148,6 @@ def read_tools(section: Section, data: Any, source: str | None) -> list[dict[str
     if data is None:
         return []
     if not isinstance(data, list) or not all(isinstance(one, Mapping) for one in data):
-        raise TemplateError(
-            "a section tools: is a YAML list of tools, each with id, type and options",
-            file=source,
-            line=section.line,
-            column=1,
-        )
+        message = "a section tools: is a YAML list of tools, each with id, type and options"
+        raise section.error(message, source)
     return [dict(one) for one in data]

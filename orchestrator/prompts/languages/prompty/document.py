@@ -26,26 +26,12 @@ from orchestrator.prompts.languages.base import (
     to_tool_result,
 )
 from orchestrator.prompts.languages.mustache import Mustache
+from orchestrator.prompts.languages.prompty import front_matter, lint
 from orchestrator.prompts.languages.prompty.content import (
     MediaReader,
     read_section,
     read_tool_uses,
     read_tools,
-)
-from orchestrator.prompts.languages.prompty.front_matter import (
-    Front,
-    References,
-    read_inputs,
-    read_yaml,
-    replace_references,
-    resolve_body_references,
-    settings_of,
-    split_front,
-)
-from orchestrator.prompts.languages.prompty.lint import (
-    check_thread_roles,
-    find_misspelt_marks,
-    find_misspelt_members,
 )
 from orchestrator.prompts.languages.prompty.markers import Marks, Section
 from orchestrator.prompts.languages.values import (
@@ -83,7 +69,7 @@ def read(
     - `strict`: a value that looks like a mark is an error, instead of text. By default what the
       front matter says (`template.format.strict`), else not.
     """
-    front = split_front(text, source)
+    front = front_matter.split_front(text, source)
     data = _read_front_matter(front, source)
     template = _read_template_options(data, source, dialect)
     dialect = dialect or template.get("dialect") or "v2"
@@ -91,10 +77,12 @@ def read(
         raise ValidationError(f"there is no dialect {dialect!r} of Prompty: 'v2' or 'legacy'")
     legacy = dialect == "legacy"
     given = (params or {}) if legacy else None
-    references = References(source, folder, roots, environ, given)
+    references = front_matter.References(source, folder, roots, environ, given)
     data = references.resolve(data)
-    references.diagnostics += find_misspelt_members(front.text, source)
-    hoisted = resolve_body_references(front.body, front.line, references) if legacy else {}
+    references.diagnostics += lint.find_misspelt_members(front.text, source)
+    hoisted = (
+        front_matter.resolve_body_references(front.body, front.line, references) if legacy else {}
+    )
     if "inputSchema" in data and not legacy:
         message = "'inputSchema' has no effect in the dialect v2"
         instead = "write inputs:, or choose the dialect legacy"
@@ -107,17 +95,17 @@ def read(
         legacy,
         folder,
         references,
-        settings_of(data),
-        declared=dict(read_inputs(data, source, legacy=legacy)),
+        front_matter.settings_of(data),
+        declared=dict(front_matter.read_inputs(data, source, legacy=legacy)),
         strict=template["strict"] if strict is None else strict,
         hoisted={it: value_text(value) for it, value in hoisted.items()},
         engine=_compile_body(template["kind"], front, source),
     )
 
 
-def _read_front_matter(front: Front, source: str | None) -> Any:
+def _read_front_matter(front: front_matter.Front, source: str | None) -> Any:
     """The members of the front matter, without the model's `connection`."""
-    data = read_yaml(front.text, source)
+    data = front_matter.read_yaml(front.text, source)
     data = {} if data is None else data
     if not isinstance(data, dict):
         raise TemplateError("the front matter must be a map", file=source, line=1, column=1)
@@ -157,7 +145,9 @@ def _jinja() -> Jinja:
     return Jinja(value_text, keep_trailing_newline=True, undefined=ChainableUndefined)
 
 
-def _compile_body(kind: str, front: Front, source: str | None) -> CompiledTemplate | Mustache:
+def _compile_body(
+    kind: str, front: front_matter.Front, source: str | None
+) -> CompiledTemplate | Mustache:
     try:
         if kind in ("jinja2", "*"):
             return _jinja().compile_template(front.body)
@@ -186,7 +176,7 @@ class PromptyDocument:
     line: int  # of the file, in which the body begins
     legacy: bool
     folder: Path | None
-    references: References
+    references: front_matter.References
     settings: Mapping[str, Any]
     declared: Mapping[str, Mapping[str, Any]]
     # A value that looks like a mark is always text. Strict templates refuse it, since the model may
@@ -228,7 +218,7 @@ class PromptyDocument:
     def _find_doubts(self) -> list[Diagnostic]:
         found = list(self.references.diagnostics)
         others = sorted({*_V2.roles, *_LEGACY.roles} - {*self.marks.roles})
-        found += find_misspelt_marks(self.body, self.line, self.marks, others, self.source)
+        found += lint.find_misspelt_marks(self.body, self.line, self.marks, others, self.source)
         return found
 
     def render(self, inputs: Mapping[str, Any]) -> Rendered:
@@ -241,7 +231,7 @@ class PromptyDocument:
         try:
             pieces = self.engine.pieces(values.given)
             if self.hoisted:
-                pieces = list(replace_references(pieces, self.hoisted))
+                pieces = list(front_matter.replace_references(pieces, self.hoisted))
             tokens = Tokens[Placement](values.insert_placements(pieces))
         except Mistake as mistake:
             raise _make_error(mistake, self.source, self.line) from mistake
@@ -278,7 +268,9 @@ class PromptyDocument:
     def _check_threads(self, inputs: Mapping[str, Any]) -> Iterator[Diagnostic]:
         for name in (one for one in inputs if self._kinds.get(one) == "thread"):
             strict = self.strict or self.declared[name].get("strict") is True
-            yield from check_thread_roles(name, inputs[name], strict=strict, source=self.source)
+            yield from lint.check_thread_roles(
+                name, inputs[name], strict=strict, source=self.source
+            )
 
     def _check_forged_marks(
         self, tokens: Tokens[Placement], pieces: Sequence[Piece], values: Values
@@ -315,7 +307,8 @@ class PromptyDocument:
 
 @dataclass(slots=True)
 class _Rendering:
-    # The messages of one rendering, in the order of its sections.
+    """The messages of one rendering, in the order of its sections."""
+
     document: PromptyDocument
     tokens: Tokens[Placement]
     values: Values
@@ -370,7 +363,7 @@ class _Rendering:
     def _add_tools(self, section: Section) -> None:
         if self.items:
             message = "the section tools: must come before all messages"
-            raise TemplateError(message, file=self.document.source, line=section.line, column=1)
+            raise section.error(message, self.document.source)
         self.tools += read_tools(section, self._read_data(section), self.document.source)
 
     def _read_data(self, section: Section) -> Any:

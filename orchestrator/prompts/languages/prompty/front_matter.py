@@ -70,14 +70,12 @@ class References:
     """Resolves `${env:NAME:default}`, `${file:name}` and `${params:name}`."""
 
     source: str | None
-    # Where files are; without a folder there are none.
-    folder: Path | None
+    folder: Path | None  # where files are; without a folder there are none
     roots: Sequence[str | Path]
     # Without variables, as in an agent's template, a reference is its default or stays as it is:
     # a prompt goes to others, and must not take secrets of the process with it.
     environ: Mapping[str, str] | None
-    # Without parameters (dialect `v2`) a reference stays as it is.
-    params: Mapping[str, Any] | None
+    params: Mapping[str, Any] | None  # without parameters (dialect `v2`) a reference stays as it is
     diagnostics: list[Diagnostic] = field(default_factory=list)
     _open: list[Path] = field(default_factory=list)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from orchestrator.errors import TemplateError
 from orchestrator.prompts.jinja_pieces import VALUE
 from orchestrator.prompts.languages.values import Tokens
 from orchestrator.prompts.source import OPEN
@@ -26,6 +27,10 @@ class Section:
     attributes: Mapping[str, Any]
     content: str
     line: int
+
+    def error(self, message: str, source: str | None) -> TemplateError:
+        """An error in it."""
+        return TemplateError(message, file=source, line=self.line, column=1)
 
 
 class Marks:

@@ -41,8 +41,7 @@ _BARE = "\ue002"  # marks the token of a hole that stands outside of JSON's text
 class Filling:
     """A value in a hole: as text, as data, and as the messages that it may be."""
 
-    # `None` for messages that can only stand between messages.
-    pieces: Sequence[Piece] | None
+    pieces: Sequence[Piece] | None  # `None` for messages that can only stand between messages
     data: Any = None
     items: Sequence[RenderedMessage | Thread] | None = None
 

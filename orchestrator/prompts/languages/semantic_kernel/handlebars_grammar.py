@@ -50,10 +50,8 @@ class Path:
     """Where a value is, as it is written in `text`; without parts it is the context itself."""
 
     parts: tuple[str, ...]
-    # So many contexts further out it begins: `../`.
-    up: int
-    # It is of the loop: `@index`.
-    data: bool
+    up: int  # so many contexts further out it begins: `../`
+    data: bool  # it is of the loop: `@index`
     at: int
     text: str
 
@@ -333,10 +331,8 @@ class _OpenBlock:
 
     block: Block
     into: list[Node]
-    # So many blocks end with it, since it begins with `{{else if}}`.
-    inner: int = 0
-    # Its `{{else}}` was read.
-    turned: bool = False
+    inner: int = 0  # so many blocks end with it, since it begins with `{{else if}}`
+    turned: bool = False  # its `{{else}}` was read
 
 
 class _TreeBuilder:

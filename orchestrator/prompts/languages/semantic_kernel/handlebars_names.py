@@ -155,10 +155,8 @@ class Context:
     """The value `this` that names are looked up in, with what a block adds to it."""
 
     this: Any
-    # Of a loop: `@index`.
-    data: Mapping[str, Any] = field(default_factory=dict)
-    # Of `as |item index|`.
-    names: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)  # of a loop: `@index`
+    names: Mapping[str, Any] = field(default_factory=dict)  # of `as |item index|`
 
 
 class Scope:
