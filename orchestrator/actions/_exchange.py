@@ -130,7 +130,7 @@ def _explain_error(error: BaseException) -> str:
 
 
 # `http.client` knows a time limit for each wait only; here every wait ends at one deadline.
-class _DeadlineSocket:
+class _DeadlineSocket(io.RawIOBase):
     def __init__(self, sock: socket.socket, deadline: float) -> None:
         self._sock = sock
         self._deadline = deadline
@@ -139,24 +139,16 @@ class _DeadlineSocket:
         self._sock.settimeout(_seconds_left(self._deadline))
         self._sock.sendall(data)
 
-    def recv_into(self, buffer: Any) -> int:
-        self._sock.settimeout(_seconds_left(self._deadline))
-        return self._sock.recv_into(buffer)
-
     def makefile(self, *_: Any) -> io.BufferedReader:
-        return io.BufferedReader(_SocketReader(self))
-
-    # `http.client` closes its socket early; whoever opened this one closes it.
-    def close(self) -> None:
-        pass
-
-
-class _SocketReader(io.RawIOBase):
-    def __init__(self, sock: _DeadlineSocket) -> None:
-        self._sock = sock
+        return io.BufferedReader(self)
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
+        self._sock.settimeout(_seconds_left(self._deadline))
         return self._sock.recv_into(buffer)
+
+    # `http.client` closes its socket early; whoever opened this one closes it.
+    def close(self) -> None:
+        pass

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Collection, Iterator
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import SplitResult
 
 from orchestrator.errors import DefinitionError
@@ -21,27 +21,21 @@ Address = IPv4Address | IPv6Address
 _NAT64 = ip_network("64:ff9b::/96")  # (RFC 6052)
 _LOW_32 = 0xFFFFFFFF
 
+
+def _networks(texts: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    return tuple(map(ip_network, texts.split()))
+
+
 # Not global by IANA's registries, whatever the version of Python knows of them.
-_NOT_PUBLIC = tuple(
-    map(
-        ip_network,
-        (
-            *("0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15"),
-            *("64:ff9b:1::/48", "100::/64", "2001::/23", "2002::/16", "3fff::/20", "5f00::/16"),
-            "fec0::/10",
-        ),
-    )
+_NOT_PUBLIC = _networks(
+    "0.0.0.0/8 100.64.0.0/10 192.0.0.0/24 192.88.99.0/24 198.18.0.0/15 "
+    "64:ff9b:1::/48 100::/64 2001::/23 2002::/16 3fff::/20 5f00::/16 fec0::/10"
 )
 # Clouds' metadata services hand out credentials; nobody means one of them with an API's name.
-_NEVER = tuple(
-    map(
-        ip_network,
-        (
-            *("0.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32"),
-            *("100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32"),
-            *("::/128", "fe80::/10", "ff00::/8", "fd00:ec2::254/128", "fd20:ce::254/128"),
-        ),
-    )
+_NEVER = _networks(
+    "0.0.0.0/8 169.254.0.0/16 224.0.0.0/4 255.255.255.255/32 "
+    "100.100.100.200/32 168.63.129.16/32 192.0.0.192/32 "
+    "::/128 fe80::/10 ff00::/8 fd00:ec2::254/128 fd20:ce::254/128"
 )
 
 
@@ -103,7 +97,8 @@ def addresses_of(host: str, port: int, *, private: bool = False) -> list[str]:
     texts = list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found))
     for text in texts:
         address = ip_address(text)
-        if _is_forbidden(address) or not (private or is_public(address)):
+        forbidden = any(map(_is_metadata, _iter_forms(address)))
+        if forbidden or not (private or is_public(address)):
             raise RefusedAddress(text)
     return texts
 
@@ -117,10 +112,6 @@ def is_public(address: Address) -> bool:
         and not _is_metadata(one)
         for one in _iter_forms(address)
     )
-
-
-def _is_forbidden(address: Address) -> bool:
-    return any(_is_metadata(one) for one in _iter_forms(address))
 
 
 def _is_metadata(address: Address) -> bool:

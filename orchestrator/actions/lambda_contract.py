@@ -268,14 +268,14 @@ def _configurations(
 
 def _status(response: Mapping[str, Any], notes: list[str]) -> int | None:
     written = response.get("httpStatusCode")
-    if type(written) is not int:
-        if written is None:
-            return None
-        if not (isinstance(written, str) and re.fullmatch(r"[1-5][0-9][0-9]", written)):
-            notes.append(f"`httpStatusCode` is {_short(written)}, not a number; ignored")
-            return None
+    if written is None:
+        return None
+    if isinstance(written, str) and re.fullmatch(r"[1-5][0-9][0-9]", written):
         notes.append("`httpStatusCode` is a text, not a number")
         written = int(written)
+    if type(written) is not int:
+        notes.append(f"`httpStatusCode` is {_short(written)}, not a number; ignored")
+        return None
     if written >= 400:
         # (Bedrock passes the body to the model whatever the status is; so do we.)
         notes.append(f"the HTTP status is {written}")

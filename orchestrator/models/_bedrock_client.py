@@ -15,8 +15,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from struct import Struct
-from threading import Lock
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -41,10 +41,6 @@ class EncodedMessages(list[Message]):
         self.body = body
 
 
-_workers: dict[Any, ThreadPoolExecutor] = {}
-_lock = Lock()
-
-
 def connect(settings: Settings, target: Target) -> Connection:
     """The shared connection for `settings`, made at the first call.
 
@@ -52,12 +48,12 @@ def connect(settings: Settings, target: Target) -> Connection:
         AccessDenied: There are no credentials or no region; nothing was sent.
     """
     client = get_shared_client(settings, target, prepare)
-    with _lock:
-        workers = _workers.get(client)
-        if workers is None:
-            workers = ThreadPoolExecutor(settings.connections, "orchestrator-bedrock")
-            _workers[client] = workers
-    return Connection(client, workers)
+    return Connection(client, _workers(client, settings.connections))
+
+
+@cache
+def _workers(client: Any, connections: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(connections, "orchestrator-bedrock")
 
 
 def target_of(model_id: str) -> Target:

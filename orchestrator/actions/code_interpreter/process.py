@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from orchestrator.actions.code_interpreter.files import check_size
 from orchestrator.actions.code_interpreter.settings import CodeInterpreterSettings

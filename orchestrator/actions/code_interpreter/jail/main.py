@@ -7,21 +7,26 @@ line of JSON to a descriptor before any of the code runs: `{"isolation": [...]}`
 
 from __future__ import annotations
 
+import ast
+import io
 import json
+import linecache
 import os
 import resource
 import socket
 import sys
+import traceback
+import types
 from typing import Any, TypedDict
 
 from . import landlock, namespaces, seccomp
 from .kernel import Refused, check_result, libc, prctl
-from .program import run
 
 _PDEATHSIG, _DUMPABLE, _NO_NEW_PRIVILEGES = 1, 4, 38
 _CAPABILITY_VERSION = 0x20080522
 _SIGKILL = 9
 _STATUS = 3
+_NAME = "<code>"
 
 # What may be read besides Python's library: shared libraries, fonts, time zones.
 _SYSTEM = (
@@ -61,7 +66,7 @@ def main(status: int) -> None:
     os.close(_STATUS)
     if "refused" in answer:
         os._exit(1)
-    sys.exit(run(job["code"], job["packages"], job["scratch"]))
+    sys.exit(_run(job["code"], job["packages"], job["scratch"]))
 
 
 def _lock_up(job: Job) -> list[str]:
@@ -219,3 +224,52 @@ def _must_fail(what: str, attempt: Any) -> None:
     except OSError:
         return
     raise Refused(f"the sandbox does not hold here: {what} is possible")
+
+
+# Runs the program as the module `__main__`, the way a prompt does: what its last expression gives
+# is shown. Modules of the scratch folder can be imported after all others. Gives the exit code;
+# what the program raised is then on the standard error.
+def _run(code: str, packages: list[str], scratch: str) -> int:
+    module = types.ModuleType("__main__")
+    sys.modules["__main__"] = module
+    sys.argv[:] = [_NAME]
+    sys.path.extend([*packages, scratch])
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Line by line, so that a program that is stopped has shown what it did.
+            stream.reconfigure(errors="backslashreplace", line_buffering=True)
+    linecache.cache[_NAME] = (len(code), None, code.splitlines(keepends=True), _NAME)
+    try:
+        _execute(code, module)
+    except SystemExit as stop:
+        return _report_exit(stop)
+    except BaseException as error:  # whatever the code raises is its outcome
+        _print_traceback(error)
+        return 1
+    return 0
+
+
+def _execute(code: str, module: types.ModuleType) -> None:
+    tree = ast.parse(code, _NAME)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, _NAME, "exec"), module.__dict__)
+    if last is not None:
+        exec(compile(ast.Interactive([last]), _NAME, "single"), module.__dict__)
+
+
+def _report_exit(stop: SystemExit) -> int:
+    if stop.code is None or stop.code == 0:
+        return 0
+    print(f"SystemExit: {stop.code}", file=sys.stderr)
+    return 1
+
+
+# The traceback begins with the code's own first line: the lines above are this package's.
+def _print_traceback(error: BaseException) -> None:
+    frame = error.__traceback__
+    while frame is not None and frame.tb_frame.f_code.co_filename != _NAME:
+        frame = frame.tb_next
+    try:
+        traceback.print_exception(type(error), error, frame)
+    except BaseException:  # no memory is left, or the exception's own text raises
+        os.write(2, f"{type(error).__name__}\n".encode())
