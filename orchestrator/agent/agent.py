@@ -365,8 +365,10 @@ class Agent:
         if session_id is not None:
             session = self.sessions.peek(self.plan.session_label(session_id))
             restore_history(self.plan, session)
+        attributes = prompt_session_attributes
         filled = {
-            **found.values(question, prompt_session_attributes or {}),
+            "question": question,
+            **(found.attribute_values(attributes) if attributes else {}),
             **preview_values(found, question, session),
             **(values or {}),
         }

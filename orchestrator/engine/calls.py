@@ -1,137 +1,19 @@
-"""The calls of one reply: from what the model wrote to validated calls, and to their results."""
+"""What calls of a reply hand over to the caller, and what their results bring back."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from orchestrator.actions import Catalog
-from orchestrator.actions.base import Call, Operation, Parameter
+from orchestrator.actions.base import Call
 from orchestrator.actions.lambda_contract import call_parameters
-from orchestrator.engine.effects import Branch, WaitingCall
-from orchestrator.engine.toolbox import search_name
+from orchestrator.engine.effects import WaitingCall
 from orchestrator.errors import ValidationError
-from orchestrator.prompts import Dialect
 
 _STATES = {
     "confirmationState": ("CONFIRM", "DENY"),
     "responseState": ("FAILURE", "REPROMPT"),
 }
-
-
-@dataclass(slots=True, eq=False)
-class Slot:
-    """One call of a reply, and what the model will read as its result."""
-
-    id: str  # the tool-use id that the result answers
-    name: str  # the tool name as the model wrote it
-    call: Call | None = None  # the validated call, or `None` when it is wrong
-    text: str | None = None  # the result; `None` until it is known
-    error: bool = False  # whether the result tells of a mistake
-    # How the call waits for the caller (`actionInvocationType`); empty: it does not
-    waits: str = ""
-    # The parameter whose value the model says that it does not know
-    unknown: Parameter | None = None
-    # The knowledge base and query of a search; its text is then made by a partial
-    search: tuple[str, str] | None = None
-    branch: Branch | None = None
-    payloads: str = ""  # the text that has the payloads which it shares
-    # Whether no guardrail has to read the text any more: it did, or the text is ours
-    checked: bool = False
-
-    def reject(self, text: str) -> None:
-        """Answers the call with a mistake that the model can mend, in words of our own."""
-        self.text = text
-        self.error = self.checked = True
-
-    def keep_back(self) -> None:
-        """Keeps the result from later turns, if this one ended before it was checked."""
-        if self.text and not self.checked:
-            self.text, self.checked = "There was a result, which was not kept.", True
-
-    def as_result(self) -> dict[str, Any]:
-        """The result, as `Dialect.step_messages` takes it."""
-        return {
-            "id": self.id,
-            "name": self.name,
-            "text": self.text or "",
-            "error": self.error,
-            "markup": self.search is not None and not self.error,
-        }
-
-
-def prepare(catalog: Catalog, item: Mapping[str, Any], dialect: Dialect, id: str, key: str) -> Slot:
-    """Finds and validates one action call; mistakes become results that the model can mend.
-
-    `item` is a member of the parser's `actionGroupInvocations`. `id` names the call in the turn,
-    because the model's own ids may come twice; `key` is its idempotency key.
-    """
-    group = item.get("actionGroupName") or ""
-    name = item.get("functionName") or item.get("apiName") or ""
-    verb = item.get("verb") or ""
-    operation = catalog.find(group, name, verb, name)
-    slot = Slot(item.get("id") or id, operation.xml_name if operation else "")
-    if operation is None:
-        mark = "__" if dialect.protocol == "tool_use" else "::"
-        slot.name = mark.join([part for part in (verb, group, name) if part])
-        slot.reject(catalog.unknown(slot.name, dialect.protocol))
-        return slot
-    values = item.get("actionGroupInput") or {}
-    if dialect.unknown_value:
-        slot.unknown = _find_unknown(operation, values, dialect.unknown_value)
-        if slot.unknown is not None:
-            return slot
-    given = {parameter: value.get("value") for parameter, value in values.items()}
-    arguments, problems = catalog.validate(operation, given, dialect.protocol)
-    if problems:
-        slot.reject(" ".join(problems))
-        return slot
-    slot.call = Call(id, operation, arguments, key)
-    slot.waits = catalog.waits(operation)
-    return slot
-
-
-def _find_unknown(operation: Operation, values: Mapping[str, Any], mark: str) -> Parameter | None:
-    for parameter in operation.parameters:
-        if (values.get(parameter.name) or {}).get("value") == mark:
-            return parameter
-    return None
-
-
-def prepare_search(
-    known: Collection[str], item: Mapping[str, Any], dialect: Dialect, id: str
-) -> Slot:
-    """The same for a member of the parser's `agentKnowledgeBases`."""
-    base = item.get("knowledgeBaseId") or ""
-    query = (item.get("searchQuery") or {}).get("value") or ""
-    slot = Slot(item.get("id") or id, search_name(base, dialect.protocol))
-    if base not in known:
-        there = ", ".join(known) or "none"
-        slot.reject(f"{base!r} is not a knowledge base; there are: {there}.")
-    elif mistake := _query_mistake(str(query)):
-        slot.reject(mistake)
-    else:
-        slot.search = (base, str(query))
-    return slot
-
-
-def _query_mistake(query: str) -> str:
-    # Checked here, since what a knowledge base refuses is its configuration, too: that is not the
-    # model's to mend.
-    from orchestrator.knowledge.settings import check_query
-
-    try:
-        check_query(query)
-    except ValidationError as error:
-        return f"Nothing was searched: {error.message}."
-    return ""
-
-
-def identity(call: Call) -> tuple[str, str]:
-    """What makes two calls the same: the operation and its arguments."""
-    return call.operation.xml_name, json.dumps(call.arguments, sort_keys=True, default=str)
 
 
 def invocation_input(waiting: WaitingCall, agent_id: str) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from functools import partial
 from sys import maxsize
 from typing import Any
 
-from orchestrator.engine.calls import Slot
 from orchestrator.engine.decisions import find_refusal, realign_citations, source_ids
 from orchestrator.engine.effects import ROUTE, Branch, Branches, Effect
 from orchestrator.engine.guardrail_checks import INTERVENED, guard_results
@@ -16,7 +15,7 @@ from orchestrator.engine.payloads import expand_payloads, readable
 from orchestrator.engine.plan import Plan, StagePlan
 from orchestrator.engine.prompt_history import Talk
 from orchestrator.engine.results import Answer, ControlReturn, Failure, Refusal, Result
-from orchestrator.engine.state import Turn
+from orchestrator.engine.state import Slot, Turn
 from orchestrator.engine.toolbox import message_name
 from orchestrator.errors import LimitExceeded, rebuild_error
 from orchestrator.limits import Limits

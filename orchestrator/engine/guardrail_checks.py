@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from orchestrator.engine.attachments import text_to_check, with_text
-from orchestrator.engine.calls import Slot
 from orchestrator.engine.decisions import REFUSAL, realign_citations
 from orchestrator.engine.effects import Effect, Guard
 from orchestrator.engine.results import Answer, Refusal, Result
-from orchestrator.engine.state import Turn
+from orchestrator.engine.state import Slot, Turn
 from orchestrator.memory.summaries import summary_text
 from orchestrator.message import text_of
 from orchestrator.sessions import HISTORY_GUARD

@@ -193,14 +193,10 @@ class StagePlan:
         blocks = [{"text": text if text.strip() else EMPTY}]
         return Message("assistant", blocks, "conversation_history")
 
-    def values(self, question: str, attributes: Mapping[str, str]) -> dict[str, str]:
-        """Placeholder values of one turn."""
-        values = {"question": question}
-        if attributes:
-            values["prompt_session_attributes"] = self.dialect.partial(
-                "prompt_session_attributes", attributes=dict(attributes)
-            )
-        return values
+    def attribute_values(self, attributes: Mapping[str, str]) -> dict[str, str]:
+        """The placeholder value of prompt session attributes."""
+        name = "prompt_session_attributes"
+        return {name: self.dialect.partial(name, attributes=dict(attributes))}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.engine.calls import Slot
 from orchestrator.engine.decisions import REFUSAL, cite, find_refusal, find_truncation, source_ids
 from orchestrator.engine.effects import Effect, Guard, Retrieve
 from orchestrator.engine.guardrail_checks import INTERVENED
 from orchestrator.engine.results import Answer, Refusal, Result
-from orchestrator.engine.state import Turn
+from orchestrator.engine.state import Slot, Turn
+from orchestrator.engine.toolbox import search_name
+from orchestrator.errors import ValidationError
 from orchestrator.prompts import Dialect
 from orchestrator.sessions.journal import Record
 
@@ -122,3 +123,32 @@ def _parts(outcome: Record) -> list[dict[str, Any]]:
     generated = parsed.get("generatedResponse") or {}
     parts: list[dict[str, Any]] = generated.get("generatedResponseParts") or []
     return parts
+
+
+def prepare_search(
+    known: Collection[str], item: Mapping[str, Any], dialect: Dialect, id: str
+) -> Slot:
+    """Checks one search, a member of the parser's `agentKnowledgeBases`."""
+    base = item.get("knowledgeBaseId") or ""
+    query = (item.get("searchQuery") or {}).get("value") or ""
+    slot = Slot(item.get("id") or id, search_name(base, dialect.protocol))
+    if base not in known:
+        there = ", ".join(known) or "none"
+        slot.reject(f"{base!r} is not a knowledge base; there are: {there}.")
+    elif mistake := _query_mistake(str(query)):
+        slot.reject(mistake)
+    else:
+        slot.search = (base, str(query))
+    return slot
+
+
+def _query_mistake(query: str) -> str:
+    # Checked here, since what a knowledge base refuses is its configuration, too: that is not the
+    # model's to mend.
+    from orchestrator.knowledge.settings import check_query
+
+    try:
+        check_query(query)
+    except ValidationError as error:
+        return f"Nothing was searched: {error.message}."
+    return ""

@@ -11,8 +11,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from orchestrator.engine.calls import Slot
-from orchestrator.engine.effects import CallModel, Converse, Effect, Orchestrate, SessionView
+from orchestrator.actions.base import Call, Parameter
+from orchestrator.engine.effects import (
+    Branch,
+    CallModel,
+    Converse,
+    Effect,
+    Orchestrate,
+    SessionView,
+)
 from orchestrator.engine.payloads import Payloads
 from orchestrator.engine.plan import Plan, StagePlan
 from orchestrator.engine.prompt_history import Talk
@@ -24,6 +31,48 @@ from orchestrator.prompts import Dialect
 from orchestrator.prompts.steps import EMPTY
 from orchestrator.prompts.values import render_memory_values
 from orchestrator.sessions.journal import Record
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """One call of a reply, and what the model will read as its result."""
+
+    id: str  # the tool-use id that the result answers
+    name: str  # the tool name as the model wrote it
+    call: Call | None = None  # the validated call, or `None` when it is wrong
+    text: str | None = None  # the result; `None` until it is known
+    error: bool = False  # whether the result tells of a mistake
+    # How the call waits for the caller (`actionInvocationType`); empty: it does not
+    waits: str = ""
+    # The parameter whose value the model says that it does not know
+    unknown: Parameter | None = None
+    # The knowledge base and query of a search; its text is then made by a partial
+    search: tuple[str, str] | None = None
+    branch: Branch | None = None
+    payloads: str = ""  # the text that has the payloads which it shares
+    # Whether no guardrail has to read the text any more: it did, or the text is ours
+    checked: bool = False
+
+    def reject(self, text: str) -> None:
+        """Answers the call with a mistake that the model can mend, in words of our own."""
+        self.text = text
+        self.error = self.checked = True
+
+    def keep_back(self) -> None:
+        """Keeps the result from later turns, if this one ended before it was checked."""
+        if self.text and not self.checked:
+            self.text, self.checked = "There was a result, which was not kept.", True
+
+    def as_result(self) -> dict[str, Any]:
+        """The result, as `Dialect.step_messages` takes it."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "text": self.text or "",
+            "error": self.error,
+            "markup": self.search is not None and not self.error,
+        }
+
 
 NO_VALUES: Mapping[str, str] = {}
 

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Generator, Mapping
 from typing import Any
 
-from orchestrator.actions.base import ActionResult
+from orchestrator.actions import Catalog
+from orchestrator.actions.base import ActionResult, Call, Operation, Parameter
 from orchestrator.actions.results import limit_size
-from orchestrator.engine.calls import (
-    Slot,
-    identity,
-    invocation_input,
-    match_results,
-    merge_changes,
-    prepare,
-    prepare_search,
-    result_text,
-)
+from orchestrator.engine.calls import invocation_input, match_results, merge_changes, result_text
 from orchestrator.engine.collaboration import collaborate, prepare_message
 from orchestrator.engine.decisions import Act
 from orchestrator.engine.effects import AwaitResults, Dispatch, Effect, WaitingCall
 from orchestrator.engine.guardrail_checks import guard_attributes, guard_results
 from orchestrator.engine.results import Answer, ControlReturn, Result
-from orchestrator.engine.retrieval import search
-from orchestrator.engine.state import Turn
+from orchestrator.engine.retrieval import prepare_search, search
+from orchestrator.engine.state import Slot, Turn
 from orchestrator.engine.toolbox import tool_name
 from orchestrator.errors import (
     ActionOutcomeUnknown,
@@ -32,6 +25,7 @@ from orchestrator.errors import (
     OrchestratorError,
     error_class,
 )
+from orchestrator.prompts import Dialect
 from orchestrator.sessions.journal import Record
 
 _LATE = "The action did not answer in time; whether it took effect is not known."
@@ -203,3 +197,46 @@ def _build_failure(slot: Slot, outcome: Record) -> OrchestratorError:
     if issubclass(kind, DependencyFailed):
         return kind(message, resource=slot.name)
     return DependencyFailed(message, resource=slot.name)
+
+
+def prepare(catalog: Catalog, item: Mapping[str, Any], dialect: Dialect, id: str, key: str) -> Slot:
+    """Finds and validates one action call; mistakes become results that the model can mend.
+
+    `item` is a member of the parser's `actionGroupInvocations`. `id` names the call in the turn,
+    because the model's own ids may come twice; `key` is its idempotency key.
+    """
+    group = item.get("actionGroupName") or ""
+    name = item.get("functionName") or item.get("apiName") or ""
+    verb = item.get("verb") or ""
+    operation = catalog.find(group, name, verb, name)
+    slot = Slot(item.get("id") or id, operation.xml_name if operation else "")
+    if operation is None:
+        mark = "__" if dialect.protocol == "tool_use" else "::"
+        slot.name = mark.join([part for part in (verb, group, name) if part])
+        slot.reject(catalog.unknown(slot.name, dialect.protocol))
+        return slot
+    values = item.get("actionGroupInput") or {}
+    if dialect.unknown_value:
+        slot.unknown = _find_unknown(operation, values, dialect.unknown_value)
+        if slot.unknown is not None:
+            return slot
+    given = {parameter: value.get("value") for parameter, value in values.items()}
+    arguments, problems = catalog.validate(operation, given, dialect.protocol)
+    if problems:
+        slot.reject(" ".join(problems))
+        return slot
+    slot.call = Call(id, operation, arguments, key)
+    slot.waits = catalog.waits(operation)
+    return slot
+
+
+def _find_unknown(operation: Operation, values: Mapping[str, Any], mark: str) -> Parameter | None:
+    for parameter in operation.parameters:
+        if (values.get(parameter.name) or {}).get("value") == mark:
+            return parameter
+    return None
+
+
+def identity(call: Call) -> tuple[str, str]:
+    """What makes two calls the same: the operation and its arguments."""
+    return call.operation.xml_name, json.dumps(call.arguments, sort_keys=True, default=str)

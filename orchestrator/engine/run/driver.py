@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from orchestrator.actions.base import Call, CallContext
+from orchestrator.actions.base import ActionResult, Call, CallContext
 from orchestrator.engine.effects import (
     LIVE,
     Branch,
@@ -35,16 +36,17 @@ from orchestrator.engine.run.iterations import BranchTable
 from orchestrator.engine.run.outcomes import (
     StreamedCall,
     build_effect_error,
-    find_pending_calls,
+    encode_file,
     guard,
     orchestrate,
-    record_outcome,
     retrieve,
     run_remote_branch,
 )
+from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, OrchestratorError
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.models.blocks import normalise_blocks
 from orchestrator.sessions import Record
+from orchestrator.support.threads import MOST_THREADS
 
 T = TypeVar("T")
 
@@ -278,3 +280,99 @@ async def _forward(
             hear(update)
             update = ""
     await emit(update)
+
+
+def action_record(call: Call, result: ActionResult, began: int, ended: int) -> Record:
+    """The journal record of an action's result."""
+    record: Record = {
+        "kind": "action",
+        "id": call.id,
+        "text": result.text,
+        "began": began,
+        "ended": ended,
+    }
+    if result.state:
+        record["state"] = result.state
+    if result.session_attributes is not None:
+        record["attributes"] = result.session_attributes
+    if result.prompt_session_attributes is not None:
+        record["prompt_attributes"] = result.prompt_session_attributes
+    if result.knowledge_bases:
+        record["retrieval"] = dict(result.knowledge_bases)
+    if result.notes:
+        record["notes"] = list(result.notes)
+    if result.files:
+        record["files"] = [encode_file(file) for file in result.files]
+    if result.details:
+        record["details"] = dict(result.details)
+    return record
+
+
+def build_failed_action_record(run: Run, call: Call, error: BaseException, began: int) -> Record:
+    """The journal record of an action that raised: the turn fails with its error.
+
+    The record has the message that others may read; the exception itself stays in this process.
+    """
+    ended = run.now()
+    run.causes[call.id] = error.__cause__ or error
+    if not isinstance(error, OrchestratorError):
+        error = DependencyFailed(
+            f"the executor of {call.operation.xml_name!r} raised {type(error).__name__}; an "
+            "executor reports what the model can mend as a result with state 'REPROMPT'",
+            resource=call.operation.xml_name,
+        )
+    record = action_record(call, ActionResult(error.message, "FAILURE"), began, ended)
+    record["error"] = type(error).__name__
+    return record
+
+
+def build_late_record(run: Run, call: Call, began: int, blocking: Future[Record] | None) -> Record:
+    """The journal record of an action that did not answer in time; whoever waited gives it up.
+
+    `blocking` is the work of its thread, if it has one; what was not begun yet is cancelled.
+    """
+    name, seconds = call.operation.xml_name, run.plan.limits.action_seconds
+    # Cancelling works only as long as no thread has begun the work: then nothing was done.
+    if blocking is not None and blocking.cancel():
+        error: OrchestratorError = DependencyFailed(
+            f"{name!r} was not begun: no thread was free within {seconds} seconds. At most "
+            f"{MOST_THREADS} actions block at the same time in one process",
+            resource=name,
+        )
+    else:
+        error = ActionOutcomeUnknown(
+            f"{name!r} did not answer within {seconds} seconds; it may still take effect. Raise "
+            "the limit 'action_seconds' if it needs longer",
+            resource=name,
+        )
+    return build_failed_action_record(run, call, error, began)
+
+
+def find_pending_calls(run: Run, effect: Dispatch) -> tuple[dict[str, Record], list[Call]]:
+    """What a stopped process left behind, by call id; and the calls to carry out, now intended."""
+    known: dict[str, Record] = {}
+    calls = effect.calls
+    if run.replay.is_interrupted:
+        known = run.replay.take_known_outcomes(effect)
+        for lost in run.replay.find_lost_actions(effect, known, run.now()):
+            record_outcome(run, known, lost)
+        calls = [call for call in effect.calls if call.id not in known]
+    if calls:
+        run.intend(calls)
+    return known, calls
+
+
+def record_outcome(run: Run, known: dict[str, Record], record: Record) -> None:
+    """Takes an action's outcome, and writes it down at once."""
+    known[record["id"]] = record
+    run.record_action(record)
+
+
+def perform(run: Run, call: Call, context: CallContext) -> Record:
+    """Carries a call out, in this thread."""
+    began = run.now()
+    try:
+        result = run.plan.catalog.executor(call.operation).call(call, context)
+    except Exception as error:  # whatever an executor raises is its outcome
+        return build_failed_action_record(run, call, error, began)
+    return action_record(call, result, began, run.now())

@@ -24,17 +24,15 @@ from orchestrator.engine.run.driver import (
     Progress,
     Update,
     Work,
-    drive,
-    hand_to_caller,
-)
-from orchestrator.engine.run.invocation import Run
-from orchestrator.engine.run.outcomes import (
-    StreamedCall,
     action_record,
     build_failed_action_record,
     build_late_record,
+    drive,
+    hand_to_caller,
     perform,
 )
+from orchestrator.engine.run.invocation import Run
+from orchestrator.engine.run.outcomes import StreamedCall
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.sessions import Record
 from orchestrator.support.threads import in_thread

@@ -1,18 +1,15 @@
-"""What comes of an effect: its journal record, whichever backend waits for it."""
+"""What comes of an effect other than a call: its journal record, whoever waits for it."""
 
 from __future__ import annotations
 
 import base64
 import uuid
 from collections.abc import Mapping
-from concurrent.futures import Future
 from typing import Any
 
-from orchestrator.actions.base import ActionResult, Call, CallContext
 from orchestrator.engine.effects import (
     Branch,
     CallModel,
-    Dispatch,
     Effect,
     Guard,
     Orchestrate,
@@ -22,13 +19,12 @@ from orchestrator.engine.effects import (
 from orchestrator.engine.results import Answer, Failure
 from orchestrator.engine.run.invocation import Run, end_record
 from orchestrator.engine.run.stream_filter import ask_guardrail, build_stream_filter
-from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, OrchestratorError
+from orchestrator.errors import DependencyFailed, OrchestratorError
 from orchestrator.message import clean
 from orchestrator.models.base import ModelReply
 from orchestrator.models.blocks import normalise_blocks
 from orchestrator.parsers.base import ANSWER
 from orchestrator.sessions import HISTORY_GUARD, Record
-from orchestrator.support.threads import MOST_THREADS
 
 
 class StreamedCall:
@@ -88,74 +84,9 @@ class StreamedCall:
         return self._run.model_record(self._effect, reply, parsed, self._began)
 
 
-def action_record(call: Call, result: ActionResult, began: int, ended: int) -> Record:
-    """The journal record of an action's result."""
-    record: Record = {
-        "kind": "action",
-        "id": call.id,
-        "text": result.text,
-        "began": began,
-        "ended": ended,
-    }
-    if result.state:
-        record["state"] = result.state
-    if result.session_attributes is not None:
-        record["attributes"] = result.session_attributes
-    if result.prompt_session_attributes is not None:
-        record["prompt_attributes"] = result.prompt_session_attributes
-    if result.knowledge_bases:
-        record["retrieval"] = dict(result.knowledge_bases)
-    if result.notes:
-        record["notes"] = list(result.notes)
-    if result.files:
-        record["files"] = [_encode_file(file) for file in result.files]
-    if result.details:
-        record["details"] = dict(result.details)
-    return record
-
-
-def _encode_file(file: Mapping[str, Any]) -> dict[str, Any]:
+def encode_file(file: Mapping[str, Any]) -> dict[str, Any]:
+    """A file as a record has it: its bytes in Base64."""
     return {**file, "bytes": base64.b64encode(file["bytes"]).decode()}
-
-
-def build_failed_action_record(run: Run, call: Call, error: BaseException, began: int) -> Record:
-    """The journal record of an action that raised: the turn fails with its error.
-
-    The record has the message that others may read; the exception itself stays in this process.
-    """
-    ended = run.now()
-    run.causes[call.id] = error.__cause__ or error
-    if not isinstance(error, OrchestratorError):
-        error = DependencyFailed(
-            f"the executor of {call.operation.xml_name!r} raised {type(error).__name__}; an "
-            "executor reports what the model can mend as a result with state 'REPROMPT'",
-            resource=call.operation.xml_name,
-        )
-    record = action_record(call, ActionResult(error.message, "FAILURE"), began, ended)
-    record["error"] = type(error).__name__
-    return record
-
-
-def build_late_record(run: Run, call: Call, began: int, blocking: Future[Record] | None) -> Record:
-    """The journal record of an action that did not answer in time; whoever waited gives it up.
-
-    `blocking` is the work of its thread, if it has one; what was not begun yet is cancelled.
-    """
-    name, seconds = call.operation.xml_name, run.plan.limits.action_seconds
-    # Cancelling works only as long as no thread has begun the work: then nothing was done.
-    if blocking is not None and blocking.cancel():
-        error: OrchestratorError = DependencyFailed(
-            f"{name!r} was not begun: no thread was free within {seconds} seconds. At most "
-            f"{MOST_THREADS} actions block at the same time in one process",
-            resource=name,
-        )
-    else:
-        error = ActionOutcomeUnknown(
-            f"{name!r} did not answer within {seconds} seconds; it may still take effect. Raise "
-            "the limit 'action_seconds' if it needs longer",
-            resource=name,
-        )
-    return build_failed_action_record(run, call, error, began)
 
 
 def build_effect_error(effect: Effect, error: Exception) -> OrchestratorError:
@@ -278,7 +209,7 @@ def run_remote_branch(run: Run, branch: Branch) -> Record:
         if reply.trace:
             more["trace"] = list(reply.trace)
         if reply.files:
-            more["files"] = list(map(_encode_file, reply.files))
+            more["files"] = list(map(encode_file, reply.files))
     ended = run.now()
     return {
         **end_record(result, ended),
@@ -293,33 +224,3 @@ def run_remote_branch(run: Run, branch: Branch) -> Record:
         "began": began,
         "ended": ended,
     }
-
-
-def find_pending_calls(run: Run, effect: Dispatch) -> tuple[dict[str, Record], list[Call]]:
-    """What a stopped process left behind, by call id; and the calls to carry out, now intended."""
-    known: dict[str, Record] = {}
-    calls = effect.calls
-    if run.replay.is_interrupted:
-        known = run.replay.take_known_outcomes(effect)
-        for lost in run.replay.find_lost_actions(effect, known, run.now()):
-            record_outcome(run, known, lost)
-        calls = [call for call in effect.calls if call.id not in known]
-    if calls:
-        run.intend(calls)
-    return known, calls
-
-
-def record_outcome(run: Run, known: dict[str, Record], record: Record) -> None:
-    """Takes an action's outcome, and writes it down at once."""
-    known[record["id"]] = record
-    run.record_action(record)
-
-
-def perform(run: Run, call: Call, context: CallContext) -> Record:
-    """Carries a call out, in this thread."""
-    began = run.now()
-    try:
-        result = run.plan.catalog.executor(call.operation).call(call, context)
-    except Exception as error:  # whatever an executor raises is its outcome
-        return build_failed_action_record(run, call, error, began)
-    return action_record(call, result, began, run.now())

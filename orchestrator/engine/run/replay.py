@@ -350,7 +350,9 @@ class Replay:
         question = turn.question
         if self._more and effect.stage.stage == ORCHESTRATION and has_raw_text_prompt(turn.plan):
             question = append_files_to_question(question, turn.attachments)
-        values = effect.stage.values(question, effect.attributes)
+        values = {"question": question}
+        if effect.attributes:
+            values |= effect.stage.attribute_values(effect.attributes)
         if turn.start.summaries or turn.start.files:
             values.update(turn.values(effect.stage))
         values.update(effect.values)

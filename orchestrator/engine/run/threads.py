@@ -13,9 +13,17 @@ from threading import Event
 from typing import Any, TypeVar
 
 from orchestrator.actions.base import Call, CallContext
-from orchestrator.engine.run.driver import Emit, Update, Work, drive, hand_to_caller
+from orchestrator.engine.run.driver import (
+    Emit,
+    Update,
+    Work,
+    build_late_record,
+    drive,
+    hand_to_caller,
+    perform,
+)
 from orchestrator.engine.run.invocation import Run
-from orchestrator.engine.run.outcomes import StreamedCall, build_late_record, perform
+from orchestrator.engine.run.outcomes import StreamedCall
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.sessions import Record
 from orchestrator.support.threads import in_thread

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.engine.effects import is_within
-from orchestrator.engine.results import ControlReturn
+from orchestrator.engine.plan import Plan
+from orchestrator.engine.results import Answer, ControlReturn, Refusal
+from orchestrator.engine.run.invocation import Run, count_known_records
+from orchestrator.engine.run.restore import rebuild_replay
+from orchestrator.engine.trace.bedrock import TraceParts
+from orchestrator.errors import SessionConflict, rebuild_error
 from orchestrator.models.base import Usage
+from orchestrator.sessions import Session, TurnLog
 from orchestrator.sessions.journal import Record
 
 
@@ -200,3 +207,101 @@ def _maker(record: Record) -> str:
     """The branch of the agent that made a record's files; empty for the one that was invoked."""
     path: str = record["id"] if record["kind"] == "branch" else record.get("branch", "")
     return path
+
+
+def last_events(reply: Reply, said: str = "") -> Iterator[Event]:
+    """The events that end every stream; `said` is what was streamed of the model's last reply."""
+    # A guardrail's message in a stream that it blocked is in the stream.
+    rest = "" if said.endswith(reply.text) else reply.text.removeprefix(said)
+    if rest:
+        yield TextDelta(rest)
+    if reply.files:
+        yield Files(reply.files)
+    if reply.return_control is not None:
+        yield reply.return_control
+    yield TurnEnd(reply)
+
+
+def reply_of(run: Run) -> Reply:
+    """The reply of a run that has its result."""
+    details = _RunDetails(run)
+    result, session_id = run.result, run.session_id
+    if isinstance(result, Answer):
+        text, reason, cited = result.text, result.stop_reason, result.citations
+        return Reply(text, reason, session_id, citations=cited, details=details)
+    if isinstance(result, Refusal):
+        return Reply(result.text, result.stop_reason, session_id, details=details)
+    if isinstance(result, ControlReturn):
+        return Reply("", "return_control", session_id, return_control=result, details=details)
+    reason = result.code if result is not None and result.code else "failure"
+    return Reply("", reason, session_id, details=details)
+
+
+def trace_parts(run: Run, reported: int) -> TraceParts:
+    """What makes the trace of a run, of which the caller has seen `reported` records."""
+    return TraceParts(run.plan, run.session_id, run.log.start["at"], run.replay, reported=reported)
+
+
+class _RunDetails(Details):
+    __slots__ = ("_run",)
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def trace(self) -> list[dict[str, Any]]:
+        # Later invocations may have gone on with the turn; they do not change this one's trace.
+        run = self._run
+        reported = run.record_count
+        end = None if isinstance(run.result, ControlReturn) else run.log.end
+        return trace_parts(run, reported).whole(end, run.replay.resume_step if reported else 0)
+
+    def records(self) -> list[Record]:
+        return self._run.new_records()
+
+    def files(self) -> list[dict[str, Any]]:
+        # When control was returned, a later invocation may have ended the turn.
+        answered = isinstance(self._run.result, Answer)
+        return files_of(self._run.log.records) if answered else []
+
+
+class _JournalDetails(Details):
+    __slots__ = ("_log", "_parts", "_since")
+
+    def __init__(self, log: TurnLog, parts: TraceParts | None, since: int) -> None:
+        self._log, self._parts, self._since = log, parts, since
+
+    def trace(self) -> list[dict[str, Any]]:
+        return self._parts.whole(self._log.end, self._since) if self._parts is not None else []
+
+    def files(self) -> list[dict[str, Any]]:
+        return files_of(self._log.records)
+
+
+def rebuild_reply(plan: Plan, session: Session, log: TurnLog, session_id: str) -> Reply:
+    """The reply of a finished turn, from its journal: the same results were given before.
+
+    Raises:
+        OrchestratorError: The turn had failed; its error again.
+    """
+    end = log.end or log.suspend_record or log.start
+    control = None
+    if end["kind"] == "suspend":
+        control = ControlReturn(end["invocation_id"], end["inputs"])
+    parts, since = None, 0
+    with suppress(SessionConflict):  # the agent was changed since: the answer still holds
+        replay = rebuild_replay(plan, session, log)
+        reported, since = count_known_records(log, len(log.records)), replay.resume_step
+        parts = TraceParts(plan, session_id, log.start["at"], replay, reported=reported)
+    reply = Reply(
+        text=end.get("text", ""),
+        stop_reason=end.get("stop_reason", "return_control"),
+        session_id=session_id,
+        citations=end.get("citations", []),
+        return_control=control,
+        details=_JournalDetails(log, parts, since),
+    )
+    if end.get("result") == "failure":
+        error = rebuild_error(end["error"], end["message"], end["stop_reason"])
+        error.reply = reply
+        raise error
+    return reply
