@@ -52,12 +52,10 @@ class Parser(Protocol):
     """Reads one reply as it streams. Never raises on any input, and takes linear time.
 
     A custom parser (`orchestrator.actions.parser_lambda`) may raise `DependencyFailed` in `finish`.
-
-    Attributes:
-        blocking: Whether `finish` may wait for more than the processor, so that it must not run in
-            an event loop's thread. It is the same for all parsers of one maker.
     """
 
+    # Whether `finish` may wait for more than the processor, so that it must not run in an event
+    # loop's thread. It is the same for all parsers of one maker.
     blocking: ClassVar[bool]
 
     def feed(self, text: str) -> Sequence[tuple[str, str]]:

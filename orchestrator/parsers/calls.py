@@ -132,15 +132,14 @@ class Calls:
             details["agentAskUser"] = {"responseText": "\n".join(self._questions)}
             if self._question_id:
                 details["agentAskUser"]["id"] = self._question_id
-        if self._messages:
-            details["invocationType"] = "AGENT_COLLABORATOR"
-            details["agentCollaboratorInvocations"] = self._messages
-        if self._searches:
-            details["invocationType"] = "KNOWLEDGE_BASE"
-            details["agentKnowledgeBases"] = self._searches
-        if self._actions:
-            details["invocationType"] = "ACTION_GROUP"
-            details["actionGroupInvocations"] = self._actions
+        for kind, member, calls in (
+            ("AGENT_COLLABORATOR", "agentCollaboratorInvocations", self._messages),
+            ("KNOWLEDGE_BASE", "agentKnowledgeBases", self._searches),
+            ("ACTION_GROUP", "actionGroupInvocations", self._actions),
+        ):
+            if calls:
+                details["invocationType"] = kind
+                details[member] = calls
         return details
 
     def _fail(self, code: str, reprompt: str, raw: str) -> None:

@@ -8,6 +8,7 @@ number of times, however the text is cut into pieces.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from orchestrator.parsers import tags
@@ -22,15 +23,13 @@ _NOTHING: tuple[tuple[str, str], ...] = ()
 Piece = tuple[str, int, int]
 
 
+@dataclass(slots=True)
 class Invoke:
     """One `<invoke>` of a reply: its opening tag, and where its body lies in the text."""
 
-    __slots__ = ("end", "start", "tag")
-
-    def __init__(self, tag: str, start: int, end: int) -> None:
-        self.tag = tag
-        self.start = start
-        self.end = end
+    tag: str
+    start: int
+    end: int
 
 
 def _step_into(state: str) -> _Step:

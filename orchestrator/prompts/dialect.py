@@ -204,13 +204,10 @@ def bare_model_id(model_id: str) -> str:
 
 
 def dialect_for(model_id: str, overrides: Path | None = None) -> str:
-    """The name of the dialect for a model.
+    """The name of the dialect for a model: an id, an inference profile, an ARN, or any other name.
 
-    The longest pattern that matches wins, the user's own dialects first; a model that no pattern
-    names gets `tool-use`.
-
-    The model's id is one of Bedrock, of an inference profile, an ARN, or any other name;
-    `overrides` is the user's own `templates/` folder.
+    The longest pattern that matches wins, those of `overrides` first, which is the user's own
+    `templates/` folder; a model that no pattern names gets `tool-use`.
 
     Raises:
         TemplateError: A `dialect.yaml` is wrong.

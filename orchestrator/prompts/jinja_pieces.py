@@ -16,7 +16,6 @@ from orchestrator.prompts.work import MOST_CHARS, Refused
 # The origin of a text that was calculated, of more than one input or of none.
 VALUE = "value"
 
-
 # Values that JSON does not have; they become the text that Python gives them.
 AS_TEXT = (datetime.date, datetime.time, datetime.timedelta, uuid.UUID, decimal.Decimal)
 

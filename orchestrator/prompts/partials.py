@@ -121,12 +121,10 @@ class Partial:
                     raise SecurityError("too many characters or loop rounds")
                 pieces.append(piece)
         except (UndefinedError, SecurityError, TypeError, AttributeError, ValueError) as error:
-            raise TemplateError(str(error), file=self._file, line=self._line(error)) from error
+            place = innermost(error, str(self._template.filename).__eq__)
+            line = self._template.get_corresponding_lineno(place[1]) if place else None
+            raise TemplateError(str(error), file=self._file, line=line) from error
         return "".join(pieces)
-
-    def _line(self, error: Exception) -> int | None:
-        found = innermost(error, str(self._template.filename).__eq__)
-        return self._template.get_corresponding_lineno(found[1]) if found else None
 
 
 @lru_cache(_MOST)

@@ -139,10 +139,6 @@ class Leaf:
                 pieces += self._runs[index // 2]
         return pieces
 
-    def spans(self, parts: Sequence[str], block: int = 0) -> tuple[Span, ...]:
-        """Who wrote which characters of the joined `parts`."""
-        return spans_of(self.pieces(parts), block)
-
 
 # Placeholders of a raw text that the steps of the loop replace: the first of them that it has.
 _STEPS = (SCRATCHPAD, "bot_response")
@@ -394,6 +390,5 @@ def drop_tool_blocks(history: Sequence[Message]) -> Sequence[Message]:
 
 
 def _spans(filled: Sequence[tuple[Leaf, Sequence[str]]]) -> tuple[Span, ...]:
-    return tuple(
-        span for block, (leaf, parts) in enumerate(filled) for span in leaf.spans(parts, block)
-    )
+    spans = [spans_of(leaf.pieces(parts), block) for block, (leaf, parts) in enumerate(filled)]
+    return tuple(chain(*spans))

@@ -124,15 +124,13 @@ def load_template(path: str | Path, *, language: str | None = None, **options: A
     if not file.is_file():
         raise ResourceNotFound(f"there is no template {str(path)!r}")
     text = read_text(file)
-    language = language or language_of(file) or _detect_language(text, file)
+    language = language or language_of(file)
+    if language is None and file.suffix.lower() in (".yaml", ".yml"):
+        language = "semantic-kernel" if _SEMANTIC_KERNEL_YAML.search(text) else None
+    if language is None:
+        raise ValidationError(
+            f"the ending of {file.name!r} tells no template language; there are "
+            f"{', '.join(ENDINGS)}. Give language=, one of {', '.join(LANGUAGES)}"
+        )
     given = {"folder": file.parent, "environ": os.environ, **options}
     return read_template(text, language, str(file), **given)
-
-
-def _detect_language(text: str, file: Path) -> str:
-    if file.suffix.lower() in (".yaml", ".yml") and _SEMANTIC_KERNEL_YAML.search(text):
-        return "semantic-kernel"
-    raise ValidationError(
-        f"the ending of {file.name!r} tells no template language; there are "
-        f"{', '.join(ENDINGS)}. Give language=, one of {', '.join(LANGUAGES)}"
-    )

@@ -106,13 +106,9 @@ def _find_unused_tools(rendered: Rendered, source: str | None) -> Iterator[Diagn
     """Tools that the template defines; an agent offers only those that it can carry out."""
     if rendered.tools:
         names = ", ".join(str(it.get("name") or it.get("id")) for it in rendered.tools)
-        yield warn(
-            "unused-tools",
-            f"the template's own tools are not offered to the model: {names}",
-            "give the agent an action group that has them; with RETURN_CONTROL the caller carries "
-            "them out",
-            source,
-        )
+        message = f"the template's own tools are not offered to the model: {names}"
+        instead = "give the agent an action group that has them; with RETURN_CONTROL the caller "
+        yield warn("unused-tools", message, f"{instead}carries them out", source)
 
 
 def _find_dollar_placeholders(document: Document, stage: str) -> Iterator[Diagnostic]:

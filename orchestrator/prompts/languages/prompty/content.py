@@ -5,6 +5,7 @@ from __future__ import annotations
 import mimetypes
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,13 +26,12 @@ _KINDS = {**MEDIA_KINDS, "photo": "image", "sound": "audio", "recording": "audio
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
+@dataclass(frozen=True, slots=True)
 class MediaReader:
     """Finds media that the author wrote into texts: `![image](photo.png)`."""
 
-    def __init__(self, folder: Path | None, source: str | None) -> None:
-        """Files are in this folder; without one a name is only an address."""
-        self._folder = folder
-        self._source = source
+    folder: Path | None  # where files are; without one a name is only an address
+    source: str | None
 
     def content(self, text: str, tokens: Tokens[Any]) -> Iterator[TextContent | Media]:
         """The texts and media of a text with tokens; texts beside media lose their white space."""
@@ -69,13 +69,13 @@ class MediaReader:
 
     def _bytes(self, name: str) -> bytes:
         """The bytes of a file beside the template; none when there is no such file."""
-        if self._folder is None or ":" in name:
+        if self.folder is None or ":" in name:
             return b""
-        root = self._folder.resolve()
+        root = self.folder.resolve()
         path = (root / name).resolve()
         if not path.is_relative_to(root):
             raise TemplateError(
-                f"the file {name!r} is outside of the template's folder", file=self._source
+                f"the file {name!r} is outside of the template's folder", file=self.source
             )
         if not path.is_file():
             return b""

@@ -195,31 +195,25 @@ class PromptyDocument:
         self.straight = self.engine.straight and not guarded
         self.inputs: Sequence[Input] = tuple(self._build_inputs())
         self._kinds = {one.name: one.kind for one in self.inputs}
-        self.diagnostics: Sequence[Diagnostic] = tuple(self._find_doubts())
+        others = sorted({*_V2.roles, *_LEGACY.roles} - {*self.marks.roles})
+        near = lint.find_misspelt_marks(self.body, self.line, self.marks, others, self.source)
+        self.diagnostics: Sequence[Diagnostic] = (*self.references.diagnostics, *near)
 
-    def _build_inputs(self) -> list[Input]:
+    def _build_inputs(self) -> Iterator[Input]:
         uses = first_uses(self.body, self.engine.names, self.line)
         names = [*uses, *sorted(self.engine.names - uses.keys())]
         names += [name for name in self.declared if name not in names]
-        return [self._build_input(name, uses.get(name, (self.line, 1))) for name in names]
-
-    def _build_input(self, name: str, place: tuple[int, int]) -> Input:
-        spec = self.declared.get(name, {})
-        return Input(
-            name,
-            *place,
-            used=name in self.engine.names,
-            kind=str(spec.get("kind", spec.get("type", "")) or ""),
-            required=spec.get("required") is True,
-            default=spec.get("default"),
-            declared=name in self.declared,
-        )
-
-    def _find_doubts(self) -> list[Diagnostic]:
-        found = list(self.references.diagnostics)
-        others = sorted({*_V2.roles, *_LEGACY.roles} - {*self.marks.roles})
-        found += lint.find_misspelt_marks(self.body, self.line, self.marks, others, self.source)
-        return found
+        for name in names:
+            spec = self.declared.get(name, {})
+            yield Input(
+                name,
+                *uses.get(name, (self.line, 1)),
+                used=name in self.engine.names,
+                kind=str(spec.get("kind", spec.get("type", "")) or ""),
+                required=spec.get("required") is True,
+                default=spec.get("default"),
+                declared=name in self.declared,
+            )
 
     def render(self, inputs: Mapping[str, Any]) -> Rendered:
         """Renders it; see `Document.render`.
@@ -274,7 +268,7 @@ class PromptyDocument:
 
     def _check_forged_marks(
         self, tokens: Tokens[Placement], pieces: Sequence[Piece], values: Values
-    ) -> list[Diagnostic]:
+    ) -> Iterator[Diagnostic]:
         """Values that look like marks: an error where the template is strict, else a warning."""
         marks = self.marks
         strict = {name for name, spec in self.declared.items() if spec.get("strict")}
@@ -285,24 +279,14 @@ class PromptyDocument:
                     f"the input {origin!r} has a line that looks like a role's mark, and the "
                     "template is strict"
                 )
-        found = []
         for line in marks.find_forged(tokens):
             names = ", ".join(sorted({one for one, _ in tokens.pieces(line)} - {AUTHOR}))
+            message = f"the value of {names} makes a line look like a role's mark"
             if self.strict:
-                raise ValidationError(
-                    f"the value of {names} makes a line look like a role's mark, and the template "
-                    "is strict"
-                )
-            found.append(
-                warn(
-                    "inert-mark",
-                    f"the value of {names} makes a line look like a role's mark; it is text, since "
-                    "the template's author did not write it",
-                    "for earlier messages, use an input of kind thread",
-                    self.source,
-                )
-            )
-        return found
+                raise ValidationError(f"{message}, and the template is strict")
+            message += "; it is text, since the template's author did not write it"
+            instead = "for earlier messages, use an input of kind thread"
+            yield warn("inert-mark", message, instead, self.source)
 
 
 @dataclass(slots=True)

@@ -111,15 +111,10 @@ class References:
         if default:
             return default
         if self.environ is None:
-            self.diagnostics.append(
-                warn(
-                    "unread-variable",
-                    f"{value!r} stays as it is: an agent's template reads no variables of the "
-                    "process",
-                    f"give a default: ${{env:{name}:...}}",
-                    self.source,
-                )
-            )
+            what = "an agent's template reads no variables of the process"
+            message = f"{value!r} stays as it is: {what}"
+            instead = f"give a default: ${{env:{name}:...}}"
+            self.diagnostics.append(warn("unread-variable", message, instead, self.source))
             return value
         raise self._error(f"the environment variable {name!r} is not set, and has no default")
 

@@ -109,34 +109,31 @@ class Scanner:
         left = self._take("~")
         if self._text.startswith("!", self._at):
             return self._read_comment(start, left)
+        kind, expression, parameters = self._read_content(start)
+        return Tag(kind, expression, start, left, self._read_end(start), parameters)
+
+    def _read_content(self, start: int) -> tuple[str, Expression | None, tuple[str, ...]]:
         if self._take("{"):
             shown = self._read_expression()
             self._expect("}", start)
-            return Tag("", shown, start, left, self._read_end(start))
+            return "", shown, ()
         kind = next((it for it in "#^/>&*" if self._take(it)), "")
         if kind == ">" or kind == "*":
             self._fail("partials and decorators are not read here", start)
         self._skip_space()
         if kind == "^" and self._text.startswith(("~}}", "}}"), self._at):
-            return Tag("else", None, start, left, self._read_end(start))
-        if kind in ("", "&"):
-            return self._read_shown(start, left)
-        call = self._read_call()
-        parameters = self._read_parameters()
-        return Tag(kind, call, start, left, self._read_end(start), parameters)
-
-    def _read_shown(self, start: int, left: bool) -> Tag:
-        expression = self._read_expression()
-        if isinstance(expression, Path) and expression.text == "else":
-            return Tag("else", None, start, left, self._read_end(start))
-        if not isinstance(expression, Call) or expression.path.text != "else":
-            return Tag("", expression, start, left, self._read_end(start))
-        first, *others = expression.arguments or [expression.path]
-        if not isinstance(first, Path) or first is expression.path:
+            return "else", None, ()
+        if kind not in ("", "&"):
+            return kind, self._read_call(), self._read_parameters()
+        shown = self._read_expression()
+        if isinstance(shown, Path) and shown.text == "else":
+            return "else", None, ()
+        if not isinstance(shown, Call) or shown.path.text != "else":
+            return "", shown, ()
+        first, *others = shown.arguments or [shown.path]
+        if not isinstance(first, Path) or first is shown.path:
             self._fail("{{else}} is followed by a block's name: {{else if name}}", start)
-        call = Call(first, others, expression.named, first.at)
-        parameters = self._read_parameters()
-        return Tag("else", call, start, left, self._read_end(start), parameters)
+        return "else", Call(first, others, shown.named, first.at), self._read_parameters()
 
     def _read_comment(self, start: int, left: bool) -> Tag:
         long = self._text.startswith("!--", self._at)

@@ -63,10 +63,9 @@ def to_messages(value: Any, name: str) -> list[RenderedMessage | Thread] | None:
 
 
 def _is_message(value: Any) -> bool:
-    if isinstance(value, RenderedMessage | Thread):
-        return True
-    has_role = isinstance(value, Mapping) and isinstance(value.get("role"), str)
-    return has_role and ("content" in value or "tool_calls" in value)
+    if not isinstance(value, Mapping):
+        return isinstance(value, RenderedMessage | Thread)
+    return isinstance(value.get("role"), str) and ("content" in value or "tool_calls" in value)
 
 
 def fill_messages(value: Any, name: str) -> Filling | None:
