@@ -54,12 +54,7 @@ class Link:
     """An open connection."""
 
     def __init__(self, start: LinkSettings, seconds: float) -> None:
-        """Opens it.
-
-        Raises:
-            ModelNotReady: The extra `mcp` is not installed.
-            NoAnswer: The server did not start, or does not speak MCP.
-        """
+        """Opens it; raises `NoAnswer` when the server did not start, or does not speak MCP."""
         try:
             import mcp  # noqa: F401
         except ImportError as error:

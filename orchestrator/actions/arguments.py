@@ -303,7 +303,7 @@ class _Field(NamedTuple):
 
 def compile_check(operation: Operation) -> Check:
     """The function that checks the arguments of calls of `operation`; it never raises."""
-    fields = tuple(_field(parameter) for parameter in operation.parameters)
+    fields = tuple(map(_field, operation.parameters))
 
     def check(arguments: Any, protocol: str) -> tuple[dict[str, Any], list[str]]:
         # The way of a good call; everything unusual is looked at again, slowly.

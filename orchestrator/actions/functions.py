@@ -78,11 +78,7 @@ def _members(node: Mapping[str, Any], allowed: Sequence[str], what: str) -> None
 
 
 def read_confirmation(value: object, what: str) -> bool:
-    """Bedrock's `ENABLED` or `DISABLED`, as a bool.
-
-    Raises:
-        DefinitionError: It is neither.
-    """
+    """Bedrock's `ENABLED` or `DISABLED`, as a bool; `DefinitionError` when it is neither."""
     if isinstance(value, bool):
         return value
     if value in (None, "DISABLED", "ENABLED"):

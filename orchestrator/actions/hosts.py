@@ -63,11 +63,7 @@ class Hosts:
             ) from None
 
     def check_credentials(self, url: SplitResult, what: str) -> None:
-        """Refuses a url that would send credentials where everyone can read them.
-
-        Raises:
-            DefinitionError: It is of `http`, and no private host.
-        """
+        """Refuses an `http` url of a public host, where everyone could read the credentials."""
         if url.scheme == "http" and url.hostname not in self._private:
             raise DefinitionError(
                 f"{what} would send credentials that everyone on the way can read; use https"

@@ -88,10 +88,8 @@ class LambdaArn:
     def invoke(self, event: Mapping[str, Any], *, seconds: float | None = None) -> Any:
         """Invokes the function with any event, for functions without effects such as parsers.
 
-        Without `seconds`, Lambda's own limit of 900 holds.
-
-        Returns:
-            What the function returned: JSON data, or the text of a payload that is no JSON.
+        Without `seconds`, Lambda's own limit of 900 holds. Gives what the function returned: JSON
+        data, or the text of a payload that is no JSON.
 
         Raises:
             DependencyFailed: The function raised, or could not be invoked; `AccessDenied` and

@@ -151,11 +151,7 @@ class LambdaHandler(LambdaFunction):
         return place_in_folder(error, self.file.parent, self._root)
 
     def call(self, call: Call, context: CallContext) -> ActionResult:
-        """Calls the handler with Bedrock's event and reads its response.
-
-        Raises:
-            DependencyFailed: The handler raised; the message has the exception's type and place.
-        """
+        """Calls the handler, with its environment variables, as `LambdaFunction` does."""
         with self._variables.active() if self._variables else nullcontext():
             return super().call(call, context)
 

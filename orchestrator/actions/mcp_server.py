@@ -37,7 +37,8 @@ class MCPServer:
 
     `ActionGroup("files", executor=MCPServer(["python", "server.py"]))` starts the server and asks
     for its tools. It runs until `close()`, or until nothing refers to it, or until Python ends; a
-    server that has stopped is started again by the next call.
+    server that has stopped is started again by the next call. What needs the server raises
+    `DependencyFailed` when it cannot be started.
 
     Attributes:
         name: What it is called in messages: its command's first word, or its url's host.
@@ -129,11 +130,7 @@ class MCPServer:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the definitions of the tools, in hexadecimal; starts the server if need be.
-
-        Raises:
-            DependencyFailed: The server cannot be started.
-        """
+        """SHA-256 of the definitions of the tools, in hexadecimal; starts the server if need be."""
         return hashlib.sha256(_to_json(self._tools()).encode()).hexdigest()
 
     def operations(self, group: str) -> tuple[Operation, ...]:
@@ -145,7 +142,6 @@ class MCPServer:
 
         Raises:
             DefinitionError: A definition is wrong, hides characters, or two names become the same.
-            DependencyFailed: The server cannot be started.
         """
         made: list[Operation] = []
         names: dict[str, str] = {}
@@ -162,11 +158,7 @@ class MCPServer:
         return tuple(made)
 
     def lock(self, path: str | Path) -> None:
-        """Writes the tools' definitions to a file, for review and for `lock_file`.
-
-        Raises:
-            DependencyFailed: The server cannot be started.
-        """
+        """Writes the tools' definitions to a file, for review and for `lock_file`."""
         Path(path).write_text(
             _to_json(self._select_tools(self._list_tools())) + "\n", encoding="utf-8"
         )

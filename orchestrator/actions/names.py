@@ -38,11 +38,7 @@ def slug(text: str) -> str:
 
 
 def check_name(name: object, kind: str) -> str:
-    """Returns `name` when it follows Bedrock's pattern for names; `kind` is what it names.
-
-    Raises:
-        DefinitionError: It does not.
-    """
+    """Returns the name of a `kind`; `DefinitionError` when Bedrock's pattern forbids it."""
     if isinstance(name, str) and _NAME.fullmatch(name):
         return name
     advice = f"; try {slug(name)!r}" if isinstance(name, str) and slug(name) else ""
@@ -58,11 +54,7 @@ def _compile_hidden_pattern() -> re.Pattern[str]:
 
 
 def check_text(text: object, what: str) -> str:
-    """Returns `text` when it is a text without invisible or control characters.
-
-    Raises:
-        DefinitionError: It is no text, or hides a character; the message names it as `what`.
-    """
+    """Returns the text `what`; `DefinitionError` when it is none, or hides a character."""
     if text is None:
         return ""
     if not isinstance(text, str):

@@ -173,7 +173,8 @@ class _Reader:
         if key is None:
             return None
         node = self._follow_mapping(responses[key], (*where, key))
-        schema = self._follow_mapping(_schema_of(node.get("content")), (*where, key))
+        media = _first_media(node.get("content")) or {}
+        schema = self._follow_mapping(media.get("schema"), (*where, key))
         words, kind = node.get("description") or schema.get("description"), schema.get("type")
         text = self._text(words, "a description", (*where, key)) if isinstance(words, str) else ""
         known = kind if kind in TYPES else ""
@@ -221,10 +222,9 @@ class _Reader:
         schema, place = node.get("schema"), (*where, "schema")
         style = node.get("style") or ""
         if schema is None:
-            content = node.get("content")
-            first = next(iter(content.values()), None) if isinstance(content, Mapping) else None
-            schema = first.get("schema", {}) if isinstance(first, Mapping) else {"type": "string"}
-            style = "json" if isinstance(first, Mapping) else style
+            media = _first_media(node.get("content"))
+            schema = {"type": "string"} if media is None else media.get("schema", {})
+            style = style if media is None else "json"
         elif style not in ("", *_STYLES[location]):
             raise self._fail(
                 f"the parameter {name!r} has the style {style!r}; allowed in the {location} are "
@@ -291,9 +291,9 @@ class _Reader:
         raise self._fail(f"{what} must be an object, not {type(node).__name__}", where)
 
 
-def _schema_of(content: Any) -> Any:
+def _first_media(content: Any) -> Mapping[str, Any] | None:
     first = next(iter(content.values()), None) if isinstance(content, Mapping) else None
-    return first.get("schema") if isinstance(first, Mapping) else None
+    return first if isinstance(first, Mapping) else None
 
 
 _MOST = 2_000_000  # bytes or characters

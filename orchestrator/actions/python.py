@@ -40,11 +40,7 @@ class Compiled:
     converters: Mapping[str, Callable[[Any], Any]]
 
     def arguments(self, call: Call, context: CallContext) -> dict[str, Any]:
-        """Keyword arguments for the function.
-
-        Raises:
-            Reprompt: A value does not fit the parameter's Python type.
-        """
+        """Keyword arguments for the function; `Reprompt` when one does not fit its Python type."""
         if not (self.absent or self.converters or self.context):
             return call.arguments
         values = {**self.absent, **call.arguments}
@@ -87,11 +83,7 @@ _ALLOWED = (
 
 
 def compile_function(group: str, action: Action[..., Any]) -> tuple[Operation, Compiled]:
-    """The operation that a Python function is, and how to call it.
-
-    Raises:
-        DefinitionError: A model cannot use its name, a parameter or a type.
-    """
+    """The operation that a Python function is, and how to call it; raises as `python_group`."""
     name, function = action.name, action.function
     check_name(name, "function")
     what = f"the function '{group}::{name}'"
@@ -374,11 +366,7 @@ class PythonExecutor:
         raise build_failure(call.operation, error, place) from error
 
     def call(self, call: Call, context: CallContext) -> ActionResult:
-        """Calls the function; an async one runs in an event loop of its own.
-
-        Raises:
-            DependencyFailed: The function raised, or returned what cannot become a text.
-        """
+        """Calls the function; an async one runs in an event loop of its own."""
         compiled = self._actions[call.operation.name]
         try:
             returned = compiled.function(**compiled.arguments(call, context))

@@ -9,7 +9,6 @@ import decimal
 import enum
 import json
 from collections.abc import Mapping, Set
-from functools import cache
 from typing import Any
 
 from orchestrator.actions.base import ActionResult, Call, CallContext, Executor, Operation
@@ -34,12 +33,7 @@ def as_text(value: object) -> str:
         return value
     if value is None:
         return ""
-    return _encoder().encode(value)
-
-
-@cache
-def _encoder() -> json.JSONEncoder:
-    return json.JSONEncoder(ensure_ascii=False, default=_plain)
+    return _encode(value)
 
 
 def _plain(value: Any) -> Any:
@@ -71,6 +65,9 @@ def _plain_container(value: Any) -> Any:
     if type(value).__module__ in ("uuid", "pathlib", "datetime"):
         return str(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, default=_plain).encode
 
 
 def build_failure(operation: Operation, error: BaseException, place: str = "") -> DependencyFailed:

@@ -36,7 +36,8 @@ _PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 class SchemaReader:
     """Reads schemas out of one document; its bounds hold for all of them together.
 
-    `#/...` references point into `document`; `fail` makes the error for a message and a place.
+    `#/...` references point into `document`; `fail` makes the error for a message and a place, when
+    a schema is wrong, too large or too deep, or a reference is remote, recursive or leads nowhere.
     """
 
     def __init__(self, document: Any, fail: Callable[[str, Where], DefinitionError]) -> None:
@@ -46,11 +47,7 @@ class SchemaReader:
         self._nodes = 0
 
     def follow(self, node: Any, where: Where) -> Any:
-        """`node`, or what its `$ref` points to, for places where OpenAPI allows a reference.
-
-        Raises:
-            DefinitionError: The reference is remote, recursive or leads nowhere.
-        """
+        """`node`, or what its `$ref` points to, for places where OpenAPI allows a reference."""
         seen: tuple[str, ...] = ()
         while isinstance(node, Mapping) and isinstance(node.get("$ref"), str):
             ref = node["$ref"]
@@ -58,22 +55,13 @@ class SchemaReader:
         return node
 
     def schema(self, node: Any, where: Where) -> dict[str, Any]:
-        """The schema `node`, complete in itself.
-
-        Raises:
-            DefinitionError: It is no schema, a reference in it cannot be followed, or it is
-                too large or too deep.
-        """
+        """The schema `node`, complete in itself."""
         return self._read(node, where, (), 0)
 
     def object_parameters(
         self, schema: Mapping[str, Any], location: str, where: Where
     ) -> tuple[Parameter, ...]:
-        """The properties of an object that `schema` has read, each as a parameter in `location`.
-
-        Raises:
-            DefinitionError: A property has a name that no parameter may have.
-        """
+        """The properties of an object that `schema` has read, each as a parameter in `location`."""
         required = schema.get("required", ())
         return tuple(
             Parameter(
@@ -88,7 +76,7 @@ class SchemaReader:
         )
 
     def parameter_name(self, name: object, where: Where) -> str:
-        """`name`, when a parameter may have it; else raises `DefinitionError`."""
+        """`name`, when a parameter may have it."""
         if isinstance(name, str) and _PARAMETER_NAME.fullmatch(name):
             return name
         raise self._fail(
@@ -98,7 +86,7 @@ class SchemaReader:
         )
 
     def text(self, value: object, what: str, where: Where) -> str:
-        """`value`, when it is a text that hides nothing; else raises `DefinitionError`."""
+        """`value`, when it is a text that hides nothing."""
         try:
             return check_text(value, what)
         except DefinitionError as error:

@@ -130,7 +130,11 @@ class Model(ABC):
         """Answers `request`.
 
         Raises:
-            DependencyFailed: The model failed, or one of its subclasses says why.
+            AccessDenied: There are no credentials, or they are refused.
+            ThrottlingError: The model's rate limit was still reached after the retries.
+            ResourceNotFound: There is no such model, or no such address.
+            ValidationError: The model refuses the request.
+            DependencyFailed: The model failed, is not ready, or could not be reached.
         """
 
     def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:

@@ -105,15 +105,7 @@ class BedrockModel(Model):
             prepare(client)
 
     def complete(self, request: ModelRequest) -> ModelReply:
-        """Answers `request`.
-
-        Raises:
-            AccessDenied: There are no credentials, or they are refused.
-            ThrottlingError: The model's rate limit was still reached after the retries.
-            ResourceNotFound: There is no such model in the region.
-            ValidationError: Bedrock refused the request.
-            DependencyFailed: The model failed, is not loaded, or could not be reached.
-        """
+        """Answers `request`; see `Model.complete`."""
         with translate_errors(self._target):
             if request.raw_text and self._shape is not None:
                 return self._complete_text(request, self._shape)
@@ -127,11 +119,7 @@ class BedrockModel(Model):
             )
 
     def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:
-        """Answers `request` piece by piece; closing the iterator closes the connection.
-
-        Raises:
-            DependencyFailed: The stream ended before the reply did, or see `complete`.
-        """
+        """Answers `request` piece by piece; closing the iterator closes the connection."""
         with translate_errors(self._target):
             if request.raw_text and self._shape is not None:
                 yield from self._stream_text(request, self._shape)
@@ -152,12 +140,7 @@ class BedrockModel(Model):
         yield reply
 
     def count(self, request: ModelRequest) -> int:
-        """The tokens of a request's prompt, as Bedrock counts them.
-
-        Raises:
-            ValidationError: Bedrock refused the request: it counts for some models only.
-            DependencyFailed: See `complete`.
-        """
+        """The tokens of a request's prompt, as Bedrock counts them: for some models only."""
         counted: dict[str, Any]
         if request.raw_text and self._shape is not None:
             counted = {"invokeModel": {"body": self._text_members(request, self._shape)["body"]}}

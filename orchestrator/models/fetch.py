@@ -29,7 +29,7 @@ from pathlib import Path, PurePath
 from typing import IO
 
 from orchestrator.errors import DependencyFailed, ResourceNotFound
-from orchestrator.models.weights import Progress, Weights, is_verified, stamp_of, verify
+from orchestrator.models.weights import Progress, Weights, stamp_of, verify
 
 # How long a silent host may hold up the next source.
 # huggingface_hub would try for 23 s (measured), and a network without it is usual.
@@ -96,10 +96,7 @@ def fetch(
     sources = _sources(weights, source)
     target.parent.mkdir(parents=True, exist_ok=True)
     with _lock(target.with_name(target.name + ".lock")):
-        ready = target.is_file() and (
-            is_verified(target, weights) or verify(target, weights, progress)
-        )
-        if not ready:
+        if not (target.is_file() and verify(target, weights, progress)):
             part = target.with_name(target.name + ".part")
             _need_room(part, weights)
             origin = _try_all(sources, weights, part, progress)

@@ -50,13 +50,8 @@ array ::= "[" ( json ( ", " json )* )? "]"
 string ::= "\"" char* "\""
 """
 
-_RULES = {
-    "boolean": "boolean",
-    "integer": "integer",
-    "number": "number",
-    "array": "array",
-    "object": "object",
-}
+# Types that are called as their rules.
+_RULES = ("boolean", "integer", "number", "array", "object")
 
 _WORD = re.compile(r"[^\s\"'`<>(){}\[\],;:!?=|\\]*\d[^\s\"'`<>(){}\[\],;:!?=|\\]*")
 _EXAMPLE = re.compile(
@@ -210,7 +205,7 @@ def _choose_rule(schema: Mapping[str, Any], grounded: bool) -> str:
         return "( " + " | ".join(_literal(json.dumps(choice)) for choice in choices) + " )"
     kind = schema.get("type")
     if isinstance(kind, str) and kind in _RULES:
-        return _RULES[kind]
+        return kind
     if not grounded:
         return "text"
     description = str(schema.get("description", ""))

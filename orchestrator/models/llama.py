@@ -50,9 +50,6 @@ class Runtime:
         """Yields the chunks of one completion as they come; closing it stops the work.
 
         `body` is the completion request, as llama.cpp's server takes it, without `stream`.
-
-        Raises:
-            DependencyFailed: The runtime broke down.
         """
         chunks: SimpleQueue[Any] = SimpleQueue()
         stopped = threading.Event()

@@ -89,9 +89,7 @@ class LocalModel(Model):
     def load(self, progress: Progress | None = None) -> None:
         """Loads the model now; later calls and models of the same file share it.
 
-        Raises:
-            ModelNotReady: The weights are not downloaded, or the runtime is not installed.
-            DependencyFailed: The model cannot be loaded.
+        It fails as `stream` does.
         """
         self._runtime(progress)
 
@@ -197,7 +195,9 @@ class LocalModel(Model):
             must_call = not {"any", "tool"}.isdisjoint(request.tool_choice or ())
             form = request.call_format
             body["grammar"] = grammar_of(form, grounds(request), must_call=must_call)
-            if self._call_bias and not form.choices and not _has_results(request):
+            last = request.messages[-1]["content"]
+            has_results = any("toolResult" in block for block in last)
+            if self._call_bias and not form.choices and not has_results:
                 biases = body.get("logit_bias", ())
                 body["logit_bias"] = [*biases, [CALL_OPEN[0], self._call_bias]]
         return body
@@ -217,10 +217,6 @@ class LocalModel(Model):
         if content and "toolUse" in content[0]:
             reason = "tool_use"
         return ModelReply(content, reason, usage)
-
-
-def _has_results(request: ModelRequest) -> bool:
-    return any("toolResult" in block for block in request.messages[-1]["content"])
 
 
 def _look_up_first(request: ModelRequest, reader: ReplyReader) -> str:

@@ -100,23 +100,11 @@ class OpenAIModel(Model):
         self._async_clients: dict[Any, tuple[Iterator[Any], AsyncIterator[None]]] = {}
 
     def complete(self, request: ModelRequest) -> ModelReply:
-        """Answers `request`.
-
-        Raises:
-            AccessDenied: The key is missing or refused.
-            ThrottlingError: The server's rate limit was still reached after the retries.
-            ResourceNotFound: The server has no such model, or no such address.
-            ValidationError: The server refused the request.
-            DependencyFailed: The server failed, is not ready, or could not be reached.
-        """
+        """Answers `request`; see `Model.complete`."""
         return self._read(self._open(request, stream=False), request)
 
     def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:
-        """Answers `request` piece by piece; closing the iterator closes the connection.
-
-        Raises:
-            DependencyFailed: The stream ended before the reply did, or see `complete`.
-        """
+        """Answers `request` piece by piece; closing the iterator closes the connection."""
         response = self._open(request, stream=True)
         reading = _ReplyStream(self.model_id, request)
         try:
@@ -331,11 +319,7 @@ def _tls() -> Any:
 
 
 def split_address(rest: str) -> tuple[str, str]:
-    """The model's name and the base url in the rest of a spec `openai:<model>@<base url>`.
-
-    Raises:
-        ValidationError: One of the two is missing or wrong.
-    """
+    """The model's name and the base url in the rest of a spec `openai:<model>@<base url>`."""
     model, at, base_url = rest.partition("@http")
     if not at and "@" in rest:
         raise ValidationError(

@@ -112,11 +112,7 @@ def _reply(item: str | Sequence[Block] | ModelReply) -> ModelReply:
 
 
 def build_model(rest: str, folder: Path) -> ScriptedModel:
-    """The model of a spec `scripted:<file>` or `scripted:<file>@<model id>`.
-
-    Raises:
-        ValidationError: Nothing follows the @.
-    """
+    """The model of a spec `scripted:<file>` or `scripted:<file>@<model id>`."""
     file = file_of_spec(rest, folder)
     if file == rest:
         return ScriptedModel.from_file(folder / file)

@@ -124,12 +124,12 @@ class ReplyReader:
         self._marked = form is not None and not form.choices
         self._names = {short(one.name): one.name for one in form.operations} if form else {}
         self._text = ""
-        self._call = ""
+        self.raw = ""  # what the model wrote of a call
 
     def feed(self, piece: str) -> str:
         """Takes the next piece; returns the text to show now, which may be empty."""
-        if self._call or (not self._text and self._marked and piece.startswith("<")):
-            self._call += piece
+        if self.raw or (not self._text and self._marked and piece.startswith("<")):
+            self.raw += piece
             return ""
         if self._marked and not self._text:
             piece = ANSWER + piece
@@ -138,7 +138,7 @@ class ReplyReader:
 
     def blocks(self, id: str) -> list[Block] | None:
         """The reply's content blocks, or `None` when a call was cut; `id` is the call's."""
-        if not self._call:
+        if not self.raw:
             return [{"text": self._text}] if self._text else []
         if self.call is None:
             return None
@@ -148,14 +148,9 @@ class ReplyReader:
     @property
     def call(self) -> tuple[str, dict[str, Any]] | None:
         """The name and the arguments of the call, when the reply is a whole one."""
-        body = self._call.strip().removeprefix(CALL_OPEN.strip()).removesuffix(CALL_CLOSE.strip())
+        body = self.raw.strip().removeprefix(CALL_OPEN.strip()).removesuffix(CALL_CLOSE.strip())
         try:
             call = json.loads(body)
             return self._names.get(call["name"], call["name"]), dict(call["arguments"])
         except (ValueError, KeyError, TypeError):
             return None
-
-    @property
-    def raw(self) -> str:
-        """What the model wrote of a call."""
-        return self._call

@@ -98,11 +98,7 @@ def _of_entry(name: str, entry: dict[str, Any]) -> Weights:
 
 
 def find(name: str) -> Weights:
-    """The model called `name`: a registry name, an alias, `"default"` or empty.
-
-    Raises:
-        ResourceNotFound: There is no such model.
-    """
+    """The model called `name`, an alias, `"default"` or empty; else raises `ResourceNotFound`."""
     wanted = name.lower() or DEFAULT
     wanted = DEFAULT if wanted == "default" else wanted
     for weights in _registry().values():
@@ -147,11 +143,7 @@ def available() -> list[ModelListing]:
 
 
 def choose(name: str = "default") -> Weights:
-    """The model that answers and that `name` means now.
-
-    Raises:
-        ResourceNotFound: There is no such model, or it does not answer.
-    """
+    """The model that answers and that `name` means now; `ResourceNotFound` for one that embeds."""
     weights = find(name)
     if weights.kind != "chat":
         raise ResourceNotFound(
@@ -188,7 +180,7 @@ def _check(file: Weights, weights: Weights, progress: Progress | None) -> None:
             f"licence {weights.licence})",
             resource=weights.name,
         )
-    if not (is_verified(target, file) or verify(target, file, progress)):
+    if not verify(target, file, progress):
         raise ModelNotReady(
             f"the file {str(target)!r} is not the model {weights.name!r} (its sha256 differs); run "
             f"`orchestrator models remove {weights.name}` and "
@@ -233,6 +225,8 @@ def remove(name: str) -> bool:
 
 def verify(file: Path, weights: Weights, progress: Progress | None = None) -> bool:
     """Whether `file` is the model, byte for byte; a stamp remembers that it is."""
+    if _is_stamped(file, weights):
+        return True
     if file.stat().st_size != weights.size:
         return False
     digest, done = hashlib.sha256(), 0
@@ -248,8 +242,7 @@ def verify(file: Path, weights: Weights, progress: Progress | None = None) -> bo
     return True
 
 
-def is_verified(file: Path, weights: Weights) -> bool:
-    """Whether `verify` has already seen exactly this file."""
+def _is_stamped(file: Path, weights: Weights) -> bool:
     try:
         return stamp_of(file).read_text(encoding="utf-8") == _state(file, weights)
     except OSError:

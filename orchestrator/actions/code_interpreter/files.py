@@ -21,7 +21,7 @@ from typing import Any
 from orchestrator.actions.names import check_text
 from orchestrator.errors import DefinitionError, ValidationError
 
-# For each path in the scratch folder, what changes with the file.
+# For each path in the scratch folder, what changes with the file; a folder's path ends in `/`.
 Marks = dict[str, tuple[int, ...]]
 
 _CHUNK = 1 << 20
@@ -132,20 +132,14 @@ def check_size(scratch: int, most_bytes: int, most_files: int) -> str:
 
 
 def marks(scratch: int) -> Marks:
-    """What is in a scratch folder now; for `changed`."""
-    return {
-        path: _mark(os.stat(name, dir_fd=folder, follow_symlinks=False))
-        for path, folder, name in _walk(scratch)
-        if not path.endswith("/")
-    }
+    """What is in a scratch folder now, for `collect_changes`; folders have no marks."""
+    return {path: _mark(path, folder, name) for path, folder, name in _walk(scratch)}
 
 
-def folders(scratch: int) -> set[str]:
-    """The paths of the folders that are in a scratch folder now."""
-    return {path for path, _, _ in _walk(scratch) if path.endswith("/")}
-
-
-def _mark(found: os.stat_result) -> tuple[int, ...]:
+def _mark(path: str, folder: int, name: str) -> tuple[int, ...]:
+    if path.endswith("/"):
+        return ()
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     # Programs cannot set the time of a change: the sandbox ignores that.
     return found.st_ino, found.st_size, found.st_mtime_ns
 
@@ -168,9 +162,9 @@ def collect_changes(scratch: int, before: Marks, most_files: int, most_bytes: in
     for path, folder, name in _walk(scratch):
         if path.endswith("/") or any(part.startswith(".") for part in path.split("/")):
             continue
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        if before.get(path) == _mark(found):
+        if before.get(path) == _mark(path, folder, name):
             continue
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         why = _explain_rejection(path, found, most_bytes)
         if not why and len(returned.files) >= most_files:
             why = f"only {most_files} files are returned"
@@ -217,9 +211,6 @@ def copy(source: int, target: int) -> None:
 
     What cannot be read is left out, as are special files; links stay links, wherever they lead. All
     that is made belongs to the target's owner.
-
-    Raises:
-        OSError: There is no room.
     """
     for name in os.listdir(source):
         found = os.stat(name, dir_fd=source, follow_symlinks=False)

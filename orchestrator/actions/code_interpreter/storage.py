@@ -38,30 +38,21 @@ class Storage:
         # The folder that the program uses: the session's, as long as no other is there.
         self._session_folder = self.used = descriptor
         self.bounded = False  # whether it is a file system that bounds itself
-        self._mark()
-
-    def _mark(self) -> None:
-        self.before = files.marks(self.used)
-        self._folders = files.folders(self.used)
+        self.before = files.marks(descriptor)
 
     def move(self, folder: int) -> None:
         """Takes a file system that was made for the program, and copies the files in.
 
         `close` closes `folder`, the descriptor of its root.
-
-        Raises:
-            OSError: They do not fit.
         """
         self.close()
         self.used, self.bounded = folder, True
         files.copy(self._session_folder, folder)
-        self._mark()
+        self.before = files.marks(folder)
 
     def keep(self) -> None:
         """Copies what the program left into the session's folder; it was found not too large."""
-        if not self.bounded:
-            return
-        if files.marks(self.used) != self.before or files.folders(self.used) != self._folders:
+        if self.bounded and files.marks(self.used) != self.before:
             files.empty(self._session_folder)
             files.copy(self.used, self._session_folder)
 

@@ -30,17 +30,15 @@ class Embedder(Protocol):
         """The vectors of `texts`: an array of shape (len(texts), dimensions), rows of length 1.
 
         Raises:
-            DependencyFailed: The model cannot be had, or failed.
+            ValidationError: `texts` is not a list of texts, or the model refuses one, as too long.
+            DependencyFailed: The model cannot be had, failed, or sent no vectors; its subclasses
+                say why (`AccessDenied`, `ThrottlingError`, `ModelNotReady`).
         """
         ...
 
 
 def import_dependency(module: str) -> Any:
-    """Imports a library that only embeddings need.
-
-    Raises:
-        ModelNotReady: It is not installed.
-    """
+    """Imports a library that only embeddings need; `ModelNotReady` says how to install it."""
     try:
         return import_module(module)
     except ImportError:
@@ -51,11 +49,7 @@ def import_dependency(module: str) -> Any:
 
 
 def check_texts(texts: Sequence[str]) -> list[str]:
-    """`texts` as a list; half a surrogate pair in them becomes U+FFFD.
-
-    Raises:
-        ValidationError: It is one text, or holds something else than texts.
-    """
+    """`texts` as a list of nothing but texts; half a surrogate pair in them becomes U+FFFD."""
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
         raise ValidationError("embed takes a list of texts: embed([text]) for a single one")
     return [clean(text) for text in texts]

@@ -127,13 +127,7 @@ class BedrockEmbedder:
         )
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The vectors of `texts`: shape (len(texts), dimensions), rows of length 1.
-
-        Raises:
-            ValidationError: `texts` is not a list of texts, or Bedrock refused one, as too long.
-            DependencyFailed: The model failed or sent no vectors; its subclasses say why
-                (`AccessDenied`, `ThrottlingError`).
-        """
+        """The vectors of `texts`; see `Embedder.embed`."""
         # Bedrock refuses an empty text; a blank means as little.
         inputs, size = [text or " " for text in check_texts(texts)], self._family.batch
         if self._client is None and inputs:

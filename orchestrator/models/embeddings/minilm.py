@@ -75,13 +75,7 @@ class MiniLM:
         self._get_engine()
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The vectors of `texts`: shape (len(texts), 384), rows of length 1.
-
-        Raises:
-            ValidationError: `texts` is not a list of texts.
-            ModelNotReady: The weights are not downloaded, or a library is not installed.
-            DependencyFailed: The runtime failed.
-        """
+        """The vectors of `texts`; see `Embedder.embed`."""
         engine, encoded = self._encode(texts)
         cut = sum(bool(one.overflowing) for one in encoded)
         if cut:

@@ -76,13 +76,7 @@ class OpenAIEmbedder:
         )
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The vectors of `texts`: shape (len(texts), dimensions), rows of length 1.
-
-        Raises:
-            ValidationError: `texts` is not a list of texts, or the server refused them.
-            DependencyFailed: The server failed or sent no vectors; its subclasses say why
-                (`AccessDenied`, `ThrottlingError`, `ModelNotReady`).
-        """
+        """The vectors of `texts`; see `Embedder.embed`."""
         inputs = check_texts(texts)
         rows: list[Any] = []
         for start in range(0, len(inputs), self._batch):

@@ -63,11 +63,8 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 def restrict(readable: Iterable[str], devices: Iterable[str], scratch: str) -> None:
     """Confines this process for good to files that may be read, devices, and the scratch folder.
 
-    `no_new_privs` must be set. Devices may be read and written, but not changed otherwise.
-
-    Raises:
-        Refused: The kernel has no Landlock, or one that cannot forbid all of this.
-        OSError: A rule was not taken.
+    `no_new_privs` must be set. Devices may be read and written, but not changed otherwise. Raises
+    `Refused` when the kernel has no Landlock that can forbid all of this.
     """
     version = _version()
     if version < _OLDEST:

@@ -98,11 +98,7 @@ def program(machine: str, own: int) -> bytes:
 
 
 def restrict() -> None:
-    """Puts the filter on this process for good; `no_new_privs` must be set.
-
-    Raises:
-        Refused: The kernel has no such filters, or the architecture is not known here.
-    """
+    """Puts the filter on this process for good; `no_new_privs` must be set."""
     machine = platform.machine()
     if machine not in MACHINES:
         raise Refused(f"the system calls of {machine!r} are not known")
