@@ -47,7 +47,7 @@ from orchestrator.limits import Limits
 from orchestrator.memory import MemoryStore
 from orchestrator.memory.summaries import memory_contents
 from orchestrator.models import Model, resolve_model
-from orchestrator.sessions import Session, Sessions, SessionStore
+from orchestrator.sessions import Session, Sessions, SessionStore, session_label
 from orchestrator.support.threads import in_thread
 
 _ALL_SESSIONS = 100_000  # more than anybody begins in the days of storage
@@ -363,7 +363,7 @@ class Agent:
             )
         session = Session("", "")
         if session_id is not None:
-            session = self.sessions.peek(self.plan.session_label(session_id))
+            session = self.sessions.peek(session_label(self.plan.owner, session_id))
             restore_history(self.plan, session)
         attributes = prompt_session_attributes
         filled = {
@@ -388,7 +388,7 @@ class Agent:
             OrchestratorError: The session could not be summarised; it has not ended then.
         """
         check_id("session_id", session_id)
-        label = self.plan.session_label(session_id)
+        label = session_label(self.plan.owner, session_id)
         # Only a session with a memory is worth a model call at its end (Bedrock: SESSION_SUMMARY).
         if self.plan.memory_stage is not None and self.sessions.peek(label).memory_id:
             close_session(self.plan, self.sessions, session_id)
@@ -442,7 +442,7 @@ class Agent:
             DependencyFailed: The session's journal cannot be read.
         """
         check_id("session_id", session_id)
-        return load_past_turns(self.sessions, self.plan.session_label(session_id), self.plan)
+        return load_past_turns(self.sessions, session_label(self.plan.owner, session_id), self.plan)
 
     # May wait for files and for a memory's sessions: `_aopen` calls it in a thread where it does.
     def _read_input(self, question: str, session_id: str | None, options: Options) -> Input:
@@ -473,10 +473,10 @@ class Agent:
             request = self._read_input(question, session_id, options)
         if not self.sessions.durable:
             return self._open(request)
-        label = self.plan.session_label(request.session_id)
+        label = session_label(self.plan.owner, request.session_id)
         return await open_in_lane(self.sessions, label, partial(self._open, request))
 
     def _open(self, request: Input) -> Run | Reply:
-        label = self.plan.session_label(request.session_id)
+        label = session_label(self.plan.owner, request.session_id)
         session = self.sessions.acquire(label, self.plan.idle_ttl)
         return begin_run(self.plan, self.sessions, session, request)

@@ -31,7 +31,7 @@ from orchestrator.flows.steps import AskUser, Event, Pause, Program
 from orchestrator.limits import Limits
 from orchestrator.models import Model, resolve_model
 from orchestrator.models.base import Usage
-from orchestrator.sessions import InMemoryStore, Record, Sessions, SessionStore
+from orchestrator.sessions import InMemoryStore, Record, Sessions, SessionStore, session_label
 from orchestrator.support.lru_cache import LruCache
 
 LIMITS = Limits(
@@ -186,7 +186,7 @@ class FlowRun:
 
     @property
     def _key(self) -> str:
-        return self._agent.sessions.key(self._agent.plan.session_label(self._session_id))
+        return self._agent.sessions.key(session_label(self._agent.plan.owner, self._session_id))
 
     # Ways to run
 

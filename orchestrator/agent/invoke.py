@@ -18,7 +18,7 @@ from orchestrator.engine.run.threads import run_turn, watch_turn
 from orchestrator.engine.trace.events import RunEvents
 from orchestrator.engine.trace.reply import Event, Reply, last_events, rebuild_reply, reply_of
 from orchestrator.errors import OrchestratorError, SessionConflict, TurnLeft
-from orchestrator.sessions import NEVER, Session, Sessions
+from orchestrator.sessions import NEVER, Session, Sessions, session_label
 from orchestrator.support.threads import in_thread
 
 T = TypeVar("T")
@@ -181,7 +181,7 @@ def load_async_driver() -> ModuleType:
 
 def close_session(plan: Plan, sessions: Sessions, session_id: str) -> bool:
     """Summarises and ends a session, unless that fails; whether there was anything to summarise."""
-    session = sessions.acquire(plan.session_label(session_id), NEVER)
+    session = sessions.acquire(session_label(plan.owner, session_id), NEVER)
     if not session.talk or not session.memory_id:
         sessions.release(session)
         memory = plan.features.memory
@@ -242,7 +242,7 @@ def close_before(plan: Plan, sessions: Sessions, request: Input) -> None:
 
 def _is_ended_by(plan: Plan, sessions: Sessions, request: Input) -> bool:
     # A question that abandons a turn with which the session was to end.
-    session = sessions.acquire(plan.session_label(request.session_id), NEVER)
+    session = sessions.acquire(session_label(plan.owner, request.session_id), NEVER)
     try:
         log = session.open if request.results is None else None
         return log is not None and log.suspend_record is not None and log.ends_session

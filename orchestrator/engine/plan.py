@@ -243,10 +243,6 @@ class Plan:
     only_reacts: bool = field(init=False)
     depth: int = field(init=False)  # how many levels of agents there are: 1 without collaborators
 
-    def session_label(self, session_id: str) -> str:
-        """What names a session of the agent in a store."""
-        return f"{self.owner}/{session_id}"
-
     def close(self) -> None:
         """Ends what the agent and its team have begun: servers, scratch folders, open files."""
         for one in self.held:

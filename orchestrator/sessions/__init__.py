@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from orchestrator.sessions.in_memory_store import InMemoryStore
 from orchestrator.sessions.journal import Record, Said, SessionInfo, SessionStore
 from orchestrator.sessions.session import HISTORY_GUARD, Past, Session, TurnLog
-from orchestrator.sessions.sessions import NEVER, Clock, Sessions
+from orchestrator.sessions.sessions import NEVER, Clock, Sessions, session_label
 from orchestrator.support.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ __all__ = [
     "SessionStore",
     "Sessions",
     "TurnLog",
+    "session_label",
 ]
 
 __getattr__, __dir__ = lazy_exports(__name__, {"SQLiteStore": "sqlite_store"})

@@ -39,6 +39,11 @@ _THREADS = 16  # for event loops, when a store does not say how many are of use
 _GRACE = 60_000_000_000  # after a turn's own time limit, before any process may take it over
 
 
+def session_label(owner: str, session_id: str) -> str:
+    """What names a session in a store; the owner is an agent, its alias and its tenant."""
+    return f"{owner}/{session_id}"
+
+
 class Sessions:
     """The sessions of a store. Safe for many threads and tasks.
 

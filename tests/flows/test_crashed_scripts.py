@@ -11,6 +11,7 @@ from forking import forked
 from scripted_crashes import REPLIES, agent
 
 from orchestrator.errors import ActionOutcomeUnknown
+from orchestrator.sessions import session_label
 
 WRITES = 16  # of a whole turn; the test below would say if they were more
 
@@ -33,7 +34,7 @@ def test_the_script_goes_on_and_nothing_is_asked_or_done_twice(writes: int, tmp_
     assert done.returncode == -signal.SIGKILL, done.stderr
 
     known = agent(folder, scripted()).sessions.records
-    label = agent(folder, scripted()).plan.session_label("s-1")
+    label = session_label(agent(folder, scripted()).plan.owner, "s-1")
     asked = sum(record["kind"] == "model" for record in known(label))
     again = scripted(*REPLIES[asked:])
     begun = [one for one in known(label) if one["kind"] in ("intent", "action")]
