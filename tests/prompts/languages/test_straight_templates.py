@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from orchestrator.errors import OrchestratorError
 from orchestrator.message import Message
 from orchestrator.prompts import compile_template, load_dialect
+from orchestrator.prompts.languages import read_template
 from orchestrator.prompts.languages.stage import NotStraight
 
 PAST = [Message("user", [{"text": "q1"}]), Message("assistant", [{"text": "a1"}])]
@@ -203,3 +204,15 @@ def test_a_template_that_shows_values_as_they_are_is_rendered_once(language: str
             made = render(template, {**values, "question": question}, PAST)
             assert made[0] == first[0] and made != first
             assert question in str([one["content"] for one in made[1]])[1:] or "\n" in question
+
+
+def test_a_prompt_in_a_yaml_file_is_rendered_once_too() -> None:
+    text = 'template: |\n  <message role="user">{{$question}}</message>\n'
+    assert read_template(text, "semantic-kernel", "a.sk.yaml").straight
+    template = compile_template(
+        text, stage="ORCHESTRATION", dialect=load_dialect("tool-use"), source="a.sk.yaml"
+    )
+    shown = [template.bind({"question": it}).messages()[0]["content"] for it in ("one", "<two>")]
+    assert shown == [[{"text": "one"}], [{"text": "<two>"}]]
+    trusting = f"{text}allow_dangerously_set_content: true\n"
+    assert not read_template(trusting, "semantic-kernel", "a.sk.yaml").straight

@@ -193,7 +193,7 @@ class _File:
             known = ", ".join(_MEMBERS)
             raise self._error(unknown[0], f"there is no member {unknown[0]!r}; there are {known}")
         variables = list(self._variables())
-        trusted = [str(one["name"]) for one in variables if _trusts(one)]
+        trusted = tuple(str(one["name"]) for one in variables if _trusts(one))
         return _Config(
             self._template(template),
             str(self.data.get("template_format") or FORMATS[0]),
