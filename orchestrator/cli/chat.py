@@ -90,7 +90,7 @@ class Chat:
             "/trace": (self._toggle_trace, "show the steps of each turn, or stop showing them"),
             "/prompt": (self._show_prompt, "show the last prompt that the model was sent"),
             "/reset": (self._reset, "begin the conversation anew"),
-            "/session": (self._show_session, "show the session's id"),
+            "/session": (lambda: terminal.print(session), "show the session's id"),
             "/help": (self._show_help, "show this"),
             "/quit": (self._show_help, "leave; so does Ctrl-D"),
         }
@@ -194,9 +194,6 @@ class Chat:
     def _reset(self) -> None:
         self._agent.end_session(self._session)
         self.terminal.print("the conversation begins anew")
-
-    def _show_session(self) -> None:
-        self.terminal.print(self._session)
 
     def _show_help(self) -> None:
         for name, (_, what) in self._commands.items():

@@ -150,25 +150,20 @@ def report_error(terminal: Terminal, error: BaseException, **members: Any) -> No
 
 def error_document(error: BaseException) -> dict[str, Any]:
     """An error as JSON members; with `reply`, what a failed turn had done."""
-    place = isinstance(error, DefinitionError)
     # Only these errors point into the user's files.
+    place = error if isinstance(error, DefinitionError) else None
     members: dict[str, Any] = {
         "type": type(error).__name__,
         "message": error.message if isinstance(error, OrchestratorError) else str(error),
-        "file": getattr(error, "file", None) if place else None,
-        "line": getattr(error, "line", None) if place else None,
-        "column": getattr(error, "column", None) if place else None,
+        **{name: getattr(place, name, None) for name in ("file", "line", "column")},
     }
     for name in ("bedrock_name", "resource", "limit", "code"):
         if value := getattr(error, name, ""):
             members[name] = value
     if way_out := suggest_fix(error):
         members["hint"] = way_out
-    document: dict[str, Any] = {"error": members}
     reply = getattr(error, "reply", None)
-    if reply is not None:
-        document["reply"] = reply.as_dict()
-    return document
+    return {"error": members} if reply is None else {"error": members, "reply": reply.as_dict()}
 
 
 def suggest_fix(error: BaseException, *, debug: bool = False) -> str:

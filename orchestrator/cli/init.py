@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from orchestrator.cli.terminal import Terminal
-from orchestrator.cli.verb import option, verb
+from orchestrator.cli.verb import option, setting, verb
 from orchestrator.errors import ValidationError
 from orchestrator.support.content_root import content_root
 
@@ -27,10 +27,7 @@ def init(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="The folder to make; its name names the agent.")
     ],
-    model: Annotated[
-        str,
-        typer.Option("--model", metavar="SPEC", help="The agent's foundationModel."),
-    ] = "local",
+    model: Annotated[str, setting("--model", "SPEC", "The agent's foundationModel.")] = "local",
 ) -> None:
     """Make a new agent that runs at once.
 

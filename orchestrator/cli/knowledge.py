@@ -18,7 +18,7 @@ from orchestrator.cli.terminal import (
     shorten,
     style_text,
 )
-from orchestrator.cli.verb import option, verb
+from orchestrator.cli.verb import option, setting, verb
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.support.safe_json import json_or
 
@@ -65,9 +65,7 @@ def search(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.")],
     id: Id = None,
     keywords: Keywords = False,
-    results: Annotated[
-        int, typer.Option("--results", "-n", metavar="N", help="How many passages to show.")
-    ] = 5,
+    results: Annotated[int, setting("--results", "N", "How many passages to show.", "-n")] = 5,
     condition: Annotated[
         str | None, option("--filter", "JSON", "A metadata filter of Bedrock, as JSON.")
     ] = None,

@@ -42,7 +42,7 @@ class LiveTurn:
         self.reply: Reply | None = None
         self.prompt = ""
         self._terminal = terminal
-        self._view = TraceView(terminal, live=True, stderr=True) if trace else None
+        self._view = TraceView(terminal, live=True) if trace else None
         self._status: Status | None = None
         self._running: list[str] = []
         self._midline = False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestrator.cli.verb import option
+from orchestrator.cli.verb import option, setting
 from orchestrator.errors import ResourceNotFound, ValidationError
 
 if TYPE_CHECKING:
@@ -75,10 +75,10 @@ class Turn:
     ] = None
     use_case: Annotated[
         str,
-        typer.Option(
+        setting(
             "--use-case",
-            metavar="CASE",
-            help="What --file is for: CHAT, the model reads it; CODE_INTERPRETER, its programs do.",
+            "CASE",
+            "What --file is for: CHAT, the model reads it; CODE_INTERPRETER, its programs do.",
         ),
     ] = "CHAT"
     memory_id: Annotated[

@@ -10,7 +10,7 @@ import typer
 from orchestrator.cli.options import read_input
 from orchestrator.cli.render import to_stage_name
 from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
-from orchestrator.cli.verb import AGENT_FAILED, option, verb
+from orchestrator.cli.verb import AGENT_FAILED, option, setting, verb
 from orchestrator.support.safe_json import json_or
 
 if TYPE_CHECKING:
@@ -42,13 +42,11 @@ def parse(
         ),
     ] = "-",
     stage: Annotated[
-        str, typer.Option("--stage", metavar="STAGE", help="The prompt type that it answers.")
+        str, setting("--stage", "STAGE", "The prompt type that it answers.")
     ] = "ORCHESTRATION",
     parser: Annotated[
         str,
-        typer.Option(
-            "--parser", metavar="NAME", help="xml, tool_use, function_call, fncall or auto."
-        ),
+        setting("--parser", "NAME", "xml, tool_use, function_call, fncall or auto."),
     ] = "auto",
     parser_lambda: Annotated[
         str | None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,7 @@ from orchestrator.cli.findings import error_document, show_error
 from orchestrator.cli.flow_view import FlowRunner
 from orchestrator.cli.options import Tools, read_input, read_json
 from orchestrator.cli.terminal import Terminal, clean
-from orchestrator.cli.verb import AGENT_FAILED, option, verb
+from orchestrator.cli.verb import AGENT_FAILED, option, setting, verb
 from orchestrator.errors import FlowError, ValidationError
 from orchestrator.support.safe_json import json_or
 
@@ -24,75 +25,72 @@ if TYPE_CHECKING:
     from orchestrator.agent.flow_run import FlowResult
 
 
-_File = Annotated[
-    Path, typer.Argument(metavar="FILE", help="A script (*.pl, *.ai.yaml), or its folder.")
-]
-_Words = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[NAME=VALUE]... [TEXT]",
-        help="Its arguments: NAME=VALUE (JSON, else text), NAME=@FILE for a file's content, or "
-        "for a PPE script one text.",
-        show_default=False,
-    ),
-]
-_Model = Annotated[
-    str,
-    typer.Option(
-        "--model",
-        metavar="SPEC",
-        help="local, local:0.5b, a Bedrock model id, openai:NAME@URL, scripted:FILE, "
-        "scripted:FILE@MODEL_ID or replay:FILE.",
-    ),
-]
-_Step = Annotated[
-    bool, typer.Option("--step", help="Wait before each statement, as at a breakpoint.")
-]
-_Parallel = Annotated[
-    int | None,
-    option(
-        "--parallel",
-        "NUMBER",
-        "Run so many items of a FOR at the same time, where they do not need each other; "
-        "1: one by one.",
-        min=1,
-    ),
-]
-_Resume = Annotated[
-    Path | None,
-    option(
-        "--resume", "FILE", "Go on with the run that wrote this state; '--step': for one statement."
-    ),
-]
-_Text = Annotated[
-    str, option("--text", "TEXT", "With --resume: what the user says to a run that asked him.")
-]
-_State = Annotated[
-    Path | None,
-    option(
-        "--state",
-        "FILE",
-        "Write the state of a run that waits to this file. Default: NAME.state.json, "
-        "or NAME.2.state.json where that has another run's.",
-    ),
-]
-_Seed = Annotated[int | None, option("--seed", "NUMBER", "Make random choices the same again.")]
+@dataclass(frozen=True)
+class RunOptions:
+    """What `run` runs, and how."""
+
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A script (*.pl, *.ai.yaml), or its folder.")
+    ]
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME=VALUE]... [TEXT]",
+            help="Its arguments: NAME=VALUE (JSON, else text), NAME=@FILE for a file's content, "
+            "or for a PPE script one text.",
+            show_default=False,
+        ),
+    ] = None
+    model: Annotated[
+        str,
+        setting(
+            "--model",
+            "SPEC",
+            "local, local:0.5b, a Bedrock model id, openai:NAME@URL, scripted:FILE, "
+            "scripted:FILE@MODEL_ID or replay:FILE.",
+        ),
+    ] = "local"
+    tool: Tools = None
+    step: Annotated[
+        bool, typer.Option("--step", help="Wait before each statement, as at a breakpoint.")
+    ] = False
+    parallel: Annotated[
+        int | None,
+        option(
+            "--parallel",
+            "NUMBER",
+            "Run so many items of a FOR at the same time, where they do not need each other; "
+            "1: one by one.",
+            min=1,
+        ),
+    ] = None
+    resume: Annotated[
+        Path | None,
+        option(
+            "--resume",
+            "FILE",
+            "Go on with the run that wrote this state; '--step': for one statement.",
+        ),
+    ] = None
+    text: Annotated[
+        str, option("--text", "TEXT", "With --resume: what the user says to a run that asked him.")
+    ] = ""
+    state: Annotated[
+        Path | None,
+        option(
+            "--state",
+            "FILE",
+            "Write the state of a run that waits to this file. Default: NAME.state.json, "
+            "or NAME.2.state.json where that has another run's.",
+        ),
+    ] = None
+    seed: Annotated[
+        int | None, option("--seed", "NUMBER", "Make random choices the same again.")
+    ] = None
 
 
 @verb
-def run(
-    terminal: Terminal,
-    file: _File,
-    words: _Words = None,
-    model: _Model = "local",
-    tool: Tools = None,
-    step: _Step = False,
-    parallel: _Parallel = None,
-    resume: _Resume = None,
-    text: _Text = "",
-    state: _State = None,
-    seed: _Seed = None,
-) -> None:
+def run(terminal: Terminal, asked: RunOptions) -> None:
     """Run a script: a workflow program, or a PPE script.
 
     The result goes to stdout, what happens to stderr. At a breakpoint a terminal asks what to do;
@@ -108,22 +106,28 @@ def run(
     """
     from orchestrator.agent.flow import load_flow
 
-    flow = load_flow(file)
-    if resume is not None and words:
+    flow, resume = load_flow(asked.file), asked.resume
+    if resume is not None and asked.words:
         raise ValidationError("a run that is gone on with has its arguments; leave them out")
-    if text and resume is None:
+    if asked.text and resume is None:
         raise ValidationError("--text answers a run that waits for the user; give its --resume")
-    options: dict[str, Any] = {"model": model, "tools": load_tools(tool), "parallel": parallel}
-    state_file = state or resume or Path(f"{_get_script_name(flow, file)}.state.json")
+    options = {
+        "model": asked.model,
+        "tools": load_tools(asked.tool),
+        "parallel": asked.parallel,
+    }
+    named = asked.state or resume
+    state_file = named or Path(f"{_get_script_name(flow, asked.file)}.state.json")
     _check_writable(state_file)
-    session = FlowRunner(terminal, flow, options, state_file, named=bool(state or resume))
+    session = FlowRunner(terminal, flow, options, state_file, named=bool(named))
     try:
         if resume is not None:
-            mode = "step" if step else "continue"
-            result = session.resume(read_json(str(resume), "--resume"), mode=mode, text=text)
+            mode = "step" if asked.step else "continue"
+            state = read_json(str(resume), "--resume")
+            result = session.resume(state, mode=mode, text=asked.text)
         else:
-            arguments = parse_arguments(words or (), flow)
-            result = session.start(arguments, seed=seed, step=step)
+            arguments = parse_arguments(asked.words or (), flow)
+            result = session.start(arguments, seed=asked.seed, step=asked.step)
     except FlowError as error:  # it is not the user of the command who is wrong
         _report_error(terminal, error)
         raise typer.Exit(AGENT_FAILED) from error

@@ -6,6 +6,7 @@ import math
 import os
 import re
 import threading
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,7 @@ import typer
 
 from orchestrator.cli.options import parse_pairs
 from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
-from orchestrator.cli.verb import option, verb
+from orchestrator.cli.verb import option, setting, verb
 from orchestrator.errors import ValidationError
 
 if TYPE_CHECKING:
@@ -25,102 +26,85 @@ _LAST_SECONDS = 2.0
 _SPECS = ("local", "local:", "openai:", "replay:", "scripted:")
 
 
-_Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")]
-_Port = Annotated[
-    int, typer.Option("--port", metavar="N", help="The port; 0 for any that is free.")
-]
-_Agents = Annotated[
-    Path | None,
-    option(
-        "--agents",
-        "DIR",
-        "A folder of agents' folders, or one agent's; read again when files change.",
-    ),
-]
-_State = Annotated[
-    Path | None,
-    option(
-        "--state",
-        "FILE",
-        "Keep sessions in this SQLite file, and all else beside it. Default: in memory.",
-    ),
-]
-_Model = Annotated[
-    list[str] | None,
-    option(
-        "--model",
-        "SPEC|PATTERN=SPEC",
-        "Use this model instead of every other, or instead of those that fit a pattern "
-        "such as 'anthropic.*'. Repeatable.",
-    ),
-]
-_Function = Annotated[
-    list[str] | None,
-    option(
-        "--lambda",
-        "NAME=FILE[:FUNCTION]",
-        "Use this function, by default `lambda_handler`, for the Lambda function of a "
-        "name or ARN. Repeatable.",
-    ),
-]
-_Bucket = Annotated[
-    list[str] | None,
-    option("--bucket", "NAME=FOLDER", "Use this folder for an S3 bucket. Repeatable."),
-]
-_Keys = Annotated[
-    Path | None,
-    option("--keys", "FILE", "Access keys, which callers have to sign with, and their tenants."),
-]
-_Everybody = Annotated[
-    bool, typer.Option("--open", help="Serve everybody who reaches the address, without keys.")
-]
-_Workers = Annotated[
-    int, typer.Option("--workers", metavar="N", help="Worker processes; they need --state.")
-]
-_ShutdownSeconds = Annotated[
-    float,
-    typer.Option(
-        "--shutdown-seconds",
-        metavar="N",
-        help="How long running turns may go on at the end.",
-    ),
-]
-_TurnSeconds = Annotated[
-    float, typer.Option("--turn-seconds", metavar="N", help="How long an invocation may take.")
-]
-_BodyBytes = Annotated[
-    int, typer.Option("--body-bytes", metavar="N", help="The largest body of a request.")
-]
-_Concurrency = Annotated[
-    int,
-    typer.Option("--concurrency", metavar="N", help="Requests that each worker serves at once."),
-]
-_Region = Annotated[str, typer.Option("--region", metavar="NAME", help="The region in ARNs.")]
-_Account = Annotated[
-    str, typer.Option("--account", metavar="ID", help="The account in ARNs: twelve digits.")
-]
+@dataclass(frozen=True)
+class ServeOptions:
+    """The options of `serve`; those that `Settings` has, too, have its names."""
+
+    host: Annotated[str, setting("--host", "ADDRESS", "The address to listen on.")] = "127.0.0.1"
+    port: Annotated[int, setting("--port", "N", "The port; 0 for any that is free.")] = 8080
+    agents: Annotated[
+        Path | None,
+        option(
+            "--agents",
+            "DIR",
+            "A folder of agents' folders, or one agent's; read again when files change.",
+            resolve_path=True,
+        ),
+    ] = None
+    state: Annotated[
+        Path | None,
+        option(
+            "--state",
+            "FILE",
+            "Keep sessions in this SQLite file, and all else beside it. Default: in memory.",
+            resolve_path=True,
+        ),
+    ] = None
+    model: Annotated[
+        list[str] | None,
+        option(
+            "--model",
+            "SPEC|PATTERN=SPEC",
+            "Use this model instead of every other, or instead of those that fit a pattern "
+            "such as 'anthropic.*'. Repeatable.",
+        ),
+    ] = None
+    lambdas: Annotated[
+        list[str] | None,
+        option(
+            "--lambda",
+            "NAME=FILE[:FUNCTION]",
+            "Use this function, by default `lambda_handler`, for the Lambda function of a "
+            "name or ARN. Repeatable.",
+        ),
+    ] = None
+    buckets: Annotated[
+        list[str] | None,
+        option("--bucket", "NAME=FOLDER", "Use this folder for an S3 bucket. Repeatable."),
+    ] = None
+    keys: Annotated[
+        Path | None,
+        option(
+            "--keys",
+            "FILE",
+            "Access keys, which callers have to sign with, and their tenants.",
+            resolve_path=True,
+        ),
+    ] = None
+    open: Annotated[
+        bool, typer.Option("--open", help="Serve everybody who reaches the address, without keys.")
+    ] = False
+    workers: Annotated[int, setting("--workers", "N", "Worker processes; they need --state.")] = 1
+    shutdown_seconds: Annotated[
+        float, setting("--shutdown-seconds", "N", "How long running turns may go on at the end.")
+    ] = 20.0
+    turn_seconds: Annotated[
+        float, setting("--turn-seconds", "N", "How long an invocation may take.")
+    ] = 600.0
+    body_bytes: Annotated[int, setting("--body-bytes", "N", "The largest body of a request.")] = (
+        32_000_000
+    )
+    concurrency: Annotated[
+        int, setting("--concurrency", "N", "Requests that each worker serves at once.")
+    ] = 256
+    region: Annotated[str, setting("--region", "NAME", "The region in ARNs.")] = "us-east-1"
+    account: Annotated[str, setting("--account", "ID", "The account in ARNs: twelve digits.")] = (
+        "000000000000"
+    )
 
 
 @verb
-def serve(
-    terminal: Terminal,
-    host: _Host = "127.0.0.1",
-    port: _Port = 8080,
-    agents: _Agents = None,
-    state: _State = None,
-    model: _Model = None,
-    function: _Function = None,
-    bucket: _Bucket = None,
-    keys: _Keys = None,
-    everybody: _Everybody = False,
-    workers: _Workers = 1,
-    shutdown_seconds: _ShutdownSeconds = 20.0,
-    turn_seconds: _TurnSeconds = 600.0,
-    body_bytes: _BodyBytes = 32_000_000,
-    concurrency: _Concurrency = 256,
-    region: _Region = "us-east-1",
-    account: _Account = "000000000000",
-) -> None:
+def serve(terminal: Terminal, options: ServeOptions) -> None:
     """Serve agents over Amazon Bedrock's own API.
 
     A boto3 client uses them with endpoint_url= alone; chat clients find them at /v1. Ctrl-C lets
@@ -135,26 +119,16 @@ def serve(
     from orchestrator.server import serving
     from orchestrator.server.settings import Settings
 
-    every, patterns = _parse_models(model)
-    settings = Settings(
-        host=host,
-        port=port,
-        agents=agents.resolve() if agents is not None else None,
-        state=state.resolve() if state is not None else None,
-        model=every,
-        models=patterns,
-        lambdas=parse_pairs(function, "--lambda"),
-        buckets={name: Path(it).resolve() for name, it in parse_pairs(bucket, "--bucket").items()},
-        keys=keys.resolve() if keys is not None else None,
-        open=everybody,
-        workers=workers,
-        shutdown_seconds=max(shutdown_seconds, 0.0),
-        turn_seconds=turn_seconds,
-        body_bytes=body_bytes,
-        concurrency=concurrency,
-        region=region,
-        account=account,
-    )
+    every, patterns = _parse_models(options.model)
+    buckets = parse_pairs(options.buckets, "--bucket")
+    converted = {
+        "model": every,
+        "models": patterns,
+        "lambdas": parse_pairs(options.lambdas, "--lambda"),
+        "buckets": {name: Path(folder).resolve() for name, folder in buckets.items()},
+        "shutdown_seconds": max(options.shutdown_seconds, 0.0),
+    }
+    settings = Settings(**{**vars(options), **converted})
     _check_settings(settings)
     end_log = serving.log_requests()
     try:

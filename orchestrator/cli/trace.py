@@ -47,8 +47,11 @@ def trace(
         raise ValidationError(f"there are no trace parts in {file!r}")
     if terminal.json:
         terminal.document([asdict(step) for step in list_steps(parts)])
-    else:
-        show_trace(terminal, parts)
+        return
+    view = TraceView(terminal)
+    for part in parts:
+        view.show(view.feed(part))
+    view.finish()
 
 
 def _read(text: str, file: str) -> Any:
@@ -97,11 +100,10 @@ _ROUTES = frozenset({"chooses an agent", "keeps the previous agent"})
 class TraceView:
     """Writes the steps of one turn as its trace parts come."""
 
-    def __init__(self, terminal: Terminal, *, live: bool = False, stderr: bool = False) -> None:
-        # Then `LiveTurn` streams the answer, and the verb shows a failure.
-        self.live = live
+    def __init__(self, terminal: Terminal, *, live: bool = False) -> None:
+        # Then `LiveTurn` streams the answer to stdout, and the verb shows a failure.
+        self._live = live
         self._terminal = terminal
-        self._stderr = stderr
         self._steps = Steps()
         self._number = 0
         self._last = ""
@@ -125,7 +127,7 @@ class TraceView:
             facts.append(f"{steps.tokens[0]:,} → {steps.tokens[1]:,} tokens")
         facts += format_duration(steps.milliseconds)
         if facts:
-            self._terminal.block(style_text(join_facts(facts), "quiet"), stderr=self._stderr)
+            self._terminal.block(style_text(join_facts(facts), "quiet"), stderr=self._live)
 
     def show(self, steps: Iterable[Step]) -> None:
         """Writes steps."""
@@ -133,7 +135,7 @@ class TraceView:
             if self._last in _ROUTES and step.verb == "asks the agent":
                 self._speaks = step.subject  # to the user itself
             self._last = step.verb
-            shown = self.live and step.agent in ("", self._speaks)
+            shown = self._live and step.agent in ("", self._speaks)
             if shown and step.verb in ("answers", "fails"):
                 continue
             if shown and step.verb == "asks the user":
@@ -151,19 +153,9 @@ class TraceView:
             head.append(" ").append(clean(step.subject), "name")
         if step.facts:
             head.append(f"  {join_facts(step.facts)}", "quiet")
-        self._terminal.block(head, stderr=self._stderr)
+        self._terminal.block(head, stderr=self._live)
         if step.text:
             arrow = ("→ ", "quiet") if step.verb in _QUOTED else ""
             look = "answer" if step.verb in ("answers", "asks the user") else ""
             body = assemble(arrow, (shorten(step.text, _LINE), look))
-            self._terminal.block(body, len(number), stderr=self._stderr)
-
-
-def show_trace(
-    terminal: Terminal, parts: Iterable[Mapping[str, Any]], *, stderr: bool = False
-) -> None:
-    """Writes a whole trace."""
-    view = TraceView(terminal, stderr=stderr)
-    for part in parts:
-        view.show(view.feed(part))
-    view.finish()
+            self._terminal.block(body, len(number), stderr=self._live)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,18 +18,34 @@ from orchestrator.errors import OrchestratorError, ValidationError
 
 if TYPE_CHECKING:
     from orchestrator.diagnostics import Diagnostic
-    from orchestrator.transfer import Change, Document
+    from orchestrator.transfer import Change, Document, Remote
     from orchestrator.transfer.sources import ImportedAgents
 
 
-Endpoint = Annotated[
-    str | None,
-    option(
-        "--endpoint-url", "URL", "Another address than AWS's, such as that of `orchestrator serve`."
-    ),
-]
-Region = Annotated[str | None, option("--region", "NAME", "The AWS region.")]
-Profile = Annotated[str | None, option("--profile", "NAME", "A profile of AWS's configuration.")]
+@dataclass(frozen=True)
+class Endpoint:
+    """Where an agent is that is not in a folder."""
+
+    endpoint_url: Annotated[
+        str | None,
+        option(
+            "--endpoint-url",
+            "URL",
+            "Another address than AWS's, such as that of `orchestrator serve`.",
+        ),
+    ] = None
+    region: Annotated[str | None, option("--region", "NAME", "The AWS region.")] = None
+    profile: Annotated[
+        str | None, option("--profile", "NAME", "A profile of AWS's configuration.")
+    ] = None
+
+    def connect(self) -> Remote:
+        """The client of its API."""
+        from orchestrator.transfer import connect
+
+        return connect(self.endpoint_url, self.region, self.profile)
+
+
 Alias = Annotated[
     str | None,
     option("--alias", "ALIAS", "The version that this alias, by its id or name, leads to."),
@@ -112,9 +129,8 @@ def pull(
     version: Version = None,
     into: Into = None,
     force: Force = False,
-    endpoint_url: Endpoint = None,
-    region: Region = None,
-    profile: Profile = None,
+    *,
+    endpoint: Endpoint,
 ) -> None:
     """Carry an agent from AWS, or any endpoint, into a folder.
 
@@ -125,10 +141,10 @@ def pull(
       $ orchestrator pull ABCDEFGHIJ --alias KLMNOPQRST --into agents/claims
       $ orchestrator pull ABCDEFGHIJ --endpoint-url http://127.0.0.1:8080
     """
-    from orchestrator.transfer import connect, read_agent
+    from orchestrator.transfer import read_agent
 
     _check_one_version(alias, version)
-    remote = connect(endpoint_url, region, profile)
+    remote = endpoint.connect()
     document = read_agent(remote, agent_id, alias=alias, version=version)
     written = _write_agent(terminal, document, into or Path(document.name), force=force)
     notes = document.all_notes()
@@ -137,44 +153,36 @@ def pull(
     _show_notes(terminal, notes)
 
 
-_Alias = Annotated[
-    str | None, option("--alias", "NAME", "Have this alias lead to a version with what is pushed.")
-]
-_AgentId = Annotated[str | None, option("--agent-id", "ID", "Change this agent.")]
-_Create = Annotated[bool, typer.Option("--create", help="Make a new agent.")]
-_DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Tell what would be done, and do nothing.")
-]
-_Lambdas = Annotated[
-    list[str] | None,
-    option(
-        "--lambda",
-        "GROUP=ARN",
-        "The Lambda function that an action group calls there. Also AGENT/GROUP, "
-        "overrideLambda and customOrchestration. Repeatable.",
-    ),
-]
-_Model = Annotated[str | None, option("--model", "ID", "The foundation model there.")]
-_Skip = Annotated[
-    bool, typer.Option("--skip-unsupported", help="Leave out what Bedrock does not have.")
-]
+@dataclass(frozen=True)
+class PushOptions:
+    """The options of `push`, under the names of `orchestrator.transfer.Options`."""
+
+    alias: Annotated[
+        str | None,
+        option("--alias", "NAME", "Have this alias lead to a version with what is pushed."),
+    ] = None
+    agent_id: Annotated[str | None, option("--agent-id", "ID", "Change this agent.")] = None
+    create: Annotated[bool, typer.Option("--create", help="Make a new agent.")] = False
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Tell what would be done, and do nothing.")
+    ] = False
+    lambdas: Annotated[
+        list[str] | None,
+        option(
+            "--lambda",
+            "GROUP=ARN",
+            "The Lambda function that an action group calls there. Also AGENT/GROUP, "
+            "overrideLambda and customOrchestration. Repeatable.",
+        ),
+    ] = None
+    model: Annotated[str | None, option("--model", "ID", "The foundation model there.")] = None
+    skip: Annotated[
+        bool, typer.Option("--skip-unsupported", help="Leave out what Bedrock does not have.")
+    ] = False
 
 
 @verb
-def push(
-    terminal: Terminal,
-    folder: Folder,
-    alias: _Alias = None,
-    agent_id: _AgentId = None,
-    create: _Create = False,
-    dry_run: _DryRun = False,
-    lambdas: _Lambdas = None,
-    model: _Model = None,
-    skip: _Skip = False,
-    endpoint_url: Endpoint = None,
-    region: Region = None,
-    profile: Profile = None,
-) -> None:
+def push(terminal: Terminal, folder: Folder, what: PushOptions, endpoint: Endpoint) -> None:
     """Carry an agent's folder into AWS, or to any endpoint.
 
     The agent there is the one with the folder's agentId, or else with its name; without one it is
@@ -185,30 +193,22 @@ def push(
       $ orchestrator push my-agent --alias live --lambda orders=arn:aws:lambda:...
       $ orchestrator push my-agent --endpoint-url http://127.0.0.1:8080
     """
-    from orchestrator.transfer import Options, Step, connect, read_folder
+    from orchestrator.transfer import Options, Step, read_folder
     from orchestrator.transfer import push as push_agent
 
-    if create and agent_id is not None:
+    if what.create and what.agent_id is not None:
         raise ValidationError("give --create or --agent-id, not both")
-    options = Options(
-        alias=alias,
-        agent_id=agent_id,
-        create=create,
-        dry_run=dry_run,
-        skip=skip,
-        lambdas=parse_pairs(lambdas, "--lambda"),
-        model=model,
-    )
+    options = Options(**{**vars(what), "lambdas": parse_pairs(what.lambdas, "--lambda")})
     done: list[dict[str, str]] = []
 
     def report_step(step: Step) -> None:
-        text = step.dry_run_text if dry_run else step.text_when_done
+        text = step.dry_run_text if options.dry_run else step.text_when_done
         done.append({"agent": step.agent, "step": text})
         if not terminal.json:
             terminal.block(f"{step.agent}: {text}")
 
     document = read_folder(folder)
-    remote = connect(endpoint_url, region, profile)
+    remote = endpoint.connect()
     try:
         pushed = push_agent(document, remote, options, report=report_step)
     except OrchestratorError as error:
@@ -220,7 +220,7 @@ def push(
     if terminal.json:
         ids = {"agentId": pushed.agent_id or None, "agentAliasId": pushed.alias_id or None}
         notes = [it.as_dict() for it in pushed.notes]
-        terminal.document({**ids, "dry_run": dry_run, "steps": done, "notes": notes})
+        terminal.document({**ids, "dry_run": options.dry_run, "steps": done, "notes": notes})
     elif not done:
         terminal.print("there is nothing to do")
     if pushed.agent_id and not terminal.json:
@@ -243,9 +243,8 @@ def diff(
     ] = None,
     alias: Alias = None,
     version: Version = None,
-    endpoint_url: Endpoint = None,
-    region: Region = None,
-    profile: Profile = None,
+    *,
+    endpoint: Endpoint,
 ) -> None:
     """Show how a folder differs from an agent elsewhere.
 
@@ -257,11 +256,11 @@ def diff(
       $ orchestrator diff my-agent ABCDEFGHIJ --version 3
       $ orchestrator diff my-agent --endpoint-url http://127.0.0.1:8080 --json
     """
-    from orchestrator.transfer import connect, difference, read_folder
+    from orchestrator.transfer import difference, read_folder
 
     _check_one_version(alias, version)
     document = read_folder(folder)
-    remote = connect(endpoint_url, region, profile)
+    remote = endpoint.connect()
     found = difference(document, remote, agent_id, alias=alias, version=version)
     if terminal.json:
         changes = [{"path": it.path, "there": it.before, "here": it.after} for it in found.changes]

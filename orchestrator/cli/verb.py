@@ -37,6 +37,11 @@ def option(flag: str, metavar: str, help: str, *short: str, **settings: Any) -> 
     return typer.Option(flag, *short, metavar=metavar, help=help, show_default=False, **settings)
 
 
+def setting(flag: str, metavar: str, help: str, *short: str) -> Any:
+    """An option with a default that its help shows."""
+    return typer.Option(flag, *short, metavar=metavar, help=help)
+
+
 def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., None]:
     """Makes a function a command: its parameters but the first become arguments and options.
 

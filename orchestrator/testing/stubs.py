@@ -223,15 +223,15 @@ class _TestBases:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._bases, name)
 
-    def base(self, caller: Caller, knowledge_base_id: str) -> KnowledgeBase:
-        if knowledge_base_id in self._first:
-            return self._first[knowledge_base_id]
+    def base(self, caller: Caller, id: str, *settings: Any) -> KnowledgeBase:
+        if id in self._first:
+            return self._first[id]
         # A caller without `allow` has no way to AWS: only knowledge bases of this server are found.
         try:
-            self._bases.base(replace(caller, allow=()), knowledge_base_id)
+            self._bases.base(replace(caller, allow=()), id, *settings)
         except ResourceNotFound:
-            return _MissingKnowledgeBase(knowledge_base_id)
-        return self._bases.base(caller, knowledge_base_id)
+            return _MissingKnowledgeBase(id)
+        return self._bases.base(caller, id, *settings)
 
 
 # The error comes when the agent searches, since an agent that never does may name any id.

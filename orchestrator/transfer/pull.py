@@ -129,6 +129,13 @@ def read_alias_version(remote: Remote, agent_id: str, alias: str) -> str:
     return _get_target_version(fetch_alias(remote, agent_id, alias))
 
 
+def fetch_agent(remote: Remote, agent_id: str) -> dict[str, Any]:
+    """GetAgent's answer about an agent."""
+    answer = remote.call(f"the agent {agent_id!r}", "get_agent", agentId=agent_id)
+    found: dict[str, Any] = answer.get("agent") or {}
+    return found
+
+
 def fetch_alias(remote: Remote, agent_id: str, alias: str) -> dict[str, Any]:
     """GetAgentAlias's answer about an alias."""
     what = f"the alias {alias!r} of the agent {agent_id!r}"
@@ -172,10 +179,9 @@ class _Reader:
         return Document(normalize_agent(data, listed=True), notes=notes)
 
     def fetch_agent(self, agent_id: str, version: str) -> tuple[dict[str, Any], str]:
-        what = f"the agent {agent_id!r}"
-        agent = self.remote.call(what, "get_agent", agentId=agent_id).get("agent", {})
+        agent = fetch_agent(self.remote, agent_id)
         if version != DRAFT:
-            what = f"version {version} of {what}"
+            what = f"version {version} of the agent {agent_id!r}"
             answer = self.remote.call(
                 what, "get_agent_version", agentId=agent_id, agentVersion=version
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,7 @@ from orchestrator.transfer.portability import (
     make_portable,
     to_agent_request,
 )
-from orchestrator.transfer.pull import read_single_agent
+from orchestrator.transfer.pull import fetch_agent, read_single_agent
 from orchestrator.transfer.push_steps import Aliases, Parts, Sender, Step, Waiter
 from orchestrator.transfer.remote import Remote, check_id, parse_alias_arn
 
@@ -108,12 +109,8 @@ def find_agent(remote: Remote, document: Document) -> str:
     """
     # The folder may come from another account, whose ids mean nothing here: then the name decides.
     if document.agent_id:
-        try:
-            what = f"the agent {document.agent_id!r}"
-            remote.call(what, "get_agent", agentId=document.agent_id)
-        except ResourceNotFound:
-            pass
-        else:
+        with suppress(ResourceNotFound):
+            fetch_agent(remote, document.agent_id)
             return document.agent_id
     return _find_id_by_name(remote, document.name)
 
@@ -256,14 +253,14 @@ class _Push:
         if there == wanted:
             return
         with self.sender.step(document.name, "change", "the tags"):
-            arn = self.sender.fetch_agent(target.id).get("agentArn")
+            arn = fetch_agent(self.remote, target.id).get("agentArn")
             if gone := sorted(set(there) - set(wanted)):
                 self.sender.send(document.name, "untag_resource", resourceArn=arn, tagKeys=gone)
             if wanted:
                 self.sender.send(document.name, "tag_resource", resourceArn=arn, tags=wanted)
 
     def prepare(self, document: Document, target: _Target, *, changed: bool) -> None:
-        if not changed and self.sender.fetch_agent(target.id).get("agentStatus") == "PREPARED":
+        if not changed and fetch_agent(self.remote, target.id).get("agentStatus") == "PREPARED":
             # A new agent has been changed in any case.
             return
         with self.sender.step(document.name, "prepare", "the agent"):

@@ -12,6 +12,7 @@ from orchestrator.errors import DefinitionError, DependencyFailed
 from orchestrator.transfer.document import PARTS, Document, PartKind
 from orchestrator.transfer.normalize import is_same_content, is_same_part
 from orchestrator.transfer.pull import (
+    fetch_agent,
     fetch_alias,
     find_alias_id,
     read_alias_version,
@@ -68,24 +69,22 @@ class Waiter:
     sleep: Callable[[float], object] = time.sleep  # waits for a number of seconds
 
     def wait_for_status(
-        self,
-        what: str,
-        look: Callable[[], tuple[str, Collection[str]]],
-        done: Collection[str] = ("PREPARED", "NOT_PREPARED"),
-    ) -> None:
-        """Waits until a status is one of `done`.
+        self, what: str, look: Callable[[], dict[str, Any]], member: str, done: Collection[str]
+    ) -> dict[str, Any]:
+        """Looks at something until the status in a member of it is one of `done`.
 
         Raises:
             DependencyFailed: It failed, or took too long.
         """
         waited, pause = 0.0, self.first
         while True:
-            status, reasons = look()
+            found = look()
+            status = str(found.get(member))
             if status in done:
-                return
+                return found
             # FAILED, or a status that the API does not have yet: waiting longer would not help.
             if status not in _AT_WORK:
-                why = "; ".join(map(str, reasons))
+                why = "; ".join(map(str, found.get("failureReasons") or ()))
                 raise DependencyFailed(f"{what} is {status}{': ' if why else ''}{why}")
             if waited >= self.seconds:
                 raise DependencyFailed(f"{what} is {status} after {waited:.0f} seconds")
@@ -122,23 +121,14 @@ class Sender:
             return {}
         return self.remote.call(f"the agent {agent!r}", operation, **params)
 
-    def fetch_agent(self, agent_id: str) -> dict[str, Any]:
-        """The answer of GetAgent."""
-        answer = self.remote.call(f"the agent {agent_id!r}", "get_agent", agentId=agent_id)
-        agent: dict[str, Any] = answer.get("agent") or {}
-        return agent
-
     def wait_until_settled(self, agent_id: str) -> None:
         """Waits until an agent can be changed again."""
         # AWS refuses changes of an agent that is CREATING, UPDATING or PREPARING.
-        if self.dry_run:
-            return
-
-        def look() -> tuple[str, Collection[str]]:
-            agent = self.fetch_agent(agent_id)
-            return str(agent.get("agentStatus")), agent.get("failureReasons") or []
-
-        self.wait.wait_for_status(f"the agent {agent_id!r}", look)
+        if not self.dry_run:
+            what, done = f"the agent {agent_id!r}", ("PREPARED", "NOT_PREPARED")
+            self.wait.wait_for_status(
+                what, lambda: fetch_agent(self.remote, agent_id), "agentStatus", done
+            )
 
 
 @dataclass(slots=True)
@@ -292,15 +282,12 @@ class Aliases:
 
     def _wait_until_ready(self, alias_id: str) -> str:
         """Waits until an alias can be used, and gives its ARN."""
-        arn = ""
-
-        def look() -> tuple[str, Collection[str]]:
-            nonlocal arn
-            alias = fetch_alias(self.sender.remote, self.agent_id, alias_id)
-            arn = str(alias.get("agentAliasArn"))
-            return str(alias.get("agentAliasStatus")), alias.get("failureReasons") or []
-
-        self.sender.wait.wait_for_status(f"the alias {alias_id!r}", look, ("PREPARED",))
+        alias = self.sender.wait.wait_for_status(
+            f"the alias {alias_id!r}",
+            lambda: fetch_alias(self.sender.remote, self.agent_id, alias_id),
+            *("agentAliasStatus", ("PREPARED",)),
+        )
+        arn = str(alias.get("agentAliasArn"))
         if parse_alias_arn(arn) != (self.agent_id, alias_id):
             raise DependencyFailed(f"{arn!r} is not the ARN of the alias {alias_id!r}")
         return arn

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -164,7 +165,8 @@ def _convert_scalar(kind: str, value: Any) -> Any:
     if kind == "boolean" and isinstance(value, str):
         return {"true": True, "false": False}.get(value.lower(), value)
     if kind in ("integer", "long", "float", "double") and isinstance(value, str):
-        return _convert_number(kind, value)
+        with suppress(ValueError):
+            return int(value) if kind in ("integer", "long") else float(value)
     if kind in ("integer", "long") and isinstance(value, float) and value.is_integer():
         return int(value)
     return value
@@ -178,13 +180,6 @@ def _convert_text(value: Any) -> Any:
     if isinstance(value, (dict, list)):  # a document that somebody has parsed already
         return json.dumps(value, ensure_ascii=False, indent=2, default=str)
     return str(value)
-
-
-def _convert_number(kind: str, text: str) -> Any:
-    try:
-        return int(text) if kind in ("integer", "long") else float(text)
-    except ValueError:
-        return text
 
 
 def _fold_name(name: object) -> str:

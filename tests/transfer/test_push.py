@@ -525,15 +525,19 @@ def test_all_agents_of_a_team_are_checked_first(there: Place, folder: Path) -> N
     assert {it.split(":")[0] for it in refusals(there, read_folder(root))} == {"boss", "worker"}
 
 
-def status_of(*told: str) -> Callable[[], tuple[str, list[str]]]:
+DONE = ("PREPARED", "NOT_PREPARED")
+
+
+def status_of(*told: str) -> Callable[[], dict[str, Any]]:
     left = [*told]
-    return lambda: (left.pop(0), ["no such model"])
+    return lambda: {"agentStatus": left.pop(0), "failureReasons": ["no such model"]}
 
 
 def test_waiting_takes_longer_each_time() -> None:
     waits: list[float] = []
     wait = Waiter(first=1.0, seconds=5.0, sleep=waits.append)
-    wait.wait_for_status("it", status_of("CREATING", "UPDATING", "PREPARING", "PREPARED"))
+    looks = status_of("CREATING", "UPDATING", "PREPARING", "PREPARED")
+    wait.wait_for_status("it", looks, "agentStatus", DONE)
     assert waits == [1.0, 2.0, 2.0]
 
 
@@ -548,4 +552,4 @@ def test_waiting_takes_longer_each_time() -> None:
 def test_waiting_ends(statuses: list[str], text: str) -> None:
     wait = Waiter(first=1.0, seconds=4.0, sleep=lambda seconds: None)
     with pytest.raises(OrchestratorError, match=text):
-        wait.wait_for_status("it", status_of(*statuses))
+        wait.wait_for_status("it", status_of(*statuses), "agentStatus", DONE)
