@@ -1,7 +1,7 @@
 """One connection to an MCP server: an event loop in a thread, which the SDK's client lives in.
 
 The SDK is asynchronous, and its client has to be opened and closed by one task. That task is the
-thread's main one; calls are others, handed over from any thread.
+thread's main one; calls are others, handed over from any thread. This module needs the extra `mcp`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,15 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from orchestrator.actions.hosts import Hosts
-from orchestrator.errors import ModelNotReady
+import httpx2
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS, REQUEST_TIMEOUT
+
+from orchestrator.actions._mcp_tools import NoAnswer, Refusal
+from orchestrator.actions.hosts import Hosts, RefusedAddress
 
 _log = logging.getLogger("orchestrator.mcp")
 _GRACE = 2.0  # seconds that answers may be late: the SDK's own limit ends first
@@ -25,18 +32,6 @@ _CLOSING = 15.0  # more than the SDK gives a process to end, to end by force, an
 _MOST_PAGES = 100
 
 T = TypeVar("T")
-
-
-class NoAnswer(Exception):
-    """The server did not start, ended, or did not answer in time."""
-
-
-class Refusal(Exception):
-    """The server answered with an error of the protocol."""
-
-    def __init__(self, message: str, advice: str | None = None) -> None:
-        super().__init__(message)
-        self.advice = advice  # a text for the model, when it can mend the call
 
 
 class LinkSettings(NamedTuple):
@@ -55,12 +50,6 @@ class Link:
 
     def __init__(self, start: LinkSettings, seconds: float) -> None:
         """Opens it; raises `NoAnswer` when the server did not start, or does not speak MCP."""
-        try:
-            import mcp  # noqa: F401
-        except ImportError as error:
-            raise ModelNotReady(
-                "MCP servers need the extra `mcp`: pip install 'bedrock-orchestrator[mcp]'"
-            ) from error
         self._start = start
         self._client: Any = None
         self._loop = asyncio.new_event_loop()
@@ -108,8 +97,6 @@ class Link:
         return self._ask(ask(), seconds + _GRACE)
 
     def _ask(self, question: Coroutine[Any, Any, T], seconds: float) -> T:
-        from mcp.shared.exceptions import MCPError
-
         try:
             future = asyncio.run_coroutine_threadsafe(question, self._loop)
         except RuntimeError:
@@ -150,8 +137,6 @@ class Link:
 
     async def _keep_open(self) -> None:
         async with _transport(self._start) as transport:
-            from mcp.client import Client
-
             opening = Client(transport, cache=None)
             stop = asyncio.ensure_future(self._stop.wait())
             try:
@@ -166,15 +151,14 @@ class Link:
 @asynccontextmanager
 async def _transport(start: LinkSettings) -> AsyncIterator[Any]:
     if start.url is not None:
-        from mcp.client.streamable_http import streamable_http_client
-
-        from orchestrator.actions._mcp_http import client_of
-
-        async with client_of(start.headers, start.hosts) as client:
+        async with httpx2.AsyncClient(
+            headers=dict(start.headers),
+            timeout=httpx2.Timeout(30.0, read=300.0),
+            transport=_CheckedTransport(start.hosts),
+            trust_env=False,  # no proxies
+        ) as client:
             yield streamable_http_client(start.url, http_client=client)
         return
-    from mcp.client.stdio import StdioServerParameters, stdio_client
-
     command, *arguments = start.command or ("",)
     parameters = StdioServerParameters(
         command=command,
@@ -202,8 +186,6 @@ def _to_dict(value: Any) -> dict[str, Any]:
 
 
 def _to_exception(error: Any) -> Exception:
-    from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS, REQUEST_TIMEOUT
-
     code = error.error.code
     if code in (CONNECTION_CLOSED, REQUEST_TIMEOUT):
         return NoAnswer("the connection broke" if code == CONNECTION_CLOSED else "the time was up")
@@ -217,3 +199,36 @@ def _reason(error: BaseException) -> str:
         error = error.exceptions[0]
     reason = getattr(error, "strerror", None)
     return f"{type(error).__name__}{f': {reason}' if reason else ''}"
+
+
+# Connects to an address that was checked, so that a name which means something else a moment later
+# (DNS rebinding) leads nowhere; TLS and `Host` keep the name.
+class _CheckedTransport(httpx2.AsyncHTTPTransport):
+    def __init__(self, hosts: Hosts) -> None:
+        super().__init__(trust_env=False)
+        self._hosts = hosts
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        host = request.url.host
+        port = request.url.port or (443 if request.url.scheme == "https" else 80)
+        try:
+            addresses = await asyncio.to_thread(self._hosts.resolve, host, port)
+        except (RefusedAddress, OSError) as error:
+            raise httpx2.ConnectError(type(error).__name__, request=request) from None
+        for last, address in enumerate(addresses, 1 - len(addresses)):
+            try:
+                return await super().handle_async_request(_pin_address(request, address))
+            except httpx2.ConnectError:
+                if not last:
+                    raise
+        raise httpx2.ConnectError("no address", request=request)
+
+
+def _pin_address(request: httpx2.Request, address: str) -> httpx2.Request:
+    return httpx2.Request(
+        request.method,
+        request.url.copy_with(host=address),
+        headers=request.headers,
+        stream=request.stream,
+        extensions={**request.extensions, "sni_hostname": request.url.host},
+    )

@@ -1,4 +1,4 @@
-"""MCP's tools and results in this package's terms."""
+"""MCP's tools, results and failures in this package's terms."""
 
 from __future__ import annotations
 
@@ -15,6 +15,18 @@ from orchestrator.errors import DefinitionError
 _MEMBERS = ("title", "description", "inputSchema", "outputSchema", "annotations")
 _MOST_TOOLS = 500
 _MOST_CHARS = 2_000_000
+
+
+class NoAnswer(Exception):
+    """The server did not start, ended, or did not answer in time."""
+
+
+class Refusal(Exception):
+    """The server answered with an error of the protocol."""
+
+    def __init__(self, message: str, advice: str | None = None) -> None:
+        super().__init__(message)
+        self.advice = advice  # a text for the model, when it can mend the call
 
 
 def definitions_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -15,16 +15,29 @@ import threading
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from orchestrator.actions._mcp_link import Link, LinkSettings, NoAnswer, Refusal
-from orchestrator.actions._mcp_tools import definitions_of, operation_of, result_of
+from orchestrator.actions._mcp_tools import (
+    NoAnswer,
+    Refusal,
+    definitions_of,
+    operation_of,
+    result_of,
+)
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
 from orchestrator.actions.hosts import Hosts, RefusedAddress, port_of
 from orchestrator.actions.names import did_you_mean
 from orchestrator.actions.placeholders import PlaceholderText
-from orchestrator.errors import ActionOutcomeUnknown, DefinitionError, DependencyFailed
+from orchestrator.errors import (
+    ActionOutcomeUnknown,
+    DefinitionError,
+    DependencyFailed,
+    ModelNotReady,
+)
+
+if TYPE_CHECKING:
+    from orchestrator.actions._mcp_link import Link
 
 _DIFFERENT_LINES = 40
 
@@ -252,6 +265,12 @@ class MCPServer:
             raise self._build_failure(f"the name {host!r} is unknown") from None
 
     def _start(self) -> Link:
+        try:
+            from orchestrator.actions._mcp_link import Link, LinkSettings
+        except ImportError as error:
+            raise ModelNotReady(
+                "MCP servers need the extra `mcp`: pip install 'bedrock-orchestrator[mcp]'"
+            ) from error
         self._check_address()
         variables = {key: value.fill(None, self.name) for key, value in self._variables.items()}
         headers = {key: value.fill(None, self.name) for key, value in self._headers.items()}
