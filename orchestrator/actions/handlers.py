@@ -58,8 +58,7 @@ class HandlerModule:
     def load(self) -> types.ModuleType:
         """The handler's module; runs the file when it is asked for first.
 
-        Raises:
-            BaseException: Whatever the file raises; the next call tries again.
+        Whatever the file raises comes out of here, and the next call tries again.
         """
         if self._module is None:
             with self._lock:

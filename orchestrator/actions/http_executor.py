@@ -13,9 +13,22 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from email.message import Message
-from typing import TYPE_CHECKING
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, urljoin, urlsplit
 
+from orchestrator.actions._exchange import (
+    IncompleteResponse,
+    NotSent,
+    Request,
+    Response,
+    exchange,
+)
+from orchestrator.actions._serialise import (
+    SerialisationError,
+    body_of,
+    headers_of,
+    path_of,
+    query_of,
+)
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
 from orchestrator.actions.functions import object_schema
 from orchestrator.actions.hosts import Hosts, RefusedAddress
@@ -27,9 +40,6 @@ from orchestrator.errors import (
     DependencyFailed,
     ThrottlingError,
 )
-
-if TYPE_CHECKING:
-    from orchestrator.actions._exchange import Request, Response
 
 _AGAIN = (429, 502, 503, 504)
 _ATTEMPTS = 3
@@ -73,7 +83,7 @@ class HttpExecutor:
         timeout: float = 30.0,
         allow_private: Sequence[str] = (),
     ) -> None:
-        """Makes the executor; nothing is imported or sent yet.
+        """Makes the executor; nothing is sent yet.
 
         Args:
             base_url: Where the API is, instead of the document's `servers`.
@@ -158,8 +168,6 @@ class HttpExecutor:
             DependencyFailed: The API failed, could not be reached, or is at an address that is
                 not allowed.
         """
-        from orchestrator.actions._serialise import SerialisationError
-
         name = call.operation.xml_name
         seconds = self._seconds if context.seconds is None else min(self._seconds, context.seconds)
         deadline = time.monotonic() + seconds
@@ -178,9 +186,6 @@ class HttpExecutor:
         return _result(response, call.operation, secrets, context.max_bytes)
 
     def _request(self, call: Call, headers: Mapping[str, str]) -> Request:
-        from orchestrator.actions._exchange import Request
-        from orchestrator.actions._serialise import body_of, headers_of, path_of, query_of
-
         operation = call.operation
         base = self._url(self._base or operation.server)
         url = base._replace(path=base.path.rstrip("/") + path_of(call), query=query_of(call))
@@ -221,8 +226,6 @@ class HttpExecutor:
     def _try_send(
         self, request: Request, operation: Operation, deadline: float, most: int, last: bool
     ) -> Response | None:
-        from orchestrator.actions._exchange import IncompleteResponse, NotSent, exchange
-
         name, host = operation.xml_name, request.url.hostname or ""
         try:
             return exchange(request, deadline=deadline, most=most, hosts=self._hosts)
@@ -278,8 +281,6 @@ def _base_url(text: str, of: str) -> SplitResult:
 def _follow_redirect(
     request: Request, response: Response, operation: Operation, moves: int
 ) -> Request:
-    from urllib.parse import urljoin
-
     name = operation.xml_name
     try:
         url = urlsplit(urljoin(request.url.geturl(), response.headers.get("location", "")))

@@ -10,6 +10,7 @@ from typing import Any
 
 from orchestrator.actions.base import ActionResult, Call, CallContext
 from orchestrator.actions.lambda_contract import lambda_event, read_response
+from orchestrator.actions.lambda_handler import LONGEST_SECONDS
 from orchestrator.errors import ActionOutcomeUnknown, DefinitionError, DependencyFailed
 from orchestrator.support.aws import (
     Settings,
@@ -25,7 +26,6 @@ _ARN = re.compile(
     r"arn:aws[a-z-]*:lambda:(?P<region>[a-z]{2}[a-z-]*-\d):\d{12}:function:"
     r"(?P<name>[A-Za-z0-9_-]{1,140})(?::(?P<qualifier>\$LATEST|[A-Za-z0-9_-]{1,128}))?"
 )
-_LONGEST_SECONDS = 900.0  # (AWS: the longest that a Lambda function may run)
 _LARGEST = 6 * 1024 * 1024  # (AWS: "Lambda quotas", synchronous payload, each way)
 _ERROR_TYPE = re.compile(r"[A-Za-z_][\w.]{0,99}")
 
@@ -114,7 +114,7 @@ class LambdaArn:
             quoted=frozenset(("AccessDeniedException",)),
             callers=False,
         )
-        longest = _LONGEST_SECONDS if seconds is None else min(seconds, _LONGEST_SECONDS)
+        longest = LONGEST_SECONDS if seconds is None else min(seconds, LONGEST_SECONDS)
         settings = Settings("lambda", self.region, read_timeout=longest)
         client = self._client or get_shared_client(settings, target, _disable_unsafe_retries)
         token = _repeatable.set(repeatable)

@@ -19,7 +19,7 @@ from orchestrator.actions.results import build_failure
 from orchestrator.errors import DefinitionError, DependencyFailed
 from orchestrator.support.user_code import place_in_folder, place_in_function
 
-_LONGEST_SECONDS = 900.0  # (AWS: the longest that a Lambda function may run)
+LONGEST_SECONDS = 900.0  # (AWS: the longest that a Lambda function may run)
 
 
 class LambdaContext:
@@ -38,7 +38,7 @@ class LambdaContext:
         )
         self.log_group_name = f"/aws/lambda/{function_name}"
         self.log_stream_name = "orchestrator"
-        self._deadline = time.monotonic() + (_LONGEST_SECONDS if seconds is None else seconds)
+        self._deadline = time.monotonic() + (LONGEST_SECONDS if seconds is None else seconds)
 
     def get_remaining_time_in_millis(self) -> int:
         """Milliseconds that the action still has."""
@@ -133,12 +133,7 @@ class LambdaHandler(LambdaFunction):
         return f"LambdaHandler({self.file.name!r}, {self.function!r})"
 
     def find_function(self, resource: str) -> Callable[..., Any]:
-        """The function; its file runs when it is asked for first.
-
-        Raises:
-            DependencyFailed: After it ran, the file has no such function.
-            BaseException: Whatever the file raises.
-        """
+        """The function; its file runs when it is asked for first, and may raise anything."""
         found: Callable[..., Any] | None = getattr(self._module.load(), self.function, None)
         if callable(found):
             return found

@@ -42,11 +42,7 @@ class EncodedMessages(list[Message]):
 
 
 def connect(settings: Settings, target: Target) -> Connection:
-    """The shared connection for `settings`, made at the first call.
-
-    Raises:
-        AccessDenied: There are no credentials or no region; nothing was sent.
-    """
+    """The shared connection for `settings`, made at the first call."""
     client = get_shared_client(settings, target, prepare)
     return Connection(client, _workers(client, settings.connections))
 

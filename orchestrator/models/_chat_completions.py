@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.errors import ValidationError
@@ -98,11 +99,7 @@ def _choice(choice: Mapping[str, Any]) -> str | dict[str, Any]:
 
 
 def encode_tools(tools: Sequence[Mapping[str, Any]]) -> str:
-    """Converse tool specifications as OpenAI's functions, as JSON text.
-
-    Raises:
-        ValidationError: A tool has a name that the protocol does not take.
-    """
+    """Converse tool specifications as OpenAI's functions, as JSON text."""
     functions = []
     for tool in tools:
         spec = tool["toolSpec"]
@@ -303,13 +300,11 @@ class Pieces:
         return ModelReply(content, reason, self._usage)
 
 
+@dataclass(slots=True)
 class _Call:
-    __slots__ = ("arguments", "id", "name")
-
-    def __init__(self) -> None:
-        self.id = ""
-        self.name = ""
-        self.arguments: list[str] = []
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
 
     def to_block(self, default_id: str) -> Block:
         return {
@@ -333,11 +328,7 @@ class EventReader:
         self._rest = b""
 
     def feed(self, data: bytes) -> list[dict[str, Any]]:
-        """Takes the next bytes; returns the objects that they complete.
-
-        Raises:
-            ValueError: The data of an event are not a JSON object.
-        """
+        """Takes the next bytes; returns the objects that they complete, or raises `ValueError`."""
         # Lines end with line feeds only: text in the JSON may hold other line separators of
         # Unicode.
         lines = (self._rest + data).split(b"\n")

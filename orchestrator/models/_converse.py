@@ -30,11 +30,7 @@ _OPENING = {"user": '{"role":"user","content":[', "assistant": '{"role":"assista
 
 
 def encode_messages(messages: Sequence[Message]) -> str:
-    """The `messages` member, as JSON text; consecutive messages of one role become one.
-
-    Raises:
-        ValidationError: A role is neither user nor assistant, or there is nothing to say.
-    """
+    """The `messages` member, as JSON text; consecutive messages of one role become one."""
     parts: list[str] = []
     last = ""
     end = len(messages) - 1
@@ -86,11 +82,7 @@ def _sendable(block: Block) -> Block | None:
 
 
 def encode_tools(tools: Sequence[Mapping[str, Any]]) -> str:
-    """The `toolConfig` member, as JSON text.
-
-    Raises:
-        ValidationError: A tool has a name that Converse does not take.
-    """
+    """The `toolConfig` member, as JSON text."""
     for tool in tools:
         if "toolSpec" in tool:
             check_tool_name(tool["toolSpec"].get("name", ""), "Converse takes")

@@ -1,4 +1,4 @@
-"""What the backends that speak JSON over HTTP share: encoding, tool arguments, names."""
+"""What the backends that speak JSON over HTTP share: encoding, tool arguments, names, errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from orchestrator.errors import ValidationError
+from orchestrator.errors import DependencyFailed, ValidationError
 from orchestrator.message import Message
 from orchestrator.support.safe_json import json_or
 
@@ -30,6 +30,15 @@ def encode_cached(message: Message, encoder: Callable[[Message], str]) -> str:
     if isinstance(message, Message):
         return message.encode_with(encoder)
     return encoder(message)
+
+
+def build_interrupted_error(model_id: str, error: Exception | None = None) -> DependencyFailed:
+    """The stream ended before the reply did."""
+    what = f" ({type(error).__name__})" if error else ""
+    return DependencyFailed(
+        f"the stream of the model {model_id!r} broke off before the reply's end{what}",
+        resource=model_id,
+    )
 
 
 _REFUSED = re.compile(r"[^a-zA-Z0-9_-]")

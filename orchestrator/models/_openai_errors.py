@@ -25,15 +25,6 @@ _LONGEST_WAIT = 60.0
 _LONGEST = 400
 
 
-def build_interrupted_error(model_id: str, error: Exception | None = None) -> DependencyFailed:
-    """The stream ended before the reply did."""
-    what = f" ({type(error).__name__})" if error else ""
-    return DependencyFailed(
-        f"the stream of the model {model_id!r} broke off before the reply's end{what}",
-        resource=model_id,
-    )
-
-
 def build_protocol_error(model_id: str) -> DependencyFailed:
     """The server's answer is no chat completion."""
     return DependencyFailed(

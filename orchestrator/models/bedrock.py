@@ -26,7 +26,7 @@ from orchestrator.models._bedrock_client import (
     prepare,
     target_of,
 )
-from orchestrator.models._encoding import decode_object, encode
+from orchestrator.models._encoding import build_interrupted_error, decode_object, encode
 from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage
 from orchestrator.support.aws import Settings, get_safe_message, region_of, translate_errors
 
@@ -134,7 +134,8 @@ class BedrockModel(Model):
                             yield text
             finally:
                 events.close()
-            self._check_end(pieces.stop_reason)
+            if not pieces.stop_reason:
+                raise build_interrupted_error(self.model_id)
             with _translate_errors(self.model_id):
                 reply = pieces.reply()
         yield reply
@@ -165,13 +166,6 @@ class BedrockModel(Model):
         client = self._client if self._client is not None else self._get_connection().client
         with _translate_errors(self.model_id):
             return getattr(client, operation)(modelId=self.model_id, **members)
-
-    def _check_end(self, stop_reason: str) -> None:
-        if not stop_reason:
-            raise DependencyFailed(
-                f"the stream of the model {self.model_id!r} broke off before the reply's end",
-                resource=self.model_id,
-            )
 
     # Converse
 
@@ -265,7 +259,8 @@ class BedrockModel(Model):
                         yield piece.text
         finally:
             events.close()
-        self._check_end(stop_reason)
+        if not stop_reason:
+            raise build_interrupted_error(self.model_id)
         yield ModelReply([{"text": "".join(texts)}], stop_reason, usage)
 
 

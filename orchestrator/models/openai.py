@@ -20,12 +20,8 @@ from urllib.parse import urlsplit
 
 from orchestrator.errors import ModelNotReady, ValidationError
 from orchestrator.models import _chat_completions as chat
-from orchestrator.models._openai_errors import (
-    Tries,
-    build_interrupted_error,
-    build_protocol_error,
-    stream_error,
-)
+from orchestrator.models._encoding import build_interrupted_error
+from orchestrator.models._openai_errors import Tries, build_protocol_error, stream_error
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 
 # Base url of OpenAI's own service.
@@ -172,10 +168,9 @@ class OpenAIModel(Model):
                     return response
                 response.read()
                 response.close()
+                wait = self._refusal(tries, response, refused)
             except _http().HTTPError as error:
                 wait = tries.handle_network_error(error)
-            else:
-                wait = self._refusal(tries, response, refused)
             _sleep(wait)
 
     async def _aopen(self, request: ModelRequest, *, stream: bool) -> Any:
@@ -190,10 +185,9 @@ class OpenAIModel(Model):
                     return response
                 await response.aread()
                 await response.aclose()
+                wait = self._refusal(tries, response, refused)
             except _http().HTTPError as error:
                 wait = tries.handle_network_error(error)
-            else:
-                wait = self._refusal(tries, response, refused)
             await _asleep(wait)
 
     def _tries(self) -> Tries:

@@ -185,11 +185,7 @@ class ReplayModel(Model):
         self.model_id = models[0]
 
     def complete(self, request: ModelRequest) -> ModelReply:
-        """The recorded reply.
-
-        Raises:
-            ResourceNotFound: No such request was recorded.
-        """
+        """The recorded reply."""
         return _reply(self._next(request))
 
     async def acomplete(self, request: ModelRequest) -> ModelReply:

@@ -32,11 +32,7 @@ ANSWER, ANSWER_CLOSE = "<answer>", "</answer>"
 
 
 def turns(messages: Sequence[Message]) -> list[tuple[str, str]]:
-    """The messages as (role, text), consecutive ones of the same role joined.
-
-    Raises:
-        ValidationError: A message holds something that is no text, call or result.
-    """
+    """The messages as (role, text), consecutive ones of the same role joined."""
     joined: list[tuple[str, str]] = []
     for message in messages:
         role, content = message["role"], message["content"]

@@ -96,10 +96,7 @@ class Run:
         """Runs the program to its end; then its process is gone.
 
         `base` is the private folder with `root` and `probe`, `folder` the session's scratch folder,
-        and `storage` says what is in it.
-
-        Raises:
-            Refusal: There is no sandbox, and the code did not run.
+        and `storage` says what is in it. Raises `Refusal` when there is no sandbox.
         """
         status, theirs = socket.socketpair()
         with status:

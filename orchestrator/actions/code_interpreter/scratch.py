@@ -62,12 +62,7 @@ class Scratch:
 
     @contextmanager
     def turn(self, key: str, until: float, cancelled: Callable[[], bool]) -> Iterator[Session]:
-        """A session's files, for one program alone, as soon as others let it, until `until`.
-
-        Raises:
-            ThrottlingError: Others ran all the time.
-            DependencyFailed: The interpreter was closed.
-        """
+        """A session's files, for one program alone, as soon as others let it, until `until`."""
         session = self._enter(key)
         try:
             with self._hold_lock(session.lock, until, cancelled):

@@ -61,22 +61,19 @@ def unit_rows(rows: Any, count: int, embedder: Embedder) -> NDArray[np.float32]:
     Raises:
         DependencyFailed: There are not `count` vectors, or they differ in length or are not finite.
     """
-    lib, id = import_dependency("numpy"), embedder.id
+    lib = import_dependency("numpy")
     if not count:
         return cast("NDArray[np.float32]", lib.zeros((0, embedder.dimensions), lib.float32))
+    reason = None
     try:
         array = lib.asarray(rows, dtype=lib.float32)
+        if array.ndim == 2 and len(array) == count and lib.isfinite(array).all():
+            lengths = lib.linalg.norm(array, axis=1, keepdims=True)
+            return cast("NDArray[np.float32]", array / lib.maximum(lengths, lib.float32(1e-12)))
     except (TypeError, ValueError) as error:
-        raise _no_vectors(id) from error
-    if array.ndim != 2 or len(array) != count or not lib.isfinite(array).all():
-        raise _no_vectors(id)
-    lengths = lib.linalg.norm(array, axis=1, keepdims=True)
-    return cast("NDArray[np.float32]", array / lib.maximum(lengths, lib.float32(1e-12)))
-
-
-def _no_vectors(id: str) -> DependencyFailed:
-    return DependencyFailed(
-        f"the embedding model {id!r} answered with something that is not one vector a text; check "
-        "that it is an embedding model",
-        resource=id,
-    )
+        reason = error
+    raise DependencyFailed(
+        f"the embedding model {embedder.id!r} answered with something that is not one vector a "
+        "text; check that it is an embedding model",
+        resource=embedder.id,
+    ) from reason

@@ -70,7 +70,6 @@ class MiniLM:
 
         Raises:
             ModelNotReady: The weights are not downloaded, or a library is not installed.
-            DependencyFailed: The model cannot be loaded.
         """
         self._get_engine()
 

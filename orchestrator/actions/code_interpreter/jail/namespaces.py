@@ -28,11 +28,8 @@ def enter(
     """Gives this process namespaces of its own, where only some files exist, and devices.
 
     `scratch` becomes a file system of its own, empty, of `bounds` (`bytes` and `inodes`); `root` is
-    an empty folder to build the new root in.
-
-    Raises:
-        OSError: This is not permitted here, or not possible; some of it may have happened, which
-            leaves this process's own view of the files as it was, or with fewer rights.
+    an empty folder to build the new root in. Where this is not permitted, or not possible, some of
+    it may have happened: the process's own view of the files is as it was, or with fewer rights.
     """
     _unshare()
     _mount("none", "/", "", _RECURSIVE | _PRIVATE)
