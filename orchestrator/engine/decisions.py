@@ -1,4 +1,4 @@
-"""From a parsed reply to what the turn does next, and the citations of its answer."""
+"""What a reply can mean to a turn: calls, a refusal, an end that came too early, citations."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.engine.results import Answer, Refusal
+from orchestrator.engine.results import Refusal
 from orchestrator.errors import ModelOutputError
 from orchestrator.message import text_of
-from orchestrator.parsers.codes import CUSTOM_PARSER, OURS
 from orchestrator.sessions.journal import Record
 
 
@@ -81,15 +80,9 @@ REFUSAL = "Sorry, I am unable to assist you with this request."
 NO_ANSWER = frozenset({"guardrail_intervened", "content_filtered", "model_context_window_exceeded"})
 """Stop reasons whose text is no answer of the model, whatever it looks like."""
 
-_USUAL = frozenset({"end_turn", "tool_use", "stop_sequence"})
 _CUT = {
     "max_tokens": "the model reached `maximumLength` before its answer: raise it",
     "model_context_window_exceeded": "the conversation no longer fits the model's context window",
-}
-_MALFORMED = {
-    "malformed_tool_use": "The tool call was malformed. Write it again: one tool, with its "
-    "parameters as valid JSON.",
-    "malformed_model_output": "The reply was malformed. Write it again.",
 }
 
 
@@ -102,65 +95,6 @@ class Act:
     question: str  # what to ask the user; may be empty
     # Messages to collaborators: its `agentCollaboratorInvocations`
     messages: Sequence[dict[str, Any]] = ()
-
-
-@dataclass(slots=True)
-class Reprompt:
-    """The reply could not be understood; the text tells the model how to do better."""
-
-    text: str
-    code: str
-    name: str
-
-    def as_result(self) -> dict[str, Any]:
-        """The mistake, as `Dialect.step_messages` takes it."""
-        # A custom parser means its tags, as the texts of ours do.
-        markup = self.code == CUSTOM_PARSER or self.text in OURS
-        return {"id": "", "name": self.name, "text": self.text, "error": True, "markup": markup}
-
-
-Decision = Act | Reprompt | Answer | Refusal
-"""What to do next; with an answer or a refusal, the turn's loop ends."""
-
-
-def decide(record: Record, sources: Mapping[str, dict[str, Any]]) -> Decision:
-    """What a `model` record of the ORCHESTRATION stage means.
-
-    Every stop reason of Converse is handled (botocore: `StopReason`). `sources` has what the turn
-    retrieved, by source id, for the answer's citations.
-
-    Raises:
-        ModelOutputError: The reply was cut off where it can't be used.
-    """
-    stop = record["stop"]
-    parsed = record["response"]["orchestrationParsedResponse"]
-    details = parsed.get("responseDetails") or {}
-    kind = details.get("invocationType")
-    if stop not in _USUAL:
-        unusual = _handle_unusual_stop(record, stop)
-        if unusual is not None:
-            return unusual
-        if kind != "FINISH" and (cut := find_truncation(record)):
-            raise cut
-    error = parsed.get("parsingErrorDetails")
-    if error:
-        raw = record.get("raw") or text_of(record["content"])
-        return Reprompt(error["repromptResponse"], record.get("code", ""), raw)
-    if kind == "FINISH":
-        final = details["agentFinalResponse"]
-        answer = Answer(final["responseText"], "max_tokens" if stop == "max_tokens" else "end_turn")
-        if cited := final.get("citations"):
-            answer.citations = cite(cited.get("generatedResponseParts") or (), sources)
-        return answer
-    ask = details.get("agentAskUser")
-    # Version 2.0 of the contract has lists (`...s`), version 1.0 a single member.
-    action, search = details.get("actionGroupInvocation"), details.get("agentKnowledgeBase")
-    return Act(
-        details.get("actionGroupInvocations") or ([action] if action else []),
-        details.get("agentKnowledgeBases") or ([search] if search else []),
-        ask["responseText"] if ask else "",
-        details.get("agentCollaboratorInvocations", ()),
-    )
 
 
 def find_refusal(record: Record) -> Refusal | None:
@@ -190,14 +124,3 @@ def find_truncation(record: Record) -> ModelOutputError | None:
         return None
     raw = text_of(record["content"])
     return ModelOutputError(f"{_CUT[stop]} (stop reason {stop!r})", code=stop, raw=raw)
-
-
-def _handle_unusual_stop(record: Record, stop: str) -> Decision | None:
-    if refusal := find_refusal(record):
-        return refusal
-    if stop == "model_context_window_exceeded" and (cut := find_truncation(record)):
-        raise cut
-    if stop in _MALFORMED and record.get("code"):
-        # Some models' calls come under this stop reason and can be understood all the same.
-        return Reprompt(_MALFORMED[stop], stop, text_of(record["content"]))
-    return None

@@ -28,7 +28,7 @@ from orchestrator.errors import LimitExceeded, OrchestratorError
 from orchestrator.limits import Limits
 from orchestrator.message import Block, Message
 from orchestrator.prompts import Dialect
-from orchestrator.prompts.steps import EMPTY
+from orchestrator.prompts.steps import EMPTY, step_messages
 from orchestrator.prompts.values import render_memory_values
 from orchestrator.sessions.journal import Record
 
@@ -64,7 +64,7 @@ class Slot:
             self.text, self.checked = "There was a result, which was not kept.", True
 
     def as_result(self) -> dict[str, Any]:
-        """The result, as `Dialect.step_messages` takes it."""
+        """The result, as `step_messages` takes it."""
         return {
             "id": self.id,
             "name": self.name,
@@ -260,7 +260,7 @@ class Turn:
         before, reply = self._step
         if reply is self.last_reply and reply:  # it made calls, too: their results stay
             del self.scratchpad[before:]
-            self.scratchpad += self.dialect.step_messages([{"text": EMPTY}], self.results)
+            self.scratchpad += step_messages(self.dialect, [{"text": EMPTY}], self.results)
         self.last_reply = {}
 
     def values(self, stage: StagePlan) -> dict[str, str]:
@@ -312,7 +312,7 @@ class Turn:
         """Takes a finished step into the scratchpad: the model's last reply, and its results."""
         self.results = results
         self._step = len(self.scratchpad), self.last_reply
-        self.scratchpad += self.dialect.step_messages(self.last_reply["content"], results)
+        self.scratchpad += step_messages(self.dialect, self.last_reply["content"], results)
 
     def transcript(self, result: Result) -> list[Message]:
         """The finished turn as messages, for the history of the next turns.
@@ -361,7 +361,7 @@ class Turn:
             for slot in known:
                 slot.keep_back()
         results = [slot.as_result() for slot in known]
-        return self.dialect.step_messages(self.last_reply["content"], results)
+        return step_messages(self.dialect, self.last_reply["content"], results)
 
 
 class _DeferredTranscript:

@@ -9,15 +9,15 @@ goes on after a return of control or a crash, and how its trace is made.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 from orchestrator.engine.collaboration import route
 from orchestrator.engine.decisions import (
     REFUSAL,
     Act,
-    Reprompt,
-    decide,
+    cite,
     find_refusal,
     find_truncation,
     realign_citations,
@@ -32,6 +32,18 @@ from orchestrator.engine.session_summary import remember
 from orchestrator.engine.state import NO_VALUES, Turn, build_limit_error
 from orchestrator.engine.steps import act
 from orchestrator.errors import ModelOutputError, OrchestratorError
+from orchestrator.message import text_of
+from orchestrator.parsers.codes import CUSTOM_PARSER, OURS
+from orchestrator.sessions.journal import Record
+
+_USUAL = frozenset({"end_turn", "tool_use", "stop_sequence"})
+
+
+_MALFORMED = {
+    "malformed_tool_use": "The tool call was malformed. Write it again: one tool, with its "
+    "parameters as valid JSON.",
+    "malformed_model_output": "The reply was malformed. Write it again.",
+}
 
 
 def run_turn(turn: Turn) -> Generator[Effect, Any, Result]:
@@ -168,3 +180,73 @@ def _check_misread(turn: Turn, misread: int, problem: Reprompt) -> None:
             code=problem.code,
             raw=problem.name,
         )
+
+
+@dataclass(slots=True)
+class Reprompt:
+    """The reply could not be understood; the text tells the model how to do better."""
+
+    text: str
+    code: str
+    name: str
+
+    def as_result(self) -> dict[str, Any]:
+        """The mistake, as `step_messages` takes it."""
+        # A custom parser means its tags, as the texts of ours do.
+        markup = self.code == CUSTOM_PARSER or self.text in OURS
+        return {"id": "", "name": self.name, "text": self.text, "error": True, "markup": markup}
+
+
+Decision = Act | Reprompt | Answer | Refusal
+"""What to do next; with an answer or a refusal, the turn's loop ends."""
+
+
+def decide(record: Record, sources: Mapping[str, dict[str, Any]]) -> Decision:
+    """What a `model` record of the ORCHESTRATION stage means.
+
+    Every stop reason of Converse is handled (botocore: `StopReason`). `sources` has what the turn
+    retrieved, by source id, for the answer's citations.
+
+    Raises:
+        ModelOutputError: The reply was cut off where it can't be used.
+    """
+    stop = record["stop"]
+    parsed = record["response"]["orchestrationParsedResponse"]
+    details = parsed.get("responseDetails") or {}
+    kind = details.get("invocationType")
+    if stop not in _USUAL:
+        unusual = _handle_unusual_stop(record, stop)
+        if unusual is not None:
+            return unusual
+        if kind != "FINISH" and (cut := find_truncation(record)):
+            raise cut
+    error = parsed.get("parsingErrorDetails")
+    if error:
+        raw = record.get("raw") or text_of(record["content"])
+        return Reprompt(error["repromptResponse"], record.get("code", ""), raw)
+    if kind == "FINISH":
+        final = details["agentFinalResponse"]
+        answer = Answer(final["responseText"], "max_tokens" if stop == "max_tokens" else "end_turn")
+        if cited := final.get("citations"):
+            answer.citations = cite(cited.get("generatedResponseParts") or (), sources)
+        return answer
+    ask = details.get("agentAskUser")
+    # Version 2.0 of the contract has lists (`...s`), version 1.0 a single member.
+    action, search = details.get("actionGroupInvocation"), details.get("agentKnowledgeBase")
+    return Act(
+        details.get("actionGroupInvocations") or ([action] if action else []),
+        details.get("agentKnowledgeBases") or ([search] if search else []),
+        ask["responseText"] if ask else "",
+        details.get("agentCollaboratorInvocations", ()),
+    )
+
+
+def _handle_unusual_stop(record: Record, stop: str) -> Decision | None:
+    if refusal := find_refusal(record):
+        return refusal
+    if stop == "model_context_window_exceeded" and (cut := find_truncation(record)):
+        raise cut
+    if stop in _MALFORMED and record.get("code"):
+        # Some models' calls come under this stop reason and can be understood all the same.
+        return Reprompt(_MALFORMED[stop], stop, text_of(record["content"]))
+    return None

@@ -14,6 +14,7 @@ from orchestrator.prompts.compiler import compile_template, lint_template
 from orchestrator.prompts.dialect import Dialect, StageDefaults, dialect_for, load_dialect
 from orchestrator.prompts.languages import load_template
 from orchestrator.prompts.placeholders import PLACEHOLDERS, STAGES, Placeholder
+from orchestrator.prompts.steps import step_messages
 from orchestrator.prompts.template import Template, Use
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "lint_template",
     "load_dialect",
     "load_template",
+    "step_messages",
 ]

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from orchestrator.errors import TemplateError
 from orchestrator.message import Block, Message
-from orchestrator.prompts import steps
 from orchestrator.prompts.markers import USUAL_MARKERS, Markers
 from orchestrator.prompts.placeholders import STAGES, family_of
 from orchestrator.prompts.source import find_close
-from orchestrator.prompts.steps import is_step, to_plain_message
+from orchestrator.prompts.steps import answer_blocks, is_step, to_plain_message
 from orchestrator.prompts.template_files import (
     ENDINGS,
     Place,
@@ -123,29 +122,8 @@ class Dialect:
             compiled = self._partials[name] = compile_partial(text, source)
         return compiled
 
-    def step_messages(
-        self, content: list[Block], results: Sequence[Mapping[str, Any]]
-    ) -> list[Message]:
-        """One finished step of the loop, as messages of the scratchpad.
-
-        Args:
-            content: The reply's content blocks.
-            results: One a call: `id` (the tool-use id), `name` (the tool as the model named it),
-                `text`, `error` (the model should mend it), and optionally `markup` (a partial made
-                the text: its values are encoded already and its tags are meant).
-        """
-        if self.protocol == "tool_use":
-            assistant, user = steps.native_results(content, results)
-        else:
-            assistant = steps.text_blocks(content)
-            user = [{"text": self._results(results)}]
-        # Roles alternate even after an empty reply: Converse refuses two neighbours of one role.
-        return [
-            Message("assistant", assistant or [{"text": steps.EMPTY}], "agent_scratchpad"),
-            Message("user", user, "agent_scratchpad"),
-        ]
-
-    def _results(self, results: Sequence[Mapping[str, Any]]) -> str:
+    def results_text(self, results: Sequence[Mapping[str, Any]]) -> str:
+        """Results of calls as text, for a dialect without native tools; see `step_messages`."""
         if any(result.get("markup") for result in results):
             from orchestrator.prompts.partials import Encoded
 
@@ -188,7 +166,7 @@ class Dialect:
         It has the thinking and the answer: `<thinking>…</thinking><answer>…</answer>`.
         """
         # Bedrock keeps both in the history that it sends (recorded).
-        return Message("assistant", steps.answer_blocks(content), "conversation_history")
+        return Message("assistant", answer_blocks(content), "conversation_history")
 
     def question_message(self, text: str) -> Message:
         """The user's input of a finished turn, as later turns see it in their history."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.message import Block, Message
+
+if TYPE_CHECKING:
+    from orchestrator.prompts.dialect import Dialect
 
 _ID = itemgetter("id")
 
@@ -62,7 +65,31 @@ def text_blocks(content: Sequence[Block]) -> list[Block]:
     return [{"text": text}] if text else []
 
 
-def native_results(
+def step_messages(
+    dialect: Dialect, content: list[Block], results: Sequence[Mapping[str, Any]]
+) -> list[Message]:
+    """One finished step of the loop, as messages of the scratchpad.
+
+    Args:
+        dialect: How the model reads results.
+        content: The reply's content blocks.
+        results: One a call: `id` (the tool-use id), `name` (the tool as the model named it),
+            `text`, `error` (the model should mend it), and optionally `markup` (a partial made
+            the text: its values are encoded already and its tags are meant).
+    """
+    if dialect.protocol == "tool_use":
+        assistant, user = _native_results(content, results)
+    else:
+        assistant = text_blocks(content)
+        user = [{"text": dialect.results_text(results)}]
+    # Roles alternate even after an empty reply: Converse refuses two neighbours of one role.
+    return [
+        Message("assistant", assistant or [{"text": EMPTY}], "agent_scratchpad"),
+        Message("user", user, "agent_scratchpad"),
+    ]
+
+
+def _native_results(
     content: list[Block], results: Sequence[Mapping[str, Any]]
 ) -> tuple[list[Block], list[Block]]:
     """One step with native tool use: the assistant's blocks and the user's.

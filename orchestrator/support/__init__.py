@@ -1,1 +1,1 @@
-"""Helpers without a subject of their own: ids, threads, SQLite files, AWS clients, lazy imports."""
+"""Helpers without a subject of their own: threads, SQLite files, AWS clients, lazy imports."""

@@ -7,6 +7,7 @@ import pytest
 from orchestrator.errors import TemplateError
 from orchestrator.message import Message
 from orchestrator.prompts import Dialect
+from orchestrator.prompts.steps import step_messages
 
 from .conftest import BODY, compiled
 
@@ -113,7 +114,7 @@ def test_history_inside_a_text_tells_answers_without_tags_and_steps_as_they_were
     reply = [{"text": "<thinking>hm</thinking>"}, use]
     result = {"id": "t", "name": "g__f", "text": "<b>", "error": False}
     last = native.answer_message([{"text": "<thinking>so</thinking><answer>1 < 2"}])
-    turn = [native.question_message("<q>"), *native.step_messages(reply, [result]), last]
+    turn = [native.question_message("<q>"), *step_messages(native, reply, [result]), last]
     asked, answered = "<user>\n&lt;q&gt;\n</user>\n", "<assistant>\n1 &lt; 2\n</assistant>\n"
     for stage, steps in (
         ("PRE_PROCESSING", ""),
@@ -131,7 +132,7 @@ def test_a_scratchpad_inside_a_text_is_written_out_anew_each_step(native):
     made = bound([user("$question$"), assistant("Log: $agent_scratchpad$")], native, ())
     use = {"toolUse": {"toolUseId": "t", "name": "g__f", "input": {"n": "<1>"}}}
     result = {"id": "t", "name": "g__f", "text": "a & b", "error": False}
-    step = native.step_messages([use], [result])
+    step = step_messages(native, [use], [result])
     assert texts(made.messages()) == ["u:Q", "a:Log: "]
     assert texts(made.messages(step)) == [
         "u:Q",
@@ -144,7 +145,7 @@ def test_a_scratchpad_inside_a_text_is_written_out_anew_each_step(native):
 def test_only_the_loop_sees_native_calls_of_earlier_turns(native):
     use = {"toolUse": {"toolUseId": "t", "name": "g__f", "input": {}}}
     result = {"id": "t", "name": "g__f", "text": "30", "error": False}
-    step = native.step_messages([{"text": "<thinking>x</thinking>"}, use], [result])
+    step = step_messages(native, [{"text": "<thinking>x</thinking>"}, use], [result])
     history = [HISTORY[0], *step, HISTORY[1]]
     body = [user("$question$")]
     assert bound(body, native, history).messages()[:4] == history

@@ -358,7 +358,7 @@ def test_nothing_heavy_is_imported_before_it_is_needed():
         "import sys, orchestrator.prompts as p;"
         "assert not {'jinja2', 'yaml', 'boto3', 'pydantic'} & set(sys.modules);"
         "d = p.load_dialect('tool-use');"
-        "d.step_messages([], [{'id': '', 'name': '', 'text': '', 'error': False}]);"
+        "p.step_messages(d, [], [{'id': '', 'name': '', 'text': '', 'error': False}]);"
         "assert 'jinja2' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

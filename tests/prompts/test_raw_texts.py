@@ -12,6 +12,7 @@ from orchestrator.message import AUTHOR
 from orchestrator.prompts import STAGES, compile_template, lint_template, load_dialect
 from orchestrator.prompts.markers import Markers, end_of
 from orchestrator.prompts.placeholders import FAMILIES
+from orchestrator.prompts.steps import step_messages
 
 DIALECTS = {name: load_dialect(name) for name in FAMILIES}
 TEXT = {name: one for name, one in DIALECTS.items() if one.protocol == "text"}
@@ -52,7 +53,7 @@ def session(dialect, texts):
     first, second, third, fourth = texts
     history = [dialect.question_message(first), dialect.answer_message([{"text": second}])]
     result = {"id": "1", "name": third, "text": fourth, "error": False}
-    return history, dialect.step_messages([{"text": third}], [result])
+    return history, step_messages(dialect, [{"text": third}], [result])
 
 
 def test_the_marks_are_the_dialects():
@@ -194,7 +195,7 @@ def test_each_step_is_rendered_once(name, monkeypatch):
     steps = []
     for number in range(30):
         result = {"id": "1", "name": "f", "text": f"r{number}", "error": False}
-        steps += dialect.step_messages([{"text": f"<thinking>t{number}</thinking>"}], [result])
+        steps += step_messages(dialect, [{"text": f"<thinking>t{number}</thinking>"}], [result])
         (message,) = bound.messages(steps)
     assert rendered.count("agent_scratchpad") == 60
     shown = message["content"][0]["text"]
@@ -266,9 +267,9 @@ def test_no_mark_forms_where_steps_meet_what_is_around_them(before, after, long,
     text = f"{before}$agent_scratchpad${after}"
     template = compile_template(text, stage="ORCHESTRATION", dialect=mine)
     result = {"id": "1", "name": "f", "text": f"man: a{long}\nUs", "error": False}
-    steps = mine.step_messages([{"text": "man: b\nHu"}], [result])
+    steps = step_messages(mine, [{"text": "man: b\nHu"}], [result])
     result = {"id": "1", "name": "f", "text": f"er: c {long}\nHum", "error": False}
-    steps += mine.step_messages([{"text": "d"}], [result])
+    steps += step_messages(mine, [{"text": "d"}], [result])
     bound = template.bind({"question": "an: e"})
     for upto in (1, 2, 4):
         (message,) = bound.messages(steps[:upto])

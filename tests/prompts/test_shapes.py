@@ -4,6 +4,7 @@ import pytest
 
 from orchestrator.errors import TemplateError
 from orchestrator.prompts import compile_template, load_dialect
+from orchestrator.prompts.steps import step_messages
 
 from .conftest import BODY, compiled
 
@@ -98,7 +99,7 @@ def test_raw_text_of_a_text_dialect_is_one_raw_prompt(tmp_path):
     assert bound.raw_text
     assert plain(bound) == [("user", [head])]
     result = {"id": "1", "name": "f", "text": "30", "error": False}
-    step = old.step_messages([{"text": "call"}], [result])
+    step = step_messages(old, [{"text": "call"}], [result])
     assert plain(bound, step) == [("user", [head + "|call|30"])]
     assert plain(bound) == [("user", [head])]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.prompts.steps import tidy
+from orchestrator.prompts.steps import step_messages, tidy
 
 GOLDEN = Path(__file__).resolve().parents[2] / "../shared/golden"
 
@@ -44,7 +44,7 @@ def test_a_recorded_step_is_replayed_as_recorded(native):
         "__add_two_numbers\" function. This function takes two parameters: n1 and n2. I'll use 10 "
         "for n1 and 20 for n2.</thinking>"
     )
-    assert native.step_messages(call, [result]) == [
+    assert step_messages(native, call, [result]) == [
         {"role": "assistant", "content": [{"text": thought}, call[1]]},
         {
             "role": "user",
@@ -110,7 +110,7 @@ def test_the_xml_scratchpad_is_as_recorded(xml):
         {"id": "1", "name": "g::f", "text": "a < b", "error": False},
         {"id": "2", "name": "g::h", "text": "406: wrong", "error": True},
     ]
-    said, told = xml.step_messages([{"text": call}], results)
+    said, told = step_messages(xml, [{"text": call}], results)
     assert said["content"] == [
         {
             "text": "<thinking>I need it.</thinking><function_calls>\n<invoke>\n"
@@ -135,7 +135,7 @@ def test_the_xml_scratchpad_is_as_recorded(xml):
 def test_the_text_of_a_partial_keeps_its_tags_in_a_result(xml):
     found = xml.partial("search_results", results=[{"content": "a < b", "source": "k1"}])
     result = {"id": "1", "name": "kb", "text": found, "error": False, "markup": True}
-    _, told = xml.step_messages([{"text": "x"}], [result])
+    _, told = step_messages(xml, [{"text": "x"}], [result])
     text = told["content"][0]["text"]
     assert "<search_result>\n<content>\na &lt; b\n</content>" in text
 
@@ -150,7 +150,7 @@ def test_native_steps_stay_balanced(native):
         {"id": "gone", "name": "g__f", "text": "format", "error": True},
     ]
     content = [thought, {"text": " \n"}, use("a"), use("b")]
-    said, told = native.step_messages(content, results)
+    said, told = step_messages(native, content, results)
     assert said["content"] == [thought, use("b")]
     assert told["content"] == [
         {
@@ -168,7 +168,7 @@ def test_native_steps_stay_balanced(native):
 def test_roles_alternate_after_a_reply_without_anything(native, xml):
     result = {"id": "x", "name": "", "text": "say something", "error": True}
     for dialect in (native, xml):
-        said, told = dialect.step_messages([{"text": "\n"}], [result])
+        said, told = step_messages(dialect, [{"text": "\n"}], [result])
         assert said == {"role": "assistant", "content": [{"text": "(empty)"}]}
         assert told["role"] == "user"
 

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from orchestrator.message import AUTHOR, Message
 from orchestrator.prompts import PLACEHOLDERS, load_dialect
+from orchestrator.prompts.steps import step_messages
 
 from .conftest import compiled
 
@@ -102,7 +103,7 @@ def test_result_texts_cannot_open_or_close_a_tag(texts, error):
     results = [
         {"id": str(n), "name": text, "text": text, "error": error} for n, text in enumerate(texts)
     ]
-    said, told = XML.step_messages([{"text": "<thinking>x"}], results)
+    said, told = step_messages(XML, [{"text": "<thinking>x"}], results)
     assert (said["role"], told["role"]) == ("assistant", "user")
     text = told["content"][0]["text"]
     tags = {"<stdout>", "<error>" if error else "<result>", "<tool_name>"}
@@ -114,7 +115,7 @@ def test_result_texts_cannot_open_or_close_a_tag(texts, error):
 def test_native_results_are_passed_verbatim(text):
     use = {"toolUse": {"toolUseId": "t", "name": "g__f", "input": {}}}
     result = {"id": "t", "name": "g__f", "text": text, "error": False}
-    said, told = NATIVE.step_messages([use], [result])
+    said, told = step_messages(NATIVE, [use], [result])
     shown = text if text.strip() else "(empty)"
     assert said == {"role": "assistant", "content": [use]}
     assert told == {

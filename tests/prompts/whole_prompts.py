@@ -14,6 +14,7 @@ from pathlib import Path
 from orchestrator.message import Message
 from orchestrator.prompts import STAGES, Dialect, compile_template, load_dialect
 from orchestrator.prompts.placeholders import FAMILIES
+from orchestrator.prompts.steps import step_messages
 from orchestrator.prompts.values import AgentFacts, render_agent_values, render_memory_values
 
 FOLDER = Path(__file__).parent / "snapshots"
@@ -80,10 +81,10 @@ def of_a_turn(dialect):
 def steps(dialect):
     if dialect.protocol != "tool_use":
         result = {"id": "1", "name": "claims::find", "text": "2", "error": False}
-        return dialect.step_messages([{"text": "<thinking>I look it up.</thinking>"}], [result])
+        return step_messages(dialect, [{"text": "<thinking>I look it up.</thinking>"}], [result])
     use = {"toolUse": {"toolUseId": "1", "name": "claims__find", "input": {}}}
     result = {"id": "1", "name": "claims__find", "text": "2", "error": False}
-    return dialect.step_messages([{"text": "<thinking>I look it up.</thinking>"}, use], [result])
+    return step_messages(dialect, [{"text": "<thinking>I look it up.</thinking>"}, use], [result])
 
 
 @cache

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,9 +25,16 @@ from orchestrator.message import clean
 from orchestrator.prompts.steps import EMPTY
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
 from orchestrator.sessions.journal import VERSION, build_cancelled_record, build_closed_record
-from orchestrator.support.ids import request_id
 
 _ID = re.compile(r"[0-9a-zA-Z._:-]{2,100}")
+
+_AT_ONCE = 256  # ids of one system call, which costs as much as a good part of a turn
+
+# Ids that nobody has seen. Each is handed out once (`pop` is atomic), and a child process makes
+# its own.
+_unused_ids: list[str] = []
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unused_ids.clear)
 
 
 @dataclass(slots=True)
@@ -403,3 +411,18 @@ def _check_message(message: Mapping[str, Any]) -> None:
         isinstance(block, Mapping) and isinstance(block.get("text"), str) for block in content
     ):
         raise ValidationError("conversation_history holds text blocks only: {'text': '...'}")
+
+
+def request_id() -> str:
+    """A version 4 UUID, as `uuid.uuid4` makes it."""
+    while True:
+        try:
+            return _unused_ids.pop()
+        except IndexError:
+            digits = os.urandom(16 * _AT_ONCE).hex()
+            _unused_ids.extend(_uuid(digits[at : at + 32]) for at in range(0, len(digits), 32))
+
+
+def _uuid(digits: str) -> str:
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
