@@ -123,8 +123,16 @@ def load_models(agent: Agent, terminal: Terminal) -> None:
     Raises:
         ModelNotReady: The weights or the runtime are not there.
     """
-    for model in _find_embedded_models(agent):
-        load_model(model, terminal)
+    plans = _iter_plans(agent.plan)
+    models = {id(one.model): one.model for plan in plans for one in plan.stages.values()}
+    # Importing the local model is slow; most agents have none.
+    if not any(model.model_id.startswith("local:") for model in models.values()):
+        return
+    from orchestrator.models import LocalModel
+
+    for model in models.values():
+        if isinstance(model, LocalModel):
+            load_model(model, terminal)
 
 
 def load_model(model: Any, terminal: Terminal) -> None:
@@ -139,17 +147,6 @@ def load_model(model: Any, terminal: Terminal) -> None:
         if not _offer_download(error, terminal):
             raise
         _load_with_progress(model, terminal)
-
-
-def _find_embedded_models(agent: Agent) -> list[Any]:
-    plans = _iter_plans(agent.plan)
-    models = {id(one.model): one.model for plan in plans for one in plan.stages.values()}
-    # Importing the local model is slow; most agents have none.
-    if not any(model.model_id.startswith("local:") for model in models.values()):
-        return []
-    from orchestrator.models import LocalModel
-
-    return [model for model in models.values() if isinstance(model, LocalModel)]
 
 
 def _iter_plans(plan: Plan) -> Iterator[Plan]:

@@ -74,7 +74,8 @@ def collect_findings(found: list[Diagnostic]) -> Iterator[None]:
 def show_finding(terminal: Terminal, finding: Diagnostic, *, stderr: bool = False) -> None:
     """Writes a finding with its source line."""
     head = style_text()
-    if place := _format_place(finding):
+    parts = [finding.file and format_path(finding.file), finding.line, finding.column]
+    if place := ":".join(str(part) for part in parts if part):
         head.append(f"{place}: ", "name")
     head.append(finding.severity, finding.severity)
     head.append(f": {clean(finding.message)}")
@@ -87,11 +88,6 @@ def show_finding(terminal: Terminal, finding: Diagnostic, *, stderr: bool = Fals
     if finding.suggestion:
         hint = assemble(("= ", "quiet"), (clean(finding.suggestion), "good"))
         terminal.block(hint, gutter + 1, stderr=stderr)
-
-
-def _format_place(finding: Diagnostic) -> str:
-    parts = [finding.file and format_path(finding.file), finding.line, finding.column]
-    return ":".join(str(part) for part in parts if part)
 
 
 def _source_lines(finding: Diagnostic, gutter: int, width: int) -> Iterable[Text]:

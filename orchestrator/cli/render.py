@@ -80,13 +80,13 @@ def render(
       $ orchestrator render examples/flows/fan_in.pl plan="A bus every ten minutes"
       $ orchestrator render greeting.prompty question="Who are you?"
     """
-    if is_script(folder) or is_template(folder):
-        if is_script(folder):
-            prompt, place = capture_first_prompt(folder, words or (), model, tool)
-            _show(terminal, prompt, place)
-        else:
-            prompt, found = template_prompt(folder, words or ())
-            _show(terminal, prompt, format_path(str(folder)), found)
+    if is_script(folder):
+        prompt, place = capture_first_prompt(folder, words or (), model, tool)
+        _show(terminal, prompt, place)
+        return
+    if is_template(folder):
+        prompt, found = template_prompt(folder, words or ())
+        _show(terminal, prompt, format_path(folder), found)
         return
     if not words:
         raise ValidationError("there is no question; give the user's input")
@@ -275,10 +275,8 @@ class _View:
     def _colour_spans(self, text: str, spans: Sequence[Span]) -> Text:
         if not spans:
             return style_text(clean(text))
-        coloured = style_text()
-        for span in spans:
-            coloured.append_text(self._style_piece(text[span.start : span.end], span.origin))
-        return coloured
+        pieces = ((text[span.start : span.end], span.origin) for span in spans)
+        return assemble(*(self._style_piece(*piece) for piece in pieces))
 
     def _style_piece(self, text: str, origin: str) -> Text:
         self._seen[origin] = None

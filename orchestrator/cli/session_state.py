@@ -21,7 +21,6 @@ from orchestrator.errors import (
 )
 
 if TYPE_CHECKING:
-    from orchestrator.actions.base import Call
     from orchestrator.agent.agent import Agent
     from orchestrator.engine.trace.past_turns import PastTurn
     from orchestrator.sessions import Record, Session, SessionInfo, Sessions, TurnLog
@@ -98,7 +97,8 @@ def find_unfinished_calls(log: TurnLog, agent: Agent | None) -> list[UnfinishedC
 
 
 def _describe_calls(log: TurnLog, agent: Agent) -> Iterator[tuple[str, str]]:
-    from orchestrator.engine.effects import Dispatch
+    from orchestrator.engine.calls import invocation_input
+    from orchestrator.engine.effects import Dispatch, WaitingCall
     from orchestrator.engine.run.replay import Replay
     from orchestrator.sessions import Past
 
@@ -108,15 +108,8 @@ def _describe_calls(log: TurnLog, agent: Agent) -> Iterator[tuple[str, str]]:
         return
     if isinstance(reached, Dispatch):
         for call in reached.calls:
-            yield call.id, _describe_call(agent, call)
-
-
-def _describe_call(agent: Agent, call: Call) -> str:
-    from orchestrator.engine.calls import invocation_input
-    from orchestrator.engine.effects import WaitingCall
-
-    inputs = invocation_input(WaitingCall(call, ""), agent.plan.agent_id)
-    return format_call(next(iter(inputs.values())))
+            inputs = invocation_input(WaitingCall(call, ""), agent.plan.agent_id)
+            yield call.id, format_call(next(iter(inputs.values())))
 
 
 _UNKNOWN = "whether it took effect is not known"

@@ -315,10 +315,8 @@ def _make_choice_step(reply: str, facts: list[str]) -> Step:
     found = _CHOICE.search(reply)
     if found is None:
         return Step("chooses no agent", text=reply, facts=facts)
-    name = found[1]
-    if name in _NO_AGENT:
-        return Step(_NO_AGENT[name], facts=facts)
-    return Step("chooses an agent", name, facts=facts)
+    verb = _NO_AGENT.get(found[1])
+    return Step(verb or "chooses an agent", "" if verb else found[1], facts=facts)
 
 
 def _name_confirmation(step: Step) -> None:

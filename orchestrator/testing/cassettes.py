@@ -65,12 +65,8 @@ def find_cassette_path(node: pytest.Item) -> Path:
     if marker is not None and marker.args:
         named: str = marker.args[0]
         return node.path.parent / named
-    name = node.nodeid.partition("::")[2]
-    return node.path.parent / "cassettes" / node.path.stem / f"{_to_file_name(name)}.jsonl"
-
-
-def _to_file_name(name: str) -> str:
-    return re.sub(r"[^\w.-]+", "-", name).strip("-.") or "test"
+    name = re.sub(r"[^\w.-]+", "-", node.nodeid.partition("::")[2]).strip("-.") or "test"
+    return node.path.parent / "cassettes" / node.path.stem / f"{name}.jsonl"
 
 
 def _get_new_file(file: Path) -> Path:

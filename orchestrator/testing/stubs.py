@@ -129,14 +129,13 @@ class TestWorld(ServerState):
         self.knowledge_bases: dict[str, KnowledgeBase] = {}
         self.requests: list[ModelRequest] = []
         resources = self.resources
-        resources.models = self.models = _Models(settings, self._make_model)
+        resources.models = self.models = _Models(
+            settings, lambda id: _LateBoundModel(id, lambda: self._find_script(id), self.requests)
+        )
         resources.lambdas = _StubbedLambdas(self.lambdas)
         resources.bases = self.bases = cast(
             KnowledgeBaseService, _TestBases(self.bases, self.knowledge_bases)
         )
-
-    def _make_model(self, model_id: str) -> Model:
-        return _LateBoundModel(model_id, lambda: self._find_script(model_id), self.requests)
 
     def _find_script(self, model_id: str) -> Model:
         found = self.scripts.get(model_id)

@@ -112,7 +112,9 @@ def _make_comparable(
     for data in (one, other):
         data.pop("agentId", None)
         data.pop("aliases", None)
-    _sort_parts(one, other)
+        for part, kind in PARTS.items():
+            if part in data:
+                data[part] = sorted(data[part], key=lambda it: str(it.get(kind.key)))
     _unify_schemas(one, other)
     led_there, led_here = {}, {}
     for name, agent in here.team.items():
@@ -123,13 +125,6 @@ def _make_comparable(
         else:
             led_here[name] = Document(make_portable(agent, {}, local_models=local).data, agent.team)
     return Document(one, led_there), Document(other, led_here)
-
-
-def _sort_parts(one: dict[str, Any], other: dict[str, Any]) -> None:
-    for part, kind in PARTS.items():
-        for data in (one, other):
-            if part in data:
-                data[part] = sorted(data[part], key=lambda it: str(it.get(kind.key)))
 
 
 def _unify_schemas(one: dict[str, Any], other: dict[str, Any]) -> None:

@@ -42,12 +42,8 @@ def _drop_defaults(data: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict
     return {
         key: value
         for key, value in data.items()
-        if not _is_empty(value) and not (key in defaults and defaults[key] == value)
+        if value not in (None, "", {}, []) and not (key in defaults and defaults[key] == value)
     }
-
-
-def _is_empty(value: Any) -> bool:
-    return value is None or (isinstance(value, (str, dict, list)) and not value)
 
 
 def _normalize_group(group: dict[str, Any]) -> None:
@@ -135,15 +131,11 @@ def is_same_content(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool
         {k: v for k, v in it.items() if k not in _NOT_OF_A_VERSION}
         for it in (pick_agent_members(there), pick_agent_members(wanted, there))
     )
-    return one == other and all(
-        _are_same_parts(there.get(part) or (), wanted.get(part) or (), kind.key)
-        for part, kind in PARTS.items()
-    )
-
-
-def _are_same_parts(there: Any, wanted: Any, key: str) -> bool:
-    mine, theirs = ({it[key]: it for it in parts} for parts in (there, wanted))
-    return mine.keys() == theirs.keys() and all(is_same_part(mine[k], theirs[k]) for k in mine)
+    for part, kind in PARTS.items():
+        mine, theirs = ({it[kind.key]: it for it in of.get(part) or ()} for of in (there, wanted))
+        if mine.keys() != theirs.keys() or any(not is_same_part(mine[k], theirs[k]) for k in mine):
+            return False
+    return one == other
 
 
 def is_same_part(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

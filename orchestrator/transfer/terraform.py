@@ -102,7 +102,11 @@ class _Reader:
             if document.name == "agent" and not agent.values.get("agent_name"):
                 document.data["agentName"] = agent.name
             document.notes += notes
-            self.note_unknown(document, agent)
+            for member in sorted(self.references.find_referring_members(agent.place)):
+                if agent.values.get(member) is None:
+                    text = f"{document.name}: {agent.address}.{member} is known only when applied"
+                    way = "set it in agent.yaml if you need it"
+                    document.notes.append(note("unknown", text, way))
             self.known[agent.address] = document
             self.read_team(document, agent, (*above, agent.address))
         return self.known[agent.address]
@@ -176,12 +180,6 @@ class _Reader:
             return known[0] if known else None
         alias = self.find_referenced(part, "agent_descriptor", _ALIAS, ())
         return self.find_owner(alias) if alias is not None else None
-
-    def note_unknown(self, document: Document, agent: _Resource) -> None:
-        for member in sorted(self.references.find_referring_members(agent.place)):
-            if member not in agent.values or agent.values[member] is None:
-                text = f"{document.name}: {agent.address}.{member} is known only when applied"
-                document.notes.append(note("unknown", text, "set it in agent.yaml if you need it"))
 
 
 def _make_unknown_note(what: str, value: str) -> Any:
