@@ -16,8 +16,7 @@ from operator import add
 from threading import Event
 from typing import Any, NamedTuple
 
-from orchestrator.message import Block, Message, text_of
-from orchestrator.models.blocks import normalise_blocks
+from orchestrator.message import Block, Message, normalise_blocks, text_of
 
 
 class Usage(NamedTuple):

@@ -9,9 +9,8 @@ from threading import Lock
 from typing import Any
 
 from orchestrator.errors import ModelOutputError, ResourceNotFound, ValidationError
-from orchestrator.message import Block, text_of
+from orchestrator.message import Block, normalise_blocks, text_of
 from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage
-from orchestrator.models.blocks import normalise_blocks
 
 # A text, Converse content blocks, a whole reply, or an exception to raise.
 Scripted = str | Sequence[Block] | ModelReply | Exception

@@ -43,8 +43,8 @@ from orchestrator.engine.run.outcomes import (
     run_remote_branch,
 )
 from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, OrchestratorError
+from orchestrator.message import normalise_blocks
 from orchestrator.models.base import Model, ModelReply, ModelRequest
-from orchestrator.models.blocks import normalise_blocks
 from orchestrator.sessions import Record
 from orchestrator.support.threads import MOST_THREADS
 

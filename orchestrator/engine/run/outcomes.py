@@ -20,9 +20,8 @@ from orchestrator.engine.results import Answer, Failure
 from orchestrator.engine.run.invocation import Run, end_record
 from orchestrator.engine.run.stream_filter import ask_guardrail, build_stream_filter
 from orchestrator.errors import DependencyFailed, OrchestratorError
-from orchestrator.message import clean
+from orchestrator.message import clean, normalise_blocks
 from orchestrator.models.base import ModelReply
-from orchestrator.models.blocks import normalise_blocks
 from orchestrator.parsers.base import ANSWER
 from orchestrator.sessions import HISTORY_GUARD, Record
 

@@ -7,10 +7,9 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from time import monotonic
 from typing import Any
 
-from orchestrator.message import Block, text_of, to_json
+from orchestrator.message import Block, normalise_blocks, text_of, to_json
 from orchestrator.models import Model, ModelReply, ModelRequest
 from orchestrator.models.base import Usage
-from orchestrator.models.blocks import normalise_blocks
 from orchestrator.server.inference.requests import has_thinking
 from orchestrator.server.operations import StreamEvent
 
