@@ -131,7 +131,7 @@ class Scanner:
         while True:
             rules = self._rules
             found = rules.pattern.search(text, position)
-            if found is None:
+            if found is None or rules.is_in_partial_tag(text, position, found):
                 cut = rules.find_partial_tag(text, position)
                 break
             start, position = found.span()

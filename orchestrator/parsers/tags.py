@@ -261,13 +261,18 @@ class Rules:
         end = len(text)
         if self.state == CDATA:
             return max(end - 2 if text.endswith("]]") else end - text.endswith("]"), start)
+        at = text.rfind("<", max(start, end - 2 * _LONGEST - 32))
+        if at >= 0 and (text[at:].lower() in self._prefixes or self._begun.fullmatch(text, at)):
+            return at
         if self._marked and (partial := _MARK_BEGUN.search(text, max(end - 20, start))):
             return partial.start()
-        at = text.rfind("<", start)
-        if at < 0 or end - at > 2 * _LONGEST + 32:
-            return end
-        tail = text[at:]
-        return at if tail.lower() in self._prefixes or self._begun.fullmatch(tail) else end
+        return end
+
+    def is_in_partial_tag(self, text: str, start: int, found: re.Match[str]) -> bool:
+        """Whether a found mark stands in a tag's attributes, whose end has not been read yet."""
+        if not self._marked or found[1] is not None:
+            return False
+        return self.find_partial_tag(text, start) < found.start()
 
 
 @cache

@@ -144,6 +144,8 @@ def test_however_the_text_is_cut_the_result_is_the_same(
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 @given(text=TEXTS, stage=STAGES, name=NAMES)
+@example('<fnCall><invoke name="g::f">', "ORCHESTRATION", "xml")
+@example('<fnCall><invoke name="g::f', "ORCHESTRATION", "auto")
 def test_pieces_of_one_size_give_the_same_result(
     size: int, text: str, stage: str, name: str
 ) -> None:
