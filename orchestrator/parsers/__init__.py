@@ -129,8 +129,8 @@ def explain(
         for kind, start, end in getattr(parser, "pieces", ())
     ]
     for use in uses:
-        name = use.get("name", "") if isinstance(use, dict) else ""
-        pieces.append({"kind": "toolUse", "text": str(name)})
+        tool = use.get("name", "") if isinstance(use, dict) else ""
+        pieces.append({"kind": "toolUse", "text": str(tool)})
     (member,) = (parsed.response[key] for key in parsed.response if key.endswith("Response"))
     error = member.get("parsingErrorDetails", {})
     return {

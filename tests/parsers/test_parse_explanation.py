@@ -42,7 +42,7 @@ def test_the_grammar_of_the_calls_is_reported() -> None:
         ("<fnCall><invoke><tool_name>a::b</tool_name>", "fncall"),
     ]:
         told = parsers.explain(reply)
-        assert (told["grammar"], told["code"]) == (grammar, "")
+        assert (told["grammar"], told["code"], told["parser"]) == (grammar, "", "auto")
 
 
 def test_native_calls_are_listed_after_the_text() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
@@ -47,9 +46,8 @@ def parse_messages(value: Sequence[Any], name: str) -> Iterator[RenderedMessage 
         elif isinstance(one, Mapping):
             yield _parse_message(one, f"{name}[{at}]", name)
         else:
-            raise ValidationError(
-                f"{name}[{at}] is no message: give dicts with 'role' and 'content'"
-            )
+            message = f"{name}[{at}] is no message"
+            raise ValidationError(f"{message}: give dicts with 'role' and 'content'")
 
 
 def _parse_message(message: Mapping[str, Any], where: str, name: str) -> RenderedMessage:
@@ -184,7 +182,10 @@ def _get_source(value: Mapping[str, Any], what: str) -> tuple[str | bytes, Mappi
         return source.encode(), described
     encoded = name in ("data", "bytes") or bool(value.get("format"))
     if encoded and "://" not in source and not source.startswith("data:"):
-        return _decode_base64(source, what), described
+        data = _decode_base64(source)
+        if data is None:
+            raise ValidationError(f"the bytes of the {what} are not Base64")
+        return data, described
     return source, described
 
 
@@ -213,17 +214,15 @@ def parse_data_url(url: str) -> tuple[str, bytes] | None:
     media_type, base, _ = head.partition(";base64")
     if not comma or not base:
         return None
-    try:
-        return media_type, base64.b64decode(body, validate=True)
-    except (binascii.Error, ValueError):
-        return None
+    data = _decode_base64(body)
+    return None if data is None else (media_type, data)
 
 
-def _decode_base64(text: str, where: str) -> bytes:
+def _decode_base64(text: str) -> bytes | None:
     try:
         return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise ValidationError(f"the bytes of the {where} are not Base64") from None
+    except ValueError:
+        return None
 
 
 def as_dicts(rendered: Rendered) -> list[dict[str, Any]]:

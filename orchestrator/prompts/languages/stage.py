@@ -226,9 +226,8 @@ class DocumentTemplate(Template):
         rendered = self._render({it.name: it.name for it in self.placeholders})
         _, slots = self._build_slots(rendered)
         if not any(slot.fixed for slot in slots):
-            raise TemplateError(
-                f"the {self.stage} template has no message; it needs the user's", file=self.source
-            )
+            message = f"the {self.stage} template has no message; it needs the user's"
+            raise TemplateError(message, file=self.source)
         return rendered
 
     def _render(self, values: Mapping[str, str]) -> Rendered:
@@ -266,10 +265,8 @@ class DocumentTemplate(Template):
     def _insert_anchors(self, slots: list[Slot]) -> list[Slot]:
         places = [slot.anchor for slot in slots if slot.anchor]
         if places not in ([], [HISTORY], [SCRATCHPAD], [HISTORY, SCRATCHPAD]):
-            raise TemplateError(
-                f"{HISTORY} and {SCRATCHPAD} may each have one place, and earlier turns come first",
-                file=self.source,
-            )
+            message = f"{HISTORY} and {SCRATCHPAD} may each have one place"
+            raise TemplateError(f"{message}, and earlier turns come first", file=self.source)
         if SCRATCHPAD not in places:
             prefilled = len(slots) > 1 and slots[-1].role == "assistant"
             slots.insert(len(slots) - prefilled, Slot("", anchor=SCRATCHPAD))

@@ -17,7 +17,6 @@ from orchestrator.prompts.jinja import CompiledTemplate, Jinja, Mistake
 from orchestrator.prompts.languages.base import (
     Content,
     Input,
-    Media,
     Rendered,
     RenderedMessage,
     TextContent,
@@ -275,10 +274,8 @@ class PromptyDocument:
         for origin, text in pieces if self.strict or strict else ():
             guarded = origin in strict or (self.strict and origin != AUTHOR)
             if guarded and marks.has_mark_start(text) and text not in values.puts:
-                raise ValidationError(
-                    f"the input {origin!r} has a line that looks like a role's mark, and the "
-                    "template is strict"
-                )
+                message = f"the input {origin!r} has a line that looks like a role's mark"
+                raise ValidationError(f"{message}, and the template is strict")
         for line in marks.find_forged(tokens):
             names = ", ".join(sorted({one for one, _ in tokens.pieces(line)} - {AUTHOR}))
             message = f"the value of {names} makes a line look like a role's mark"
@@ -319,11 +316,8 @@ class _Rendering:
         """Adds the threads that have no place in the template."""
         if self._placed:
             for put in self._find_unplaced():
-                self._warn(
-                    "unplaced-thread",
-                    f"the thread {put.name!r} has no place in the template; it is last",
-                    f"write {{{{{put.name}}}}} where it belongs",
-                )
+                message = f"the thread {put.name!r} has no place in the template; it is last"
+                self._warn("unplaced-thread", message, f"write {{{{{put.name}}}}} where it belongs")
         self._place_all()
 
     def _warn(self, code: str, message: str, suggestion: str) -> None:
@@ -383,25 +377,16 @@ class _Rendering:
             if not any(piece.strip() for _, piece in pieces):
                 return
             if section.role == "thread":
-                self._warn(
-                    "thread-text",
-                    f"the section thread: of line {section.line} has a text, which is sent as the "
-                    "user's",
-                    "place earlier messages there, with an input of kind thread",
-                )
+                message = f"the section thread: of line {section.line} has a text, which is sent"
+                instead = "place earlier messages there, with an input of kind thread"
+                self._warn("thread-text", f"{message} as the user's", instead)
+        content: list[Content] = [TextContent(tuple(self.tokens.pieces(text)))]
         if self.document.legacy:
-            content: tuple[Content, ...] = tuple(self._read_legacy_content(text, parted=parted))
-        else:
-            pieces = strip_pieces(self.tokens.pieces(text), None if parted else "\n")
-            content = (TextContent(tuple(pieces)),)
-        self._add_message(section, content)
-
-    def _read_legacy_content(self, text: str, *, parted: bool) -> list[TextContent | Media]:
-        content = list(self.document.media.content(text, self.tokens))
+            content = list(self.document.media.content(text, self.tokens))
         if len(content) == 1 and isinstance(content[0], TextContent):
-            chars = None if parted else "\n"
-            content = [TextContent(tuple(strip_pieces(content[0].pieces, chars)))]
-        return content
+            pieces = strip_pieces(content[0].pieces, None if parted else "\n")
+            content = [TextContent(tuple(pieces))]
+        self._add_message(section, tuple(content))
 
     def _add_message(self, section: Section, content: tuple[Content, ...]) -> None:
         attributes = dict(section.attributes)

@@ -125,10 +125,8 @@ class References:
         path = (root / name).resolve()
         roots = [root, *(Path(one).resolve() for one in self.roots)]
         if not any(path.is_relative_to(one) for one in roots):
-            raise self._error(
-                f"the file {name!r} is outside of the template's folder, and of the roots that "
-                "are allowed (roots=)"
-            )
+            what = f"the file {name!r} is outside of the template's folder"
+            raise self._error(f"{what}, and of the roots that are allowed (roots=)")
         if not path.is_file():
             raise self._error(f"there is no file {name!r} beside the template")
         if path in self._open:

@@ -92,9 +92,8 @@ class Filler:
             elif child.tag == "message":
                 self._items.append(self._build_message(child))
             else:
-                raise self._source.error(
-                    f"<{child.tag}> in <chat_history>, which has only messages", child.at
-                )
+                message = f"<{child.tag}> in <chat_history>, which has only messages"
+                raise self._source.error(message, child.at)
 
     def check(self, element: Element) -> None:
         """Checks the roles that the author wrote, of messages anywhere but in a message."""

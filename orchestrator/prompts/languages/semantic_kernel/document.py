@@ -127,12 +127,10 @@ class MessagesDocument:
                 yield self._source.warn("unknown-function", message, at, instead)
         if self._trusted is None or self._trusted:
             names = "all values" if self._trusted is None else ", ".join(sorted(self._trusted))
-            yield self._source.warn(
-                "trusted-values",
-                f"tags in {names} count as the author's own (allow_dangerously_set_content)",
-                0,
-                "leave allow_dangerously_set_content out: values need no encoding here",
-            )
+            member = "allow_dangerously_set_content"
+            message = f"tags in {names} count as the author's own ({member})"
+            instead = f"leave {member} out: values need no encoding here"
+            yield self._source.warn("trusted-values", message, 0, instead)
 
     def render(self, inputs: Mapping[str, Any], functions: Functions | None = None) -> Rendered:
         """Renders it; see `Document.render`. It may call these functions, too."""

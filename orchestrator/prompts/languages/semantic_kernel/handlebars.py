@@ -219,11 +219,8 @@ class _Run:
     def _each(self, block: Block) -> None:
         value = self._evaluate_single(block)
         if isinstance(value, Thread):
-            raise self._source.error(
-                f"the messages of {value.name!r} are placed as a whole: {{{{messages "
-                f"{value.name}}}}}",
-                block.at,
-            )
+            message = f"the messages of {value.name!r} are placed as a whole"
+            raise self._source.error(f"{message}: {{{{messages {value.name}}}}}", block.at)
         if not value:
             self.add(block.instead)
         elif isinstance(value, Mapping | list | tuple):
