@@ -144,7 +144,7 @@ def _loads(plan: Plan) -> bool:
 
 def _told(plan: Plan) -> bool:
     """Whether some prompt or tool tells the text CANARY."""
-    bound = [stage.template.bind(stage.values("Hi", {}), ()) for stage in plan.stages.values()]
+    bound = [stage.template.bind({"question": "Hi"}, ()) for stage in plan.stages.values()]
     texts = [f"{one.system}{one.messages()}" for one in bound]
     tools = [stage.tools for stage in plan.stages.values()]
     return "CANARY" in f"{texts}{tools}{plan.catalog.operations}"

@@ -50,6 +50,7 @@ from orchestrator.models import Model, resolve_model
 from orchestrator.sessions import Session, Sessions, SessionStore, session_label
 from orchestrator.support.threads import in_thread
 
+_MOST_TENANTS = 1_000  # whose plans an agent keeps
 _ALL_SESSIONS = 100_000  # more than anybody begins in the days of storage
 
 
@@ -130,6 +131,8 @@ class Agent:
         check_parts(action_groups, knowledge_bases, limits, idle_session_ttl)
         self.name = name
         self.sessions = Sessions.of(sessions)
+        # The plan of a tenant and the one that it was made of: servers ask for it at each request
+        self._tenant_plans: dict[str, tuple[Plan, Plan]] = {}
         self.plan: Plan = build_plan(
             name=name,
             instruction=instruction,
@@ -314,8 +317,16 @@ class Agent:
         Args:
             tenant: Any text that names the tenant; empty for the agent as it was without tenants.
         """
+        if tenant == self.plan.tenant:
+            return self
         agent = copy(self)
-        agent.plan = self.plan.for_tenant(tenant)
+        source, plan = self._tenant_plans.get(tenant, (None, self.plan))
+        if source is not self.plan:
+            if len(self._tenant_plans) >= _MOST_TENANTS:
+                self._tenant_plans.clear()
+            plan = self.plan.for_tenant(tenant)
+            self._tenant_plans[tenant] = self.plan, plan
+        agent.plan = plan
         return agent
 
     def close(self) -> None:

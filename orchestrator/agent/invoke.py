@@ -15,8 +15,14 @@ from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.open_turn import Input, open_turn
 from orchestrator.engine.run.restore import restore_history
 from orchestrator.engine.run.threads import run_turn, watch_turn
-from orchestrator.engine.trace.events import RunEvents
-from orchestrator.engine.trace.reply import Event, Reply, last_events, rebuild_reply, reply_of
+from orchestrator.engine.trace.reply import (
+    Event,
+    Reply,
+    RunEvents,
+    last_events,
+    rebuild_reply,
+    reply_of,
+)
 from orchestrator.errors import OrchestratorError, SessionConflict, TurnLeft
 from orchestrator.sessions import NEVER, Session, Sessions, session_label
 from orchestrator.support.threads import in_thread
