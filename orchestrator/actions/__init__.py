@@ -19,7 +19,7 @@ from orchestrator.actions.base import (
 )
 from orchestrator.actions.catalog import Catalog
 from orchestrator.actions.group import CODE_INTERPRETER, USER_INPUT, ActionGroup, ReturnControl
-from orchestrator.actions.lambda_handler import LambdaHandler
+from orchestrator.actions.handlers import LambdaHandler
 from orchestrator.actions.python import Action, action
 from orchestrator.support.lazy_imports import lazy_exports
 

@@ -9,8 +9,8 @@ from contextvars import ContextVar
 from typing import Any
 
 from orchestrator.actions.base import ActionResult, Call, CallContext
+from orchestrator.actions.handlers import LONGEST_SECONDS
 from orchestrator.actions.lambda_contract import lambda_event, read_response
-from orchestrator.actions.lambda_handler import LONGEST_SECONDS
 from orchestrator.errors import ActionOutcomeUnknown, DefinitionError, DependencyFailed
 from orchestrator.support.aws import (
     Settings,

@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 from uuid import uuid4
 
-from orchestrator.actions.handlers import handler_file
-from orchestrator.actions.lambda_handler import (
+from orchestrator.actions.handlers import (
     LambdaContext,
     LambdaFunction,
     LambdaHandler,
+    handler_file,
     run_function,
 )
 from orchestrator.errors import (

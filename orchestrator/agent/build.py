@@ -126,7 +126,7 @@ def _find_executor(group: ActionGroup, source: AgentSource) -> Any:
 
 def _executor_of(code: Code) -> Any:
     """The executor that calls a function, or the function of a file, as AWS calls Lambda."""
-    from orchestrator.actions.lambda_handler import LambdaFunction, LambdaHandler
+    from orchestrator.actions.handlers import LambdaFunction, LambdaHandler
 
     if not isinstance(code, str):
         return LambdaFunction(code)

@@ -232,7 +232,7 @@ def _without_executor(group: Any, executors: dict[str, Any]) -> Any:
     if isinstance(found, ReturnControl | Executor):
         executor: Any = found
     elif callable(found):
-        from orchestrator.actions.lambda_handler import LambdaFunction
+        from orchestrator.actions.handlers import LambdaFunction
 
         executor = LambdaFunction(found)
     else:

@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 from orchestrator.actions.base import Executor
 from orchestrator.actions.group import CODE_INTERPRETER, USER_INPUT, ActionGroup, ReturnControl
-from orchestrator.actions.handlers import HandlerModule
-from orchestrator.actions.lambda_handler import LambdaHandler
+from orchestrator.actions.handlers import HandlerModule, LambdaHandler
 from orchestrator.actions.python import Action, PythonExecutor
 from orchestrator.definition.action_group import (
     ActionGroupDefinition,
