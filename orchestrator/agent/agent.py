@@ -317,16 +317,13 @@ class Agent:
         Args:
             tenant: Any text that names the tenant; empty for the agent as it was without tenants.
         """
-        if tenant == self.plan.tenant:
-            return self
         agent = copy(self)
-        source, plan = self._tenant_plans.get(tenant, (None, self.plan))
-        if source is not self.plan:
+        known = self._tenant_plans.get(tenant)
+        if known is None or not any(plan is self.plan for plan in known):
             if len(self._tenant_plans) >= _MOST_TENANTS:
                 self._tenant_plans.clear()
-            plan = self.plan.for_tenant(tenant)
-            self._tenant_plans[tenant] = self.plan, plan
-        agent.plan = plan
+            known = self._tenant_plans[tenant] = self.plan, self.plan.for_tenant(tenant)
+        _, agent.plan = known
         return agent
 
     def close(self) -> None:

@@ -174,8 +174,6 @@ def _build_features(source: AgentSource) -> Features:
 def _build_guardrail(source: AgentSource) -> Guardrail | None:
     if source.objects.guardrail is not None:
         return source.objects.guardrail
-    if source.objects.guardrail is not None:
-        return source.objects.guardrail
     part = source.definition.guardrail_configuration
     if part is not None and part.guardrail_identifier:
         source.resolver.check_guardrail(part.guardrail_identifier)

@@ -24,7 +24,7 @@ import h11
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.protocols.http.h11_impl import H11Protocol
-from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors import Multiprocess, multiprocess
 
 from orchestrator.errors import DependencyFailed, OrchestratorError, ValidationError
 from orchestrator.server.access.authenticator import Clock
@@ -107,6 +107,17 @@ def _run_single(state: ServerState, listening: socket.socket, report: Callable[[
             signal.signal(number, handler)
 
 
+class Worker(multiprocess.Process):
+    """A worker process whose supervisor sees its end at once, also in the middle of a ping."""
+
+    def start(self) -> None:
+        """Starts the process."""
+        super().start()
+        # As long as this process has the worker's end of their pipe open, the pipe does not end
+        # with the worker, and the supervisor waits a minute for an answer before it starts another.
+        self.child_conn.close()
+
+
 def _build_supervisor(settings: Settings, listening: socket.socket) -> Multiprocess:
     """What starts workers, and others for those that die; it listens to signals from here on."""
     port = listening.getsockname()[1]
@@ -116,6 +127,7 @@ def _build_supervisor(settings: Settings, listening: socket.socket) -> Multiproc
     log = logging.getLogger("uvicorn.error")
     log.setLevel(logging.INFO)
     log.addHandler(_ForwardingHandler())
+    multiprocess.Process = Worker  # type: ignore[misc]
     return Multiprocess(config, sockets=[listening])
 
 

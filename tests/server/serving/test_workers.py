@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 from serving_support import Start, WaitingModel, client, invoke, text_of, write_agent
 from waiting import until
 
@@ -36,6 +37,14 @@ def test_a_killed_worker_is_replaced(start: Start, model: WaitingModel, tmp_path
     code, log = server.end()
     assert code == 0
     assert all(f"Child process [{worker}] died" in log for worker in before)
+
+
+def test_the_end_of_a_worker_ends_the_wait_for_its_answer() -> None:
+    worker = serving.Worker(uvicorn.Config("nowhere:app"), [])
+    worker.start()  # and ends, since there is no such application
+    worker.join()
+    assert worker.parent_conn.poll(0)
+    assert not worker.ping()
 
 
 def test_a_worker_that_loads_a_model_is_given_time(
