@@ -214,7 +214,7 @@ class _Reader:
     def _parameter(self, node: Mapping[str, Any], where: Where) -> Parameter:
         name = self._schemas.parameter_name(node.get("name"), where)
         location = node.get("in")
-        if location not in _STYLES:
+        if not isinstance(location, str) or location not in _STYLES:
             raise self._fail(
                 f"the parameter {name!r} has `in: {location}`; allowed are {', '.join(_STYLES)}",
                 where,

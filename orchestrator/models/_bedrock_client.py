@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from struct import Struct
+from threading import Lock
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -41,10 +42,14 @@ class EncodedMessages(list[Message]):
         self.body = body
 
 
+_lock = Lock()
+
+
 def connect(settings: Settings, target: Target) -> Connection:
     """The shared connection for `settings`, made at the first call."""
     client = get_shared_client(settings, target, prepare)
-    return Connection(client, _workers(client, settings.connections))
+    with _lock:  # a cache alone may make two in two threads
+        return Connection(client, _workers(client, settings.connections))
 
 
 @cache

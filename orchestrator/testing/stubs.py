@@ -15,11 +15,13 @@ from typing import Any, cast
 from orchestrator.actions.handlers import HandlerModule, check_function, handler_file
 from orchestrator.errors import DependencyFailed, ModelOutputError, ResourceNotFound
 from orchestrator.knowledge import KnowledgeBase
+from orchestrator.knowledge.settings import check
 from orchestrator.models import Model
 from orchestrator.models.base import ModelReply, ModelRequest
 from orchestrator.server.agents.build import AgentResources
 from orchestrator.server.inference.models import Models
-from orchestrator.server.knowledge_bases.service import KnowledgeBaseService
+from orchestrator.server.knowledge_bases.index import Index
+from orchestrator.server.knowledge_bases.service import CallerKnowledgeBase, KnowledgeBaseService
 from orchestrator.server.lambdas import LambdaCode
 from orchestrator.server.lambdas import Lambdas as ServerLambdas
 from orchestrator.server.operations import Caller
@@ -222,15 +224,26 @@ class _TestBases:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._bases, name)
 
-    def base(self, caller: Caller, id: str, *settings: Any) -> KnowledgeBase:
+    def base(
+        self,
+        caller: Caller,
+        id: str,
+        description: str = "",
+        configuration: Mapping[str, Any] | None = None,
+    ) -> KnowledgeBase:
+        check(configuration or {})
+        bases: Any = self  # which finds anew for each search, as the service does
+        return CallerKnowledgeBase(bases, caller, id, description, dict(configuration or {}))
+
+    def find(self, caller: Caller, id: str) -> Callable[[], KnowledgeBase | Index]:
         if id in self._first:
-            return self._first[id]
+            return lambda: self._first[id]
         # A caller without `allow` has no way to AWS: only knowledge bases of this server are found.
         try:
-            self._bases.base(replace(caller, allow=()), id, *settings)
+            self._bases.find(replace(caller, allow=()), id)
         except ResourceNotFound:
-            return _MissingKnowledgeBase(id)
-        return self._bases.base(caller, id, *settings)
+            return lambda: _MissingKnowledgeBase(id)
+        return self._bases.find(caller, id)
 
 
 # The error comes when the agent searches, since an agent that never does may name any id.

@@ -84,12 +84,17 @@ def _inline_schemas(data: dict[str, Any], definition: AgentDefinition) -> None:
 
 def list_named_files(file: str) -> set[str]:
     """The templates and schemas that a definition names, relative to its folder."""
-    definition = load_definition(file)
-    overrides = definition.prompt_override_configuration
+    groups = load_definition(file).action_groups
+    schemas = {it.api_schema.file for it in groups if it.api_schema and it.api_schema.file}
+    return {*list_named_templates(file), *(PurePosixPath(it).as_posix() for it in schemas)}
+
+
+def list_named_templates(file: str) -> set[str]:
+    """The templates that a definition names, relative to its folder."""
+    overrides = load_definition(file).prompt_override_configuration
     stages = overrides.prompt_configurations if overrides else ()
-    schemas = (it.api_schema.file for it in definition.action_groups if it.api_schema)
-    names = (*(it.base_prompt_template_file for it in stages), *schemas)
-    return {PurePosixPath(it).as_posix() for it in names if it}
+    names = {it.base_prompt_template_file for it in stages if it.base_prompt_template_file}
+    return {PurePosixPath(it).as_posix() for it in names}
 
 
 # Names that are no files' names on Windows, with any suffix.

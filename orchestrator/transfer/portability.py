@@ -13,7 +13,7 @@ from orchestrator.diagnostics import Diagnostic
 from orchestrator.prompts.languages import language_of
 from orchestrator.support.documents import Keys
 from orchestrator.transfer.document import CUSTOM, PARSER, PARTS, Document, note, stages_of
-from orchestrator.transfer.folder import list_named_files
+from orchestrator.transfer.folder import list_named_templates
 from orchestrator.transfer.normalize import DEFAULT_TTL, normalize_agent
 from orchestrator.transfer.request_members import find_violations
 
@@ -174,7 +174,7 @@ class _PortableBuilder:
         root = self.document.source.folder
         if root is None:
             return
-        named = list_named_files(self.document.source.file)
+        named = list_named_templates(self.document.source.file)
         for name in ("templates", "memory"):
             found = sorted(
                 file.relative_to(root).as_posix()

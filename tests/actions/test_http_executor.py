@@ -201,6 +201,11 @@ def test_credentials_do_not_leave_over_plain_http() -> None:
         (Sent(b"", 204, NONE), "HTTP 204 No Content", ()),
         (Sent("\u00e4".encode("latin-1"), headers={"Content-Type": "text/plain; charset=latin-1"}),
          "\u00e4", ()),
+        (
+            Sent(b"\xe4", headers={"Content-Type": 'text/plain; a=";;;; charset=latin-1'}),
+            "\u00e4",
+            (),
+        ),
         (Sent(b"\xff", headers={"Content-Type": "text/plain; charset=none"}), "\ufffd", ()),
         (Sent(b"\xff", headers={"Content-Type": "text/plain; charset=rot13"}), "\ufffd", ()),
         (Sent(b"a", headers={"Content-Type": "text/plain; charset=idna"}), "a", ()),

@@ -245,6 +245,7 @@ VIEW = (*GET, "parameters", 0, "schema")
         (changed(*VIEW, to="string"), "a schema must be an object, not 'string'"),
         (changed(*GET, "description", to="a\u202eb"), r"U\+202E"),
         (changed(*GET, "parameters", 0, "in", to="cookie"), "'view' has `in: cookie`"),
+        (changed(*GET, "parameters", 0, "in", to=["query"]), "has `in: "),
         (changed(*GET, "parameters", 0, "name", to="a b"), "parameter name 'a b' is not possible"),
         (
             changed(*GET, "parameters", 1, "name", to="claimId"),

@@ -147,12 +147,43 @@ def test_knowledge_bases_of_aws_have_a_fake(bedrock_agents: BedrockAgents, tmp_p
     call = [{"toolUse": {**search, "input": {"searchQuery": "pen"}}}]
     bases = [{"knowledgeBaseId": "HANDBOOK01", "description": "Prices of our pens."}]
     path = folder(tmp_path, actionGroups=[], knowledgeBases=bases)
-    assert bedrock_agents.load(path, [call, ANSWER]).ask("How much?").text == "3 euros."
+    asked = bedrock_agents.load(path, [call, ANSWER, call, ANSWER]).ask("How much?")
+    assert asked.text == "3 euros."
     assert base.queries == ["pen"]
+    # The agent's own words for it are what its model reads.
+    assert "Prices of our pens." in str(asked.requests[0].tools)
     found = bedrock_agents.runtime.retrieve(
         knowledgeBaseId="HANDBOOK01", retrievalQuery={"text": "pen"}
     )
     assert found["retrievalResults"][0]["content"]["text"] == "Pens are 3 euros."
+
+
+def test_a_fake_that_is_given_late_is_found(bedrock_agents: BedrockAgents, tmp_path: Path) -> None:
+    search = {"toolUseId": "t-1", "name": "GET__x_amz_knowledgebase_HANDBOOK01__Search"}
+    call = [{"toolUse": {**search, "input": {"searchQuery": "pen"}}}]
+    path = folder(tmp_path, actionGroups=[], knowledgeBases=[{"knowledgeBaseId": "HANDBOOK01"}])
+    agent = bedrock_agents.load(path, [call, call, ANSWER])
+    with pytest.raises(EventStreamError, match=r"bedrock_agents\.knowledge_bases\['HANDBOOK01'\]"):
+        agent.ask("How much?")
+    base = FakeKnowledgeBase("HANDBOOK01", ["Pens are 3 euros."])
+    bedrock_agents.knowledge_bases["HANDBOOK01"] = base
+    assert agent.ask("How much?").text == "3 euros."
+    assert base.queries == ["pen"]
+
+
+def test_answers_are_generated_from_a_fake(bedrock_agents: BedrockAgents) -> None:
+    base = FakeKnowledgeBase("HANDBOOK01", ["Pens are 3 euros."])
+    bedrock_agents.knowledge_bases["HANDBOOK01"] = base
+    bedrock_agents.script(CLAUDE, ["<answer>3 euros."])
+    answer = bedrock_agents.runtime.retrieve_and_generate(
+        input={"text": "pen"},
+        retrieveAndGenerateConfiguration={
+            "type": "KNOWLEDGE_BASE",
+            "knowledgeBaseConfiguration": {"knowledgeBaseId": "HANDBOOK01", "modelArn": CLAUDE},
+        },
+    )
+    assert "3 euros." in answer["output"]["text"]
+    assert base.queries == ["pen"]
 
 
 def test_what_nobody_has_written_is_named_and_nobody_asks_aws(

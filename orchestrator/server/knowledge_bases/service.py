@@ -99,7 +99,7 @@ class KnowledgeBaseService:
         """
         self.find(caller, id)
         check(configuration or {})
-        return _CallerKnowledgeBase(self, caller, id, description, configuration)
+        return CallerKnowledgeBase(self, caller, id, description, configuration)
 
     def find(self, caller: Caller, id: str) -> Callable[[], KnowledgeBase | Index]:
         """What opens the knowledge base that a caller means by an id.
@@ -210,7 +210,7 @@ class KnowledgeBaseService:
 
 
 @dataclass(slots=True)
-class _CallerKnowledgeBase:
+class CallerKnowledgeBase:
     """A `KnowledgeBase` that is found anew for each search: others may delete it meanwhile."""
 
     bases: KnowledgeBaseService

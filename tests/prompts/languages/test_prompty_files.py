@@ -283,3 +283,14 @@ def test_the_dialect_is_one_of_two() -> None:
     assert render(text, dialect="v2") == [("system", "tool:\nx")]
     with pytest.raises(ValidationError, match="no dialect 'v3'"):
         render(text, dialect="v3")
+
+
+def test_variables_are_in_no_representation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("P_SECRET", "canary-of-a-variable")
+    file = tmp_path / "t.prompty"
+    file.write_text("---\nname: n\n---\nsystem:\nHello.\n")
+    template = load_template(file)
+    assert "canary-of-a-variable" not in repr(template)
+    assert "canary-of-a-variable" not in repr(vars(template))

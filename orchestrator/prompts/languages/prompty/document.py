@@ -163,7 +163,7 @@ def _make_error(mistake: Mistake, source: str | None, line: int) -> TemplateErro
     return TemplateError(mistake.message, file=source, line=line + mistake.line - 1, column=1)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class PromptyDocument:
     """A template; see `orchestrator.prompts.languages.base.Document`."""
 

@@ -65,7 +65,7 @@ def read_yaml(text: str, source: str | None, line: int = 1, *, texts: bool = Fal
     return parse(text, source or "", rules, line=line).data
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)  # which would show the variables
 class References:
     """Resolves `${env:NAME:default}`, `${file:name}` and `${params:name}`."""
 
