@@ -106,19 +106,16 @@ class Catalog:
             DefinitionError: The agent has no such operation.
             KeyError: Its calls wait for the caller (`waits`).
         """
-        found = self._find_compiled(operation).executor
+        found = (self._compiled.get(id(operation)) or self._find_own(operation)).executor
         if found is None:
             raise KeyError(operation.xml_name)
         return found
 
     def waits(self, operation: Operation) -> str:
         """How a call waits for the caller: Bedrock's `actionInvocationType`; empty: not at all."""
-        return self._find_compiled(operation).waits
+        return (self._compiled.get(id(operation)) or self._find_own(operation)).waits
 
-    def _find_compiled(self, operation: Operation) -> _Compiled:
-        found = self._compiled.get(id(operation))
-        if found is not None:
-            return found
+    def _find_own(self, operation: Operation) -> _Compiled:
         # An equal operation of another catalog has this catalog's own object.
         own = self._exact.get(operation.xml_name)
         if own is None:
@@ -185,7 +182,8 @@ class Catalog:
             The arguments in the schema's types, and the problems, each a text for the model, which
             has the operation's name in the dialect's `protocol`.
         """
-        return self._find_compiled(operation).check(arguments, protocol)
+        compiled = self._compiled.get(id(operation)) or self._find_own(operation)
+        return compiled.check(arguments, protocol)
 
 
 class _Compiled(NamedTuple):

@@ -47,9 +47,8 @@ def act(turn: Turn, decided: Act, number: int) -> Generator[Effect, Any, Result 
         return Answer(question, "ask_user")
     turn.spend_actions(slots)
     turn.begun = slots
-    ours = [slot for slot in slots if slot.call is not None and not slot.waits]
+    ours, calls = _find_own_calls(slots)
     if ours:
-        calls = [slot.call for slot in ours if slot.call is not None]
         _take_outcomes(turn, ours, (yield Dispatch(calls, number)))
     if len(ours) < len(slots):
         handed_over = yield from _run_other_slots(turn, slots, number)
@@ -67,6 +66,16 @@ def act(turn: Turn, decided: Act, number: int) -> Generator[Effect, Any, Result 
         if refusal is not None:
             return refusal
     return Answer(decided.question, "ask_user") if decided.question else None
+
+
+def _find_own_calls(slots: list[Slot]) -> tuple[list[Slot], list[Call]]:
+    # The calls that the engine carries out itself.
+    ours, calls = [], []
+    for slot in slots:
+        if slot.call is not None and not slot.waits:
+            ours.append(slot)
+            calls.append(slot.call)
+    return ours, calls
 
 
 def _take_payloads(turn: Turn, slots: list[Slot]) -> None:
@@ -220,7 +229,9 @@ def prepare(catalog: Catalog, item: Mapping[str, Any], dialect: Dialect, id: str
         slot.unknown = _find_unknown(operation, values, dialect.unknown_value)
         if slot.unknown is not None:
             return slot
-    given = {parameter: value.get("value") for parameter, value in values.items()}
+    given = {}
+    for parameter, value in values.items():
+        given[parameter] = value.get("value")
     arguments, problems = catalog.validate(operation, given, dialect.protocol)
     if problems:
         slot.reject(" ".join(problems))

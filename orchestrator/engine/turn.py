@@ -231,14 +231,18 @@ def decide(record: Record, sources: Mapping[str, dict[str, Any]]) -> Decision:
             answer.citations = cite(cited.get("generatedResponseParts") or (), sources)
         return answer
     ask = details.get("agentAskUser")
-    # Version 2.0 of the contract has lists (`...s`), version 1.0 a single member.
-    action, search = details.get("actionGroupInvocation"), details.get("agentKnowledgeBase")
     return Act(
-        details.get("actionGroupInvocations") or ([action] if action else []),
-        details.get("agentKnowledgeBases") or ([search] if search else []),
+        details.get("actionGroupInvocations") or _single(details, "actionGroupInvocation"),
+        details.get("agentKnowledgeBases") or _single(details, "agentKnowledgeBase"),
         ask["responseText"] if ask else "",
         details.get("agentCollaboratorInvocations", ()),
     )
+
+
+def _single(details: Mapping[str, Any], member: str) -> list[dict[str, Any]]:
+    # Version 2.0 of the contract has lists (`...s`), version 1.0 a single member.
+    one = details.get(member)
+    return [one] if one else []
 
 
 def _handle_unusual_stop(record: Record, stop: str) -> Decision | None:

@@ -271,9 +271,8 @@ def tool_uses(blocks: Any) -> tuple[list[str], list[Any]]:
     for block in blocks:
         if not isinstance(block, dict):
             continue
-        text, use = block.get("text"), block.get("toolUse")
-        if isinstance(text, str):
+        if "text" in block and isinstance(text := block["text"], str):
             texts.append(text)
-        if use is not None:
+        if "toolUse" in block and (use := block["toolUse"]) is not None:
             uses.append(use)
     return texts, uses

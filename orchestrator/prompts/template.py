@@ -229,7 +229,7 @@ class Template:
         self._dialect = dialect
         self._system = system
         self._slots = tuple(slots)
-        self._last_system: tuple[list[str], Text] | None = None
+        self._last_system: tuple[list[str | None], Text] | None = None
         self._raw_text = shape == "text" and dialect.protocol == "text"
         at = next((i for i, slot in enumerate(slots) if slot.anchor == SCRATCHPAD), None)
         if at is None:
@@ -331,9 +331,7 @@ class Template:
         leaf = self._system
         if leaf is None:
             return Text()
-        filled = []
-        for name in leaf.names:
-            filled.append(values.get(name, ""))
+        filled = [*map(values.get, leaf.names)]
         last = self._last_system
         # Most turns fill it as the last one did; joining it is the largest part of a bind.
         if last is None or last[0] != filled:

@@ -190,9 +190,9 @@ class Session(Past):
         for record in records:
             if log is not None:
                 log.records.append(record)
-            take = _TAKES.get(record["kind"])
-            if take is not None:  # most records only belong to their turn
-                take(self, record)
+            kind = record["kind"]
+            if kind in _TAKES:  # most records only belong to their turn
+                _TAKES[kind](self, record)
                 log = self.open
         if records:
             self.last = records[-1]

@@ -227,7 +227,14 @@ class Sessions:
     def release(self, session: Session) -> None:
         """Gives a session back; in memory, frees others that were idle for too long."""
         if not self.durable:
-            self._release_in_memory(session)
+            used = self._used
+            used.keys.discard(session.key)
+            if session.memory_id or used.remembered:
+                used.note_remembered(session)
+            used.released += 1
+            if used.released >= _BATCH:
+                used.released = 0
+                self._free_idle()
             return
         label = session.label
         with self._used.lock:
@@ -237,17 +244,6 @@ class Sessions:
             self._used.keys.discard(session.key)
             if self._idle_bytes > self._most_bytes:
                 self._evict_bytes()
-
-    def _release_in_memory(self, session: Session) -> None:
-        used = self._used
-        used.keys.discard(session.key)
-        if session.memory_id:
-            used.remembered.add(session.key)
-        elif used.remembered:
-            used.remembered.discard(session.key)
-        used.released += 1
-        if not used.released % _BATCH:
-            self._free_idle()
 
     def _free_idle(self) -> None:
         # Looks at two sessions for each one that was released: so at most twice as many stay as
@@ -411,7 +407,7 @@ class _StoreUse:
         self.queue: deque[str] = deque()  # the one to look at next first
         # Sessions that are to be summarised, which closes them, before they are freed.
         self.remembered: set[str] = set()
-        self.released = 0  # how often a session was released
+        self.released = 0  # how often a session was released since others were freed
 
     def note_ttl(self, key: str, ttl: int) -> None:
         if key not in self.ttls:
@@ -419,6 +415,12 @@ class _StoreUse:
             self.ttls[key] = ttl
         elif ttl != NEVER:
             self.ttls[key] = ttl
+
+    def note_remembered(self, session: Session) -> None:
+        if session.memory_id:
+            self.remembered.add(session.key)
+        else:
+            self.remembered.discard(session.key)
 
 
 _STORES: WeakValueDictionary[Hashable, _StoreUse] = WeakValueDictionary()

@@ -43,8 +43,6 @@ from orchestrator.engine.run.outcomes import (
     run_remote_branch,
 )
 from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, OrchestratorError
-from orchestrator.message import normalise_blocks
-from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.sessions import Record
 from orchestrator.support.threads import MOST_THREADS
 
@@ -81,8 +79,8 @@ Work = Callable[[Emit | None], Coroutine[Any, Any, None]]
 class Backend(Protocol):
     """How work is waited for: in this thread, or in an event loop."""
 
-    def complete(self, model: Model, request: ModelRequest) -> Coroutine[Any, Any, ModelReply]:
-        """Asks a model for a whole reply."""
+    def complete(self, run: Run, effect: CallModel) -> Coroutine[Any, Any, Record]:
+        """Asks a model for a whole reply, as long as the turn's time is not over."""
 
     def stream(self, run: Run, call: StreamedCall, emit: Emit) -> Coroutine[Any, Any, Record]:
         """Asks a model for a reply in pieces, as long as the turn's time is not over."""
@@ -149,12 +147,14 @@ async def drive(run: Run, backend: Backend, emit: Emit | None = None, listen: bo
                     continue
                 if emit is not None:
                     await emit(Progress(step, run, outcome))
-                following = run.take(step, outcome)
+                step = run.take(step, outcome)
                 # What was paid for is in the journal before the next effect is paid for.
-                if run.owes(following):
+                if run.owes(step):
                     await backend.write(run, run.flush)
-                step = run.in_time(following, outcome)
-            await _finish(run, step, backend)
+            if run.sessions.durable or run.plan.memory_stage is not None:
+                await _finish(run, step, backend)
+            else:  # nothing blocks
+                run.finish(step)
         except BaseException:
             await backend.write(run, run.cancel)
             raise
@@ -167,10 +167,7 @@ async def _finish(run: Run, result: Result, backend: Backend) -> None:
         works = run.memory_work(result)
         while (work := await backend.write(run, next, works, None)) is not None:
             await backend.run_blocking(work)
-    if run.sessions.durable:
-        await backend.write(run, run.finish, result)
-    else:
-        run.finish(result)
+    await backend.write(run, run.finish, result)
 
 
 def _carry_out(
@@ -178,7 +175,7 @@ def _carry_out(
 ) -> Coroutine[Any, Any, Record | list[Record]]:
     if isinstance(effect, CallModel):
         if emit is None:
-            return _call_model(run, effect, backend)
+            return backend.complete(run, effect)
         return backend.stream(run, StreamedCall(run, effect), emit)
     if isinstance(effect, Dispatch):
         return _dispatch(run, effect, backend)
@@ -194,18 +191,6 @@ _BLOCKING: dict[type[Live], Callable[[Run, Any], Record]] = {
 }
 
 
-async def _call_model(run: Run, effect: CallModel, backend: Backend) -> Record:
-    stage, began = effect.stage, run.now()
-    reply = await backend.in_time(run, backend.complete(stage.model, run.request(effect)))
-    reply.content = normalise_blocks(reply.content)
-    parser = stage.new_parser()
-    if parser.blocking:
-        parsed = await backend.in_time(run, backend.run_blocking(parser.finish, reply.content))
-    else:
-        parsed = parser.finish(reply.content)
-    return run.model_record(effect, reply, parsed, began)
-
-
 async def _dispatch(run: Run, effect: Dispatch, backend: Backend) -> list[Record]:
     # A store in memory does not block: its journal is written without a coroutine between. With
     # one for each write, a turn took a tenth longer (measured: `python -m bench turn`).
@@ -215,19 +200,16 @@ async def _dispatch(run: Run, effect: Dispatch, backend: Backend) -> list[Record
     else:
         known, calls = find_pending_calls(run, effect)
     context = run.context()
-    if len(calls) == 1:
+    if len(calls) == 1 and not known:
         record = await backend.perform(run, calls[0], context)
         if durable:
-            await backend.write(run, record_outcome, run, known, record)
+            await backend.write(run, run.record_action, record)
         else:
-            record_outcome(run, known, record)
-    elif calls:
-
-        async def take(record: Record) -> None:
-            await backend.write(run, record_outcome, run, known, record)
-
-        await backend.perform_all(run, calls, context, take)
-    return [*known.values()] if len(known) == 1 else [known[call.id] for call in effect.calls]
+            run.record_action(record)
+        return [record]
+    take = partial(backend.write, run, record_outcome, run, known)
+    await backend.perform_all(run, calls, context, take)
+    return [known[call.id] for call in effect.calls]
 
 
 async def _run_branches(

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from orchestrator.actions.base import ActionResult, Call, CallContext
+from orchestrator.engine.effects import CallModel
 from orchestrator.engine.run.driver import (
     BranchEnded,
     Emit,
@@ -33,7 +34,6 @@ from orchestrator.engine.run.driver import (
 )
 from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.outcomes import StreamedCall
-from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.sessions import Record
 from orchestrator.support.threads import in_thread
 
@@ -84,8 +84,14 @@ def _suspend(waits_for: Any) -> Generator[Any, Any, Any]:
 class _EventLoop:
     """See `Backend`. What a blocking store has to do is done in a thread."""
 
-    def complete(self, model: Model, request: ModelRequest) -> Coroutine[Any, Any, ModelReply]:
-        return model.acomplete(request)
+    async def complete(self, run: Run, effect: CallModel) -> Record:
+        stage, began = effect.stage, run.now()
+        reply = await self.in_time(run, stage.model.acomplete(run.request(effect)))
+        parser = stage.new_parser()
+        if parser.blocking:
+            work = self.run_blocking(run.model_record, effect, reply, parser, began)
+            return await self.in_time(run, work)
+        return run.model_record(effect, reply, parser, began)
 
     async def stream(self, run: Run, call: StreamedCall, emit: Emit) -> Record:
         async def do(function: Callable[..., T], *arguments: Any) -> T:

@@ -36,10 +36,15 @@ from orchestrator.errors import LimitExceeded, OrchestratorError, SessionConflic
 from orchestrator.guardrails import Verdict
 from orchestrator.memory import MemoryStore
 from orchestrator.memory.summaries import build_summary
+from orchestrator.message import normalise_blocks
 from orchestrator.models.base import ModelReply, ModelRequest
-from orchestrator.parsers.base import Parsed
+from orchestrator.parsers.base import Parser
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
 from orchestrator.sessions.journal import build_cancelled_record, build_closed_record
+
+# Before these the outcomes so far are written: what was paid for is not paid for again after a
+# crash, and what collaborators write comes after it.
+_PAID = (CallModel, Retrieve, Guard, Orchestrate, Branches)
 
 
 class Run:
@@ -60,9 +65,9 @@ class Run:
         "_before",
         "_begun",
         "_begun_at",
-        "_durable",
         "_together",
         "_unwritten",
+        "_written_before",
         "causes",
         "checked",
         "deadline",
@@ -108,7 +113,7 @@ class Run:
         self._begun: list[Call] = []
         self._begun_at = 0
         self._together: AttributeMerger | None = None
-        self._durable = sessions.durable
+        self._written_before = _PAID if sessions.durable else (Branches,)
         seconds = plan.limits.seconds
         self.deadline = None if seconds is None else sessions.clock() + int(seconds * 1e9)
 
@@ -117,33 +122,27 @@ class Run:
         return self.replay.send(None)
 
     def take(self, effect: Effect, outcome: Any) -> Live | Result:
-        """Takes an effect's outcome; the next effect to carry out, or the result."""
+        """Takes an effect's outcome; the next effect to carry out, or the result.
+
+        The turn fails if its time is over and there is more to carry out.
+        """
         if isinstance(outcome, list):  # actions are written as each one ends
             self._begun = []
+            at = self.now()
         else:
             self._unwritten.append(outcome)
+            at = outcome["ended"]
         self.replay.steps.append((effect, outcome))
         following = self.replay.send(outcome)
         if self.causes and isinstance(following, Failure):
             self._name_cause(following.error, outcome)
+        if self.deadline is not None and at > self.deadline and isinstance(following, LIVE):
+            return self.fail(self.build_timeout_error())
         return following
 
     def owes(self, following: Live | Result) -> bool:
         """Whether something is to be written before the next effect is carried out."""
-        if not self._unwritten:
-            return False
-        if isinstance(following, Branches):  # what collaborators write comes after it
-            return True
-        # What was paid for is not paid for again after a crash.
-        return self._durable and isinstance(following, (CallModel, Retrieve, Guard, Orchestrate))
-
-    def in_time(self, following: Live | Result, outcome: Any) -> Live | Result:
-        """The next effect after an outcome, or the failure of a turn whose time is over."""
-        if self.deadline is None or not isinstance(following, LIVE):
-            return following
-        # Records of one outcome have their time.
-        at = outcome["ended"] if isinstance(outcome, dict) else self.now()
-        return self.fail(self.build_timeout_error()) if at > self.deadline else following
+        return bool(self._unwritten) and isinstance(following, self._written_before)
 
     def _name_cause(self, error: OrchestratorError, outcome: Any) -> None:
         # The turn fails with the first failed call, in the calls' order; see `Turn`.
@@ -199,9 +198,11 @@ class Run:
         )
 
     def model_record(
-        self, effect: CallModel, reply: ModelReply, parsed: Parsed, began: int
+        self, effect: CallModel, reply: ModelReply, parser: Parser, began: int
     ) -> Record:
-        """A model's reply as its journal record."""
+        """Parses a model's reply, which may block; its journal record."""
+        reply.content = normalise_blocks(reply.content)
+        parsed = parser.finish(reply.content)
         record: Record = {
             "kind": "model",
             "stage": effect.stage.stage,
@@ -223,7 +224,7 @@ class Run:
     def intend(self, calls: list[Call]) -> None:
         """Writes down that calls are about to be carried out."""
         self._together = AttributeMerger(self.session.attributes, calls) if len(calls) > 1 else None
-        if self._durable:
+        if self.sessions.durable:
             self.flush(_intent(calls))
         else:  # no later process could read it, but the next turn must know if this one stops
             self._begun, self._begun_at = calls, len(self._unwritten)
@@ -235,7 +236,7 @@ class Run:
             if self._together is not None:
                 record["attributes"] = self._together.add(record["id"], record["attributes"])
             self.session.attributes = record["attributes"]
-        if self._durable:
+        if self.sessions.durable:
             self.flush()
 
     def context(self) -> CallContext:

@@ -20,7 +20,7 @@ from orchestrator.engine.results import Answer, Failure
 from orchestrator.engine.run.invocation import Run, end_record
 from orchestrator.engine.run.stream_filter import ask_guardrail, build_stream_filter
 from orchestrator.errors import DependencyFailed, OrchestratorError
-from orchestrator.message import clean, normalise_blocks
+from orchestrator.message import clean
 from orchestrator.models.base import ModelReply
 from orchestrator.parsers.base import ANSWER
 from orchestrator.sessions import HISTORY_GUARD, Record
@@ -78,9 +78,7 @@ class StreamedCall:
                 f"the stream of model {model_id!r} ended before its reply was whole; try again",
                 resource=model_id,
             )
-        reply.content = normalise_blocks(reply.content)
-        parsed = self._parser.finish(reply.content)
-        return self._run.model_record(self._effect, reply, parsed, self._began)
+        return self._run.model_record(self._effect, reply, self._parser, self._began)
 
 
 def encode_file(file: Mapping[str, Any]) -> dict[str, Any]:

@@ -205,7 +205,9 @@ class Replay:
         try:
             while True:
                 effect = self._generator.send(outcome)
-                fed = outcome = self._take_outcome(effect) if self._feed else None
+                fed = outcome = None
+                if self._feed:
+                    fed = outcome = self._take_outcome(effect)
                 if outcome is None and not isinstance(effect, AwaitResults):
                     return effect
                 self.steps.append((effect, outcome))

@@ -13,6 +13,7 @@ from threading import Event
 from typing import Any, TypeVar
 
 from orchestrator.actions.base import Call, CallContext
+from orchestrator.engine.effects import CallModel
 from orchestrator.engine.run.driver import (
     Emit,
     Update,
@@ -24,7 +25,6 @@ from orchestrator.engine.run.driver import (
 )
 from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.outcomes import StreamedCall
-from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.sessions import Record
 from orchestrator.support.threads import in_thread
 
@@ -52,8 +52,10 @@ def _run_to_end(work: Coroutine[Any, Any, None]) -> None:
 class _Threads:
     """See `Backend`. No coroutine here suspends; turns have no deadline within an effect."""
 
-    async def complete(self, model: Model, request: ModelRequest) -> ModelReply:
-        return model.complete(request)
+    async def complete(self, run: Run, effect: CallModel) -> Record:
+        stage, began = effect.stage, run.now()
+        reply = stage.model.complete(run.request(effect))
+        return run.model_record(effect, reply, stage.new_parser(), began)
 
     async def stream(self, run: Run, call: StreamedCall, emit: Emit) -> Record:
         # No asynchronous generator is between the model and the listener: with one, a token took a
@@ -77,10 +79,15 @@ class _Threads:
 
     async def perform(self, run: Run, call: Call, context: CallContext) -> Record:
         # Without a time limit nobody has to give the call up, so it needs no thread of its own.
-        if run.plan.limits.action_seconds is None:
+        seconds = run.plan.limits.action_seconds
+        if seconds is None:
             return perform(run, call, context)
-        (record,) = _Window(run, [call], context).wait()
-        return record
+        began = run.now()
+        future = in_thread(partial(perform, run, call, context))
+        try:
+            return future.result(seconds)
+        except TimeoutError:  # of the wait: what an action raises is in its record
+            return build_late_record(run, call, began, future)
 
     async def perform_all(
         self,
