@@ -37,7 +37,7 @@ def tidy(text: str) -> str:
             # The template's prefill wrote the opening tag, so the reply has only the closing one.
             text = _THINKING + text
     if "<f" in text:
-        start, tag = max([(text.rfind(tag), tag) for tag in _CALLS])
+        start, tag = max(zip(map(text.rfind, _CALLS), _CALLS, strict=True))
         if start > text.rfind(_ANSWER):
             return _close_calls(text, start, f"</{tag[1:]}")
     if _ANSWER in text:
@@ -114,7 +114,10 @@ def _native_results(
         assistant.append(block)
     if assistant == content:  # unchanged: one list less to keep in memory
         assistant = content
-    return assistant, [_result(result, asked) for result in results]
+    user = []
+    for result in results:
+        user.append(_result(result, asked))
+    return assistant, user
 
 
 def _result(result: Mapping[str, Any], asked: list[str]) -> Block:

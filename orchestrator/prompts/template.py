@@ -291,12 +291,17 @@ class Template:
         tail = fill_slots(self._tail, values) if self._tail else []
         if not self._steps_in_text:
             return BoundPrompt(system, head, tail)
-        steps = ScratchpadText(self._dialect)
-
-        def bind_steps(scratchpad: Sequence[Message]) -> BoundPrompt:
-            return self.bind({**values, SCRATCHPAD: steps.text(scratchpad)}, history)
-
+        bind_steps = partial(self._bind_steps, values, history, ScratchpadText(self._dialect))
         return BoundPrompt(system, head, tail, bind_steps=bind_steps)
+
+    def _bind_steps(
+        self,
+        values: Mapping[str, str],
+        history: Sequence[Message],
+        steps: ScratchpadText,
+        scratchpad: Sequence[Message],
+    ) -> BoundPrompt:
+        return self.bind({**values, SCRATCHPAD: steps.text(scratchpad)}, history)
 
     def _check_size(self, values: Mapping[str, str]) -> None:
         # A small template can multiply a large value; so this is checked before any text is joined.

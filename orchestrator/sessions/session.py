@@ -52,6 +52,10 @@ class TurnLog:
         last = self.records[-1]
         return last if last["kind"] == "suspend" else None
 
+    def find_records(self, branch: str) -> list[Record]:
+        """The records of a branch's own turn; with an empty name, of the agent that was invoked."""
+        return [record for record in self.records if record.get("branch", "") == branch]
+
     def find_branch_end(self, id: str) -> Record | None:
         """The record of a branch's end, when the branch has ended."""
         ends = (one for one in self.records if one["kind"] == "branch" and one["id"] == id)

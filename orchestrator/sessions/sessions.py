@@ -181,8 +181,9 @@ class Sessions:
                     "wait for its end, or use another session id"
                 )
             used.keys.add(session.key)
-            self._idle_bytes -= session.size
-            if not self.durable and used.ttls.get(session.key) != ttl:
+            if self.durable:
+                self._idle_bytes -= session.size
+            elif used.ttls.get(session.key) != ttl:
                 used.note_ttl(session.key, ttl)
         try:
             self._read(session)

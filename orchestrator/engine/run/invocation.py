@@ -269,10 +269,9 @@ class Run:
             self.flush(suspend)
             return
         end = end_record(result, self.now())
-        question = self.replay.turn.question
-        if question != self.log.start["question"]:
-            end["question"] = question  # as the guardrail let it be read
         turn = self.replay.turn
+        if turn.question != self.log.start["question"]:
+            end["question"] = turn.question  # as the guardrail let it be read
         kept_open = turn.unremembered or (turn.start.closing and isinstance(result, Failure))
         if self.log.ends_session and not kept_open:  # whoever asked for it has been written down
             self.flush(end, build_closed_record("ended", self.now()))
@@ -281,7 +280,7 @@ class Run:
         if self.plan.routing is not None:
             add_routed_turns(self.replay, self.log, result)
         if not (isinstance(result, Failure) and self._has_failed_in_actions()):
-            self.log.transcript = self.replay.turn.defer_transcript(result)
+            self.log.transcript = turn.defer_transcript(result)
 
     def memory_work(self, result: Result) -> Iterator[Callable[[], None]]:
         """What is to be done in the agent's memory before `finish`; each piece may block.

@@ -127,16 +127,17 @@ class Replay:
         self._feed: list[Record] = []
         self._intents: Collection[str] = ()
         if len(log.records) > 1:
-            if records is None:
-                records = [one for one in log.records if one.get("branch", "") == self.path]
-            self._feed = [record for record in records if record["kind"] in _OUTCOMES]
-            self._feed.reverse()
-            self._intents = {
-                call["key"]
-                for record in records
-                if record["kind"] == "intent"
-                for call in record["calls"]
-            }
+            self._feed_from(log.find_records(self.path) if records is None else records)
+
+    def _feed_from(self, records: Sequence[Record]) -> None:
+        self._feed = [record for record in records if record["kind"] in _OUTCOMES]
+        self._feed.reverse()
+        self._intents = {
+            call["key"]
+            for record in records
+            if record["kind"] == "intent"
+            for call in record["calls"]
+        }
 
     def below(self, branch: Branch) -> Replay:
         """The turn of a branch that runs here: a collaborator's, or an iteration's."""
