@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from orchestrator.actions.base import Operation, Parameter
 from orchestrator.actions.lambda_contract import value_text
-from orchestrator.actions.names import did_you_mean
 from orchestrator.support.safe_json import json_or
+from orchestrator.support.spelling import did_you_mean
 
 Coerce = Callable[[Any], Any]
 

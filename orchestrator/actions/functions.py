@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from orchestrator.actions.base import Operation, Parameter
-from orchestrator.actions.names import check_name, check_text, did_you_mean
+from orchestrator.actions.names import check_name, check_text
 from orchestrator.errors import DefinitionError
+from orchestrator.support.spelling import did_you_mean
 
 TYPES = ("string", "number", "integer", "boolean", "array")
 _MEMBERS = ("name", "description", "parameters", "requireConfirmation")

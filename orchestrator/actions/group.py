@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.actions.base import Executor, Operation
-from orchestrator.actions.names import check_name, check_text, did_you_mean
+from orchestrator.actions.names import check_name, check_text
 from orchestrator.actions.python import Action, python_group
 from orchestrator.errors import DefinitionError
+from orchestrator.support.spelling import did_you_mean
 
 # Signature of the built-in group that lets the model ask the user (Bedrock: `UserInput`).
 USER_INPUT = "AMAZON.UserInput"

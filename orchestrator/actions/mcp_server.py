@@ -27,7 +27,6 @@ from orchestrator.actions._mcp_tools import (
 )
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
 from orchestrator.actions.hosts import Hosts, RefusedAddress, port_of
-from orchestrator.actions.names import did_you_mean
 from orchestrator.actions.placeholders import PlaceholderText
 from orchestrator.errors import (
     ActionOutcomeUnknown,
@@ -35,6 +34,7 @@ from orchestrator.errors import (
     DependencyFailed,
     ModelNotReady,
 )
+from orchestrator.support.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from orchestrator.actions._mcp_link import Link

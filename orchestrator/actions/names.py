@@ -6,10 +6,8 @@ who reviews them.
 
 from __future__ import annotations
 
-import difflib
 import re
 import unicodedata
-from collections.abc import Iterable
 from functools import cache
 
 from orchestrator.errors import DefinitionError
@@ -68,9 +66,3 @@ def check_text(text: object, what: str) -> str:
         f"{what} holds an invisible character, U+{code:04X} ({name}), at position "
         f"{found.start()}; remove it: a model would read what a reviewer cannot see"
     )
-
-
-def did_you_mean(name: object, choices: Iterable[str]) -> str:
-    """`"; did you mean 'x'?"` when one of `choices` is close to `name`, else an empty text."""
-    close = difflib.get_close_matches(str(name), list(choices), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""

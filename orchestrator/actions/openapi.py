@@ -14,11 +14,12 @@ from typing import Any
 
 from orchestrator.actions.base import Operation, Parameter
 from orchestrator.actions.functions import object_schema, read_confirmation
-from orchestrator.actions.names import did_you_mean, slug
+from orchestrator.actions.names import slug
 from orchestrator.actions.schemas import TYPES, SchemaReader, Where, kind_of
 from orchestrator.errors import DefinitionError
 from orchestrator.support.aws import read_object
 from orchestrator.support.documents import Rules, Source, parse, parse_json
+from orchestrator.support.spelling import did_you_mean
 
 _VERBS = ("get", "put", "post", "delete", "patch", "head", "options", "trace")
 _SAFE = ("GET", "HEAD", "OPTIONS")  # may be repeated: they only read (RFC 9110, safe methods)

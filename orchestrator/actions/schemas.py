@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from orchestrator.actions.base import Parameter
-from orchestrator.actions.names import check_text, did_you_mean
+from orchestrator.actions.names import check_text
 from orchestrator.errors import DefinitionError
+from orchestrator.support.spelling import did_you_mean
 
 # A place in a document: the keys that lead to it.
 Where = tuple[str | int, ...]

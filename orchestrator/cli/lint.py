@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +21,7 @@ from orchestrator.cli.verb import AGENT_FAILED, verb
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, OrchestratorError
 from orchestrator.support.content_root import content_root
+from orchestrator.support.spelling import did_you_mean, find_close
 
 if TYPE_CHECKING:
     from orchestrator.definition import AgentDefinition
@@ -162,8 +162,6 @@ def _lint_script(definition: AgentDefinition) -> list[Diagnostic]:
 
 def _check_calls(definition: AgentDefinition, found: Sequence[Diagnostic]) -> list[Diagnostic]:
     # The functions of the agent are there, whatever the program's own lint says of them.
-    from orchestrator.actions.names import did_you_mean
-
     try:
         known = _list_callable_names(definition)
     except DefinitionError:  # another check reports it
@@ -371,12 +369,12 @@ def _lint_file(file: Path, own: Path, known: set[str]) -> Iterator[Diagnostic]:
     from orchestrator.prompts.partials import compile_partial
 
     if file.name not in known:
-        close = get_close_matches(file.name, sorted(known), n=1)
+        close = find_close(file.name, sorted(known))
         yield Diagnostic(
             severity="warning",
             code="unused-template",
             message=f"nothing reads {str(file.relative_to(own))!r}",
-            suggestion=f"did you mean {close[0]!r}?" if close else "give it a shipped file's name",
+            suggestion=f"did you mean {close!r}?" if close else "give it a shipped file's name",
             file=str(file),
         )
     elif file.suffix == ".j2" and known.isdisjoint((f"{file.stem}.json", f"{file.stem}.txt")):

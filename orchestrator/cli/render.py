@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +30,7 @@ from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
 from orchestrator.cli.verb import option, verb
 from orchestrator.errors import ValidationError
 from orchestrator.message import AUTHOR, Span
+from orchestrator.support.spelling import find_close
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -147,8 +147,8 @@ def to_stage_name(spelling: str) -> str:
 
     name = spelling.strip().upper().replace("-", "_")
     if name not in STAGES:
-        close = get_close_matches(name, STAGES, n=1, cutoff=0.4)
-        meant = f": did you mean {close[0]}?" if close else "."
+        close = find_close(name, STAGES, 0.4)
+        meant = f": did you mean {close}?" if close else "."
         raise ValidationError(
             f"there is no stage {spelling!r}{meant} There are {', '.join(STAGES)}"
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ from orchestrator.definition.fields import Document
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError
 from orchestrator.support.documents import MAX_BYTES, Keys, Rules, Source, decode, parse, parse_json
+from orchestrator.support.spelling import find_close
 
 _RULES = Rules(aliases=True, any_names=False)
 
@@ -151,8 +151,8 @@ def _similar(root: Path, name: str) -> str:
     folder = (root / name).parent
     names = sorted(it.name for it in folder.iterdir()) if folder.is_dir() else []
     names = [it for it in names if it not in FILE_NAMES]
-    close = difflib.get_close_matches(PurePosixPath(name).name, names[:500], n=1)
-    return f"; did you mean {str(PurePosixPath(name).with_name(close[0]))!r}?" if close else ""
+    close = find_close(PurePosixPath(name).name, names[:500])
+    return f"; did you mean {str(PurePosixPath(name).with_name(close))!r}?" if close else ""
 
 
 def missing_files(definition: AgentDefinition) -> list[Diagnostic]:

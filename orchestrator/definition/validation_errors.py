@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -21,6 +20,7 @@ from orchestrator.definition.fields import (
 )
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.support.documents import Keys, Source
+from orchestrator.support.spelling import find_close
 
 # What people write for Bedrock's members, in lower case without underscores.
 _ELSEWHERE = {
@@ -121,8 +121,8 @@ def _unknown(owner: type[Part] | None, keys: Keys, value: Any, source: Source) -
     meant = _ELSEWHERE.get(_fold(name), "")
     if meant in members:
         return message, f"did you mean {meant!r}?"
-    if close := difflib.get_close_matches(to_camel(name), members, n=1, cutoff=0.7):
-        return message, f"did you mean {close[0]!r}?"
+    if close := find_close(to_camel(name), members, 0.7):
+        return message, f"did you mean {close!r}?"
     if owners := _map_owners().get(meant or to_camel(name)):
         owner_name = next((it for it in owners if it in members), owners[0])
         return message, f"{meant or to_camel(name)!r} belongs into {owner_name!r}"
@@ -161,9 +161,8 @@ def _retype(kind: str, value: Any, written: str, show: bool) -> str:
 def _choice(context: Mapping[str, Any], value: Any) -> str:
     choices = re.findall(r"'([^']+)'", context["expected"])
     upper = {choice.upper(): choice for choice in choices}
-    close = difflib.get_close_matches(str(value).upper(), upper, n=1)
-    if close:
-        return f"did you mean {upper[close[0]]!r}?"
+    if close := find_close(str(value).upper(), upper):
+        return f"did you mean {upper[close]!r}?"
     return f"it is one of {', '.join(choices)}" if len(choices) > 1 else f"write {choices[0]!r}"
 
 

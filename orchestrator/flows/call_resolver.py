@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions import ActionResult, CallContext, Operation, Parameter
 from orchestrator.actions import Call as ActionCall
-from orchestrator.actions.names import did_you_mean
 from orchestrator.actions.python import Action, compile_function
 from orchestrator.actions.results import as_text
 from orchestrator.engine.toolbox import message_name, search_name
 from orchestrator.errors import DefinitionError, DependencyFailed
 from orchestrator.flows.steps import Call, CallCatalog
+from orchestrator.support.spelling import did_you_mean
 from orchestrator.support.user_code import describe_exception, place_in_function
 
 if TYPE_CHECKING:

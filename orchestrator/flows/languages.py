@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from orchestrator.actions.names import did_you_mean
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import FlowError, ResourceNotFound, ValidationError
 from orchestrator.flows.steps import Program
+from orchestrator.support.spelling import did_you_mean
 
 ENDINGS = {".ai.yaml": "ppe", ".ppe.yaml": "ppe", ".pl": "pl"}
 """Languages, by how their files' names end."""

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from orchestrator.models._bedrock_client import (
 from orchestrator.models._encoding import build_interrupted_error, decode_object, encode
 from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage
 from orchestrator.support.aws import Settings, get_safe_message, region_of, translate_errors
+from orchestrator.support.spelling import find_close
 
 _LATENCIES = ("standard", "optimized")
 _log = logging.getLogger(__name__)
@@ -358,8 +358,8 @@ def build_model(spec: str, folder: Path) -> BedrockModel | None:
     if match is None:
         return None
     vendor = match["vendor"]
-    close = get_close_matches(vendor, _VENDORS, 1, 0.8)
+    close = find_close(vendor, _VENDORS, 0.8)
     if vendor not in _VENDORS and close:
-        meant = spec.replace(vendor, close[0], 1)
+        meant = spec.replace(vendor, close, 1)
         raise ResourceNotFound(f"there is no model {spec!r}: did you mean {meant!r}?")
     return BedrockModel(spec)

@@ -11,7 +11,6 @@ names no model of theirs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.models.base import Model
 from orchestrator.models.embeddings.base import Embedder
+from orchestrator.support.spelling import find_close
 
 
 class Provider(NamedTuple):
@@ -157,5 +157,5 @@ def _suggest_model(spec: str) -> str:
     if spec.endswith((".gguf", ".jsonl")):
         return f": did you mean '{'local' if spec.endswith('.gguf') else 'replay'}:{spec}'?"
     scheme, colon, rest = spec.partition(":")
-    close = get_close_matches(scheme.lower(), [name for name in MODELS if name], 1, 0.6)
-    return f": did you mean {close[0] + colon + rest!r}?" if close else ""
+    close = find_close(scheme.lower(), filter(None, MODELS))
+    return f": did you mean {close + colon + rest!r}?" if close else ""

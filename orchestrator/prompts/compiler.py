@@ -23,8 +23,9 @@ from orchestrator.prompts.placeholders import (
     lookup,
     names,
 )
-from orchestrator.prompts.source import Source, find_close, warn
+from orchestrator.prompts.source import Source, warn
 from orchestrator.prompts.template import Leaf, Slot, Template, Use, find_anchor, insert_history
+from orchestrator.support.spelling import find_close
 
 if TYPE_CHECKING:
     from orchestrator.prompts.dialect import Dialect

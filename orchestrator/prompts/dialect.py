@@ -19,7 +19,6 @@ from orchestrator.errors import TemplateError
 from orchestrator.message import Block, Message
 from orchestrator.prompts.markers import USUAL_MARKERS, Markers
 from orchestrator.prompts.placeholders import STAGES, family_of
-from orchestrator.prompts.source import find_close
 from orchestrator.prompts.steps import answer_blocks, is_step, to_plain_message
 from orchestrator.prompts.template_files import (
     ENDINGS,
@@ -31,6 +30,7 @@ from orchestrator.prompts.template_files import (
     read_file,
     read_yaml,
 )
+from orchestrator.support.spelling import find_close
 
 if TYPE_CHECKING:
     from orchestrator.prompts.partials import Partial

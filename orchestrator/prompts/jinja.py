@@ -38,8 +38,8 @@ from orchestrator.prompts.jinja_pieces import (
     merge_pieces,
 )
 from orchestrator.prompts.markers import Piece
-from orchestrator.prompts.source import find_close
 from orchestrator.prompts.work import MOST_CHARS, Refused, Work
+from orchestrator.support.spelling import find_close
 
 _METHODS = {
     str: frozenset(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection
 from typing import Literal
 
 from orchestrator.diagnostics import Diagnostic
@@ -93,10 +92,3 @@ def warn(
         line=line,
         column=column,
     )
-
-
-def find_close(name: str, names: Collection[str], cutoff: float = 0.6) -> str:
-    """The one of `names` that is most like a name; empty when none is."""
-    from difflib import get_close_matches
-
-    return next(iter(get_close_matches(name, names, n=1, cutoff=cutoff)), "")

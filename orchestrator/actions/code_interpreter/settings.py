@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from orchestrator.actions.names import did_you_mean
 from orchestrator.errors import DefinitionError
+from orchestrator.support.spelling import did_you_mean, to_camel
 
 _MEBIBYTE = 1 << 20
 
@@ -54,8 +54,6 @@ class CodeInterpreterSettings:
         Raises:
             DefinitionError: There is no such setting, or its value is no number.
         """
-        from pydantic.alias_generators import to_camel
-
         names = {to_camel(field.name): field.name for field in dataclasses.fields(cls)}
         values: dict[str, float | bool] = {}
         for name, text in texts.items():

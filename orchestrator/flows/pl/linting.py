@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 
 from orchestrator.flows.pl.lines import ARROW, WRONG_ARROW, Lines, suggest_keyword
 from orchestrator.flows.pl.nodes import Block, Exit, FunctionCall, If, Loop, Prompt, Statement
@@ -16,6 +15,7 @@ from orchestrator.flows.pl.uses import (
     statements_in,
 )
 from orchestrator.flows.steps import Finding, Place
+from orchestrator.support.spelling import find_close
 
 Findings = Iterator[Finding]
 
@@ -119,8 +119,8 @@ class _Walk:
 
 
 def _suggest_name(name: str, known: Iterable[str], sign: str) -> str:
-    close = get_close_matches(name, list(known), n=1, cutoff=0.85)
-    return f"; did you mean '{sign}{close[0]}'?" if close else ""
+    close = find_close(name, known, 0.85)
+    return f"; did you mean '{sign}{close}'?" if close else ""
 
 
 def _calls(body: Block) -> Findings:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-from orchestrator.actions.names import did_you_mean
 from orchestrator.flows.expressions import FENCE, outside_quotes
 from orchestrator.flows.pl.calls import read_call, read_expression, read_target
 from orchestrator.flows.pl.lines import (
@@ -39,6 +38,7 @@ from orchestrator.flows.pl.nodes import (
     Target,
 )
 from orchestrator.flows.steps import Place
+from orchestrator.support.spelling import did_you_mean
 
 _OTHER_ARROWS = ("→", "⇒", "－>", "－＞", "-＞", "》》", "＞＞", "=>")
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from orchestrator.actions.names import did_you_mean
 from orchestrator.flows.evaluation import MOST, UNDEFINED, path_value
 from orchestrator.flows.tree import ScriptError, path_of
+from orchestrator.support.spelling import did_you_mean
 
 USE = re.compile(r"\$\{(?P<path>[^{}]*)\}|\$(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
 """How a text uses a variable. A name is in ASCII, so that Chinese text may follow it directly."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.actions.names import did_you_mean
 from orchestrator.flows.evaluation import UNDEFINED, path_value
 from orchestrator.flows.ppe import model_replies
 from orchestrator.flows.ppe.control_flow import Break, Continue
@@ -16,6 +15,7 @@ from orchestrator.flows.ppe.settings import script_id
 from orchestrator.flows.ppe.texts import Style, compile_text
 from orchestrator.flows.steps import Event, Step
 from orchestrator.flows.tree import ScriptError, path_of
+from orchestrator.support.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NoReturn, assert_never
 
-from orchestrator.actions.names import did_you_mean
 from orchestrator.flows.ppe import control_flow, dialogue, model_replies
 from orchestrator.flows.ppe.built_in import BUILT_IN, ReturnReached
 from orchestrator.flows.ppe.calls import Calls
@@ -38,6 +37,7 @@ from orchestrator.flows.ppe.uses import statements_in
 from orchestrator.flows.steps import CallCatalog, Event, Place, Step
 from orchestrator.flows.tree import ScriptError
 from orchestrator.prompts.jinja import Mistake
+from orchestrator.support.spelling import did_you_mean
 
 Steps = Generator[Step, Any, Any]
 

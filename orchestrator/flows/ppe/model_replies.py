@@ -6,7 +6,6 @@ from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from orchestrator.actions.names import did_you_mean
 from orchestrator.flows.ppe.choices import Choice
 from orchestrator.flows.ppe.dialogue import DialogueMessage
 from orchestrator.flows.ppe.group_chat import RESPONSE
@@ -17,6 +16,7 @@ from orchestrator.flows.ppe.text_scanner import Substitution
 from orchestrator.flows.ppe.texts import compile_text
 from orchestrator.flows.steps import Event, Place, RandomNumber, Step
 from orchestrator.flows.tree import ScriptError
+from orchestrator.support.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter

@@ -7,11 +7,11 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from orchestrator.actions.names import did_you_mean
 from orchestrator.flows.ppe.instruction_reader import DECIDING
 from orchestrator.flows.ppe.nodes import Edit, Say, Script, Statement
 from orchestrator.flows.steps import Place
 from orchestrator.flows.tree import NAME, ScriptError
+from orchestrator.support.spelling import did_you_mean, find_close
 
 _CLOSE = 0.8
 
@@ -26,9 +26,9 @@ def suggest_name(name: str, known: Iterable[str]) -> str:
 def suggest_instruction(name: str, known: Iterable[str]) -> str:
     """What was meant by an instruction that is not known, with its `$`; a short one may be near."""
     names = sorted({*known, *DECIDING})
-    found = difflib.get_close_matches(name.casefold(), names, n=1, cutoff=_CLOSE)
-    found = found or [one for one in names if _is_slip(name, one)]
-    return f"did you mean '${found[0]}'?" if found else ""
+    found = find_close(name.casefold(), names, _CLOSE)
+    found = found or next((one for one in names if _is_slip(name, one)), "")
+    return f"did you mean '${found}'?" if found else ""
 
 
 def _is_slip(name: str, other: str) -> bool:
@@ -136,5 +136,5 @@ def _suggest_role(role: str, known: list[str]) -> str:
     close = suggest_name(role, known)
     if close:
         return close
-    found = difflib.get_close_matches(role.casefold(), known, n=1, cutoff=_CLOSE)
-    return f"did you mean {found[0]!r}?" if found else ""
+    found = find_close(role.casefold(), known, _CLOSE)
+    return f"did you mean {found!r}?" if found else ""

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.actions.names import did_you_mean
 from orchestrator.flows.tree import ScriptError
+from orchestrator.support.spelling import did_you_mean
 
 THINKING = "THINKING"
 """The variable with the model's last thoughts."""

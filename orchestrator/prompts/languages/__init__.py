@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import ResourceNotFound, TemplateError, ValidationError
-from orchestrator.prompts.source import Source, find_close
+from orchestrator.prompts.source import Source
 from orchestrator.prompts.template_files import ENDINGS, read_text
+from orchestrator.support.spelling import find_close
 
 __all__ = ["ENDINGS", "LANGUAGES", "language_of", "load_template", "read_template"]
 

@@ -13,7 +13,8 @@ from typing import Any, Literal, Protocol
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.message import Message, Text
 from orchestrator.prompts.markers import Piece
-from orchestrator.prompts.source import Source, find_close, warn
+from orchestrator.prompts.source import Source, warn
+from orchestrator.support.spelling import find_close
 
 
 @dataclass(frozen=True, slots=True)

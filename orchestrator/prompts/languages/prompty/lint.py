@@ -9,8 +9,9 @@ from typing import Any
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import ValidationError
 from orchestrator.prompts.languages.prompty.markers import Marks
-from orchestrator.prompts.source import find_close, warn
+from orchestrator.prompts.source import warn
 from orchestrator.support.documents import ListNode, MapNode, Node, ScalarNode, compose
+from orchestrator.support.spelling import find_close
 
 _COMMENTS = {"{#": "#}", "{%": "%}"}
 _PRINTED = {"{{": "}}"}
