@@ -230,7 +230,7 @@ def decide(record: Record, sources: Mapping[str, dict[str, Any]]) -> Decision:
         if cited := final.get("citations"):
             answer.citations = cite(cited.get("generatedResponseParts") or (), sources)
         return answer
-    if len(details) == 2 and "actionGroupInvocations" in details:  # beside its type: most calls
+    if kind and len(details) == 2 and "actionGroupInvocations" in details:  # and nothing else
         return Act(details["actionGroupInvocations"] or [], [], "")
     ask = details.get("agentAskUser")
     return Act(
