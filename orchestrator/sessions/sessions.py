@@ -196,17 +196,16 @@ class Sessions:
         return session
 
     def _read(self, session: Session) -> None:
-        if news := self._load_new_records(session):
+        last = session.last
+        news = self.store.load(session.key) if last is None else self._load_after(session, last)
+        if news:
             session.apply(list(_upgrade_records(news, session.label, session.count)))
             if self.durable:
                 session.size += _size(news)
 
-    def _load_new_records(self, session: Session) -> Sequence[Record]:
+    def _load_after(self, session: Session, last: Record) -> Sequence[Record]:
         # The last known record is read too: it is another one, or missing, when another process
         # has deleted the session, and perhaps begun it again.
-        last = session.last
-        if last is None:
-            return self.store.load(session.key)
         records = self.store.load(session.key, session.count - 1)
         if records and (records[0] is last or _is_same(records[0], last)):
             return records[1:]
