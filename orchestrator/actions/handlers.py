@@ -37,7 +37,6 @@ from importlib.machinery import (
     SourceFileLoader,
 )
 from pathlib import Path
-from symtable import symtable
 from threading import Lock
 from typing import Any
 
@@ -229,6 +228,8 @@ def check_function(file: Path, function: str) -> None:
     Raises:
         DefinitionError: It has not, or has a syntax error (with its line and column).
     """
+    from symtable import symtable
+
     try:
         source = file.read_bytes()
         tree = ast.parse(source, str(file))

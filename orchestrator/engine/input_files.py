@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import ResourceNotFound, ValidationError
-from orchestrator.support.aws import read_object
 from orchestrator.support.spelling import to_camel
 
 CHAT, CODE_INTERPRETER = "CHAT", "CODE_INTERPRETER"
@@ -203,6 +202,8 @@ def _read_from_disk(path: Path, left: int) -> bytes:
 
 
 def _read_from_s3(uri: str, left: int) -> bytes:
+    from orchestrator.support.aws import read_object
+
     found = _S3_URI.fullmatch(uri)
     if found is None:
         raise ValidationError(f"{uri!r:.200} is no place in S3; write s3://BUCKET/KEY")

@@ -11,13 +11,9 @@ from typing import Any, NamedTuple
 
 from orchestrator.errors import TemplateError
 from orchestrator.support.content_root import content_root
-from orchestrator.support.documents import Rules, parse
 
 # A larger file is not read; a template's own limit is counted in characters.
 MAX_FILE_BYTES = 1_000_000
-
-# Dialects share settings by aliases, and have YAML 1.1, where `enabled: yes` is true.
-_RULES = Rules(scalars="1.1", aliases=True, merge_keys=True, max_depth=20, error=TemplateError)
 
 # Languages by the endings of their files.
 ENDINGS: Mapping[str, str] = {
@@ -129,7 +125,11 @@ def read_file(name: str, where: Sequence[Place], endings: Iterable[str] = ()) ->
 
 def read_yaml(text: str, file: Path) -> dict[str, Any]:
     """The mapping that a YAML file is."""
-    data = parse(text, str(file), _RULES).data
+    from orchestrator.support.documents import Rules, parse
+
+    # Dialects share settings by aliases, and have YAML 1.1, where `enabled: yes` is true.
+    rules = Rules(scalars="1.1", aliases=True, merge_keys=True, max_depth=20, error=TemplateError)
+    data = parse(text, str(file), rules).data
     if not isinstance(data, dict):
         raise TemplateError("the file must be a mapping, such as 'protocol: xml'", file=file)
     return data

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-import sqlite3
 import weakref
 from pathlib import Path
-from secrets import token_hex
 from threading import Lock
 from time import time
+from typing import TYPE_CHECKING
 
 from orchestrator.errors import DependencyFailed
+
+if TYPE_CHECKING:  # a process whose sessions are in memory does without it
+    import sqlite3
 
 _NAME = re.compile(r"[0-9a-f]{32}")
 _STALE = 86_400  # seconds; a process locks its file much sooner than that after it has made it
@@ -51,7 +53,7 @@ class ProcessLocks:
             return self._name
 
     def _acquire(self) -> None:
-        name, self._release = token_hex(16), None
+        name, self._release = os.urandom(16).hex(), None
         if self._folder is not None:
             path = self._folder / f"{name}.lock"
             lock = _acquire_lock(path)
@@ -92,6 +94,8 @@ def share_locks(folder: Path) -> ProcessLocks:
 
 
 def _acquire_lock(path: Path) -> sqlite3.Connection:
+    import sqlite3
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.open("xb").close()
@@ -125,6 +129,8 @@ def _remove_stale_files(folder: Path) -> None:
 
 
 def _is_locked(path: Path) -> bool | None:
+    import sqlite3
+
     reader: sqlite3.Connection | None = None
     try:
         if not path.is_file():
