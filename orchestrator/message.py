@@ -108,7 +108,10 @@ class Message(dict[str, Any]):
     whole text has one origin, from that origin's name.
     """
 
+    # Most messages are never encoded, or in one of the two forms: neither is there before.
     __slots__ = ("_encoded", "_spans", "_wire")
+    _encoded: str
+    _wire: tuple[Callable[[Message], str], str]
 
     def __init__(
         self,
@@ -119,8 +122,6 @@ class Message(dict[str, Any]):
         self["role"] = role
         self["content"] = content
         self._spans = spans
-        self._encoded: str | None = None
-        self._wire: tuple[Callable[[Message], str], str] | None = None
 
     @property
     def spans(self) -> tuple[Span, ...]:
@@ -135,10 +136,15 @@ class Message(dict[str, Any]):
     @property
     def json_text(self) -> str:
         """The message as JSON text; made when first read, then kept."""
-        if self._encoded is None:
-            content = content_to_json(self["content"])
-            self._encoded = f'{{"role": {text_to_json(self["role"])}, "content": {content}}}'
-        return self._encoded
+        try:
+            return self._encoded
+        except AttributeError:
+            self._encoded = self._to_json()
+            return self._encoded
+
+    def _to_json(self) -> str:
+        content = content_to_json(self["content"])
+        return f'{{"role": {text_to_json(self["role"])}, "content": {content}}}'
 
     def encode_with(self, encode: Callable[[Message], str]) -> str:
         """The message as `encode` writes it, for backends with a wire format of their own.
@@ -146,7 +152,7 @@ class Message(dict[str, Any]):
         Made at the first call and kept until another `encode` asks: within a session one backend
         asks, and asks at every step.
         """
-        kept = self._wire
+        kept = getattr(self, "_wire", None)
         if kept is None or kept[0] is not encode:
             kept = self._wire = (encode, encode(self))
         return kept[1]

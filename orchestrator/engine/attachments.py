@@ -87,19 +87,13 @@ class Attachments:
 
 
 class _MessageWithFiles(Message):
-    """A message with files; `encoded`, which traces show, tells only how large they are."""
+    """A message with files; its `json_text`, which traces show, tells only how large they are."""
 
     __slots__ = ()
 
-    @property
-    def json_text(self) -> str:
-        if self._encoded is None:
-            message = {
-                "role": self["role"],
-                "content": [_describe_block(it) for it in self["content"]],
-            }
-            self._encoded = to_json(message)
-        return self._encoded
+    def _to_json(self) -> str:
+        content = [_describe_block(it) for it in self["content"]]
+        return to_json({"role": self["role"], "content": content})
 
 
 def _describe_block(block: Block) -> Block:

@@ -149,7 +149,7 @@ async def drive(run: Run, backend: Backend, emit: Emit | None = None, listen: bo
                     await emit(Progress(step, run, outcome))
                 step = run.take(step, outcome)
                 # What was paid for is in the journal before the next effect is paid for.
-                if run.owes(step):
+                if run.owes:
                     await backend.write(run, run.flush)
             if run.sessions.durable or run.plan.memory_stage is not None:
                 await _finish(run, step, backend)

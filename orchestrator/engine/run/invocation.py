@@ -57,6 +57,7 @@ class Run:
         checked: The answer that a guardrail has checked while it streamed, and what it said.
         guard_interval: After how many characters of a streamed answer the guardrail checks it, if
             the caller said so.
+        owes: Whether something is to be written before the next effect is carried out.
         left: Whether the turn, once it is stopped, is for another process to go on with.
     """
 
@@ -75,6 +76,7 @@ class Run:
         "left",
         "log",
         "now",
+        "owes",
         "plan",
         "replay",
         "result",
@@ -101,7 +103,7 @@ class Run:
         self.causes: dict[str, BaseException] = {}
         self.checked: tuple[str, Verdict] | None = None
         self.guard_interval: int | None = None
-        self.left = False
+        self.owes = self.left = False
         if replay is None and len(self.log.records) > 1:
             restore_team(plan, self.log, session)
         self.replay = replay or Replay(plan, self.log, session)
@@ -128,7 +130,7 @@ class Run:
         """
         if isinstance(outcome, list):  # actions are written as each one ends
             self._begun = []
-            at = self.now()
+            at = outcome[0]["ended"] if len(outcome) == 1 else self.now()
         else:
             self._unwritten.append(outcome)
             at = outcome["ended"]
@@ -137,12 +139,9 @@ class Run:
         if self.causes and isinstance(following, Failure):
             self._name_cause(following.error, outcome)
         if self.deadline is not None and at > self.deadline and isinstance(following, LIVE):
-            return self.fail(self.build_timeout_error())
+            following = self.fail(self.build_timeout_error())
+        self.owes = bool(self._unwritten) and isinstance(following, self._written_before)
         return following
-
-    def owes(self, following: Live | Result) -> bool:
-        """Whether something is to be written before the next effect is carried out."""
-        return bool(self._unwritten) and isinstance(following, self._written_before)
 
     def _name_cause(self, error: OrchestratorError, outcome: Any) -> None:
         # The turn fails with the first failed call, in the calls' order; see `Turn`.
