@@ -130,6 +130,7 @@ class Run:
         """
         if isinstance(outcome, list):  # actions are written as each one ends
             self._begun = []
+            # Records have their time; of several, any may be the last.
             at = outcome[0]["ended"] if len(outcome) == 1 else self.now()
         else:
             self._unwritten.append(outcome)
@@ -271,11 +272,11 @@ class Run:
         turn = self.replay.turn
         if turn.question != self.log.start["question"]:
             end["question"] = turn.question  # as the guardrail let it be read
-        records = [end]
-        if self.log.ends_session:  # whoever asked for it has been written down
-            if not turn.unremembered and not (turn.start.closing and isinstance(result, Failure)):
-                records.append(build_closed_record("ended", self.now()))
-        self.flush(*records)
+        kept_open = turn.unremembered or (turn.start.closing and isinstance(result, Failure))
+        if self.log.ends_session and not kept_open:  # whoever asked for it has been written down
+            self.flush(end, build_closed_record("ended", self.now()))
+        else:
+            self.flush(end)
         if self.plan.routing is not None:
             add_routed_turns(self.replay, self.log, result)
         if not (isinstance(result, Failure) and self._has_failed_in_actions()):

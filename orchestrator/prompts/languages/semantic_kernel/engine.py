@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from orchestrator.prompts.source import Source
 Functions = Mapping[str, Callable[..., Any]]
 
 
-class Engine:
+class Engine(ABC):
     """A template, read once by one of the engines."""
 
     names: Mapping[str, int]  # its inputs and where each is used first, in this order
@@ -28,6 +29,7 @@ class Engine:
     # Whether it shows texts as they are, and asks of them only whether they are empty.
     straight: bool
 
+    @abstractmethod
     def render(self, rendering: Rendering) -> tuple[Sequence[Markup | Hole], Sequence[Filling]]:
         """The parts of a rendering, and what its holes are filled with.
 
@@ -35,7 +37,6 @@ class Engine:
             TemplateError: It cannot be rendered, with its place.
             ValidationError: A value is no plain data.
         """
-        raise NotImplementedError
 
 
 class MessageCalls:
