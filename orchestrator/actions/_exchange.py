@@ -39,6 +39,7 @@ class Response:
     status: int
     headers: Mapping[str, str]
     body: bytes
+    fault: str = ""  # why the body is not whole, without any payload; empty when it is
 
 
 class NotSent(Exception):
@@ -46,7 +47,7 @@ class NotSent(Exception):
 
 
 class IncompleteResponse(Exception):
-    """The request left, and no whole answer came. The text says why, without any payload."""
+    """The request left, and no answer came. The text says why, without any payload."""
 
 
 def exchange(request: Request, *, deadline: float, most: int, hosts: Hosts) -> Response:
@@ -55,7 +56,7 @@ def exchange(request: Request, *, deadline: float, most: int, hosts: Hosts) -> R
     Raises:
         RefusedAddress: The host leads where it may not; nothing was sent.
         NotSent: There is no connection.
-        IncompleteResponse: The connection broke, or the time was up.
+        IncompleteResponse: The connection broke, or the time was up, before there was a status.
     """
     url = request.url
     sock = _connect(url, deadline, hosts)
@@ -68,20 +69,26 @@ def exchange(request: Request, *, deadline: float, most: int, hosts: Hosts) -> R
         headers = {"Host": url.netloc, **request.headers}
         connection.request(request.verb, target, request.body, headers)
         return _read(connection.getresponse(), most)
-    except (OSError, http.client.HTTPException) as error:
+    # Whatever is wrong with an answer, the request left, and may have taken effect.
+    except (OSError, http.client.HTTPException, ValueError) as error:
         raise IncompleteResponse(_explain_error(error)) from None
     finally:
         sock.close()
 
 
+# The status says what became of the request, even if nothing that follows can be read.
 def _read(response: http.client.HTTPResponse, most: int) -> Response:
-    body = response.read(most + 1)
-    # `http.client` gives a body that broke off as if it were whole.
-    if len(body) <= most and response.length:  # the rest did not come
-        raise http.client.IncompleteRead(b"", response.length)
     headers = {name.lower(): value for name, value in response.getheaders()}
+    body, fault = b"", ""
+    try:
+        body = response.read(most + 1)
+        # `http.client` gives a body that broke off as if it were whole.
+        if len(body) <= most and response.length:  # the rest did not come
+            raise http.client.IncompleteRead(b"", response.length)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        fault = _explain_error(error)
     # What the server calls the status is left: it may repeat what was sent, credentials too.
-    return Response(response.status, headers, body)
+    return Response(response.status, headers, body, fault)
 
 
 # Connects to the first checked address that answers; TLS keeps the host's name.

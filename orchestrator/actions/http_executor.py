@@ -39,12 +39,16 @@ from orchestrator.errors import (
     DependencyFailed,
     ThrottlingError,
 )
+from orchestrator.support.charsets import decode_text
 
 _AGAIN = (429, 502, 503, 504)
 _ATTEMPTS = 3
 _LONGEST_PAUSE = 10.0
 _MOVED = (301, 302, 303, 307, 308)
 _MOST_MOVES = 3
+_LONGEST_KIND = 100
+_SEE_OTHER = 303  # RFC 9110: the request was carried out, and its answer is elsewhere
+_UNSAID = (301, 302, 502, 504)  # a redirect of old, or a gateway's word for what is behind it
 _TEXTS = ("json", "xml", "yaml", "javascript", "x-www-form-urlencoded", "csv", "html")
 # Who speaks, to whom, how long a body is and where it ends is not a model's to say.
 _OWN_HEADERS = frozenset(
@@ -69,7 +73,10 @@ class HttpExecutor:
       429, 502, 503, 504 and broken connections are tried again, twice at most, after `Retry-After`.
     - A redirect is followed when the operation only reads and it stays on the same host.
     - Requests that change something carry the call's key as `Idempotency-Key`, and are never sent
-      twice: when the answer does not arrive, `ActionOutcomeUnknown` is raised.
+      twice: when the answer does not arrive, or is one of a gateway (502, 504) or a redirect that
+      does not say what was done (301, 302), `ActionOutcomeUnknown` is raised.
+    - Once a 2xx status or 303 says that such a request was carried out, no fault of the answer's
+      body changes that: the model reads that it was carried out, and why the answer is not shown.
     - Hosts with private, loopback or link-local addresses are refused, unless `allow_private` names
       them. Proxies of the environment are not used.
     """
@@ -227,7 +234,10 @@ class HttpExecutor:
     ) -> Response | None:
         name, host = operation.xml_name, request.url.hostname or ""
         try:
-            return exchange(request, deadline=deadline, most=most, hosts=self._hosts)
+            response = exchange(request, deadline=deadline, most=most, hosts=self._hosts)
+            if response.fault and operation.idempotent:
+                raise IncompleteResponse(response.fault)
+            return response
         except RefusedAddress as error:
             raise DependencyFailed(f"{name!r} was not called: {error}", resource=name) from None
         except (NotSent, IncompleteResponse) as error:
@@ -235,7 +245,7 @@ class HttpExecutor:
                 return None
             if isinstance(error, IncompleteResponse) and not operation.idempotent:
                 raise ActionOutcomeUnknown(
-                    f"{name!r} was sent to {host!r}, and no whole answer came ({error}); it may "
+                    f"{name!r} was sent to {host!r}, and no answer came ({error}); it may "
                     "have taken effect, and was not sent again",
                     resource=name,
                 ) from None
@@ -313,9 +323,26 @@ def _pause(response: Response, attempt: int, deadline: float) -> bool:
 def _result(
     response: Response, operation: Operation, secrets: Sequence[str], most: int
 ) -> ActionResult:
-    name, status = operation.xml_name, response.status
+    status = response.status
     # The phrase is the standard's and not the server's, which may repeat what was sent.
     answer = f"HTTP {status} {http.client.responses.get(status, '')}".strip()
+    _check_status(status, answer, operation)
+    fault = _find_fault(response, most)
+    text = fault or decode_text(response.body, _find_charset(response))
+    notes: tuple[str, ...] = ()
+    if status >= 400:
+        text, notes = f"{answer}\n{text}".strip(), (f"the HTTP status is {status}",)
+    elif fault and not operation.idempotent:
+        text = f"The request was carried out ({answer}): do not repeat it. {fault}"
+        notes = ("the request was carried out, and its answer could not be read",)
+    # An API that repeats a credential would hand it to the model, and to the trace.
+    for secret in secrets:
+        text = text.replace(secret, "[a credential]")
+    return ActionResult(text or answer, http_status=status, notes=notes)
+
+
+def _check_status(status: int, answer: str, operation: Operation) -> None:
+    name = operation.xml_name
     # The credentials are the definition's: no other arguments of the model would help.
     if status in (401, 407):
         raise AccessDenied(
@@ -325,22 +352,25 @@ def _result(
         )
     if status == 429:
         raise ThrottlingError(f"the API refused {name!r} for now ({answer})", resource=name)
-    if not (200 <= status < 300 or 400 <= status < 500):
-        raise DependencyFailed(f"the API failed at {name!r} ({answer})", resource=name)
-    text = _text(response, most)
-    # An API that repeats a credential would hand it to the model, and to the trace.
-    for secret in secrets:
-        text = text.replace(secret, "[a credential]")
-    if status >= 400:
-        return ActionResult(
-            f"{answer}\n{text}".strip(), http_status=status, notes=(f"the HTTP status is {status}",)
+    if status in _UNSAID and not operation.idempotent:
+        raise ActionOutcomeUnknown(
+            f"{name!r} was answered with {answer}, which does not say what was done; it may have "
+            "taken effect, and was not sent again",
+            resource=name,
         )
-    return ActionResult(text or answer, http_status=status)
+    done = 200 <= status < 300 or (status == _SEE_OTHER and not operation.idempotent)
+    if not (done or 400 <= status < 500):
+        raise DependencyFailed(f"the API failed at {name!r} ({answer})", resource=name)
 
 
-def _text(response: Response, most: int) -> str:
+# Why the body of an answer is not shown; empty when it is.
+def _find_fault(response: Response, most: int) -> str:
     body = response.body
-    kind = response.headers.get("content-type", "").partition(";")[0].strip()
+    if response.status == _SEE_OTHER:
+        return "Its answer is at another place, and was not read."
+    if response.fault:
+        return f"The response broke off ({response.fault}), and is not shown."
+    kind = response.headers.get("content-type", "").partition(";")[0].strip()[:_LONGEST_KIND]
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         return "The response is compressed, although that was not asked for, and is not shown."
     if len(body) > most:
@@ -351,10 +381,7 @@ def _text(response: Response, most: int) -> str:
     is_text = not kind or kind.lower().startswith("text/") or kind.lower().endswith(_TEXTS)
     if body and (b"\0" in body or not is_text):
         return f"The response is {kind or 'not a text'}, {len(body)} bytes, and is not shown."
-    try:
-        return body.decode(_find_charset(response), "replace")
-    except (LookupError, ValueError):  # no encoding of texts
-        return body.decode("utf-8", "replace")
+    return ""
 
 
 def _find_charset(response: Response) -> str:
@@ -363,4 +390,4 @@ def _find_charset(response: Response) -> str:
         name, _, value = part.strip().partition("=")
         if name.lower() == "charset":
             return value.strip("\"' ")
-    return "utf-8"
+    return ""

@@ -27,6 +27,8 @@ _ARN = re.compile(
     r"(?P<name>[A-Za-z0-9_-]{1,140})(?::(?P<qualifier>\$LATEST|[A-Za-z0-9_-]{1,128}))?"
 )
 _LARGEST = 6 * 1024 * 1024  # (AWS: "Lambda quotas", synchronous payload, each way)
+# Lambda answers with the status 200 when the function has ended.
+_DONE = "The function ran: do not repeat it. Its answer"
 _ERROR_TYPE = re.compile(r"[A-Za-z_][\w.]{0,99}")
 
 _repeatable: ContextVar[bool] = ContextVar("lambda_repeatable", default=True)
@@ -118,6 +120,7 @@ class LambdaArn:
         settings = Settings("lambda", self.region, read_timeout=longest)
         client = self._client or get_shared_client(settings, target, _disable_unsafe_retries)
         token = _repeatable.set(repeatable)
+        response: dict[str, Any] = {}
         try:
             response = client.invoke(FunctionName=self.arn, Payload=payload)
             body = body_of(response["Payload"], _LARGEST)
@@ -125,6 +128,8 @@ class LambdaArn:
             failed = failure(error, target)
             if failed is None:
                 raise
+            if response and not (repeatable or response.get("FunctionError")):
+                return f"{_DONE} broke off ({type(error).__name__}), and is not shown."
             if repeatable or is_unsent(error):
                 raise failed from None
             raise ActionOutcomeUnknown(
@@ -134,6 +139,8 @@ class LambdaArn:
             ) from None
         finally:
             _repeatable.reset(token)
+        if len(body) > _LARGEST and not (repeatable or response.get("FunctionError")):
+            return f"{_DONE} has more than {_LARGEST} bytes, and is not shown."
         return _read_result(response, body, what, resource)
 
 

@@ -417,8 +417,13 @@ def _result(operation: Operation, returned: Any) -> ActionResult:
     try:
         return ActionResult(as_text(returned))
     except (TypeError, ValueError, RecursionError) as error:
-        raise DependencyFailed(
-            f"the action {operation.xml_name!r} returned a {type(returned).__name__} that cannot "
-            "become JSON; return a text, a dict, a list, a dataclass or a pydantic model",
-            resource=operation.xml_name,
-        ) from error
+        name = operation.xml_name
+        why = (
+            f"the action {name!r} returned a {type(returned).__name__} that cannot become JSON; "
+            "return a text, a dict, a list, a dataclass or a pydantic model"
+        )
+        if operation.idempotent:
+            raise DependencyFailed(why, resource=name) from error
+        # It has taken effect: a failure would have it done again.
+        text = "The action was carried out: do not repeat it. Its result cannot be shown."
+        return ActionResult(text, notes=(why,))

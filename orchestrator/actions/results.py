@@ -78,10 +78,11 @@ def build_failure(operation: Operation, error: BaseException, place: str = "") -
     )
 
 
-def limit_size(result: ActionResult, max_bytes: int) -> ActionResult:
+def limit_size(result: ActionResult, max_bytes: int, *, repeatable: bool) -> ActionResult:
     """`result`, or a text that replaces one of more than `max_bytes`.
 
-    A larger result is not cut: half of a JSON text, or of a list, reads like the whole.
+    A larger result is not cut: half of a JSON text, or of a list, reads like the whole. One of an
+    action that is not `repeatable` stays a success: what was done is not to be done again for it.
     """
     text = result.text
     if text.isascii():
@@ -91,15 +92,21 @@ def limit_size(result: ActionResult, max_bytes: int) -> ActionResult:
         size = len(result.text.encode())
     if size <= max_bytes:
         return result
+    done = not (repeatable or result.state)
     result.text = (
-        f"The result has {size} bytes and is not shown: at most {max_bytes} bytes can be. "
+        ("The action was carried out: do not repeat it if it changes something. " if done else "")
+        + f"The result has {size} bytes and is not shown: at most {max_bytes} bytes can be. "
         "Ask for less, for example with a narrower filter, a smaller page or a single item."
     )
     # The model can ask for less; a failure stays one.
-    if result.state != "FAILURE":
+    if not done and result.state != "FAILURE":
         result.state = "REPROMPT"
     result.notes = (*result.notes, f"the result of {size} bytes was over the limit")
     return result
+
+
+def _limit(call: Call, result: ActionResult, context: CallContext) -> ActionResult:
+    return limit_size(result, context.max_bytes, repeatable=call.operation.idempotent)
 
 
 class GuardedExecutor:
@@ -113,7 +120,7 @@ class GuardedExecutor:
     def call(self, call: Call, context: CallContext) -> ActionResult:
         """Carries `call` out; raises `DependencyFailed` when the executor raises anything."""
         try:
-            return limit_size(self.executor.call(call, context), context.max_bytes)
+            return _limit(call, self.executor.call(call, context), context)
         except OrchestratorError:
             raise
         except Exception as error:
@@ -126,7 +133,7 @@ class _AsyncGuardedExecutor(GuardedExecutor):
     async def acall(self, call: Call, context: CallContext) -> ActionResult:
         executor: Any = self.executor
         try:
-            return limit_size(await executor.acall(call, context), context.max_bytes)
+            return _limit(call, await executor.acall(call, context), context)
         except OrchestratorError:
             raise
         except Exception as error:

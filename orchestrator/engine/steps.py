@@ -188,7 +188,7 @@ def _take_result(turn: Turn, slot: Slot, result: Mapping[str, Any]) -> None:
     if slot.waits == "USER_CONFIRMATION":
         return  # confirmed: it is carried out here
     given = ActionResult(result_text(result), result.get("responseState") or "")
-    taken = limit_size(given, turn.plan.limits.result_bytes)
+    taken = limit_size(given, turn.plan.limits.result_bytes, repeatable=False)
     slot.text, slot.error = taken.text, taken.state == "REPROMPT"
     turn.add_response(slot)
 

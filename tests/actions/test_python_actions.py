@@ -224,8 +224,14 @@ def test_a_value_without_json_form_is_the_functions_failure() -> None:
     def give() -> Any:
         return Opaque()
 
+    result = run(ActionGroup("tools", [give]), "give")
+    assert (result.text, result.state) == (
+        "The action was carried out: do not repeat it. Its result cannot be shown.",
+        "",
+    )
+    assert "'tools::give' returned a Opaque" in result.notes[0]
     with pytest.raises(DependencyFailed, match="'tools::give' returned a Opaque"):
-        run(ActionGroup("tools", [give]), "give")
+        run(ActionGroup("tools", [action(idempotent=True)(give)]), "give")
 
 
 def test_an_action_may_return_a_whole_result() -> None:

@@ -89,7 +89,7 @@ def test_throttling_that_does_not_end_is_an_error(site: Any, call: Any) -> None:
     assert len(site.got) <= 4
 
 
-@pytest.mark.parametrize("trouble", [Sent(cut=True), BROKEN, Sent(b'{"resp', length=100)])
+@pytest.mark.parametrize("trouble", [Sent(cut=True), BROKEN])
 def test_what_changes_something_is_never_sent_twice(site: Any, trouble: Sent) -> None:
     site.answers = [trouble, DONE]
     error = turn(site, CHANGES)
@@ -97,6 +97,15 @@ def test_what_changes_something_is_never_sent_twice(site: Any, trouble: Sent) ->
     # An API that answers with 500 has answered; Lambda's own 500 says nothing of the function.
     told = trouble is BROKEN and site.kind == "http"
     assert type(error) is (DependencyFailed if told else ActionOutcomeUnknown)
+
+
+def test_an_answer_that_breaks_off_is_of_an_action_that_was_done(site: Any) -> None:
+    site.answers = [Sent(b'{"resp', length=100), DONE]
+    model = NATIVE.model([NATIVE.calls(CHANGES), answer("Done.")])
+    assert agent(model, site.groups).invoke("Do it.", "s-1").text == "Done."
+    read = str(model.requests[1].messages[-1])
+    assert "do not repeat it" in read and "broke off" in read
+    assert len(site.got) == 1
 
 
 @pytest.mark.parametrize("trouble", [Sent(cut=True), Sent(status=503)])
