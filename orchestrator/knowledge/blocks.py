@@ -23,8 +23,12 @@ class Block:
     head: int = 0  # lines at the top of a table that each piece of it repeats
 
 
+# Every block and passage below a heading repeats it.
+_LONGEST_HEADING = 300
+
+
 class Outline:
-    """The headings above the place where a reader is."""
+    """The headings above the place where a reader is; long ones are cut."""
 
     def __init__(self) -> None:
         self._stack: list[tuple[int, str]] = []
@@ -34,7 +38,7 @@ class Outline:
         while self._stack and self._stack[-1][0] >= level:
             self._stack.pop()
         if line := " ".join(text.split()):
-            self._stack.append((level, line))
+            self._stack.append((level, line[:_LONGEST_HEADING]))
 
     @property
     def headings(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from orchestrator.knowledge.blocks import Block
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _LONGEST_WORD = 200
+_LONGEST_HEAD = 10  # characters of a table's head for each token of a passage
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,12 @@ def _cut(block: Block, size: int, overlap: int) -> Iterator[str]:
         yield from _join_units(_shorten_units(units, size), size, overlap, " ")
         return
     lines = block.text.split("\n")
+    # Each piece repeats the table's head; a very long one is a row like others.
     head = "\n".join(lines[: block.head])
+    head = head if len(head) <= _LONGEST_HEAD * size else ""
+    rows = lines[block.head :] if head else lines
     room = max(size - _size(head), size // 2)
-    for text in _join_units(_shorten_units(lines[block.head :], room), room, 0, "\n"):
+    for text in _join_units(_shorten_units(rows, room), room, 0, "\n"):
         yield f"{head}\n{text}" if head else text
 
 

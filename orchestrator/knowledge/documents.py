@@ -8,7 +8,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -142,6 +142,9 @@ _KINDS: dict[str, Kind] = {"fence": "code", "code_block": "code", "table_open": 
 _FRONT_MATTER = "---"
 # Some 5 seconds, if each begins an item of a list.
 _MOST_LINES = 100_000
+# As much again. The library fills short rows up to the width of their table.
+_MOST_CELLS = 200_000
+_DELIMITERS = " \t>*+-:|0123456789.)"
 
 
 @cache
@@ -156,12 +159,14 @@ def markdown_blocks(text: str) -> list[Block]:
     """The blocks of a Markdown text, as CommonMark reads it, without comments and front matter.
 
     Raises:
-        Unreadable: It has too many lines.
+        Unreadable: It has too many lines, or its tables too many cells.
     """
     text = _without_front_matter(text.replace("\r\n", "\n"))
     lines = text.split("\n")
     if len(lines) > _MOST_LINES:
         raise Unreadable(f"it has more than {_MOST_LINES:,} lines; split it into several files")
+    if _count_cells(lines) > _MOST_CELLS:
+        raise Unreadable(f"its tables have more than {_MOST_CELLS:,} cells; split it")
     outline = Outline()
     blocks = []
     tokens = _parser().parse(text)
@@ -173,6 +178,19 @@ def markdown_blocks(text: str) -> list[Block]:
         elif token.type != "html_block" or not token.content.lstrip().startswith("<!--"):
             blocks += _block(token, lines, outline.headings)
     return blocks
+
+
+def _count_cells(lines: Sequence[str]) -> int:
+    """How many cells its tables have at most, those that rows leave out included."""
+    cells = width = 0
+    for line in lines:
+        bars = line.count("|")
+        if not line.strip():
+            width = 0
+        elif bars and not line.strip(_DELIMITERS):
+            width = max(width, bars + 1)
+        cells += max(width, bars)
+    return cells
 
 
 def _block(token: Any, lines: list[str], headings: tuple[str, ...]) -> list[Block]:

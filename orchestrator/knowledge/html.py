@@ -28,12 +28,15 @@ _CELLS = frozenset(("td", "th"))
 def html_blocks(text: str) -> list[Block]:
     """The blocks of an HTML page. Scripts, forms, navigation and hidden parts are left out.
 
-    A page whose elements are nested too deeply is `Unreadable`.
+    A page that would take very long to parse is `Unreadable`.
     """
     from selectolax.lexbor import LexborHTMLParser
 
-    if is_too_nested(text):
-        raise Unreadable("its elements are nested too deeply, or never ended")
+    if costs_too_much(text):
+        raise Unreadable(
+            "its elements are nested too deeply, or never ended, or have too many attributes or "
+            "options"
+        )
     page = _Page()
     root = LexborHTMLParser(text).root
     for node, entering in _walk(root) if root is not None else ():
@@ -132,24 +135,29 @@ def _tidy(text: str) -> str:
 
 
 # Parsers are bound to repair everything, and pages can be made of which a few bytes cost very much:
-# each tag within very many open ones is compared with them, and bold type that is never ended is
-# opened again in each paragraph. So the tags are counted in one pass, before a page is parsed.
-# Where it is not sure that an element ends, it counts as open.
+# each tag within very many open ones is compared with them, each attribute with those before it,
+# each option with those of its list, and bold type that is never ended is opened again in each
+# paragraph. So the tags are counted in one pass, before a page is parsed. Where it is not sure that
+# an element ends, it counts as open.
 _MOST_OPEN = 6_000
 _MOST_COMPARED = 50_000_000
 _MOST_BEGUN_AGAIN = 1_000_000
 
 # As the tokenizer of HTML reads them: what is in a comment or between quotes ends nothing.
-_TAG = re.compile(
-    r"""<!--(?:-?>|.*?(?:--!?>|\Z))
-    |<(/?)([a-zA-Z][^ \t\n\f\r/>]*+)
-     (?:[ \t\n\f\r]++|(/(?=>))|/
-       |[^ \t\n\f\r/>][^ \t\n\f\r/>=]*+
+_ATTRIBUTE = r"""[^ \t\n\f\r/>][^ \t\n\f\r/>=]*+
         (?:[ \t\n\f\r]*+=[ \t\n\f\r]*+
-         (?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z)|[^ \t\n\f\r>"'][^ \t\n\f\r>]*+|))?+
-     )*+""",
+         (?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z)|[^ \t\n\f\r>"'][^ \t\n\f\r>]*+|))?+"""
+_ATTRIBUTES = re.compile(_ATTRIBUTE, re.VERBOSE)
+_TAG = re.compile(
+    rf"""<!--(?:-?>|.*?(?:--!?>|\Z))
+    |<(/?)([a-zA-Z][^ \t\n\f\r/>]*+)
+     ((?:[ \t\n\f\r]++|(/(?=>))|/|{_ATTRIBUTE})*+)""",
     re.DOTALL | re.VERBOSE,
 )
+# Fewer characters have no attributes that are worth counting.
+_SHORT = 100
+# Each of their tags adds its attributes to one element.
+_MERGED = frozenset(("html", "body"))
 _TEXTS = frozenset(("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes"))
 # Without a content, or ended by what comes next.
 _NEVER_OPEN = frozenset(
@@ -180,15 +188,19 @@ _OF_DRAWINGS = frozenset(
 )
 
 
-def is_too_nested(text: str) -> bool:
+def costs_too_much(text: str) -> bool:
     """Whether a page is not to be parsed: it would take very long, or very much memory."""
     page = _OpenElements()
     for found in _TAG.finditer(text):
         name = (found[2] or "").lower()
+        if not name:
+            continue
+        if len(found[3]) > _SHORT or name in _MERGED:
+            page.count_attributes(name, found[3])
         if found[1]:
             page.end(name)
-        elif name:
-            page.begin(name, found[3] is not None)
+        else:
+            page.begin(name, found[4] is not None)
         if page.too_much:
             return True
     return False
@@ -200,7 +212,7 @@ class _OpenElements:
     def __init__(self) -> None:
         self._stack: list[str] = []
         self._counts: dict[str, int] = {}
-        self._formats = self._compared = self._again = 0
+        self._formats = self._compared = self._again = self._merged = self._options = 0
         self._drawing = False
         self._text = ""
 
@@ -213,11 +225,20 @@ class _OpenElements:
             or self._again > _MOST_BEGUN_AGAIN
         )
 
+    def count_attributes(self, name: str, text: str) -> None:
+        """Takes the attributes of a tag, each of which is compared with those before it."""
+        count = sum(1 for _ in _ATTRIBUTES.finditer(text))
+        self._merged += count if name in _MERGED else 0
+        self._compared += count * max(count, self._merged if name in _MERGED else 0) // 2
+
     def begin(self, name: str, ends: bool) -> None:
         """Takes a start tag."""
         if not self._text and name in _TEXTS:
             self._text = name
         self._compared += len(self._stack)
+        if name == "option":
+            self._options += bool(self._counts.get("select"))
+            self._compared += self._options
         if name not in _FORMATS:
             self._again += self._formats
         if self._stays_open(name, ends):
@@ -256,3 +277,4 @@ class _OpenElements:
             self._counts[one] -= 1
             self._formats -= one in _FORMATS
         del self._stack[-closed:]
+        self._options = self._options if self._counts.get("select") else 0

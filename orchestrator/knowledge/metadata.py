@@ -26,6 +26,8 @@ PAGE = RESERVED + "document-page-number"
 CHUNK_ID = RESERVED + "chunk-id"
 
 _MOST_ATTRIBUTES = 100
+# Every passage of the document repeats them.
+_MOST_EMBEDDED = 2_000
 _TYPED = {
     "STRING": "stringValue",
     "NUMBER": "numberValue",
@@ -72,7 +74,12 @@ def read_attributes(data: bytes) -> Attributes:
                 embedded.append(name)
             value = _unwrap_value(name, value.get("value"))
         values[name] = _check_value(name, value)
-    return Attributes(values, tuple(embedded))
+    found = Attributes(values, tuple(embedded))
+    if len(found.text) > _MOST_EMBEDDED:
+        raise Unreadable(
+            f"its attributes with includeForEmbedding have more than {_MOST_EMBEDDED:,} characters"
+        )
+    return found
 
 
 def _unwrap_value(name: str, value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,11 @@ import pytest
 from left_out import sampled
 
 from orchestrator.knowledge import LocalKnowledgeBase, pdf
-from orchestrator.knowledge.html import is_too_nested
+from orchestrator.knowledge.blocks import Unreadable
+from orchestrator.knowledge.chunks import Chunking, passages_of
+from orchestrator.knowledge.documents import Raw, markdown_blocks, read_blocks
+from orchestrator.knowledge.html import costs_too_much
+from orchestrator.knowledge.metadata import read_attributes
 
 
 def drawn(operators: bytes, pages: int, *, forms: int = 0) -> bytes:
@@ -103,6 +108,13 @@ PAGES = {
     "ended in a script": "<div><script></div></script>" * 10_000,
     "ends that reach nothing": "<x><div>" + "<span>" * 5_900 + "</x>" * 20_000,
     "inline": "<span>" * 7_000,
+    "attributes of one tag": "<p " + " ".join(f"a{n}=1" for n in range(400_000)) + ">x",
+    "attributes without an end": "<p " + "/".join(f"a{n}" for n in range(400_000)),
+    "attributes of an end tag": "<p></p " + " ".join(f"a{n}" for n in range(400_000)) + ">x",
+    "attributes of many bodies": "".join(f"<body a{n}>" for n in range(400_000)),
+    "attributes of many roots": "".join(f"<html a{n}=''>" for n in range(400_000)),
+    "options": "<select>" + "<option>x" * 200_000,
+    "options in groups": "<select>" + "<div><option>x</option></div>" * 200_000,
 }
 
 
@@ -118,12 +130,46 @@ SOUND = {
     "tables": "<table><tr><td><b>x</b><td><ul><li>y</ul></table>" * 10_000,
     "scripts": "<script>a('<div>' + '</div>')</script><!-- <div> -->" * 1_000,
     "headings": "<section><h2>x</h2><p>y<em>z</em></section>" * 20_000,
+    "attributes": "<p id=a class='b c' title=\"d\" data-e data-f=1>x" * 20_000,
+    "words of attributes": "<p title='" + "a b " * 50_000 + "' class='" + "c " * 50_000 + "'>x",
+    "short lists": "<select><option>x<option>y</select>" * 20_000,
+    "a long list": "<select>" + "<option value=1>x</option>" * 5_000 + "</select>",
 }
 
 
 @pytest.mark.parametrize("page", SOUND.values(), ids=list(SOUND))
 def test_a_long_page_is_not_taken_for_one(page: str) -> None:
-    assert not is_too_nested(page)
+    assert not costs_too_much(page)
+
+
+def test_the_cells_of_markdown_tables_are_counted_with_those_that_rows_leave_out(
+    tmp_path: Path,
+) -> None:
+    table = "|a" * 300 + "|\n" + "|-" * 300 + "|\n" + "|b|\n" * 300
+    for bomb in (
+        "\n".join([table] * 20),
+        "> - " + "|a" * 300_000 + "|",
+    ):
+        assert "200,000 cells" in skipped(tmp_path, "bomb.md", bomb.encode())
+    rows = "| a | b | c |\n|---|---|---|\n" + "| d | e | f |\n" * 10_000
+    assert len(markdown_blocks(rows + "\n---\n" + "x\n" * 10_000)) == 2
+
+
+def test_what_passages_repeat_is_no_document(tmp_path: Path) -> None:
+    head, body = b"h " * 100_000, b"word " * 100_000
+    cells = b"<tr><td>" + b"<tr><td>x y z".join([b""] * 30_000)
+    documents = {
+        "heading.md": b"# " + head + b"\n" + body,
+        "heading.html": b"<h1>" + head + b"</h1><p>" + body,
+        "table.html": b"<table><tr><td>" + head + cells + b"</table>",
+        "table.md": b"|" + head + b"|\n|-|\n" + b"|x y z|\n" * 30_000,
+    }
+    for name, data in documents.items():
+        passages = passages_of(read_blocks(Raw(name, data)), Chunking())
+        assert sum(len(it.whole) for it in passages) < 4 * len(data)
+    more = {"value": {"type": "STRING", "stringValue": "x" * 3_000}, "includeForEmbedding": True}
+    with pytest.raises(Unreadable, match="2,000 characters"):
+        read_attributes(json.dumps({"metadataAttributes": {"more": more}}).encode())
 
 
 def test_a_markdown_file_has_so_many_lines(tmp_path: Path) -> None:
