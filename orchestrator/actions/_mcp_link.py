@@ -1,16 +1,20 @@
 """One connection to an MCP server: an event loop in a thread, which the SDK's client lives in.
 
 The SDK is asynchronous, and its client has to be opened and closed by one task. That task is the
-thread's main one; calls are others, handed over from any thread. This module needs the extra `mcp`.
+thread's main one; calls are others, handed over from any thread. Whoever waits says until when, on
+the monotonic clock. This module needs the extra `mcp`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import json
 import logging
 import os
+import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -21,15 +25,27 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS, REQUEST_TIMEOUT
+from mcp_types import (
+    CONNECTION_CLOSED,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    REQUEST_TIMEOUT,
+)
 
-from orchestrator.actions._mcp_tools import NoAnswer, Refusal
+from orchestrator.actions._mcp_process import MOST_BYTES, ServerProcess
+from orchestrator.actions._mcp_tools import MOST_CHARS, NoAnswer, Refusal
 from orchestrator.actions.hosts import Hosts, RefusedAddress
 
 _log = logging.getLogger("orchestrator.mcp")
-_GRACE = 2.0  # seconds that answers may be late: the SDK's own limit ends first
-_CLOSING = 15.0  # more than the SDK gives a process to end, to end by force, and to be killed
+_GRACE = 0.5  # seconds that answers may be late: the SDK's own limit ends first
+_CLOSING = 2.0  # seconds that a server has to end by itself
+_ENDING = 5.0  # seconds that the thread has besides, after its server was ended by force
 _MOST_PAGES = 100
+# JSON-RPC: what is wrong with the request itself, so that nothing was done.
+_NOT_BEGUN = (INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR)
+_LONGEST_LINE = 10_000  # characters of a line of the log
 
 T = TypeVar("T")
 
@@ -48,9 +64,12 @@ class LinkSettings(NamedTuple):
 class Link:
     """An open connection."""
 
-    def __init__(self, start: LinkSettings, seconds: float) -> None:
+    def __init__(self, start: LinkSettings, until: float) -> None:
         """Opens it; raises `NoAnswer` when the server did not start, or does not speak MCP."""
         self._start = start
+        self._process: ServerProcess | None = None
+        self._main: asyncio.Task[None] | None = None
+        self._grace = _CLOSING
         self._client: Any = None
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
@@ -58,55 +77,60 @@ class Link:
         self._thread = threading.Thread(target=self._run, name="orchestrator-mcp", daemon=True)
         self._thread.start()
         try:
-            self._open.result(seconds)
+            self._open.result(max(until - time.monotonic(), 0))
         except concurrent.futures.TimeoutError:
-            self.close()
-            raise NoAnswer(f"it did not start within {seconds:g} seconds") from None
-        except BaseException as error:
-            self._thread.join(_CLOSING)
+            self.close(0)
+            raise NoAnswer("it did not start before the time was up") from None
+        except Exception as error:
+            self._thread.join(_ENDING)
             raise NoAnswer(_reason(error)) from None
+        except BaseException:  # of whoever waits, such as Ctrl-C
+            self.close(0)
+            raise
 
     @property
     def alive(self) -> bool:
         """Whether the connection has not ended."""
         return self._thread.is_alive()
 
-    def tools(self, seconds: float) -> list[dict[str, Any]]:
+    def tools(self, until: float) -> list[dict[str, Any]]:
         """The definitions of the server's tools; raises `NoAnswer` or `Refusal`."""
 
         async def ask() -> list[dict[str, Any]]:
             tools: list[dict[str, Any]] = []
-            cursor = None
+            cursor, chars = None, 0
             for _ in range(_MOST_PAGES):
                 page = await self._client.list_tools(cursor=cursor)
-                tools += [_to_dict(tool) for tool in page.tools]
+                tools += (more := [_to_dict(tool) for tool in page.tools])
                 cursor = page.next_cursor
-                if not cursor:
+                chars += len(json.dumps(more))
+                if not cursor or chars > MOST_CHARS:  # whoever reads them refuses so many
                     return tools
             raise Refusal(f"its list of tools has more than {_MOST_PAGES} pages")
 
-        return self._ask(ask(), seconds)
+        return self._ask(ask(), until)
 
-    def call(self, name: str, arguments: dict[str, Any], seconds: float) -> dict[str, Any]:
+    def call(self, name: str, arguments: dict[str, Any], until: float) -> dict[str, Any]:
         """What a tool returned, in MCP's members; raises as `tools` does."""
 
         async def ask() -> dict[str, Any]:
-            called = await self._client.call_tool(name, arguments, read_timeout_seconds=seconds)
+            left = max(until - time.monotonic(), 0.001)
+            called = await self._client.call_tool(name, arguments, read_timeout_seconds=left)
             return _to_dict(called)
 
-        return self._ask(ask(), seconds + _GRACE)
+        return self._ask(ask(), until + _GRACE)
 
-    def _ask(self, question: Coroutine[Any, Any, T], seconds: float) -> T:
+    def _ask(self, question: Coroutine[Any, Any, T], until: float) -> T:
         try:
             future = asyncio.run_coroutine_threadsafe(question, self._loop)
         except RuntimeError:
             question.close()
             raise NoAnswer("it has ended") from None
         try:
-            return future.result(seconds)
+            return future.result(max(until - time.monotonic(), 0))
         except concurrent.futures.TimeoutError:
             future.cancel()
-            raise NoAnswer(f"the {seconds:g} seconds were up") from None
+            raise NoAnswer("the time was up") from None
         except MCPError as error:
             raise _to_exception(error) from None
         except Refusal:
@@ -116,16 +140,33 @@ class Link:
         except Exception as error:  # of the SDK, its transports, or a result of the wrong shape
             raise NoAnswer(_reason(error)) from None
 
-    def close(self) -> None:
-        """Ends the connection, and the server's process, and waits for both."""
+    def close(self, seconds: float = _CLOSING) -> None:
+        """Ends the connection, and the server's process, and waits for both.
+
+        The server has `seconds` to end by itself; with 0, it is ended at once.
+        """
         with suppress(RuntimeError):  # the loop has ended already
-            self._loop.call_soon_threadsafe(self._stop.set)
+            self._loop.call_soon_threadsafe(self._end, seconds)
         if threading.current_thread() is not self._thread:
-            self._thread.join(_CLOSING)
+            self._thread.join(seconds + _ENDING)
+
+    def _end(self, seconds: float) -> None:
+        self._grace = seconds
+        self._stop.set()
+        if seconds > 0 and self._open.done():
+            self._loop.call_later(seconds, self._end, 0)
+            return
+        if self._process is not None:
+            self._process.kill()
+            if self._open.done():  # without its process, the connection ends by itself
+                return
+        if self._main is not None:
+            self._main.cancel()
 
     def _run(self) -> None:
         try:
-            self._loop.run_until_complete(self._keep_open())
+            self._main = self._loop.create_task(self._keep_open())
+            self._loop.run_until_complete(self._main)
         except BaseException as error:
             if not self._open.done():
                 self._open.set_exception(error)
@@ -136,7 +177,7 @@ class Link:
             self._loop.close()
 
     async def _keep_open(self) -> None:
-        async with _transport(self._start) as transport:
+        async with self._transport() as transport:
             opening = Client(transport, cache=None)
             stop = asyncio.ensure_future(self._stop.wait())
             try:
@@ -147,36 +188,58 @@ class Link:
             finally:
                 stop.cancel()
 
+    @asynccontextmanager
+    async def _transport(self) -> AsyncIterator[Any]:
+        start = self._start
+        if start.url is not None:
+            async with _open_http_client(start) as client:
+                yield streamable_http_client(start.url, http_client=client)
+            return
+        # A process needs a file for its standard error; the lines go to the log `orchestrator.mcp`.
+        reading, writing = os.pipe()
+        with os.fdopen(writing, "w") as errors:
+            threading.Thread(target=_log_lines, args=(reading,), daemon=True).start()
+            if sys.platform == "win32":
+                yield stdio_client(_parameters(start), errors)
+                return
+            process = self._process = await ServerProcess.start(
+                start.command or (), start.environment, start.folder, errors
+            )
+        try:
+            yield process.speak(lambda: self._grace)
+        except Exception:
+            if (error := process.find_start_error()) is not None:
+                raise error from None
+            raise
+        finally:
+            process.close()
 
-@asynccontextmanager
-async def _transport(start: LinkSettings) -> AsyncIterator[Any]:
-    if start.url is not None:
-        async with httpx2.AsyncClient(
-            headers=dict(start.headers),
-            timeout=httpx2.Timeout(30.0, read=300.0),
-            transport=_CheckedTransport(start.hosts),
-            trust_env=False,  # no proxies
-        ) as client:
-            yield streamable_http_client(start.url, http_client=client)
-        return
+
+def _open_http_client(start: LinkSettings) -> httpx2.AsyncClient:
+    # A small compressed answer may be of any size: none is asked for, and none is unpacked.
+    headers = {"Accept-Encoding": "identity", **start.headers}
+    return httpx2.AsyncClient(
+        headers=headers,
+        timeout=httpx2.Timeout(30.0, read=300.0),
+        transport=_CheckedTransport(start.hosts),
+        trust_env=False,  # no proxies
+    )
+
+
+def _parameters(start: LinkSettings) -> StdioServerParameters:
     command, *arguments = start.command or ("",)
-    parameters = StdioServerParameters(
+    return StdioServerParameters(
         command=command,
         args=arguments,
         env=dict(start.environment),
         cwd=start.folder,
         encoding_error_handler="replace",
     )
-    # A process needs a file for its standard error; the lines go to the log `orchestrator.mcp`.
-    reading, writing = os.pipe()
-    with os.fdopen(writing, "w") as errors:
-        threading.Thread(target=_log_lines, args=(reading,), daemon=True).start()
-        yield stdio_client(parameters, errors)
 
 
 def _log_lines(reading: int) -> None:
     with os.fdopen(reading, errors="replace") as lines:
-        for line in lines:
+        while line := lines.readline(_LONGEST_LINE):
             _log.info("%s", line.rstrip())
 
 
@@ -191,7 +254,7 @@ def _to_exception(error: Any) -> Exception:
         return NoAnswer("the connection broke" if code == CONNECTION_CLOSED else "the time was up")
     # Its message may hold anything; only what is wrong with the arguments helps a model.
     advice = str(error.error.message)[:2000] if code == INVALID_PARAMS else None
-    return Refusal(f"error {code}", advice)
+    return Refusal(f"error {code}", advice, begun=code not in _NOT_BEGUN)
 
 
 def _reason(error: BaseException) -> str:
@@ -217,11 +280,35 @@ class _CheckedTransport(httpx2.AsyncHTTPTransport):
             raise httpx2.ConnectError(type(error).__name__, request=request) from None
         for last, address in enumerate(addresses, 1 - len(addresses)):
             try:
-                return await super().handle_async_request(_pin_address(request, address))
+                sent = await super().handle_async_request(_pin_address(request, address))
+                return _bound(sent, request)
             except httpx2.ConnectError:
                 if not last:
                     raise
         raise httpx2.ConnectError("no address", request=request)
+
+
+def _bound(response: httpx2.Response, request: httpx2.Request) -> httpx2.Response:
+    if response.headers.get("content-encoding", "identity").lower() != "identity":
+        raise httpx2.RemoteProtocolError("compressed, which was not asked for", request=request)
+    response.stream = _BoundedStream(response.stream)
+    return response
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = MOST_BYTES
+        async for chunk in self._stream:
+            left -= len(chunk)
+            if left < 0:
+                raise httpx2.ReadError(f"an answer has more than {MOST_BYTES} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 def _pin_address(request: httpx2.Request, address: str) -> httpx2.Request:

@@ -14,7 +14,8 @@ from orchestrator.errors import DefinitionError
 
 _MEMBERS = ("title", "description", "inputSchema", "outputSchema", "annotations")
 _MOST_TOOLS = 500
-_MOST_CHARS = 2_000_000
+MOST_CHARS = 2_000_000
+"""How many characters the definitions of a server's tools may have."""
 
 
 class NoAnswer(Exception):
@@ -24,9 +25,10 @@ class NoAnswer(Exception):
 class Refusal(Exception):
     """The server answered with an error of the protocol."""
 
-    def __init__(self, message: str, advice: str | None = None) -> None:
+    def __init__(self, message: str, advice: str | None = None, *, begun: bool = False) -> None:
         super().__init__(message)
         self.advice = advice  # a text for the model, when it can mend the call
+        self.begun = begun  # whether the call may have taken effect before
 
 
 def definitions_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -37,10 +39,10 @@ def definitions_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, An
         if name in found:
             raise DefinitionError(f"an MCP server has two tools {name!r}")
         found[name] = {key: tool[key] for key in _MEMBERS if tool.get(key) is not None}
-    if len(found) > _MOST_TOOLS or len(json.dumps(found)) > _MOST_CHARS:
+    if len(found) > _MOST_TOOLS or len(json.dumps(found)) > MOST_CHARS:
         raise DefinitionError(
             f"an MCP server has {len(found)} tools, which is more than {_MOST_TOOLS}, or their "
-            f"definitions have more than {_MOST_CHARS} characters"
+            f"definitions have more than {MOST_CHARS} characters"
         )
     return found
 

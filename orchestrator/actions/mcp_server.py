@@ -12,8 +12,9 @@ import difflib
 import hashlib
 import json
 import threading
+import time
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -87,8 +88,9 @@ class MCPServer:
             require_confirmation: Tools that the user must confirm.
             lock_file: A file written by `lock`, with the tools as they were reviewed. The group is
                 made of them, without starting the server, and the server must have the same.
-            timeout: Seconds to wait for the server's start, its tools and each answer; the agent's
-                `action_seconds` holds besides.
+            timeout: Seconds that the server's start and its list of tools have together, and each
+                call with all that it needs; the agent's `action_seconds` holds besides. A server
+                that is still silent then is ended at once.
             allow_private: Names of hosts that may have private addresses, as they are in the url:
                 `localhost`, `tools.internal`.
 
@@ -186,21 +188,28 @@ class MCPServer:
         """
         operation = call.operation
         seconds = self._seconds if context.seconds is None else min(self._seconds, context.seconds)
+        until = time.monotonic() + seconds
         name = self._names[operation.name]
-        self._check(name, operation, seconds)
+        self._check(name, operation, until)
+        unknown = DependencyFailed if operation.idempotent else ActionOutcomeUnknown
         try:
-            return result_of(self._link.get(self._start).call(name, call.arguments, seconds))
+            return result_of(self._open_link(until).call(name, call.arguments, until))
         except Refusal as error:
             if error.advice is not None:
                 return ActionResult(error.advice, "REPROMPT")
-            raise DependencyFailed(
-                f"the MCP server {self.name!r} refused to call {name!r} ({error})",
+            if not error.begun:
+                raise DependencyFailed(
+                    f"the MCP server {self.name!r} refused to call {name!r} ({error})",
+                    resource=operation.xml_name,
+                ) from None
+            raise unknown(
+                f"the MCP server {self.name!r} failed at {name!r} ({error}); it may have taken "
+                "effect, and was not asked again",
                 resource=operation.xml_name,
             ) from None
         except NoAnswer as error:
-            self._link.close()
-            kind = DependencyFailed if operation.idempotent else ActionOutcomeUnknown
-            raise kind(
+            self._link.close(0)
+            raise unknown(
                 f"the MCP server {self.name!r} was asked to call {name!r} and did not answer "
                 f"({error}); it may have taken effect, and was not asked again",
                 resource=operation.xml_name,
@@ -226,21 +235,28 @@ class MCPServer:
     def _select_tools(self, tools: Tools) -> Tools:
         return {name: tools[name] for name in tools if self._only is None or name in self._only}
 
-    # A server that has stopped is started again, once.
-    def _list_tools(self, seconds: float | None = None, *, again: bool = True) -> Tools:
+    # A server that has stopped is started again, once, if there is time.
+    def _list_tools(self, until: float | None = None, *, again: bool = True) -> Tools:
+        until = time.monotonic() + self._seconds if until is None else until
         try:
-            return definitions_of(self._link.get(self._start).tools(seconds or self._seconds))
+            return definitions_of(self._open_link(until).tools(until))
         except NoAnswer as error:
-            self._link.close()
-            if not again:
+            self._link.close(0)
+            if not again or time.monotonic() >= until:
                 raise self._build_failure(str(error)) from None
         except Refusal as error:
             raise self._build_failure(str(error)) from None
-        return self._list_tools(seconds, again=False)
+        return self._list_tools(until, again=False)
 
-    def _check(self, name: str, operation: Operation, seconds: float) -> None:
+    def _open_link(self, until: float) -> Link:
+        link = self._link.get(lambda: self._start(until), until)
+        if link is None:
+            raise self._build_failure("another call was still starting it when the time was up")
+        return link
+
+    def _check(self, name: str, operation: Operation, until: float) -> None:
         frozen = self._tools()[name]
-        live = self._list_tools(seconds).get(name)
+        live = self._list_tools(until).get(name)
         # A server may change a tool after it was reviewed ("rug pull"): such a call is refused.
         if live == frozen:
             return
@@ -264,7 +280,7 @@ class MCPServer:
         except OSError:
             raise self._build_failure(f"the name {host!r} is unknown") from None
 
-    def _start(self) -> Link:
+    def _start(self, until: float) -> Link:
         try:
             from orchestrator.actions._mcp_link import Link, LinkSettings
         except ImportError as error:
@@ -276,7 +292,7 @@ class MCPServer:
         headers = {key: value.fill(None, self.name) for key, value in self._headers.items()}
         at = self._command, self._url, variables, headers, self._folder, self._hosts
         try:
-            return Link(LinkSettings(*at), self._seconds)
+            return Link(LinkSettings(*at), until)
         except NoAnswer as error:
             raise self._build_failure(str(error)) from None
 
@@ -293,17 +309,22 @@ class _Current:
         self._lock = threading.Lock()
         self._link: Link | None = None
 
-    def get(self, start: Any) -> Link:
-        with self._lock:
+    def get(self, start: Callable[[], Link], until: float) -> Link | None:
+        """The link, started if there is none; `None` when another starts it until then."""
+        if not self._lock.acquire(timeout=max(until - time.monotonic(), 0)):
+            return None
+        try:
             if self._link is None or not self._link.alive:
                 self._link = start()
             return self._link
+        finally:
+            self._lock.release()
 
-    def close(self) -> None:
+    def close(self, *seconds: float) -> None:
         with self._lock:
             link, self._link = self._link, None
         if link is not None:
-            link.close()
+            link.close(*seconds)
 
 
 def _values(what: str, texts: Mapping[str, str] | None) -> dict[str, PlaceholderText]:

@@ -1,0 +1,228 @@
+"""Attack 19: MCP servers that are silent, slow, endless or stay when they should end."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from action_support import context, run
+
+from orchestrator.actions import ActionGroup, Catalog, MCPServer
+from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed
+
+pytest.importorskip("mcp")
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process groups are of POSIX")
+
+LATEST = 60  # seconds after which a process that should have ended counts as one that stays
+
+# It answers as many requests as it is told to, and then no more. It does not end when its input
+# ends or when it is asked to, and it has a child that does not either. Both hold `alive` open.
+SERVER = r"""
+import json, os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, lambda *_: open("asked", "a").write("x"))
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+alive = os.open("alive", os.O_WRONLY)
+open("started", "a").write("x")
+if not os.fork():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    while True:
+        time.sleep(1000)
+os.write(alive, b"up")
+
+silent_from, ends = sys.argv[1:]
+TOOL = {"name": "pay", "description": "Pays.", "inputSchema": {"type": "object"}}
+ANSWERS = {
+    "initialize": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                   "serverInfo": {"name": "it", "version": "1"}},
+    "tools/list": {"tools": [TOOL]},
+    "tools/call": {"content": [{"type": "text", "text": "paid"}]},
+}
+
+def send(message):
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    method = asked.get("method")
+    if method == silent_from:
+        break
+    if method == "tools/call" and ends == "fails":
+        send({"id": asked["id"], "error": {"code": -32603, "message": "canary"}})
+    elif method == "tools/list" and ends == "endless":
+        TOOL["description"] = "x" * 40_000_000
+        send({"id": asked["id"], "result": ANSWERS[method]})
+    elif method in ANSWERS:
+        send({"id": asked["id"], "result": ANSWERS[method]})
+    elif "id" in asked:
+        send({"id": asked["id"], "error": {"code": -32601, "message": "no such method"}})
+if ends == "at once":
+    os._exit(0)
+while True:
+    time.sleep(1000)
+"""
+
+
+class Alive:
+    """Whether a server, or a child of it, is there: they hold the other end of a pipe."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "server.py").write_text(SERVER)
+        os.mkfifo(folder / "alive")
+        self.pipe = os.open(folder / "alive", os.O_RDONLY | os.O_NONBLOCK)
+        self.folder = folder
+
+    def server(self, silent_from: str = "", ends: str = "", **options: Any) -> MCPServer:
+        command = [sys.executable, "-S", "server.py", silent_from, ends]
+        return MCPServer(command, folder=self.folder, **options)
+
+    def read(self) -> bytes:
+        ready, _, _ = select.select([self.pipe], [], [], LATEST)
+        assert ready, "it has not ended"
+        return os.read(self.pipe, 100)
+
+    def wait(self) -> None:
+        """Waits until a server is there."""
+        while not select.select([self.pipe], [], [], LATEST)[0] or not self.read():
+            pass
+
+    def check_ended(self) -> None:
+        """Each process that started said so, and then none had the pipe any more."""
+        while self.read():
+            pass
+
+    def count(self, what: str) -> int:
+        file = self.folder / what
+        return len(file.read_text()) if file.exists() else 0
+
+
+@pytest.fixture
+def alive(tmp_path: Path) -> Iterator[Alive]:
+    made = Alive(tmp_path)
+    yield made
+    os.close(made.pipe)
+
+
+@pytest.mark.parametrize("silent_from", ["server/discover", "initialize", "tools/list"])
+def test_a_silent_server_is_ended_with_the_time_and_not_started_again(
+    alive: Alive, silent_from: str
+) -> None:
+    # A method that is not answered: `server/discover` is asked first, and then `initialize`.
+    server = alive.server(silent_from, timeout=2)
+    with pytest.raises(DependencyFailed, match=r"could not be started, or .*time was up"):
+        ActionGroup("bank", executor=server)
+    alive.check_ended()
+    assert alive.count("started") == 1
+    # No time is left in which it could end by itself, so it was not even asked to.
+    assert alive.count("asked") == 0
+
+
+def test_a_call_that_is_not_answered_ends_the_server(alive: Alive) -> None:
+    server = alive.server("tools/call")
+    tools = Catalog([ActionGroup("bank", executor=server)])
+    with pytest.raises(ActionOutcomeUnknown, match=r"time was up.*may have taken effect"):
+        run(tools, "pay", context(seconds=0.5))
+    alive.check_ended()
+    assert (alive.count("started"), alive.count("asked")) == (1, 0)
+
+
+def test_an_error_after_the_call_began_leaves_its_outcome_unknown(alive: Alive) -> None:
+    with alive.server(ends="fails") as server:
+        tools = Catalog([ActionGroup("bank", executor=server)])
+        with pytest.raises(ActionOutcomeUnknown, match=r"-32603.*may have taken effect") as caught:
+            run(tools, "pay")
+    assert "canary" not in str(caught.value)
+    alive.check_ended()
+
+
+def test_a_message_has_a_bound(alive: Alive) -> None:
+    with (
+        alive.server(ends="endless") as server,
+        pytest.raises(DependencyFailed, match="the connection broke"),
+    ):
+        ActionGroup("bank", executor=server)
+    alive.check_ended()
+
+
+def test_closing_asks_first_and_then_ends_the_whole_group(alive: Alive) -> None:
+    with alive.server() as server:
+        tools = Catalog([ActionGroup("bank", executor=server)])
+        assert run(tools, "pay").text == "paid"
+    alive.check_ended()
+    assert alive.count("asked") == 1
+
+
+def test_a_server_that_ends_by_itself_leaves_no_child(alive: Alive) -> None:
+    server = alive.server("tools/call", ends="at once")
+    tools = Catalog([ActionGroup("bank", executor=server)])
+    with pytest.raises(ActionOutcomeUnknown):
+        run(tools, "pay")
+    alive.check_ended()
+    server.close()
+
+
+OURS = """
+import sys
+from orchestrator.actions import *
+server = MCPServer([sys.executable, "-S", "server.py", "initialize", ""], folder=".", timeout=600)
+ActionGroup("bank", executor=server)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_server_outlives_the_process_that_started_it(
+    alive: Alive, number: signal.Signals
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", OURS], cwd=alive.folder, stderr=subprocess.PIPE, text=True
+    ) as ours:
+        alive.wait()
+        ours.send_signal(number)
+        _, errors = ours.communicate(timeout=LATEST)
+    alive.check_ended()
+    assert ours.returncode == -number
+    assert errors.rstrip().endswith("KeyboardInterrupt" if number == signal.SIGINT else "")
+
+
+@pytest.fixture
+def mute_port() -> Iterator[tuple[int, list[bytes]]]:
+    """A server over HTTP that takes every request, and answers none."""
+    came: list[bytes] = []
+    held: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            try:
+                while True:
+                    taken, _ = listening.accept()
+                    held.append(taken)
+                    came.append(taken.recv(1 << 16).partition(b" ")[0])
+            except OSError:
+                return
+
+        thread = Thread(target=serve, daemon=True)
+        thread.start()
+        yield listening.getsockname()[1], came
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    for one in held:
+        one.close()
+
+
+def test_a_silent_server_over_http(mute_port: tuple[int, list[bytes]]) -> None:
+    port, came = mute_port
+    url = f"http://127.0.0.1:{port}/mcp"
+    server = MCPServer(url=url, timeout=1, allow_private=["127.0.0.1"])
+    with pytest.raises(DependencyFailed, match="the time was up"):
+        ActionGroup("bank", executor=server)
+    assert came == [b"POST"]
