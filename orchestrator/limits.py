@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from orchestrator.errors import ValidationError
 
+# The longest replies of today's models are half a megabyte of text.
+REPLY_BYTES = 16_000_000
+
 _FROM_ZERO = frozenset({"actions", "reprompts"})
 _SECONDS = frozenset({"seconds", "action_seconds"})
 
@@ -27,9 +30,10 @@ class Limits:
     actions: int = 50  # action and knowledge base calls
     parallel: int = 8  # calls of one reply, or items of a script's loop, that run at the same time
     reprompts: int = 4  # replies in a row that could not be understood
-    # Wall-clock time of the turn; `None` for no limit. It is checked before anything is begun. In
-    # an event loop (`ainvoke`, `astream`) a model, a search, a guardrail or a remote agent that has
-    # not answered by then is no longer waited for; a thread waits for as long as its client does
+    # Wall-clock time of the turn; `None` for no limit. It is checked before anything is begun, and
+    # a model is given what is left of it. In an event loop (`ainvoke`, `astream`) a search, a
+    # guardrail or a remote agent that has not answered by then is no longer waited for; a thread
+    # waits for as long as its client does
     seconds: float | None = 600.0
     # Wall-clock time of one action; `None` for no limit, and then a synchronous Python function
     # runs in the caller's own thread
@@ -38,6 +42,9 @@ class Limits:
     # told so
     result_bytes: int = 200_000
     input_chars: int = 25_000_000  # length of the user's input
+    # Size of one model's reply as it comes from a server, in bytes. A stream, in which each token
+    # is an event with members of its own, may have eight times as much
+    reply_bytes: int = REPLY_BYTES
 
     def __post_init__(self) -> None:
         """Checks the values.

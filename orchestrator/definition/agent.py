@@ -21,7 +21,7 @@ from orchestrator.definition.fields import (
 )
 from orchestrator.definition.knowledge_base import KnowledgeBaseAssociation
 from orchestrator.definition.prompt_override import PromptConfiguration, PromptOverrideConfiguration
-from orchestrator.limits import Limits
+from orchestrator.limits import REPLY_BYTES, Limits
 
 # The alias of the working draft, which every agent has (Bedrock).
 TEST_ALIAS = "TSTALIASID"
@@ -190,6 +190,7 @@ class LimitsConfiguration(Part):
         action_seconds: Wall-clock time of one action; null for no limit.
         result_bytes: Size of one action's result in bytes.
         input_chars: Length of the user's input in characters.
+        reply_bytes: Size of one model's reply as it comes from a server, in bytes.
     """
 
     iterations: AtLeastOne = 10
@@ -202,6 +203,7 @@ class LimitsConfiguration(Part):
     action_seconds: Seconds | None = 60.0
     result_bytes: AtLeastOne = 200_000
     input_chars: AtLeastOne = 25_000_000
+    reply_bytes: AtLeastOne = REPLY_BYTES
 
     def as_limits(self) -> Limits:
         """The budgets as the engine takes them."""

@@ -12,7 +12,6 @@ botocore parses every event of a stream against the service model, 14 µs of CPU
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -22,7 +21,8 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from orchestrator.message import Message
-from orchestrator.support.aws import Settings, Target, get_shared_client
+from orchestrator.models._encoding import decode
+from orchestrator.support.aws import Settings, Target, bound_replies, get_shared_client
 
 
 class Connection(NamedTuple):
@@ -71,11 +71,14 @@ def target_of(model_id: str) -> Target:
 
 
 def prepare(client: Any) -> None:
-    """Lets `client` take `EncodedMessages` and read streams faster; twice changes nothing.
+    """Lets `client` take `EncodedMessages`, and read streams faster and within their bounds.
+
+    Twice changes nothing.
 
     The handlers stand at the events' general names, so that more specific ones, such as those of
     botocore's Stubber, see the request's plain parameters first.
     """
+    bound_replies(client)
     events = client.meta.events
     events.register("before-parameter-build", _take_body, unique_id="orchestrator-take-body")
     events.register("before-call", _put_body, unique_id="orchestrator-put-body")
@@ -130,15 +133,15 @@ class Frames:
         self._raw.close()
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        data = b""
+        data = bytearray()
         for piece in self._raw.stream():
-            data = data + piece if data else piece
+            data += piece
             start = 0
             while (size := _size(data, start)) and start + size <= len(data):
-                frame = data[start : start + size]
+                frame = bytes(data[start : start + size])
                 start += size
                 yield self._event(frame)
-            data = data[start:]
+            del data[:start]
 
     def _event(self, frame: bytes) -> dict[str, Any]:
         length = int.from_bytes(frame[4:8], "big")
@@ -156,8 +159,8 @@ class Frames:
 
         try:
             headers = EventStreamHeaderParser().parse(head)
-        except (ValueError, KeyError, IndexError) as error:
-            raise _build_error("an event's headers cannot be read") from error
+        except (ValueError, KeyError, IndexError):
+            raise _build_error("an event's headers cannot be read") from None
         kind = headers.get(":event-type", "") if headers.get(":message-type") == "event" else ""
         found = (kind, headers)
         if len(self._headers) < 64:
@@ -165,7 +168,7 @@ class Frames:
         return found
 
 
-def _size(data: bytes, start: int) -> int:
+def _size(data: bytearray, start: int) -> int:
     """The size of the frame at `start`; 0 when its prelude has not come whole."""
     if len(data) - start < _PRELUDE.size:
         return 0
@@ -177,9 +180,9 @@ def _size(data: bytes, start: int) -> int:
 
 def _object(payload: bytes) -> Any:
     try:
-        return json.loads(payload) if payload else {}
-    except ValueError as error:
-        raise _build_error("an event's payload is not JSON") from error
+        return decode(payload) if payload else {}
+    except ValueError:
+        raise _build_error("an event's payload is not JSON") from None
 
 
 def _exception(headers: Any, payload: bytes) -> Exception:

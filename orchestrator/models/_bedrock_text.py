@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from orchestrator.models.base import Usage
+from orchestrator.models.base import Usage, read_token_count
 
 _METRICS = "amazon-bedrock-invocationMetrics"
 
@@ -41,7 +41,11 @@ def metrics_of(chunk: Mapping[str, Any]) -> Usage | None:
     counts = chunk.get(_METRICS)
     if not counts:
         return None
-    return Usage(counts.get("inputTokenCount", 0), counts.get("outputTokenCount", 0), calls=1)
+    return Usage(
+        read_token_count(counts.get("inputTokenCount")),
+        read_token_count(counts.get("outputTokenCount")),
+        calls=1,
+    )
 
 
 def _map_parameters(names: Mapping[str, str], inference: Mapping[str, Any]) -> dict[str, Any]:

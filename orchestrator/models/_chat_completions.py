@@ -6,12 +6,14 @@ One Converse message may be several messages here: each tool result is one of ro
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.errors import ValidationError
+from orchestrator.limits import REPLY_BYTES
 from orchestrator.message import Block, Message, text_of
+from orchestrator.models._bounds import MOST_BLOCKS
 from orchestrator.models._encoding import (
     check_tool_name,
     decode_object,
@@ -20,7 +22,7 @@ from orchestrator.models._encoding import (
     tool_input,
     tool_name,
 )
-from orchestrator.models.base import ModelReply, ModelRequest, Usage
+from orchestrator.models.base import ModelReply, ModelRequest, Usage, read_token_count
 
 _STOPS = {
     "stop": "end_turn",
@@ -35,6 +37,8 @@ _OURS = frozenset(
     "model models n stream stream_options messages prompt tools tool_choice functions "
     "function_call add_generation_prompt continue_final_message".split()
 )
+# Sent even where a server says that it does not take them.
+_NEEDED = frozenset({"model", "stream"})
 _PARAMETERS = {"temperature": "temperature", "topP": "top_p"}
 # Stop sequences that a request may have (OpenAI); further ones are left out.
 MAX_STOPS = 4
@@ -67,6 +71,7 @@ def encode_body(
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     if prefill:  # vLLM's switches; llama.cpp and Ollama continue without a switch
         body |= {"add_generation_prompt": False, "continue_final_message": True}
+    refused = refused - _NEEDED
     parts = [encode({name: value for name, value in body.items() if name not in refused})[1:-1]]
     if tools:
         parts.append(f'"tools":{tools}')
@@ -194,13 +199,11 @@ def _usage(usage: Mapping[str, Any] | None) -> Usage:
     # OpenAI counts cached tokens among the prompt's; `Usage` counts them separately.
     if not usage:
         return Usage(calls=1)
-    cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-    return Usage(
-        (usage.get("prompt_tokens") or 0) - cached,
-        usage.get("completion_tokens") or 0,
-        cached,
-        calls=1,
-    )
+    details = usage.get("prompt_tokens_details") or {}
+    cached = read_token_count(details.get("cached_tokens"))
+    prompt = read_token_count(usage.get("prompt_tokens"))
+    output = read_token_count(usage.get("completion_tokens"))
+    return Usage(max(prompt - cached, 0), output, cached, calls=1)
 
 
 def read_reply(value: Mapping[str, Any], turn: int) -> ModelReply | None:
@@ -274,6 +277,8 @@ class Pieces:
         if call is None or (call.id and identity and identity != call.id):
             call = self._open[key] = _Call()
             self._calls.append(call)
+            if len(self._calls) > MOST_BLOCKS:
+                raise ValueError("too many calls")
         function = delta.get("function") or {}
         call.id = call.id or identity
         call.name = call.name or function.get("name") or ""
@@ -316,30 +321,32 @@ class _Call:
         }
 
 
-_LONGEST_LINE = 10_000_000
-
-
 class EventReader:
     """Server-sent events whose data are JSON objects, from bytes as they come."""
 
-    __slots__ = ("_rest",)
+    __slots__ = ("_longest", "_rest", "_size")
 
-    def __init__(self) -> None:
-        self._rest = b""
+    def __init__(self, longest: int = REPLY_BYTES) -> None:
+        """Begins to read; `longest` is the most bytes of one event."""
+        self._longest = longest
+        self._rest: list[bytes] = []  # put together once, however small the pieces are
+        self._size = 0
 
-    def feed(self, data: bytes) -> list[dict[str, Any]]:
-        """Takes the next bytes; returns the objects that they complete, or raises `ValueError`."""
+    def feed(self, data: bytes) -> Iterator[dict[str, Any]]:
+        """Takes the next bytes; yields the objects that they complete, or raises `ValueError`."""
         # Lines end with line feeds only: text in the JSON may hold other line separators of
         # Unicode.
-        lines = (self._rest + data).split(b"\n")
-        self._rest = lines.pop()
-        if len(self._rest) > _LONGEST_LINE:
-            raise ValueError("an event is too long")
-        found = []
+        self._rest.append(data)
+        self._size += len(data)
+        if b"\n" not in data:
+            if self._size > self._longest:
+                raise ValueError("an event is too long")
+            return
+        *lines, rest = b"".join(self._rest).split(b"\n")
+        self._rest, self._size = [rest], len(rest)
         for line in lines:
             if not line.startswith(b"data:"):
                 continue
             text = line[5:].strip()
             if text and text != b"[DONE]":
-                found.append(decode_object(text))
-        return found
+                yield decode_object(text)

@@ -14,6 +14,7 @@ from typing import Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.message import Block, Message
+from orchestrator.models._bounds import MOST_BLOCKS
 from orchestrator.models._encoding import (
     check_tool_name,
     encode,
@@ -21,7 +22,7 @@ from orchestrator.models._encoding import (
     tool_input,
     tool_name,
 )
-from orchestrator.models.base import ModelReply, Usage
+from orchestrator.models.base import ModelReply, Usage, read_token_count
 
 # What a tool result without text says: Bedrock refuses blank texts.
 EMPTY_RESULT = "(empty result)"
@@ -91,13 +92,9 @@ def encode_tools(tools: Sequence[Mapping[str, Any]]) -> str:
 
 def usage_of(usage: Mapping[str, Any]) -> Usage:
     """Converse's token counts."""
-    return Usage(
-        usage.get("inputTokens", 0),
-        usage.get("outputTokens", 0),
-        usage.get("cacheReadInputTokens", 0),
-        usage.get("cacheWriteInputTokens", 0),
-        1,
-    )
+    names = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")
+    fresh, output, cached, written = (read_token_count(usage.get(name)) for name in names)
+    return Usage(fresh, output, cached, written, 1)
 
 
 def reply_content(content: Sequence[Block]) -> list[Block]:
@@ -128,6 +125,8 @@ class Pieces:
     def take(self, event: Mapping[str, Any]) -> str:
         """Takes the next event; returns the text in it, which may be empty."""
         part = event.get("contentBlockDelta")
+        if len(self._blocks) > MOST_BLOCKS:
+            raise ValueError("too many blocks")
         if part is not None:
             return self._blocks[part.get("contentBlockIndex", 0)].add(part["delta"])
         if "contentBlockStart" in event:
@@ -149,14 +148,14 @@ class Pieces:
 
 
 class _Block:
-    __slots__ = ("redacted", "signature", "texts", "thinking", "use")
+    __slots__ = ("redacted", "signatures", "texts", "thinking", "use")
 
     def __init__(self) -> None:
         self.use: Mapping[str, Any] | None = None
         self.texts: list[str] = []
         self.thinking = False
-        self.signature = ""
-        self.redacted = b""
+        self.signatures: list[str] = []
+        self.redacted = bytearray()
 
     def add(self, delta: Mapping[str, Any]) -> str:
         text: str | None = delta.get("text")
@@ -172,7 +171,7 @@ class _Block:
     def _think(self, delta: Mapping[str, Any]) -> None:
         self.thinking = True
         self.texts.append(delta.get("text", ""))
-        self.signature += delta.get("signature", "")
+        self.signatures.append(delta.get("signature", ""))
         redacted = delta.get("redactedContent", b"")
         self.redacted += b64decode(redacted) if isinstance(redacted, str) else redacted
 
@@ -181,10 +180,10 @@ class _Block:
         if self.use is not None:
             return {"toolUse": {**self.use, "input": tool_input(text)}}
         if self.redacted:
-            return _plain({"reasoningContent": {"redactedContent": self.redacted}})
+            return _plain({"reasoningContent": {"redactedContent": bytes(self.redacted)}})
         if self.thinking:
             reasoning: dict[str, Any] = {"text": text}
-            if self.signature:
-                reasoning["signature"] = self.signature
+            if signature := "".join(self.signatures):
+                reasoning["signature"] = signature
             return {"reasoningContent": {"reasoningText": reasoning}}
         return {"text": text} if text else None

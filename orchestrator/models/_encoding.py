@@ -60,9 +60,17 @@ def check_tool_name(name: str, protocol: str) -> None:
         )
 
 
+def decode(text: bytes | bytearray) -> Any:
+    """The JSON value in `text`; a `ValueError` when it is none, or is nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
 def decode_object(text: bytes) -> dict[str, Any]:
     """The JSON object in `text`; a `ValueError` when it is none."""
-    value = json.loads(text)
+    value = decode(text)
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
     return value

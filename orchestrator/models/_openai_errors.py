@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import math
 import random
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from orchestrator.errors import (
     AccessDenied,
@@ -19,10 +18,20 @@ from orchestrator.errors import (
     ThrottlingError,
     ValidationError,
 )
+from orchestrator.models._bounds import ReplyBounds
+from orchestrator.models._encoding import decode, encode
+from orchestrator.support.redaction import redact
 
 _RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 _LONGEST_WAIT = 60.0
-_LONGEST = 400
+
+
+class ErrorResponse(NamedTuple):
+    """A response that is no answer."""
+
+    status: int
+    retry_after: str | None  # its header `Retry-After`
+    body: bytes | bytearray  # the beginning of its body
 
 
 def build_protocol_error(model_id: str) -> DependencyFailed:
@@ -34,20 +43,37 @@ def build_protocol_error(model_id: str) -> DependencyFailed:
     )
 
 
-def stream_error(model_id: str, chunk: Mapping[str, Any]) -> OrchestratorError | None:
+def stream_error(
+    model_id: str, chunk: Mapping[str, Any], secrets: Sequence[str]
+) -> OrchestratorError | None:
     """The error that an answer or a chunk of a stream reports, if any."""
     error = chunk.get("error") if isinstance(chunk, Mapping) else None
     if not error:
         return None
     code = error.get("code") if isinstance(error, Mapping) else None
     status = code if isinstance(code, int) else 500
-    return _of_status(status, _text(error), model_id, "")
+    return _of_status(status, _text(error, secrets), model_id, "")
 
 
 class Tries:
-    """The tries of one request: says how long to wait before the next, or raises."""
+    """The tries of one request: says how long to wait before the next, or raises.
 
-    def __init__(self, model_id: str, url: str, attempts: int, deadline: float) -> None:
+    Attributes:
+        bounds: The time and the bytes that the reply may take.
+        secrets: What was sent that no error may repeat.
+    """
+
+    def __init__(
+        self,
+        model_id: str,
+        url: str,
+        attempts: int,
+        deadline: float,
+        bounds: ReplyBounds,
+        secrets: Sequence[str],
+    ) -> None:
+        self.bounds = bounds
+        self.secrets = secrets
         self._model_id = model_id
         self._url = url
         self._attempts = attempts
@@ -57,6 +83,7 @@ class Tries:
 
     def handle_network_error(self, error: Exception) -> float:
         """The seconds to wait after a network error; raises when there is no next try."""
+        self.bounds.check_time()
         # A connection that broke is tried again; one that was refused or timed out is not: a local
         # server that is not running will not answer in a second either.
         name = type(error).__name__
@@ -67,19 +94,20 @@ class Tries:
             f"the model {self._model_id!r} could not be reached at {_address(self._url)} "
             f"({name}); is the server running there?",
             resource=self._model_id,
-        ) from error
+        )
 
-    def handle_error_response(self, response: Any) -> float:
+    def handle_error_response(self, response: ErrorResponse) -> float:
         """The seconds to wait after an error response; raises when there is no next try."""
-        status, after = response.status_code, response.headers.get("retry-after")
-        wait = self._wait(after) if status in _RETRIED else None
+        status = response.status
+        wait = self._wait(response.retry_after) if status in _RETRIED else None
         if wait is not None:
             return wait
-        raise _of_status(status, _text(_error(response)), self._model_id, _address(self._url))
+        text = _text(_error(response), self.secrets)
+        raise _of_status(status, text, self._model_id, _address(self._url))
 
-    def find_refused_parameter(self, response: Any) -> str:
+    def find_refused_parameter(self, response: ErrorResponse) -> str:
         """The parameter that the model says it does not take; empty when it says nothing alike."""
-        error = _error(response) if response.status_code == 400 else {}
+        error = _error(response) if response.status == 400 else {}
         unsupported = error.get("code") in ("unsupported_parameter", "unsupported_value")
         return str(error.get("param") or "") if unsupported else ""
 
@@ -90,31 +118,47 @@ class Tries:
         wait = _seconds(retry_after)
         if wait is None:
             wait = min(0.5 * 2 ** (self._tried - 1), 8.0) * random.uniform(0.5, 1.0)
-        if wait > _LONGEST_WAIT or time.monotonic() - self._begun + wait > self._deadline:
-            return None
-        return wait
+        ends = min(self._begun + self._deadline, self.bounds.ends or math.inf)
+        return None if wait > _LONGEST_WAIT or time.monotonic() + wait > ends else wait
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    with suppress(ValueError):
-        return max(float(retry_after or ""), 0.0)
-    with suppress(ValueError):
-        return max(parsedate_to_datetime(retry_after or "").timestamp() - time.time(), 0.0)
-    return None
-
-
-def _error(response: Any) -> Mapping[str, Any]:
+    """What `Retry-After` asks for; `None` when it says nothing that is a time from now."""
     try:
-        value = json.loads(response.content)
+        wait = float(retry_after or "")
+    except ValueError:
+        wait = _seconds_until(retry_after or "")
+    # "nan" and "inf" are numbers to Python.
+    return wait if math.isfinite(wait) and wait >= 0 else None
+
+
+def _seconds_until(date: str) -> float:
+    try:
+        return max(parsedate_to_datetime(date).timestamp() - time.time(), 0.0)
+    except (ValueError, TypeError, IndexError, OverflowError, OSError):
+        return math.nan
+
+
+def _error(response: ErrorResponse) -> Mapping[str, Any]:
+    try:
+        value = decode(response.body)
     except ValueError:
         return {}
     error = value.get("error", value) if isinstance(value, dict) else value
-    return error if isinstance(error, dict) else {"message": str(error)}
+    return error if isinstance(error, dict) else {"message": error}
 
 
-def _text(error: Any) -> str:
-    text = str(error.get("message") or "") if isinstance(error, Mapping) else str(error)
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+def _text(error: Any, secrets: Sequence[str]) -> str:
+    message = error.get("message") if isinstance(error, Mapping) else error
+    text = message if isinstance(message, str) else _shorten(message or error)
+    return redact(text.strip(), secrets) or "no reason given"
+
+
+def _shorten(value: Any) -> str:
+    try:
+        return encode(value)
+    except (ValueError, TypeError, RecursionError):
+        return ""
 
 
 def _address(url: str) -> str:

@@ -16,6 +16,7 @@ from operator import add
 from threading import Event
 from typing import Any, NamedTuple
 
+from orchestrator.limits import REPLY_BYTES
 from orchestrator.message import Block, Message, normalise_blocks, text_of
 
 
@@ -87,9 +88,30 @@ class ModelRequest:
     question: str = ""  # the user's input of this turn, for backends that only classify it
     # Converse's `toolChoice`; `None` leaves the choice to the model
     tool_choice: Mapping[str, Any] | None = None
+    # Seconds that are left for the whole reply, retries included; `None` for no limit. What asks
+    # over a network, or works piece by piece, raises `LimitExceeded` when they are over
+    seconds: float | None = None
+    reply_bytes: int = REPLY_BYTES  # the size of the reply; see `Limits.reply_bytes`
 
 
 _ONE_CALL = Usage(calls=1)
+
+
+def read_token_count(value: Any) -> int:
+    """A count of tokens that a server reports; 0 for none.
+
+    Raises:
+        ValueError: It is no whole number from 0, or larger than any model's. A negative one would
+            give a turn back what it has spent.
+    """
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_TOKENS:
+        raise ValueError("not a number of tokens")
+    return value
+
+
+_MOST_TOKENS = 1_000_000_000
 
 
 @dataclass(slots=True)
@@ -134,6 +156,7 @@ class Model(ABC):
             ResourceNotFound: There is no such model, or no such address.
             ValidationError: The model refuses the request.
             DependencyFailed: The model failed, is not ready, or could not be reached.
+            LimitExceeded: The request's `seconds` were over.
         """
 
     def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:

@@ -25,9 +25,17 @@ from orchestrator.models._bedrock_client import (
     prepare,
     target_of,
 )
+from orchestrator.models._bounds import ReplyBounds
 from orchestrator.models._encoding import build_interrupted_error, decode_object, encode
-from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage
-from orchestrator.support.aws import Settings, get_safe_message, region_of, translate_errors
+from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage, read_token_count
+from orchestrator.support.aws import (
+    Settings,
+    body_of,
+    get_safe_message,
+    region_of,
+    translate_errors,
+    use_bounds,
+)
 from orchestrator.support.spelling import find_close
 
 _LATENCIES = ("standard", "optimized")
@@ -109,7 +117,7 @@ class BedrockModel(Model):
         with translate_errors(self._target):
             if request.raw_text and self._shape is not None:
                 return self._complete_text(request, self._shape)
-            response = self._converse("converse", request)
+            response = self._converse("converse", request, self._bounds(request, stream=False))
         with _translate_errors(self.model_id):
             message = response["output"]["message"]
             return ModelReply(
@@ -124,11 +132,12 @@ class BedrockModel(Model):
             if request.raw_text and self._shape is not None:
                 yield from self._stream_text(request, self._shape)
                 return
-            pieces = converse.Pieces()
-            events = self._converse("converse_stream", request)["stream"]
+            pieces, bounds = converse.Pieces(), self._bounds(request, stream=True)
+            events = self._converse("converse_stream", request, bounds)["stream"]
             try:
                 with _translate_errors(self.model_id):
                     for event in events:
+                        bounds.check_time()
                         text = pieces.take(event)
                         if text:
                             yield text
@@ -150,9 +159,13 @@ class BedrockModel(Model):
             members.pop("inferenceConfig", None)
             counted = {"converse": {**members, "messages": list(request.messages)}}
         with translate_errors(self._target):
-            response = self._call("count_tokens", input=counted)
+            bounds = self._bounds(request, stream=False)
+            response = self._call("count_tokens", bounds, input=counted)
         with _translate_errors(self.model_id):
-            return int(response["inputTokens"])
+            return read_token_count(response["inputTokens"])
+
+    def _bounds(self, request: ModelRequest, *, stream: bool) -> ReplyBounds:
+        return ReplyBounds(self.model_id, request, stream=stream)
 
     def _executor(self) -> Executor:
         return super()._executor() if self._client is not None else self._get_connection().workers
@@ -162,20 +175,20 @@ class BedrockModel(Model):
             self._connection = connect(self._settings, self._target)
         return self._connection
 
-    def _call(self, operation: str, **members: Any) -> Any:
+    def _call(self, operation: str, bounds: ReplyBounds, **members: Any) -> Any:
         client = self._client if self._client is not None else self._get_connection().client
-        with _translate_errors(self.model_id):
+        with _translate_errors(self.model_id), use_bounds(bounds):
             return getattr(client, operation)(modelId=self.model_id, **members)
 
     # Converse
 
-    def _converse(self, operation: str, request: ModelRequest) -> Any:
+    def _converse(self, operation: str, request: ModelRequest, bounds: ReplyBounds) -> Any:
         from botocore.exceptions import ClientError
 
         while True:
             refused = self._refused
             try:
-                return self._call(operation, **self._encode_members(request, refused))
+                return self._call(operation, bounds, **self._encode_members(request, refused))
             except ClientError as error:
                 found = _find_refused_parameters(error) - refused
                 if not found:
@@ -229,13 +242,14 @@ class BedrockModel(Model):
         return {**members, "performanceConfigLatency": "optimized"} if self._optimized else members
 
     def _complete_text(self, request: ModelRequest, shape: text_models.TextShape) -> ModelReply:
-        response = self._call("invoke_model", **self._text_members(request, shape))
+        bounds = self._bounds(request, stream=False)
+        response = self._call("invoke_model", bounds, **self._text_members(request, shape))
         with _translate_errors(self.model_id):
-            reply = shape.read(decode_object(response["body"].read()))
+            reply = shape.read(decode_object(body_of(response["body"], request.reply_bytes)))
             headers = response["ResponseMetadata"]["HTTPHeaders"]
             usage = Usage(
-                int(headers.get("x-amzn-bedrock-input-token-count", 0)),
-                int(headers.get("x-amzn-bedrock-output-token-count", 0)),
+                read_token_count(int(headers.get("x-amzn-bedrock-input-token-count", 0))),
+                read_token_count(int(headers.get("x-amzn-bedrock-output-token-count", 0))),
                 calls=1,
             )
             return ModelReply([{"text": reply.text}], reply.stop_reason or "end_turn", usage)
@@ -244,12 +258,14 @@ class BedrockModel(Model):
         self, request: ModelRequest, shape: text_models.TextShape
     ) -> Iterator[str | ModelReply]:
         members = self._text_members(request, shape)
-        events = self._call("invoke_model_with_response_stream", **members)["body"]
+        bounds = self._bounds(request, stream=True)
+        events = self._call("invoke_model_with_response_stream", bounds, **members)["body"]
         texts: list[str] = []
         stop_reason, usage = "", Usage(calls=1)
         try:
             with _translate_errors(self.model_id):
                 for event in events:
+                    bounds.check_time()
                     chunk = decode_object(event["chunk"]["bytes"])
                     piece = shape.read(chunk)
                     stop_reason = piece.stop_reason or stop_reason
@@ -271,14 +287,17 @@ def _translate_errors(model_id: str) -> Iterator[None]:
 
     try:
         yield
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (
+        *(AttributeError, IndexError, KeyError, TypeError, ValueError),
+        RecursionError,  # botocore's own reading of deep JSON
+    ) as error:
         if isinstance(error, BotoCoreError):
             raise
         raise DependencyFailed(
             f"the model {model_id!r} answered with something that is no answer of Bedrock's API; "
             "check the endpoint",
             resource=model_id,
-        ) from error
+        ) from None
 
 
 _SAMPLING = frozenset({"temperature", "topP", "topK"})

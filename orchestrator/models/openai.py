@@ -11,6 +11,7 @@ import os
 import time
 import weakref
 from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, closing
 from functools import cache
 from itertools import cycle
 from pathlib import Path
@@ -20,9 +21,16 @@ from urllib.parse import urlsplit
 
 from orchestrator.errors import ModelNotReady, ValidationError
 from orchestrator.models import _chat_completions as chat
-from orchestrator.models._encoding import build_interrupted_error
-from orchestrator.models._openai_errors import Tries, build_protocol_error, stream_error
+from orchestrator.models._bounds import BoundedBody, ReplyBounds, Until, bound_reads
+from orchestrator.models._encoding import build_interrupted_error, decode
+from orchestrator.models._openai_errors import (
+    ErrorResponse,
+    Tries,
+    build_protocol_error,
+    stream_error,
+)
 from orchestrator.models.base import Model, ModelReply, ModelRequest
+from orchestrator.support.redaction import secrets_of_url
 
 # Base url of OpenAI's own service.
 OPENAI = "https://api.openai.com/v1"
@@ -69,7 +77,8 @@ class OpenAIModel(Model):
             continues_prefill: Whether the server continues a last assistant message.
             max_concurrency: Connections at once; further requests wait for one.
             connect_timeout: Seconds to wait for a connection.
-            read_timeout: Seconds to wait for the next bytes.
+            read_timeout: Seconds to wait for the next bytes. A whole reply has the seconds of its
+                request, which in a turn are those that are left of `Limits.seconds`.
             max_attempts: Tries of one request.
             deadline: Seconds in which a request's tries have to begin.
 
@@ -85,6 +94,7 @@ class OpenAIModel(Model):
         self._api_key = api_key
         self._trusted = parts.scheme == "https" or parts.hostname in _LOOPBACK
         self._prefill = continues_prefill
+        self._reply_seconds: float | None = None
         self._length = "max_completion_tokens" if parts.hostname in _OWN_HOSTS else "max_tokens"
         self._options = (max_concurrency, connect_timeout, read_timeout)
         self._max_attempts = max_attempts
@@ -97,14 +107,15 @@ class OpenAIModel(Model):
 
     def complete(self, request: ModelRequest) -> ModelReply:
         """Answers `request`; see `Model.complete`."""
-        return self._read(self._open(request, stream=False), request)
+        return self._read(self._ask(request), request)
 
     def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:
         """Answers `request` piece by piece; closing the iterator closes the connection."""
-        response = self._open(request, stream=True)
-        reading = _ReplyStream(self.model_id, request)
+        tries = self._tries(request, stream=True)
+        response = self._send(request, tries, stream=True)
+        reading = _ReplyStream(self.model_id, request, tries)
         try:
-            for data in response.iter_bytes():
+            for data in response.iter_raw():
                 yield from reading.feed(data)
         except _http().HTTPError as error:
             reading.handle_interruption(error)
@@ -114,14 +125,16 @@ class OpenAIModel(Model):
 
     async def acomplete(self, request: ModelRequest) -> ModelReply:
         """`complete`, on the event loop itself."""
-        return self._read(await self._aopen(request, stream=False), request)
+        tries = self._tries(request, stream=False)
+        return self._read(await self._asend(request, tries, stream=False), request)
 
     async def astream(self, request: ModelRequest) -> AsyncIterator[str | ModelReply]:
         """`stream`, on the event loop itself."""
-        response = await self._aopen(request, stream=True)
-        reading = _ReplyStream(self.model_id, request)
+        tries = self._tries(request, stream=True)
+        response = await self._asend(request, tries, stream=True)
+        reading = _ReplyStream(self.model_id, request, tries)
         try:
-            async for data in response.aiter_bytes():
+            async for data in response.aiter_raw():
                 for text in reading.feed(data):
                     yield text
         except _http().HTTPError as error:
@@ -130,14 +143,19 @@ class OpenAIModel(Model):
             await response.aclose()
         yield reading.reply()
 
-    def _read(self, response: Any, request: ModelRequest) -> ModelReply:
+    def _ask(self, request: ModelRequest) -> bytearray:
+        body: bytearray = self._send(request, self._tries(request, stream=False), stream=False)
+        return body
+
+    def _read(self, body: bytearray, request: ModelRequest) -> ModelReply:
         try:
-            value = response.json()
+            value = decode(body)
             reply = chat.read_reply(value, len(request.messages))
-        except (ValueError, AttributeError, TypeError, KeyError) as error:
-            raise build_protocol_error(self.model_id) from error
+        except (ValueError, AttributeError, TypeError, KeyError):
+            raise build_protocol_error(self.model_id) from None
         if reply is None:
-            raise stream_error(self.model_id, value) or build_protocol_error(self.model_id)
+            failure = stream_error(self.model_id, value, self._secrets())
+            raise failure or build_protocol_error(self.model_id)
         return reply
 
     def _body(self, request: ModelRequest, stream: bool, refused: frozenset[str]) -> bytes:
@@ -156,60 +174,106 @@ class OpenAIModel(Model):
         )
         return body.encode("utf-8", "replace")
 
-    def _open(self, request: ModelRequest, *, stream: bool) -> Any:
-        client, tries = self._sync_client(), self._tries()
+    # The response whose events are still to come, or an answer's body.
+    def _send(self, request: ModelRequest, tries: Tries, *, stream: bool) -> Any:
+        client = self._sync_client()
         while True:
-            refused = self._refused
-            body = self._body(request, stream, refused)
-            http_request = client.build_request("POST", self._url, content=body)
+            body = self._body(request, stream, self._refused)
             try:
-                response = client.send(http_request, stream=stream)
-                if response.status_code == 200:
+                response = client.send(self._build(client, body, tries), stream=True)
+                if stream and response.status_code == 200:
                     return response
-                response.read()
-                response.close()
-                wait = self._refusal(tries, response, refused)
+                read = BoundedBody(tries.bounds, of_reply=response.status_code == 200)
+                with closing(response):
+                    all(read.add(data) for data in response.iter_raw())
+                if response.status_code == 200:
+                    return read.content
+                wait = self._refusal(request, tries, response, read.content, body, stream)
             except _http().HTTPError as error:
                 wait = tries.handle_network_error(error)
             _sleep(wait)
 
-    async def _aopen(self, request: ModelRequest, *, stream: bool) -> Any:
-        client, tries = await self._async_client(), self._tries()
+    async def _asend(self, request: ModelRequest, tries: Tries, *, stream: bool) -> Any:
+        client = await self._async_client()
         while True:
-            refused = self._refused
-            body = self._body(request, stream, refused)
-            http_request = client.build_request("POST", self._url, content=body)
+            body = self._body(request, stream, self._refused)
             try:
-                response = await client.send(http_request, stream=stream)
-                if response.status_code == 200:
+                response = await client.send(self._build(client, body, tries), stream=True)
+                if stream and response.status_code == 200:
                     return response
-                await response.aread()
-                await response.aclose()
-                wait = self._refusal(tries, response, refused)
+                read = BoundedBody(tries.bounds, of_reply=response.status_code == 200)
+                async with aclosing(response):
+                    async for data in response.aiter_raw():
+                        if not read.add(data):
+                            break
+                if response.status_code == 200:
+                    return read.content
+                wait = self._refusal(request, tries, response, read.content, body, stream)
             except _http().HTTPError as error:
                 wait = tries.handle_network_error(error)
             await _asleep(wait)
 
-    def _tries(self) -> Tries:
-        return Tries(self.model_id, self._url, self._max_attempts, self._deadline)
+    def _build(self, client: Any, body: bytes, tries: Tries) -> Any:
+        tries.bounds.check_time()
+        ends, (_, connect, read) = tries.bounds.ends, self._options
+        if ends is None:
+            return client.build_request("POST", self._url, content=body)
+        waits = {"connect": connect, "read": read, "write": read, "pool": read}
+        timeout = {name: Until.build(seconds, ends) for name, seconds in waits.items()}
+        return client.build_request(
+            "POST", self._url, content=body, extensions={"timeout": timeout}
+        )
 
-    def _refusal(self, tries: Tries, response: Any, refused: frozenset[str]) -> float:
+    def _tries(self, request: ModelRequest, *, stream: bool) -> Tries:
+        bounds = ReplyBounds(self.model_id, request, stream=stream, seconds=self._reply_seconds)
+        return Tries(
+            self.model_id,
+            self._url,
+            self._max_attempts,
+            self._deadline,
+            bounds,
+            self._secrets(),
+        )
+
+    def _refusal(
+        self,
+        request: ModelRequest,
+        tries: Tries,
+        response: Any,
+        content: bytearray,
+        body: bytes,
+        stream: bool,
+    ) -> float:
         # Seconds to wait before the next try; raises when there is none.
-        parameter = tries.find_refused_parameter(response)
-        if parameter and parameter not in refused:
-            self._refused |= {parameter}
+        retry_after = response.headers.get("retry-after")
+        refusal = ErrorResponse(response.status_code, retry_after, content)
+        parameter = tries.find_refused_parameter(refusal)
+        # Only what was sent can be left out: a server that names ever new parameters gets no more
+        # tries than there are members in the request.
+        refused = self._refused | {parameter}
+        if parameter and self._body(request, stream, refused) != body:
+            self._refused = refused
             return 0.0
-        return tries.handle_error_response(response)
+        return tries.handle_error_response(refusal)
 
     # Clients
 
-    def _headers(self) -> dict[str, str]:
+    def _key(self) -> str | None:
         # Base urls come from definitions too, so the environment's key goes over https or to this
         # machine only.
-        key = self._api_key
-        if key is None and self._trusted:
-            key = os.environ.get("OPENAI_API_KEY")
-        headers = {"Content-Type": "application/json"}
+        if self._api_key is None and self._trusted:
+            return os.environ.get("OPENAI_API_KEY")
+        return self._api_key
+
+    def _secrets(self) -> list[str]:
+        # What a server was sent, it may repeat in what it says is wrong.
+        key = self._key()
+        return [*([key] if key else []), *secrets_of_url(self._url)]
+
+    def _headers(self) -> dict[str, str]:
+        key = self._key()
+        # Compressed, a few bytes could become any number.
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         return {**headers, "Authorization": f"Bearer {key}"} if key else headers
 
     def _client_options(self, connections: int) -> dict[str, Any]:
@@ -227,6 +291,7 @@ class OpenAIModel(Model):
         with self._lock:
             if self._client is None:
                 self._client = _http().Client(**self._client_options(self._options[0]))
+                bound_reads(self._client)
                 weakref.finalize(self, self._client.close)
             return self._client
 
@@ -239,6 +304,8 @@ class OpenAIModel(Model):
             # A pool looks at all of its connections at each request: small ones are faster.
             options = self._client_options(min(connections, _POOL))
             clients = [_http().AsyncClient(**options) for _ in range(-(-connections // _POOL))]
+            for client in clients:
+                bound_reads(client)
             # A loop that shuts down closes the generators that began on it, and so the clients.
             closing = _close_clients(clients, self._async_clients, loop)
             entry = self._async_clients[loop] = (cycle(clients), closing)
@@ -263,31 +330,30 @@ async def _close_clients(
 
 
 class _ReplyStream:
-    def __init__(self, model_id: str, request: ModelRequest) -> None:
+    def __init__(self, model_id: str, request: ModelRequest, tries: Tries) -> None:
         self._model_id = model_id
-        self._events = chat.EventReader()
+        self._tries = tries
+        self._events = chat.EventReader(request.reply_bytes)
         self._pieces = chat.Pieces(len(request.messages))
 
     def feed(self, data: bytes) -> Iterator[str]:
+        self._tries.bounds.take(len(data))
         try:
-            chunks = self._events.feed(data)
-        except ValueError as error:
-            raise build_protocol_error(self._model_id) from error
-        for chunk in chunks:
-            failure = stream_error(self._model_id, chunk)
-            if failure is not None:
-                raise failure
-            try:
+            for chunk in self._events.feed(data):
+                failure = stream_error(self._model_id, chunk, self._tries.secrets)
+                if failure is not None:
+                    raise failure
                 text = self._pieces.take(chunk)
-            except (AttributeError, TypeError, KeyError) as error:
-                raise build_protocol_error(self._model_id) from error
-            if text:
-                yield text
+                if text:
+                    yield text
+        except (ValueError, AttributeError, TypeError, KeyError):
+            raise build_protocol_error(self._model_id) from None
 
     def handle_interruption(self, error: Exception) -> None:
         # What breaks after the reply's end takes nothing from it.
         if not self._pieces.stop_reason:
-            raise build_interrupted_error(self._model_id, error) from error
+            self._tries.bounds.check_time()
+            raise build_interrupted_error(self._model_id, error) from None
 
     def reply(self) -> ModelReply:
         if not self._pieces.stop_reason:

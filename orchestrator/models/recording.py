@@ -17,8 +17,9 @@ from threading import Lock
 from typing import Any
 
 from orchestrator.errors import ResourceNotFound, ValidationError
-from orchestrator.models._encoding import encode
+from orchestrator.models._encoding import decode_object, encode
 from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage
+from orchestrator.support.private_files import make_private_folder, open_private
 
 _DIFF_LINES = 60
 
@@ -76,7 +77,8 @@ class RecordingModel(Model):
     def __init__(self, model: Model, path: str | Path) -> None:
         """Records the replies of `model`, whose id and so dialect this model has too.
 
-        The file is appended to; it is made, with its folder, at the first reply.
+        The file is appended to; it is made, with its folder, at the first reply. Nobody but its
+        owner may read it.
         """
         self.model_id = model.model_id
         self._model = model
@@ -146,8 +148,8 @@ class RecordingModel(Model):
         }
         line = (encode(record) + "\n").encode("utf-8", "replace")
         with self._lock:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("ab", buffering=0) as file:
+            make_private_folder(self._path.parent)
+            with open_private(self._path, "ab", buffering=0) as file:
                 file.write(line)
 
 
@@ -256,7 +258,7 @@ def _load(path: Path) -> list[dict[str, Any]]:
 
 def _read(line: str, place: str) -> dict[str, Any]:
     try:
-        record: dict[str, Any] = json.loads(line)
+        record = decode_object(line.encode("utf-8", "surrogatepass"))
         if record.keys() >= _MEMBERS and record["request"].keys() >= _REQUEST_MEMBERS:
             _reply(record)
             return record

@@ -22,6 +22,7 @@ from typing import Any
 from orchestrator.errors import ValidationError
 from orchestrator.message import AUTHOR, Block, Message, Text, text_of
 from orchestrator.models.base import CallFormat, ModelRequest
+from orchestrator.support.safe_json import json_or
 
 CALL_OPEN, CALL_CLOSE = "<tool_call>\n", "\n</tool_call>"
 # A capital letter in the middle of a sentence.
@@ -146,7 +147,7 @@ class ReplyReader:
         """The name and the arguments of the call, when the reply is a whole one."""
         body = self.raw.strip().removeprefix(CALL_OPEN.strip()).removesuffix(CALL_CLOSE.strip())
         try:
-            call = json.loads(body)
+            call = json_or(body, None)
             return self._names.get(call["name"], call["name"]), dict(call["arguments"])
         except (ValueError, KeyError, TypeError):
             return None

@@ -183,4 +183,4 @@ def test_a_parameter_that_a_model_refuses_is_left_out_from_then_on(serve, waits)
 def test_a_refusal_of_a_parameter_that_stays_is_an_error(serve, waits):
     server = serve(refusal(400, code="unsupported_value", param="messages[0].role"))
     assert type(failure_of(OpenAIModel("m", server.url))) is ValidationError
-    assert len(server.asked) == 2
+    assert len(server.asked) == 1

@@ -212,4 +212,4 @@ def test_a_line_without_an_end_is_not_collected_for_ever():
     reader = EventReader()
     with pytest.raises(ValueError, match="too long"):
         for _ in range(20):
-            reader.feed(b"x" * 1_000_000)
+            list(reader.feed(b"x" * 1_000_000))

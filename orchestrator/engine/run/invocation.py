@@ -195,6 +195,8 @@ class Run:
             call_format,
             self.replay.turn.question,
             stage.tool_choice,
+            None if self.deadline is None else max((self.deadline - self.now()) / 1e9, 0.0),
+            self.plan.limits.reply_bytes,
         )
 
     def model_record(

@@ -50,7 +50,11 @@ def _run_to_end(work: Coroutine[Any, Any, None]) -> None:
 
 
 class _Threads:
-    """See `Backend`. No coroutine here suspends; turns have no deadline within an effect."""
+    """See `Backend`. No coroutine here suspends.
+
+    Nothing here can cut an effect short: a model is given the seconds that are left, and a stream
+    whose piece comes too late is read no further. A reply that is whole is taken however late.
+    """
 
     async def complete(self, run: Run, effect: CallModel) -> Record:
         stage, began = effect.stage, run.now()
@@ -61,9 +65,13 @@ class _Threads:
         # No asynchronous generator is between the model and the listener: with one, a token took a
         # fifth longer (measured: `python -m bench stream`).
         with closing(call.model.stream(call.request)) as items:  # type: ignore[type-var]
+            is_late = False
             for item in items:
+                if is_late and isinstance(item, str):
+                    raise run.build_timeout_error()
                 for text in call.take(item):
                     await emit(text)
+                is_late = run.deadline is not None and run.now() > run.deadline
         for text in call.rest():
             await emit(text)
         return call.record()

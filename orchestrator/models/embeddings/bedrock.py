@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.errors import DependencyFailed, ValidationError
-from orchestrator.models._encoding import encode
+from orchestrator.models._encoding import decode, encode
 from orchestrator.models.embeddings.base import check_texts, unit_rows
 from orchestrator.support.aws import (
     Settings,
     Target,
+    body_of,
     get_shared_client,
     region_of,
     translate_errors,
@@ -22,6 +22,9 @@ from orchestrator.support.aws import (
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+# One answer has the vectors of 96 texts at most.
+_MOST_BYTES = 40_000_000
 
 
 class _Family(NamedTuple):
@@ -150,15 +153,15 @@ class BedrockEmbedder:
                 accept="application/json",
                 contentType="application/json",
             )
-            data = response["body"].read()
+            data = body_of(response["body"], _MOST_BYTES)
         try:
-            return self._vectors(json.loads(data))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            return self._vectors(decode(data))
+        except (AttributeError, KeyError, TypeError, ValueError):
             raise DependencyFailed(
                 f"the embedding model {self._model_id!r} answered with something that holds no "
                 "embeddings",
                 resource=self._model_id,
-            ) from error
+            ) from None
 
     def _request(self, texts: list[str]) -> dict[str, Any]:
         if self._family.is_titan:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import DependencyFailed
-from orchestrator.models._encoding import encode
+from orchestrator.models._encoding import decode, encode
 from orchestrator.models.base import ModelRequest
 from orchestrator.models.embeddings.base import check_texts, unit_rows
 from orchestrator.models.openai import OPENAI, OpenAIModel, split_address
@@ -21,6 +21,11 @@ _DIMENSIONS = {
     "text-embedding-3-small": 1536,
     "text-embedding-ada-002": 1536,
 }
+
+# One request's answer: the longest vectors of today, of 8,192 numbers, are 200,000 bytes as JSON.
+_VECTOR_BYTES = 400_000
+_REPLY_BYTES = 1_000_000
+_SECONDS = 600.0
 
 
 class OpenAIEmbedder:
@@ -94,25 +99,28 @@ class _Server(OpenAIModel):
     def __init__(self, model: str, base_url: str, **options: Any) -> None:
         super().__init__(model, base_url, **options)
         self._url = f"{base_url.rstrip('/')}/embeddings"
+        self._reply_seconds = _SECONDS
 
     def vectors(self, texts: list[str], options: dict[str, Any]) -> list[Any]:
         """The vectors of one batch, in the order of the texts."""
         # Each vector has the index of its text: the protocol does not promise their order.
-        additional = {"input": texts, **options}
-        response = self._open(ModelRequest("", "", (), additional=additional), stream=False)
+        request = ModelRequest(
+            *("", "", ()),
+            additional={"input": texts, **options},
+            reply_bytes=_REPLY_BYTES + _VECTOR_BYTES * len(texts),
+        )
         try:
-            data = response.json()["data"]
+            data = decode(self._ask(request))["data"]
             found = [one["embedding"] for one in sorted(data, key=lambda one: one["index"])]
             if len(found) == len(texts):
                 return found
-            reason = None
-        except (KeyError, TypeError, ValueError) as error:
-            reason = error
+        except (KeyError, TypeError, ValueError):
+            pass
         raise DependencyFailed(
             f"the server of the embedding model {self.model_id!r} answered with something that is "
             "no list of embeddings; check the base url (it usually ends in /v1)",
             resource=self.model_id,
-        ) from reason
+        )
 
     def _body(self, request: ModelRequest, stream: bool, refused: frozenset[str]) -> bytes:
         members = {"model": self._model, **request.additional}

@@ -22,11 +22,13 @@ from orchestrator.support.aws.failures import (
     is_unsent,
     translate_errors,
 )
+from orchestrator.support.aws.replies import bound_replies, use_bounds
 
 __all__ = [
     "Settings",
     "Target",
     "body_of",
+    "bound_replies",
     "code_of",
     "failure",
     "get_safe_message",
@@ -36,4 +38,5 @@ __all__ = [
     "region_of",
     "serving_at",
     "translate_errors",
+    "use_bounds",
 ]

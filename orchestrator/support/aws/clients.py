@@ -25,6 +25,7 @@ from orchestrator.support.aws.failures import (
     without_credentials,
     without_region,
 )
+from orchestrator.support.aws.replies import bound_replies
 
 
 class Settings(NamedTuple):
@@ -133,6 +134,7 @@ def _create_client(settings: Settings, target: Target) -> Any:
             f"{target.what} is not on this server, and is not looked for in AWS: in the server's "
             "environment AWS's address is the server's own; start it without AWS_ENDPOINT_URL"
         )
+    bound_replies(client)
     if settings.deadline is not None:
         _limit_retries(client, settings.service, settings.deadline)
     return client

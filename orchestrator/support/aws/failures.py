@@ -2,6 +2,7 @@
 
 AWS's own words stay where they help (what is wrong with a request, who lacks which
 permission), never where they repeat what was sent: signatures, tokens, values of the request.
+Whatever of them enters an error goes through `redact`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from orchestrator.errors import (
     ThrottlingError,
     ValidationError,
 )
+from orchestrator.support.aws.replies import get_sent_credentials
+from orchestrator.support.redaction import redact
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,6 @@ _VALUE = re.compile(r"'.*' at '", re.DOTALL)
 _NO_SUCH_MODEL = re.compile(r"model identifier|model ID .* (?:invalid|not (?:found|exist))")
 # What of botocore's report on wrong parameters is names; the rest of it repeats the values.
 _PARAMETER = re.compile(r'for parameter ([\w.\[\]]+)|parameter in ([\w.\[\]]+): "(\w+)"')
-_LONGEST = 400
 
 
 @contextmanager
@@ -105,7 +107,11 @@ def failure(error: Exception, target: Target) -> OrchestratorError | None:
             f"no usable AWS credentials for {target.what} ({kind}): {_setup(target)}",
             resource=target.resource,
         )
-    if isinstance(error, BotoCoreError | HTTPError | ParserError | ResponseParserError | OSError):
+    if isinstance(
+        error,
+        # Botocore's own reading of deep JSON ends in a `RecursionError`.
+        BotoCoreError | HTTPError | ParserError | ResponseParserError | OSError | RecursionError,
+    ):
         return DependencyFailed(
             f"{target.what} could not be reached, or its answer broke off ({kind}); check the "
             "network, the region and the endpoint",
@@ -152,13 +158,16 @@ def is_unsent(error: Exception) -> bool:
 def get_safe_message(error: Any) -> str:
     """AWS's message without the request's values that it may repeat; empty when there is none."""
     text = str(error.response.get("Error", {}).get("Message") or "").strip()
-    text = _VALUE.sub("'…' at '", text)
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+    return _redact(_VALUE.sub("'…' at '", text))
+
+
+def _redact(text: object) -> str:
+    return redact(text, get_sent_credentials())
 
 
 def code_of(error: Any) -> str:
     """The name of AWS's exception; empty when AWS did not say."""
-    code = str(getattr(error, "response", {}).get("Error", {}).get("Code") or "")
+    code = _redact(getattr(error, "response", {}).get("Error", {}).get("Code") or "")
     # In event streams the names begin with a small letter.
     return code[:1].upper() + code[1:]
 
@@ -185,7 +194,7 @@ def _of_parameters(error: Any, target: Target) -> OrchestratorError:
 
 def _of_service(error: Any, target: Target) -> OrchestratorError:
     code, text = code_of(error), get_safe_message(error)
-    request = error.response.get("ResponseMetadata", {}).get("RequestId")
+    request = _redact(error.response.get("ResponseMetadata", {}).get("RequestId") or "")
     error.args = (code,)
     known = [code] if code not in ("", "Unknown") else []
     place = ", ".join([*known, f"request {request}"] if request else known)

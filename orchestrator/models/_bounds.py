@@ -1,0 +1,197 @@
+"""What one reply of a model's server may take: time, and bytes.
+
+A server that is broken, or hostile, may answer without an end, or one byte at a time: no time-out
+for a single read holds then. `ReplyBounds` is asked wherever bytes or events come in, and
+`bound_reads` has every wait of an HTTP client end with the request's time.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from orchestrator.errors import DependencyFailed, LimitExceeded, OrchestratorError
+from orchestrator.models.base import ModelRequest
+
+# A token of a stream is an event of its own, with the stream's id, model and time: up to 350 bytes.
+_STREAM = 8
+# What of an error's body is read.
+_ERROR_BYTES = 65_536
+# Blocks and tool calls of one reply.
+MOST_BLOCKS = 1_000
+_WRITTEN = 65_536
+
+
+class ReplyBounds:
+    """The time and the bytes that one reply may still take, over all tries.
+
+    Attributes:
+        ends: When the time is over, as `time.monotonic` counts; `None` for never.
+    """
+
+    __slots__ = ("_left", "_model_id", "_most", "_of_turn", "_seconds", "ends")
+
+    def __init__(
+        self, model_id: str, request: ModelRequest, *, stream: bool, seconds: float | None = None
+    ) -> None:
+        """Begins to count; `seconds` hold where the request has no time of its own."""
+        self._model_id = model_id
+        self._most = self._left = request.reply_bytes * (_STREAM if stream else 1)
+        self._of_turn = request.seconds is not None
+        self._seconds = request.seconds if self._of_turn else seconds
+        self.ends = None if self._seconds is None else time.monotonic() + self._seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is over."""
+        # An event loop's timer may go off a little early.
+        return self.ends is not None and time.monotonic() >= self.ends - 0.001
+
+    def check_time(self) -> None:
+        """Raises when the time is over."""
+        if self.is_over:
+            raise self.build_time_error()
+
+    def take(self, size: int) -> None:
+        """Takes some bytes, or raises when they are too many."""
+        self._left -= size
+        if self._left < 0:
+            raise DependencyFailed(
+                f"the model {self._model_id!r} sent more than {self._most:,} bytes in one reply; "
+                "if it really has so much to say, raise the limit 'reply_bytes'",
+                resource=self._model_id,
+            )
+
+    def build_time_error(self) -> OrchestratorError:
+        """The error when the time is over."""
+        if self._of_turn:
+            return LimitExceeded(
+                f"the model {self._model_id!r} did not answer within the {self._seconds:.3g} "
+                "seconds that were left of the turn's time; raise the limit 'seconds', or find out "
+                "from the trace what is slow",
+                limit="seconds",
+            )
+        return DependencyFailed(
+            f"the model {self._model_id!r} did not answer within {self._seconds:g} seconds",
+            resource=self._model_id,
+        )
+
+
+class BoundedBody:
+    """A body as it is read: a reply within its bounds, or the beginning of an error's."""
+
+    __slots__ = ("_bounds", "content")
+
+    def __init__(self, bounds: ReplyBounds, *, of_reply: bool) -> None:
+        self._bounds = bounds if of_reply else None
+        self.content = bytearray()
+
+    def add(self, data: bytes) -> bool:
+        """Adds bytes; whether more may come."""
+        self.content += data
+        if self._bounds is not None:
+            self._bounds.take(len(data))
+            return True
+        del self.content[_ERROR_BYTES:]
+        return len(self.content) < _ERROR_BYTES
+
+
+class Until(float):
+    """Seconds to wait for one read at most, and no longer than until `ends`."""
+
+    __slots__ = ("ends",)
+    ends: float
+
+    @classmethod
+    def build(cls, seconds: float, ends: float) -> Until:
+        """The time-out of a request that has to end at `ends`."""
+        until = cls(seconds)
+        until.ends = ends
+        return until
+
+
+def _time_left(timeout: float | None) -> float | None:
+    if not isinstance(timeout, Until):
+        return timeout
+    left = min(float(timeout), timeout.ends - time.monotonic())
+    if left > 0:
+        return left
+    from httpcore2 import ReadTimeout
+
+    raise ReadTimeout("the request's time is over")
+
+
+def bound_reads(client: Any) -> None:
+    """Has each wait of an httpx client's connections end at its request's `Until`.
+
+    The client's own time-outs begin anew with every byte that comes.
+    """
+    for transport in (client._transport, *client._mounts.values()):
+        pool: Any = getattr(transport, "_pool", None)
+        backend = getattr(pool, "_network_backend", None)
+        if backend is not None:
+            asynchronous = hasattr(pool, "aclose")
+            pool._network_backend = (_AsyncBackend if asynchronous else _Backend)(backend)
+
+
+class _Backend:
+    def __init__(self, backend: Any) -> None:
+        self._backend = backend
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+    def connect_tcp(
+        self, host: str, port: int, timeout: float | None = None, **more: Any
+    ) -> _Stream:
+        return _Stream(self._backend.connect_tcp(host, port, _time_left(timeout), **more))
+
+
+class _Stream:
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        found: bytes = self._stream.read(max_bytes, _time_left(timeout))
+        return found
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        for start in range(0, len(buffer), _WRITTEN):
+            self._stream.write(buffer[start : start + _WRITTEN], _time_left(timeout))
+
+    def start_tls(
+        self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
+    ) -> _Stream:
+        return _Stream(self._stream.start_tls(ssl_context, server_hostname, _time_left(timeout)))
+
+
+class _AsyncBackend(_Backend):
+    async def connect_tcp(  # type: ignore[override]
+        self, host: str, port: int, timeout: float | None = None, **more: Any
+    ) -> _AsyncStream:
+        return _AsyncStream(
+            await self._backend.connect_tcp(host, port, _time_left(timeout), **more)
+        )
+
+
+class _AsyncStream(_Stream):
+    async def read(  # type: ignore[override]
+        self, max_bytes: int, timeout: float | None = None
+    ) -> bytes:
+        found: bytes = await self._stream.read(max_bytes, _time_left(timeout))
+        return found
+
+    async def write(  # type: ignore[override]
+        self, buffer: bytes, timeout: float | None = None
+    ) -> None:
+        for start in range(0, len(buffer), _WRITTEN):
+            await self._stream.write(buffer[start : start + _WRITTEN], _time_left(timeout))
+
+    async def start_tls(  # type: ignore[override]
+        self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
+    ) -> _AsyncStream:
+        stream = await self._stream.start_tls(ssl_context, server_hostname, _time_left(timeout))
+        return _AsyncStream(stream)
