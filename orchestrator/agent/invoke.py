@@ -26,6 +26,7 @@ from orchestrator.engine.trace.reply import (
 from orchestrator.errors import OrchestratorError, SessionConflict, TurnLeft
 from orchestrator.sessions import NEVER, Session, Sessions, session_label
 from orchestrator.support.threads import in_thread
+from orchestrator.support.user_code import hide_causes
 
 T = TypeVar("T")
 
@@ -63,6 +64,7 @@ def finish_run(run: Run) -> Reply:
     if isinstance(run.result, Failure):
         error = run.result.error
         error.reply = reply
+        hide_causes(error)
         raise error
     return reply
 

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import is_dataclass
 from functools import wraps
 from typing import Annotated, Any, Concatenate, ParamSpec
@@ -18,6 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from orchestrator.cli.findings import report_error
 from orchestrator.cli.terminal import Terminal, hide_prints, show_prints
 from orchestrator.errors import DefinitionError, ValidationError
+from orchestrator.support.user_code import keep_causes
 
 # Exit codes. The agent, or what it depends on, failed:
 AGENT_FAILED = 1
@@ -63,7 +64,7 @@ def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., No
             show_prints(terminal)
         for name, kind in groups.items():
             options[name] = kind(**{it.name: options.pop(it.name) for it in members[name]})
-        with _exit_on_error(terminal):
+        with keep_causes() if debug else nullcontext(), _exit_on_error(terminal):
             function(terminal, **options)  # type: ignore[call-arg]
 
     run.__doc__ = help_text(function.__doc__ or "")

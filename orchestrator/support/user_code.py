@@ -1,13 +1,69 @@
-"""What a user's code raised: its type and place, and not its text, which may hold anything."""
+"""What a user's code raised: its type and place, and not its text, which may hold anything.
+
+The exception itself would be an error's cause, and whoever logs the error would log it: what it
+says, and what it holds. So `hide_causes` puts a `HiddenCause` in its place, unless debugging is
+asked for (`ORCHESTRATOR_DEBUG=1`, or `--debug`).
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from orchestrator.errors import innermost
+from orchestrator.errors import OrchestratorError, innermost
+
+_DEBUG = "ORCHESTRATOR_DEBUG"
+
+
+class HiddenCause(Exception):
+    """Stands for an exception of other code that may hold what nobody else may read."""
+
+
+def hide_causes(error: BaseException) -> None:
+    """Takes exceptions that are not of this program's tree out of an error's chain.
+
+    A cause becomes a `HiddenCause` that names its type; what was merely being handled is left out.
+    With `ORCHESTRATOR_DEBUG` in the environment, all stays.
+    """
+    if is_debugging():
+        return
+    seen: set[int] = set()
+    left: list[BaseException | None] = [error]
+    while left:
+        one = left.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        silent = one.__suppress_context__
+        if not isinstance(one.__context__, OrchestratorError):
+            one.__context__ = None
+        if not isinstance(one.__cause__, OrchestratorError | HiddenCause | None):
+            one.__cause__ = HiddenCause(f"{type(one.__cause__).__name__}; {_DEBUG}=1 shows it")
+        one.__suppress_context__ = silent  # which setting a cause changes
+        left += [one.__cause__, one.__context__]
+
+
+def is_debugging() -> bool:
+    """Whether errors keep the exceptions of other code as their causes."""
+    return os.environ.get(_DEBUG, "0") not in ("", "0")
+
+
+@contextmanager
+def keep_causes() -> Iterator[None]:
+    """Around what is debugged: errors keep their causes."""
+    before = os.environ.get(_DEBUG)
+    os.environ[_DEBUG] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_DEBUG]
+        else:
+            os.environ[_DEBUG] = before
 
 
 def describe_exception(error: BaseException, place: str = "") -> str:

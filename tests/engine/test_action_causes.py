@@ -58,6 +58,12 @@ def stream(agent: Agent) -> Any:
     return list(agent.stream("Go", "s-1"))
 
 
+@pytest.fixture(autouse=True)
+def debugging(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors keep what a handler raised; otherwise they do not, which attack 17 tests."""
+    monkeypatch.setenv("ORCHESTRATOR_DEBUG", "1")
+
+
 EACH_WAY = pytest.mark.parametrize("run", [invoke, ainvoke, stream])
 Run = Callable[[Agent], Any]
 

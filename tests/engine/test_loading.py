@@ -98,7 +98,10 @@ def test_a_templates_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
             Agent("a", "Help.", "local", templates=path)
 
 
-def test_whatever_a_model_raises_is_a_failed_dependency(tmp_path: Path) -> None:
+def test_whatever_a_model_raises_is_a_failed_dependency(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ORCHESTRATOR_DEBUG", "1")
     agent = Agent("greeter", "You greet the people who write to you.", Broken([], "my-model"))
     with pytest.raises(DependencyFailed, match="'my-model' raised KeyError") as caught:
         agent.invoke("Hi", "s-1")

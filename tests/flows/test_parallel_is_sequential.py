@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from flow_support import Echo
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import Flow, FlowError
+from orchestrator.support.user_code import keep_causes
+
+
+@pytest.fixture(autouse=True, scope="module")
+def debugging() -> Iterator[None]:
+    """Errors keep what a function raised."""
+    with keep_causes():
+        yield
+
 
 NAMES = st.sampled_from(["a", "b", "c"])
 READ = st.sampled_from(["a", "b", "c", "x", "y", "question", "nowhere"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -18,6 +18,15 @@ from orchestrator.errors import ThrottlingError, ValidationError
 from orchestrator.limits import Limits
 from orchestrator.models import RecordingModel, ReplayModel
 from orchestrator.sessions import InMemoryStore
+from orchestrator.support.user_code import keep_causes
+
+
+@pytest.fixture(autouse=True, scope="module")
+def debugging() -> Iterator[None]:
+    """Errors keep what a function raised."""
+    with keep_causes():
+        yield
+
 
 MAP = program(
     "FOR $x in $xs:",
