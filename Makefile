@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 MODEL ?= 1.5b
 
-.PHONY: help demo test test-all test-local test-clients lint typecheck format bench bench-server eval eval-retrieval clean
+.PHONY: help demo test test-all test-local test-clients lint typecheck format fuzz mutants bench bench-server eval eval-retrieval clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-15s %s\n", $$1, $$2}'
@@ -79,6 +79,23 @@ typecheck: $(VENV)/.installed-dev  ## Check types
 format: $(VENV)/.installed-dev  ## Format the code
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format .
 
+# The same seed gives the same inputs, and how many of them depends on the machine.
+FUZZ_MINUTES ?= 60
+fuzz: $(VENV)/.installed-dev  ## Feed spoilt inputs to all that reads them; FUZZ_MINUTES=60, SEED=number
+	@$(BIN)/python -m tests.fuzz --minutes $(FUZZ_MINUTES) $(if $(SEED),--seed $(SEED))
+
+# The tool for it runs beside the tests, not in them, so it has an environment of its own.
+MUTANTS ?= 300
+MUTANTS_VENV := .venv-mutants
+$(MUTANTS_VENV)/.installed: tests/mutants/requirements.txt
+	@echo "Installing what mutation tests need into $(MUTANTS_VENV) ..."
+	@rm -rf $(MUTANTS_VENV) && $(PYTHON) -m venv $(MUTANTS_VENV)
+	@$(MUTANTS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+mutants: $(VENV)/.installed-dev $(MUTANTS_VENV)/.installed  ## Change the code, and see whether tests notice; MUTANTS=300, SEED=1
+	@$(MUTANTS_VENV)/bin/python -m tests.mutants --mutants $(MUTANTS) --seed $(or $(SEED),1)
+
 bench: $(VENV)/.installed-dev  ## Measure the engine's own cost against a floor
 	@$(BIN)/python -m bench
 
@@ -95,4 +112,4 @@ eval-retrieval: $(VENV)/.installed-dev  ## Sixty questions to local knowledge ba
 	@$(BIN)/python evals/retrieval/run.py
 
 clean:  ## Remove the environment and all caches
-	rm -rf $(VENV) $(CLIENTS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(CLIENTS) $(MUTANTS_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
