@@ -107,12 +107,15 @@ def result_text(result: Mapping[str, Any]) -> str:
 
 
 def _result_member(result: Mapping[str, Any]) -> dict[str, Any]:
-    found = isinstance(result, Mapping) and (
-        result.get("functionResult") or result.get("apiResult")
-    )
+    kinds = ("functionResult", "apiResult")
+    members = [result.get(kind) for kind in kinds] if isinstance(result, Mapping) else []
+    given = [one for one in members if one is not None]
+    # botocore: a union, of which exactly one member is set
+    found = given[0] if len(given) == 1 else None
     if not isinstance(found, dict) or not isinstance(found.get("actionGroup"), str):
         raise ValidationError(
-            "a result must be {'functionResult': {...}} or {'apiResult': {...}} with 'actionGroup'"
+            "a result must be either {'functionResult': {...}} or {'apiResult': {...}}, with "
+            "'actionGroup', and not both"
         )
     for member, allowed in _STATES.items():
         if found.get(member) not in (None, *allowed):
@@ -139,11 +142,25 @@ def _check_agent(waiting: WaitingCall, result: Mapping[str, Any]) -> None:
 
 
 def _check_confirmation(waiting: WaitingCall, result: Mapping[str, Any]) -> None:
+    name, said = waiting.call.operation.xml_name, result.get("confirmationState")
     # What the user was to confirm is never carried out because something else was said.
-    if waiting.kind == "USER_CONFIRMATION" and not result.get("confirmationState"):
+    if waiting.kind == "USER_CONFIRMATION":
+        if not said:
+            raise ValidationError(
+                f"the call of {name!r} asks for confirmation: its result needs "
+                "'confirmationState': 'CONFIRM' or 'DENY'"
+            )
+        return
+    if said == "DENY" and waiting.kind == "RESULT":
         raise ValidationError(
-            f"the call of {waiting.call.operation.xml_name!r} asks for confirmation: its result "
-            "needs 'confirmationState': 'CONFIRM' or 'DENY'"
+            f"the result of {name!r} has the confirmationState 'DENY', but the call asked for no "
+            "confirmation: give its result, or the responseState 'FAILURE'"
+        )
+    has_result = result.get("responseBody") or result.get("responseState")
+    if said == "CONFIRM" and not has_result:
+        raise ValidationError(
+            f"the call of {name!r} waits for what the caller's own carrying out gave, and a "
+            "confirmation is no result: give 'responseBody'"
         )
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.engine.attachments import files_for
-from orchestrator.engine.calls import match_results
-from orchestrator.engine.effects import Dispatch
+from orchestrator.engine.calls import invocation_input, match_results
+from orchestrator.engine.effects import AwaitResults, Dispatch
 from orchestrator.engine.plan import Plan
 from orchestrator.engine.run.replay import Replay, build_version_conflict
 from orchestrator.errors import SessionConflict, ValidationError
@@ -328,11 +328,27 @@ def _check_results(
     plan: Plan, session: Session, log: TurnLog, results: list[dict[str, Any]]
 ) -> None:
     # Before they are written down: results that fit no call must not end the turn.
-    waits = (log.suspend_record or {}).get("waits", "")
-    effect = Replay(plan, log, session).find_awaited_results(waits)
+    suspended = log.suspend_record or {}
+    effect = Replay(plan, log, session).find_awaited_results(suspended.get("waits", ""))
     if effect is None:
         raise build_version_conflict("waits for results that this version does not ask for")
+    _check_same_agent(plan, log, suspended, effect)
     match_results(effect.waiting, results)
+
+
+# The results are of calls that another definition described to the model, and to whoever confirmed
+# or carried them out.
+def _check_same_agent(plan: Plan, log: TurnLog, suspended: Record, effect: AwaitResults) -> None:
+    asked = [
+        {name: value for name, value in call.items() if name != "collaboratorName"}
+        for one in suspended["inputs"]
+        for call in one.values()
+    ]
+    asks = [call for one in effect.waiting for call in invocation_input(one, one.agent_id).values()]
+    if asked != asks:
+        raise build_version_conflict("handed over calls that this version describes otherwise")
+    if log.start.get("plan", plan.digest) != plan.digest:
+        raise build_version_conflict("was written with other prompts, models or tools")
 
 
 def _check_version(plan: Plan, session: Session, log: TurnLog) -> None:
