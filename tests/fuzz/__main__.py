@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
 
-from .batch import INPUTS, Failure, run_batch
+from .batch import INPUTS, Failure, command, run_batch
 from .targets import TARGETS
 
 PROCESSES = 2
@@ -150,13 +150,13 @@ def _run_all(given: argparse.Namespace) -> int:
 
 def _follow(given: argparse.Namespace, number: int, results: _Results) -> bool:
     """Runs a process to its end; whether it ended well."""
-    command = [sys.executable, "-m", "tests.fuzz", "--process", str(number)]
+    arguments = [sys.executable, "-m", "tests.fuzz", "--process", str(number)]
     for name in ("minutes", "seed", "inputs"):
-        command += [f"--{name}", str(getattr(given, name))]
+        arguments += [f"--{name}", str(getattr(given, name))]
     for target in given.targets:
-        command += ["--target", target]
+        arguments += ["--target", target]
     begun: list[Any] = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for text in process.stdout:
             line = json.loads(text)
@@ -166,8 +166,7 @@ def _follow(given: argparse.Namespace, number: int, results: _Results) -> bool:
         target, name, seed = begun or ["?", "?", 0]
         print(
             f"FAILURE of {target}, property {name}: the process ended with {process.returncode}\n"
-            f"  again: python -m tests.fuzz --target {target} --property {name} --seed {seed} "
-            f"--inputs {given.inputs}"
+            f"  again: {command(target, name, seed, given.inputs)}"
         )
     return process.returncode == 0
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 import traceback
 import warnings
@@ -53,15 +55,20 @@ class Failure:
     """Where it was raised: failures of one place are taken for one."""
 
     def __str__(self) -> str:
-        command = (
-            f"python -m tests.fuzz --target {self.target} --property {self.property} "
-            f"--seed {self.seed} --inputs {self.inputs}"
-        )
+        again = command(self.target, self.property, self.seed, self.inputs)
         return (
             f"FAILURE of {self.target}, property {self.property}, seed {self.seed}\n"
-            f"  minimised input: {self.smallest}\n  again:           {command}\n"
+            f"  minimised input: {self.smallest}\n  again:           {again}\n"
             + "".join(f"  | {line}\n" for line in self.error.splitlines())
         )
+
+
+def command(target: str, name: str, number: int, inputs: int) -> str:
+    """What runs a batch again, typed where this program was started."""
+    return (
+        f"{os.path.relpath(sys.executable)} -m tests.fuzz --target {target} --property {name} "
+        f"--seed {number} --inputs {inputs}"
+    )
 
 
 class Checked:

@@ -46,8 +46,8 @@ def test_a_failure_is_minimised_and_says_how_to_repeat_it() -> None:
     count, failure = run_batch("numbers", small, 7, 50)
     assert failure is not None and count > 1
     assert failure.smallest == "5"
-    command = "python -m tests.fuzz --target numbers --property small --seed 7 --inputs 50"
-    assert command in str(failure) and "assert 5 < 5" in str(failure)
+    again = "-m tests.fuzz --target numbers --property small --seed 7 --inputs 50"
+    assert again in str(failure) and "assert 5 < 5" in str(failure)
     assert run_batch("numbers", small, 7, 50)[1] == failure
 
 
