@@ -31,7 +31,7 @@ from orchestrator.actions._serialise import (
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
 from orchestrator.actions.functions import object_schema
 from orchestrator.actions.hosts import Hosts, RefusedAddress
-from orchestrator.actions.placeholders import PlaceholderText
+from orchestrator.actions.placeholders import PlaceholderText, hide_credentials
 from orchestrator.errors import (
     AccessDenied,
     ActionOutcomeUnknown,
@@ -40,6 +40,7 @@ from orchestrator.errors import (
     ThrottlingError,
 )
 from orchestrator.support.charsets import decode_text
+from orchestrator.support.redaction import is_credential
 
 _AGAIN = (429, 502, 503, 504)
 _ATTEMPTS = 3
@@ -57,7 +58,6 @@ _OWN_HEADERS = frozenset(
 )
 
 _CREDENTIALS = ("authorization", "cookie")
-_SHORTEST_SECRET = 8  # shorter ones would take words out of results
 _HEADER = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 _sleep = time.sleep
@@ -96,7 +96,8 @@ class HttpExecutor:
             headers: Headers of every request. In a value, `${env:NAME}` stands for an environment
                 variable and `${session:NAME}` for a session attribute, both read when a call is
                 carried out. A parameter of the same name is not shown to the model. An API that
-                sends the variable back, or what was in `Authorization`, is not repeated.
+                sends the variable back, or a header's value that is a credential by its name
+                (`Authorization`, `X-Api-Key`), is not repeated.
             timeout: Seconds that a call has; the agent's `action_seconds` holds besides.
             allow_private: Names of hosts that may have private addresses, as they are in the url:
                 `localhost`, `api.internal`, `10.0.0.7`.
@@ -107,7 +108,9 @@ class HttpExecutor:
         if not timeout > 0:
             raise DefinitionError(f"the timeout of an API is {timeout!r}; it must be above 0")
         self._headers = {
-            _header_name(name): PlaceholderText(f"the header {name!r}", value)
+            _header_name(name): PlaceholderText(
+                f"the header {name!r}", value, credential=is_credential(name, str(value))
+            )
             for name, value in (headers or {}).items()
         }
         self._fixed = {name.lower() for name in self._headers}
@@ -187,7 +190,6 @@ class HttpExecutor:
             secret
             for key, value in self._headers.items()
             for secret in value.credentials(context, session=key.lower() in _CREDENTIALS)
-            if len(secret) >= _SHORTEST_SECRET
         ]
         return _result(response, call.operation, secrets, context.max_bytes)
 
@@ -335,9 +337,7 @@ def _result(
     elif fault and not operation.idempotent:
         text = f"The request was carried out ({answer}): do not repeat it. {fault}"
         notes = ("the request was carried out, and its answer could not be read",)
-    # An API that repeats a credential would hand it to the model, and to the trace.
-    for secret in secrets:
-        text = text.replace(secret, "[a credential]")
+    text = hide_credentials(text, secrets)
     return ActionResult(text or answer, http_status=status, notes=notes)
 
 

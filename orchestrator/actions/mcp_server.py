@@ -28,13 +28,14 @@ from orchestrator.actions._mcp_tools import (
 )
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
 from orchestrator.actions.hosts import Hosts, RefusedAddress, port_of
-from orchestrator.actions.placeholders import PlaceholderText
+from orchestrator.actions.placeholders import PlaceholderText, hide_credentials
 from orchestrator.errors import (
     ActionOutcomeUnknown,
     DefinitionError,
     DependencyFailed,
     ModelNotReady,
 )
+from orchestrator.support.redaction import is_credential
 from orchestrator.support.spelling import did_you_mean
 
 if TYPE_CHECKING:
@@ -193,10 +194,12 @@ class MCPServer:
         self._check(name, operation, until)
         unknown = DependencyFailed if operation.idempotent else ActionOutcomeUnknown
         try:
-            return result_of(self._open_link(until).call(name, call.arguments, until))
+            result = result_of(self._open_link(until).call(name, call.arguments, until))
+            result.text = self._hide_credentials(result.text)
+            return result
         except Refusal as error:
             if error.advice is not None:
-                return ActionResult(error.advice, "REPROMPT")
+                return ActionResult(self._hide_credentials(error.advice), "REPROMPT")
             if not error.begun:
                 raise DependencyFailed(
                     f"the MCP server {self.name!r} refused to call {name!r} ({error})",
@@ -263,9 +266,15 @@ class MCPServer:
         change = "is gone" if live is None else "is not what it was when the agent was made"
         raise DependencyFailed(
             f"the tool {name!r} of the MCP server {self.name!r} {change}, and was not called. Look "
-            f"at the difference, and load the agent again if it is meant:\n{_diff(frozen, live)}",
+            f"at the difference, and load the agent again if it is meant:\n"
+            f"{self._hide_credentials(_diff(frozen, live))}",
             resource=operation.xml_name,
         )
+
+    def _hide_credentials(self, text: str) -> str:
+        sent = (*self._variables.values(), *self._headers.values())
+        found = [secret for one in sent for secret in one.credentials(None, session=False)]
+        return hide_credentials(text, found)
 
     def _check_address(self) -> None:
         # Every request is checked again; here the message has the way out.
@@ -329,7 +338,9 @@ class _Current:
 
 def _values(what: str, texts: Mapping[str, str] | None) -> dict[str, PlaceholderText]:
     return {
-        name: PlaceholderText(f"{what} {name!r}", value, session=False)
+        name: PlaceholderText(
+            f"{what} {name!r}", value, session=False, credential=is_credential(name, str(value))
+        )
         for name, value in (texts or {}).items()
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 
 from orchestrator.actions.base import CallContext
 from orchestrator.errors import AccessDenied, DefinitionError
@@ -14,10 +15,15 @@ _REFERENCE = re.compile(r"\$\{(?:(env|session):([A-Za-z_][A-Za-z0-9_.-]*)|[^}]*)
 class PlaceholderText:
     """A text with references, filled when it is needed, so that a definition holds no secret."""
 
-    __slots__ = ("_text", "_what", "is_secret")
+    __slots__ = ("_literal", "_text", "_what", "is_secret")
 
-    def __init__(self, what: str, text: str, *, session: bool = True) -> None:
-        """Reads the text, which messages call `what`; `session` allows `${session:NAME}`."""
+    def __init__(
+        self, what: str, text: str, *, session: bool = True, credential: bool = False
+    ) -> None:
+        """Reads the text, which messages call `what`; `session` allows `${session:NAME}`.
+
+        `credential` says that the text is one even without a reference.
+        """
         if not isinstance(text, str):
             raise DefinitionError(f"{what} must be a text, not {type(text).__name__}; quote it")
         if not text.isprintable():
@@ -29,7 +35,9 @@ class PlaceholderText:
         self._what = what
         self._text = text
         # A text with references may be a credential once it is filled.
-        self.is_secret = _REFERENCE.search(text) is not None
+        filled = _REFERENCE.search(text) is not None
+        self._literal = text if credential and not filled else ""
+        self.is_secret = filled or bool(self._literal)
 
     def fill(self, context: CallContext | None, resource: str) -> str:
         """The text with its values; `context` has the session attributes, `resource` is for errors.
@@ -45,11 +53,13 @@ class PlaceholderText:
         `session` says whether session attributes are credentials here; else they may be what a
         result is about.
         """
-        return [
+        values = [
             self._value(found, context, "")
             for found in _REFERENCE.finditer(self._text)
             if session or found[1] == "env"
         ]
+        # Of `Bearer x` the scheme is none.
+        return [*values, *self._literal.split()[-1:]]
 
     def _value(self, found: re.Match[str], context: CallContext | None, resource: str) -> str:
         kind, name = found[1], found[2]
@@ -68,3 +78,14 @@ class PlaceholderText:
                 resource=resource,
             )
         return value
+
+
+_SHORTEST = 8  # shorter credentials would take words out of results
+
+
+def hide_credentials(text: str, credentials: Iterable[str]) -> str:
+    """`text` without credentials that a server repeats: the model and the trace would have them."""
+    for one in credentials:
+        if len(one) >= _SHORTEST:
+            text = text.replace(one, "[a credential]")
+    return text

@@ -135,7 +135,7 @@ class HttpApi(Part):
     """
 
     base_url: Annotated[str, Field(min_length=1, max_length=2048)] | None = None
-    headers: dict[str, str] | None = None
+    headers: dict[str, str] | None = Field(default=None, repr=False)
     timeout_seconds: Annotated[float, Field(gt=0)] | None = None
     allow_private: Many[str] = ()
 
@@ -158,7 +158,7 @@ class McpServer(Part):
 
     command: Annotated[Many[str], Field(min_length=1)] | None = None
     url: Annotated[str, Field(pattern="^https?://")] | None = None
-    headers: dict[str, str] | None = None
+    headers: dict[str, str] | None = Field(default=None, repr=False)
     allow_private: Many[str] = ()
     tools: Many[str] | None = None
     require_confirmation: Many[str] = ()

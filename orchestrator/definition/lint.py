@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from orchestrator.actions.names import check_text
 from orchestrator.definition.agent import AgentCollaborator, AgentDefinition
@@ -10,6 +10,7 @@ from orchestrator.definition.files import PROMPTS
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError
 from orchestrator.support.documents import Keys
+from orchestrator.support.redaction import is_credential
 
 
 def collaborators_of(definition: AgentDefinition) -> tuple[AgentCollaborator, ...]:
@@ -41,6 +42,7 @@ def lint_definition(definition: AgentDefinition) -> list[Diagnostic]:
         *_check_parser(definition),
         *_check_team(definition),
         *_check_orchestration(definition),
+        *_check_credentials(definition),
     )
     return [*definition.source.notes, *_diagnostics(definition, found)]
 
@@ -141,6 +143,26 @@ def _check_orchestration(definition: AgentDefinition) -> Iterator[Warning_]:
         text = "customOrchestration is not used: orchestrationType is not CUSTOM_ORCHESTRATION"
         way = "set orchestrationType: CUSTOM_ORCHESTRATION, or leave it out"
         yield "unused-orchestration", text, way, ("customOrchestration",)
+
+
+def _check_credentials(definition: AgentDefinition) -> Iterator[Warning_]:
+    for index, group in enumerate(definition.action_groups):
+        executor = group.action_group_executor
+        at: Keys = ("actionGroups", index, "actionGroupExecutor")
+        for member in ("http", "mcp"):
+            headers = getattr(getattr(executor, member, None), "headers", None) or {}
+            yield from _check_literals(headers, "header", (*at, member, "headers"))
+        if executor is not None and executor.mcp is not None:
+            where: Keys = ("actionGroups", index, "environment")
+            yield from _check_literals(group.environment or {}, "variable", where)
+
+
+def _check_literals(values: Mapping[str, str], what: str, at: Keys) -> Iterator[Warning_]:
+    for name, value in values.items():
+        if "${" not in value and is_credential(name, value):
+            text = f"the {what} {name!r} looks like a credential, and is in the definition itself"
+            way = "write ${env:NAME}, and set NAME in the environment of the process"
+            yield "literal-credential", text, way, (*at, name)
 
 
 def _check_team(definition: AgentDefinition) -> Iterator[Warning_]:
