@@ -40,6 +40,9 @@ class Parsed:
     # The call that could not be understood, as the model wrote it; empty when the mistake is no
     # call's.
     raw: str = ""
+    # The calls that the reply makes in its text: what of each, as the model wrote it, names it
+    # and its values
+    written: tuple[str, ...] = ()
 
 
 def build_response(stage: str, result: dict[str, Any]) -> dict[str, Any]:

@@ -91,13 +91,17 @@ class Calls:
         else:
             self._fail(codes.BAD_INPUT, codes.INPUT_FORMAT, name)
 
-    def add_text_call(self, tag: str, body: str, raw: str) -> None:
-        """Adds what an `<invoke>`, `<function_call>` or `<fnCall>` holds; its values are texts."""
-        kind = tag[:9].lower()
+    def add_text_call(self, tag: str, body: str, *, closed: bool) -> None:
+        """Adds what an `<invoke>`, `<function_call>` or `<fnCall>` holds; its values are texts.
+
+        `closed` says whether a tag ended it, and not the end of the reply.
+        """
+        kind, raw = tag[:9].lower(), tag + body
         if kind == "<function":
-            self._add_read(read_function(body), raw, codes.BAD_CALL, codes.FUNCTION_FORMAT)
+            call = read_function(body, closed=closed)
+            self._add_read(call, raw, codes.BAD_CALL, codes.FUNCTION_FORMAT)
         elif kind[:7] == "<fncall":
-            for call in read_fncall(body):
+            for call in read_fncall(body, closed=closed):
                 self._add_read(call, raw, codes.BAD_CALL, codes.FNCALL_FORMAT)
         else:
             self._add_read(read_invoke(tag, body), raw, codes.BAD_XML, codes.CALL_FORMAT)

@@ -9,8 +9,8 @@ What the service does, by recordings and documentation:
   calls, as if they had. A second `<answer>` inside an answer is dropped and its text stays: it has
   been streamed by then.
 - A reply without such tags is the answer itself, without its thinking.
-- Where tools are native, call markup inside an answer is text: the model quotes what somebody
-  wrote, and a result could otherwise call by being quoted. Outside an answer it is a call.
+- Where tools are native (`tool_use`), text is never a call: a model that quotes what somebody wrote
+  would call it. A reply of call markup and nothing else is written again, natively.
 
 Values in `actionGroupInput` are `{"value": ...}`: texts from XML, JSON values with their own types
 from native tool calls (Bedrock's contract has texts; the action's schema decides later).
@@ -30,6 +30,17 @@ from orchestrator.parsers.scanner import Piece, Scanner
 
 # The parsers that expect native tool calls.
 _NATIVE = ("tool_use", "auto")
+
+# A reply of call markup and nothing else, where tools are native: how it begins, and a call's end.
+_WRITTEN = re.compile(
+    r"(?:```\w{0,16}\s{0,16})?(?:<tools>\s{0,16})?<(?:function_calls\b|__function="
+    r"|(?:invoke|fncall|function_call)(?:\s[^<>]{0,256})?>\s{0,128}[<{\[\w])",
+    re.IGNORECASE | re.ASCII,
+)
+_WRITTEN_END = re.compile(r"</(?:function_calls?|invoke|fncall|__function)\s{0,8}>", re.I | re.A)
+_AFTER_WRITTEN = re.compile(
+    r"\s*(?:</tools>)?(?:[\s`]*\Z|<(?:invoke|function_call|fncall|__function))", re.I | re.A
+)
 
 # What may decide a reply whose thinking was not closed.
 _LATE = re.compile(
@@ -89,6 +100,10 @@ class Orchestration:
             return self._parse_text_calls(text, thinking, found)
         if found.verdict == ANSWER:
             return _parse_answer(thinking, found)
+        if self.name == "tool_use" and _is_written_call(answer := scanner.outside(text)):
+            return _build_failure(
+                thinking, codes.WRITTEN_CALL, tuple(scanner.notes), codes.WRITTEN_FORMAT, answer
+            )
         return _parse_plain(scanner, text, thinking)
 
     def _parse_native(self, text: str, uses: list[Any]) -> Parsed:
@@ -125,20 +140,27 @@ class Orchestration:
         shift = len(text) - found.length
         calls = Calls()
         calls.notes += found.notes
-        if self.name == "tool_use":
-            calls.notes.append("calls were written as text, not as native tool calls")
-        elif found.invokes and self.name not in ("auto", shown := grammar_of(found.invokes[0].tag)):
+        if found.invokes and self.name not in ("auto", shown := grammar_of(found.invokes[0].tag)):
             calls.notes.append(f"calls were written in the grammar of the parser {shown!r}")
+        written = []
         for invoke in found.invokes:
             body = text[shift + invoke.start : shift + invoke.end]
-            calls.add_text_call(invoke.tag, body, invoke.tag + body)
+            written.append(_words_of(invoke.tag, body))
+            calls.add_text_call(invoke.tag, body, closed=invoke.closed)
             if calls.code:
                 break
         if not calls.code and calls.empty and not calls.user_messages:
             calls.fail(text[found.start :])
-        if self.name == "tool_use" and "<" in calls.reprompt:  # another grammar's format
-            calls.reprompt = codes.WRITTEN_FORMAT
-        return _build_result(calls, thinking, "".join(found.answer))
+        parsed = _build_result(calls, thinking, "".join(found.answer))
+        if not calls.code:
+            parsed.written = tuple(written)
+        return parsed
+
+
+def _words_of(tag: str, body: str) -> str:
+    # What makes it this call, and no other one: its name stands in the body or in the tag.
+    named = "::" in tag or "__" in tag or ("(" not in body and "<" not in body and "{" not in body)
+    return tag + body if named else body
 
 
 def grammar_of(tag: str) -> str:
@@ -147,6 +169,15 @@ def grammar_of(tag: str) -> str:
     if tag.startswith("<function_call") and not tag.startswith("<function_calls"):
         return "function_call"
     return "fncall" if tag.startswith("<fncall") else "xml"
+
+
+def _is_written_call(text: str) -> bool:
+    if not _WRITTEN.match(text):
+        return False
+    end = 0
+    for found in _WRITTEN_END.finditer(text):
+        end = found.end()
+    return not end or _AFTER_WRITTEN.match(text, end) is not None
 
 
 def _parse_usual(text: str) -> Parsed | None:
@@ -193,11 +224,11 @@ def _inside_thinking(scanner: Scanner, text: str, name: str) -> Scanner | None:
     # Thinking that was never closed, or that wraps the whole reply, may hold the decision.
     if scanner.unclosed < 0 and scanner.outside(text):
         return None
-    start, in_calls, quoting = -1, False, name == "tool_use"
+    start, in_calls = -1, False
     for found in _LATE.finditer(text, max(scanner.unclosed, 0)):
         if found[1]:
             start, in_calls = found.start(), False
-        elif not in_calls and not (quoting and start >= 0):
+        elif not in_calls and name != "tool_use":
             start, in_calls = found.start(), True
     if start < 0:
         return None
@@ -255,9 +286,22 @@ def _build_finish(thinking: str, final: dict[str, Any], notes: tuple[str, ...]) 
     return Parsed(_build_response({"rationale": thinking, "responseDetails": details}), "", notes)
 
 
-def _build_failure(thinking: str, code: str, notes: tuple[str, ...]) -> Parsed:
-    member = {"rationale": thinking, "parsingErrorDetails": {"repromptResponse": codes.NO_REPLY}}
-    return Parsed(_build_response(member), code, notes)
+def _build_failure(
+    thinking: str,
+    code: str,
+    notes: tuple[str, ...],
+    reprompt: str = codes.NO_REPLY,
+    raw: str = "",
+) -> Parsed:
+    member = {"rationale": thinking, "parsingErrorDetails": {"repromptResponse": reprompt}}
+    return Parsed(_build_response(member), code, notes, raw)
+
+
+def refuse_quotation(parsed: Parsed, quoted: str) -> Parsed:
+    """A reply that calls by quoting what others wrote; `quoted` is that call."""
+    thinking = parsed.response["orchestrationParsedResponse"]["rationale"]
+    notes = (*parsed.notes, "a call that the model had read elsewhere was not carried out")
+    return _build_failure(thinking, codes.QUOTED_CALL, notes, codes.QUOTATION, quoted)
 
 
 # Thinking is greedy: everything from the first `<thinking>` to the last `</thinking>` before the

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from orchestrator.parsers import tags
 from orchestrator.parsers.base import ANSWER, CALL, THINKING
-from orchestrator.parsers.tags import MAYBE, Rules, rules_of
+from orchestrator.parsers.tags import BEGUN, MAYBE, Rules, rules_of
 
 _Step = Callable[["Scanner", int, int, str], None]
 _NOTHING: tuple[tuple[str, str], ...] = ()
@@ -25,11 +25,12 @@ Piece = tuple[str, int, int]
 
 @dataclass(slots=True)
 class Invoke:
-    """One `<invoke>` of a reply: its opening tag, and where its body lies in the text."""
+    """One call of a reply: its opening tag, and where its body lies in the text."""
 
     tag: str
     start: int
     end: int
+    closed: bool = False  # whether a tag ended it, and not the end of the reply
 
 
 def _step_into(state: str) -> _Step:
@@ -50,14 +51,15 @@ class Scanner:
     """Reads one reply."""
 
     __slots__ = (
-        *("_end", "_fed", "_flows", "_from", "_held", "_lead", "_output", "_rules", "_source"),
-        *("_spaces", "_spoken", "_states", "answer", "invokes", "notes", "parts", "pieces"),
-        *("start", "unclosed", "verdict"),
+        *("_around", "_end", "_fed", "_flows", "_from", "_held", "_lead", "_output", "_rules"),
+        *("_source", "_spaces", "_spoken", "_states", "answer", "invokes", "notes", "parts"),
+        *("pieces", "start", "unclosed", "verdict"),
     )
 
     def __init__(self, stage: str) -> None:
         self._states = rules_of(stage)
         self._rules: Rules = self._states[tags.OUTSIDE]
+        self._around = tags.OUTSIDE  # the state that a quoted value stands in
         self._fed: list[str] = []
         self._held = ""
         self._end = 0
@@ -131,11 +133,14 @@ class Scanner:
         while True:
             rules = self._rules
             found = rules.pattern.search(text, position)
-            if found is None or rules.is_in_partial_tag(text, position, found):
-                cut = rules.find_partial_tag(text, position)
+            if found is None:
+                cut = len(text)
                 break
             start, position = found.span()
-            step = rules.steps.get(found[1]) or rules.steps[rules.key_of(found)]
+            if found.lastgroup in BEGUN:
+                cut = start
+                break
+            step = rules.step_of(found)
             if step in MAYBE:
                 follows = MAYBE[step](text, position)
                 if follows is None:
@@ -293,12 +298,12 @@ class Scanner:
         self.invokes.append(Invoke(tag, end, -1))
         self._enter(tags.INVOKE)
 
-    def _close_invoke(self, end: int) -> None:
+    def _close_invoke(self, end: int, *, closed: bool = False) -> None:
         if self.invokes and self.invokes[-1].end < 0:
-            self.invokes[-1].end = end
+            self.invokes[-1].end, self.invokes[-1].closed = end, closed
 
     def _invoke_end(self, start: int, end: int, tag: str) -> None:
-        self._close_invoke(start)
+        self._close_invoke(start, closed=True)
         self._enter(tags.CALLS)
 
     def _function(self, start: int, end: int, tag: str) -> None:
@@ -307,8 +312,15 @@ class Scanner:
         self.invokes.append(Invoke(tag, end, -1))
         self._enter(tags.FUNCTION)
 
-    def _escape(self, start: int, end: int, tag: str) -> None:
-        pass  # the escaped character ends nothing
+    def _quote(self, start: int, end: int, tag: str) -> None:
+        self._around = self._rules.state
+        self._enter(tags.QUOTED if tag[-1] == '"' else tags.APOSTROPHE)
+
+    def _unquote(self, start: int, end: int, tag: str) -> None:
+        self._enter(self._around)
+
+    def _pass(self, start: int, end: int, tag: str) -> None:
+        pass  # it is read as a whole, so that no part of it means something
 
     def _calls_end(self, start: int, end: int, tag: str) -> None:
         self._close_invoke(start)
@@ -316,7 +328,7 @@ class Scanner:
 
     def _results(self, start: int, end: int, tag: str) -> None:
         if self.verdict == CALL:
-            self._close_invoke(start)
+            self._close_invoke(start, closed=True)
             self._note("the model wrote results of its own calls: they are ignored")
             self._enter(tags.CUT)
 
@@ -329,21 +341,23 @@ class Scanner:
     _STEPS: ClassVar[dict[str, _Step]] = {
         "again": _step_note("a second answer tag inside the answer was dropped"),
         "answer": _answer,
-        "apostrophe": _step_into(tags.APOSTROPHE),
+        "arguments": _step_into(tags.ARGUMENTS),
         "calls": _calls,
         "calls_end": _calls_end,
         "cdata": _step_into(tags.CDATA),
         "cdata_end": _step_into(tags.VALUES),
         "close": _close,
-        "escape": _escape,
         "function": _function,
         "function_end": _invoke_end,
         "invoke": _invoke,
         "invoke_end": _invoke_end,
-        "named": _step_into(tags.INVOKE),
+        "json": _step_into(tags.JSON),
+        "name": _step_into(tags.NAME),
+        "named": _step_into(tags.NAMED),
         "part": _part,
         "part_end": _part,
-        "quote": _step_into(tags.QUOTED),
+        "pass": _pass,
+        "quote": _quote,
         "results": _results,
         "segment": _segment,
         "source": _next_source,
@@ -353,7 +367,8 @@ class Scanner:
         "stray_close": _stray_close,
         "think": _begin_thinking,
         "thought": _end_thinking,
-        "unquote": _step_into(tags.FUNCTION),
+        "unnamed": _step_into(tags.INVOKE),
+        "unquote": _unquote,
         "values": _step_into(tags.VALUES),
         "values_end": _step_into(tags.INVOKE),
     }

@@ -8,12 +8,15 @@ parameter's value, or a call quoted while thinking, is never taken for structure
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 OUTSIDE, THINKING, ANSWER, PARTS, SOURCES = "outside", "thinking", "answer", "parts", "sources"
-CALLS, INVOKE, VALUES, CDATA, DONE, CUT = "calls", "invoke", "values", "cdata", "done", "cut"
-FUNCTION, QUOTED, APOSTROPHE = "function", "quoted", "apostrophe"
+CALLS, INVOKE, NAMED, VALUES, CDATA = "calls", "invoke", "named", "values", "cdata"
+FUNCTION, NAME, ARGUMENTS, JSON = "function", "name", "arguments", "json"
+QUOTED, APOSTROPHE, DONE, CUT = "quoted", "apostrophe", "done", "cut"
+
+_IN_CALLS = (CALLS, INVOKE, NAMED, VALUES, CDATA, FUNCTION, NAME, ARGUMENTS, JSON)
 
 # What the text is that is read in each state.
 KINDS: Mapping[str, str] = {
@@ -21,7 +24,7 @@ KINDS: Mapping[str, str] = {
     THINKING: "thinking",
     SOURCES: "source",
     **dict.fromkeys((ANSWER, PARTS), "answer"),
-    **dict.fromkeys((CALLS, INVOKE, VALUES, CDATA, FUNCTION, QUOTED, APOSTROPHE), "call"),
+    **dict.fromkeys((*_IN_CALLS, QUOTED, APOSTROPHE), "call"),
     **dict.fromkeys((DONE, CUT), "ignored"),
 }
 
@@ -80,13 +83,22 @@ _CALL_ENDS = {
 }
 _RESULTS = {"function_results": "results", "function_result": "results"}
 _MAYBE_OTHERS = {"function_call": "maybe_function", "fncall": "maybe_fncall"}
+# Whatever element stands in an `<invoke>`, its text is a value.
+_IN_INVOKE = {
+    **_NOVA,
+    "invoke": "invoke",
+    **_CALL_ENDS,
+    **_RESULTS,
+    **dict.fromkeys(("parameters", "parameter", "__parameter=", "@element"), "values"),
+}
+# A value in parentheses has no tags but the end of its call: no other is told from the value's own.
+_FUNCTION_ENDS = {**dict.fromkeys(("/function_call", "/fncall"), "function_end"), **_RESULTS}
+_IN_FUNCTION = {**dict.fromkeys(("function_call", "fncall"), "function"), **_FUNCTION_ENDS}
+_QUOTES = {"@quote": "quote", "@apostrophe": "quote"}
 
-# Which calls may interrupt an answer, by parser. In every other grammar a call there is a
-# quotation. Where tools are native all of them are, and the markup that Nova leaves behind is
-# dropped.
+# Which calls may interrupt an answer, by parser; every other grammar's call there is a quotation.
 _IN_ANSWER: Mapping[str, Mapping[str, str]] = {
     "xml": {**_NOVA, "function_calls": "maybe_call"},
-    "tool_use": _NOVA_STRAY,
     "function_call": {"function_calls": "maybe_call", "function_call": "maybe_function"},
     "fncall": {"function_calls": "maybe_call", "fncall": "maybe_fncall"},
     "auto": {**_NOVA, "function_calls": "maybe_call", **_MAYBE_OTHERS},
@@ -127,37 +139,29 @@ _ORCHESTRATION: Mapping[str, Mapping[str, str]] = {
         **_RESULTS,
         "answer": "answer",
     },
-    INVOKE: {
-        **_NOVA,
-        "invoke": "invoke",
-        **_CALL_ENDS,
-        **_RESULTS,
-        "parameters": "values",
-        "parameter": "values",
-        "__parameter=": "values",
-    },
+    INVOKE: {**_IN_INVOKE, "tool_name": "named", "@brace": "json"},
+    NAMED: {**_IN_INVOKE, "/tool_name": "unnamed"},
     VALUES: {
         "/parameters": "values_end",
         "/parameter": "values_end",
         "/__parameter": "values_end",
         **_CALL_ENDS,
-        "<![cdata[": "cdata",
+        "@cdata": "cdata",
     },
-    CDATA: {"]]>": "cdata_end"},
+    CDATA: {"@cdata_end": "cdata_end"},
+    JSON: {**_CALL_ENDS, **_QUOTES},
     FUNCTION: {
-        "function_call": "function",
-        "fncall": "function",
-        "/function_call": "function_end",
-        "/fncall": "function_end",
-        **_RESULTS,
+        **_IN_FUNCTION,
         "invoke": "invoke",
         "tool_name": "named",
         "parameters": "values",
-        '="': "quote",
-        "='": "apostrophe",
+        "@brace": "arguments",
+        "@word": "name",
     },
-    QUOTED: {'"': "unquote", "\\": "escape"},
-    APOSTROPHE: {"'": "unquote", "\\": "escape"},
+    NAME: {**_IN_FUNCTION, "@empty": "pass", "@open": "arguments"},
+    ARGUMENTS: {**_FUNCTION_ENDS, **_QUOTES},
+    QUOTED: {"@unquote": "unquote", "@escape": "pass"},
+    APOSTROPHE: {"@unquote_apostrophe": "unquote", "@escape": "pass"},
     DONE: {**_NOVA, "function_calls": "maybe_call", **_MAYBE_OTHERS},
     CUT: {},
 }
@@ -173,6 +177,12 @@ _KNOWLEDGE_BASE: Mapping[str, Mapping[str, str]] = {
     THINKING: _THOUGHT,
     **{state: _ORCHESTRATION[state] for state in (ANSWER, PARTS, SOURCES)},
     DONE: {},
+}
+
+# Where tools are native, text is never a call; in an answer, what Nova leaves behind is dropped.
+_NATIVE: Mapping[str, Mapping[str, str]] = {
+    **_KNOWLEDGE_BASE,
+    **{state: {**_ORCHESTRATION[state], **_NOVA_STRAY} for state in (ANSWER, PARTS)},
 }
 
 _POST_PROCESSING: Mapping[str, Mapping[str, str]] = {
@@ -194,88 +204,119 @@ def _build_orchestration(parser: str) -> Mapping[str, Mapping[str, str]]:
 
 _STAGES = {
     **{f"ORCHESTRATION {parser}": _build_orchestration(parser) for parser in _IN_ANSWER},
+    "ORCHESTRATION tool_use": _NATIVE,
     "KNOWLEDGE_BASE_RESPONSE_GENERATION": _KNOWLEDGE_BASE,
     "POST_PROCESSING": _POST_PROCESSING,
 }
 
-# Marks that are no tags: where a quoted value begins, where it ends, and an escaped character.
-_MARKS = {
-    '="': r"[=:,({\[][ \t\r\n]{0,16}\"",
-    "='": r"[=:,({\[][ \t\r\n]{0,16}'",
-    '"': r"\"",
-    "'": "'",
-    "\\": r"\\[\s\S]",
+
+_ATTRIBUTES = rf"[ \t\r\n][^<>]{{0,{_LONGEST}}}"
+_ELEMENT = rf"[^\s<>/!?&]{{1,{_LONGEST}}}"
+
+# What else begins with `<` than a tag of the table: how it goes on, and what of that the end of a
+# text may leave.
+_OTHER_TAGS: Mapping[str, tuple[str, str]] = {
+    "@cdata": (r"!\[cdata\[", f"(?:!{_build_prefix_pattern('[cdata')})?"),
+    "@element": (
+        rf"{_ELEMENT}(?:\s(?:[^<>]{{0,{_LONGEST}}}[^<>/])?)?>",
+        rf"(?:{_ELEMENT}(?:\s[^<>]{{0,{_LONGEST + 1}}})?)?",
+    ),
 }
 
-# The steps of such marks; the text around them is one piece.
-INSIDE_VALUES = frozenset({"quote", "apostrophe", "unquote", "escape"})
+# What begins with another character, with the groups that say which it is; in `begun_mark` the end
+# of the text may have cut it off.
+_MARKS: Mapping[str, str] = {
+    "@quote": rf"[=:,({{\[]{_WHITE}(?:\"(?P<quote>)|'(?P<apostrophe>)|\Z(?P<begun_mark>))",
+    "@apostrophe": "",  # in the one before
+    "@unquote": r"\"(?P<unquote>)",
+    "@unquote_apostrophe": "'(?P<unquote_apostrophe>)",
+    "@escape": r"\\(?:[\s\S](?P<escape>)|\Z(?P<begun_mark>))",
+    "@cdata_end": r"\](?:\]>(?P<cdata_end>)|\]?\Z(?P<begun_mark>))",
+    "@brace": r"[{\[](?P<brace>)",
+    "@word": r"[^\s<](?P<word>)",
+    "@empty": rf"\((?:{_WHITE}\)(?P<empty>)|{_WHITE}\Z(?P<begun_mark>)|(?P<open>))",
+    "@open": "",  # in the one before
+}
 
-_MARK_BEGUN = re.compile(r"(?:[=:,({\[][ \t\r\n]{0,16}|\\)\Z")
+# The steps of marks that change nothing but where a value ends: the text around them is one piece.
+INSIDE_VALUES = frozenset({"quote", "unquote", "pass", "arguments", "name", "json"})
+
+# The groups of what the end of a text has begun: more text decides what it is.
+BEGUN = frozenset({"begun", "begun_mark"})
 
 
-def _is_literal(tag: str) -> bool:
-    # Whether it is looked for as it is, without `<` before and `>` after it.
-    return tag in _MARKS or tag[0] in "<]"
+class Rules:
+    """The tags of one state.
+
+    `kind` is what the text is that is read in it, and `plain` says whether text without `<` changes
+    nothing.
+
+    `pattern` finds the first tag or mark (`step_of` says what it means), or what the end of the
+    text has begun of one, which is then a group of `BEGUN`. Every place is tried for a whole one
+    first and for a begun one second, and the first place wins. So what a place holds never depends
+    on where a stream was cut: while more text may decide it, nothing behind it is looked at.
+    """
+
+    __slots__ = ("_steps", "kind", "pattern", "plain", "state")
+
+    def __init__(self, state: str, steps: Mapping[str, str]) -> None:
+        self.state = state
+        self.kind = KINDS[state]
+        self._steps = steps
+        self.plain = not any(tag in _MARKS for tag in steps)
+        self.pattern = re.compile(_build_pattern(steps), re.IGNORECASE | re.ASCII)
+
+    def step_of(self, found: re.Match[str]) -> str:
+        """The scanner's step for a tag or mark that was found."""
+        if found.lastgroup != "tag":
+            return self._steps[f"@{found.lastgroup}"]
+        name = found["tag"]
+        step = self._steps.get(name)
+        if step is None:
+            name = name.lower()
+            step = self._steps[name.partition("=")[0] + "=" if name[0] == "_" else name]
+        return step
+
+
+def _build_pattern(steps: Iterable[str]) -> str:
+    # Each alternative begins with its first character, which the search is fast for.
+    marks = [_MARKS[tag] for tag in steps if _MARKS.get(tag)]
+    tags = [tag for tag in steps if tag[0] != "@"]
+    others = [tag for tag in steps if tag in _OTHER_TAGS]
+    if not tags and not others:
+        return "|".join(marks) or "(?!)"
+    names = "|".join(map(_pattern_of, tags))
+    whole = [f"(?P<tag>{names})(?:{_ATTRIBUTES})?>"]
+    begun = [*map(_prefix_pattern_of, tags), f"(?:{names}){_ATTRIBUTES}"]
+    for other in others:
+        pattern, prefix = _OTHER_TAGS[other]
+        whole.append(f"{pattern}(?P<{other[1:]}>)")
+        begun.append(prefix)
+    # Only the last `<` of a text can be that of a tag which its end cuts off.
+    last = rf"(?=[^<>]{{0,{2 * _LONGEST + 32}}}\Z)(?:{'|'.join(begun)})\Z(?P<begun>)"
+    return "|".join([f"<(?:{'|'.join(whole)}|{last})", *marks])
 
 
 def _pattern_of(tag: str) -> str:
     return f"{tag}[^<> \t\r\n]{{1,{_LONGEST}}}" if tag[-1] == "=" else re.escape(tag)
 
 
-class Rules:
-    """The tags of one state.
+def _prefix_pattern_of(tag: str) -> str:
+    begun = _build_prefix_pattern(tag)
+    return f"{begun}|{_pattern_of(tag)}" if tag[-1] == "=" else begun
 
-    `kind` is what the text is that is read in it; `steps` has the scanner's step for each tag, by
-    `key_of`; `plain` says whether text without `<` changes nothing.
-    """
 
-    __slots__ = ("_begun", "_marked", "_prefixes", "kind", "pattern", "plain", "state", "steps")
+class _States(dict[str, Rules]):
+    # Those of a stage by name; most replies reach few, and the others are not compiled.
+    def __init__(self, stage: str) -> None:
+        self._stage = _STAGES[stage]
 
-    def __init__(self, state: str, steps: Mapping[str, str]) -> None:
-        self.state = state
-        self.kind = KINDS[state]
-        self.steps = steps
-        self._marked = not steps.keys().isdisjoint(_MARKS)
-        self.plain = not any(_is_literal(tag) and tag[0] != "<" for tag in steps)
-        names = "|".join(_pattern_of(tag) for tag in steps if not _is_literal(tag)) or "(?!)"
-        bare = [_MARKS.get(tag, re.escape(tag)) for tag in steps if _is_literal(tag)]
-        others = "|".join(bare) or "(?!)"
-        opening = f"<({names})(?:[ \t\r\n][^<>]{{0,{_LONGEST}}})?"
-        self.pattern = re.compile(f"{opening}>|{others}", re.IGNORECASE | re.ASCII)
-        self._begun = re.compile(opening, re.IGNORECASE | re.ASCII)
-        tags = [tag if tag[0] in "<]" else "<" + tag for tag in steps if tag not in _MARKS]
-        self._prefixes = frozenset(tag[:end] for tag in tags for end in range(1, len(tag) + 1))
-
-    def key_of(self, found: re.Match[str]) -> str:
-        """The key of a found tag in `steps`."""
-        if self._marked and found[1] is None:
-            first, last = found[0][0], found[0][-1]
-            if first == "\\":
-                return first
-            return last if len(found[0]) == 1 else "=" + last
-        key = (found[1] or found[0]).lower()
-        return key.partition("=")[0] + "=" if key[0] == "_" else key
-
-    def find_partial_tag(self, text: str, start: int) -> int:
-        """Where a tag begins that the end of `text` cuts off; `len(text)` when none does."""
-        end = len(text)
-        if self.state == CDATA:
-            return max(end - 2 if text.endswith("]]") else end - text.endswith("]"), start)
-        at = text.rfind("<", max(start, end - 2 * _LONGEST - 32))
-        if at >= 0 and (text[at:].lower() in self._prefixes or self._begun.fullmatch(text, at)):
-            return at
-        if self._marked and (partial := _MARK_BEGUN.search(text, max(end - 20, start))):
-            return partial.start()
-        return end
-
-    def is_in_partial_tag(self, text: str, start: int, found: re.Match[str]) -> bool:
-        """Whether a found mark stands in a tag's attributes, whose end has not been read yet."""
-        if not self._marked or found[1] is not None:
-            return False
-        return self.find_partial_tag(text, start) < found.start()
+    def __missing__(self, state: str) -> Rules:
+        rules = self[state] = Rules(state, self._stage[state])
+        return rules
 
 
 @cache
 def rules_of(stage: str) -> Mapping[str, Rules]:
-    """The states of the replies of `stage`, by name; compiled when first asked for."""
-    return {state: Rules(state, steps) for state, steps in _STAGES[stage].items()}
+    """The states of the replies of `stage`, by name; each is compiled when first asked for."""
+    return _States(stage)

@@ -26,11 +26,12 @@ _MOST_TAGS = 512
 _MOST_UNCLOSED = 8
 
 _FLAGS = re.IGNORECASE | re.ASCII
+# These are only looked for ahead of every other element: behind one they may stand in its value.
 _NAME = re.compile(
-    r"<tool_name(?:[ \t\r\n][^<>]{0,256})?>([^<]*)(?:</tool_name[ \t\r\n]*>)?", _FLAGS
+    r"[^<{]*<tool_name(?:[ \t\r\n][^<>]{0,256})?>([^<]*)(?:</tool_name[ \t\r\n]*>)?", _FLAGS
 )
 _NAME_ATTRIBUTE = re.compile(r"""[ \t\r\n]name\s{0,8}=\s{0,8}["']([^"'<>]*)["']""", _FLAGS)
-_PARAMETERS = re.compile(r"<parameters(?:[ \t\r\n][^<>]{0,256})?>", _FLAGS)
+_PARAMETERS = re.compile(r"([^<{]*)<parameters(?:[ \t\r\n][^<>]{0,256})?>", _FLAGS)
 _NO_PARAMETERS = re.compile(r"<parameters[ \t\r\n]{0,8}/>", _FLAGS)
 _PARAMETERS_END = "</parameters>"
 _ELEMENT = re.compile(r"<([^\s<>/!?&]{1,256})((?:\s[^<>]{0,256})?)(/?)>")
@@ -60,10 +61,10 @@ def read_invoke(tag: str, body: str) -> TextCall:
     name, rest = _tool_name(tag, body)
     if name and "<" not in rest:
         return TextCall(name, _read_bare(rest, notes), notes)
-    opened = _PARAMETERS.search(rest)
+    opened = _PARAMETERS.match(rest)
     if opened is None:
         return TextCall(name, _read_elements(_NO_PARAMETERS.sub("", rest), notes), notes)
-    outside, inner = rest[: opened.start()], rest[opened.end() :]
+    outside, inner = opened[1], rest[opened.end() :]
     end = inner.rfind(_PARAMETERS_END)
     if end >= 0:
         outside += inner[end + len(_PARAMETERS_END) :]
@@ -78,9 +79,9 @@ def _tool_name(tag: str, body: str) -> tuple[str, str]:
     if tag[:3] == "<__":
         name = tag[1:-1].partition("=")[2].split(None, 1)
         return (name[0].strip("\"'") if name else ""), body
-    found = _NAME.search(body)
+    found = _NAME.match(body)
     if found is not None:
-        return decode(found[1]), body[: found.start()] + body[found.end() :]
+        return decode(found[1]), body[found.end() :]
     attribute = _NAME_ATTRIBUTE.search(tag)
     return (decode(attribute[1]) if attribute else ""), body
 
@@ -226,11 +227,16 @@ _ENDS = rf"(?={_WHITE}(?:,{_WHITE}{_PARAMETER}{_WHITE}=|,?{_WHITE}\Z))"
 _CLOSES = {quote: re.compile(rf"\\.|{quote}{_ENDS}", re.DOTALL) for quote in ('"', "'")}
 _BARE_END = re.compile(rf",(?={_WHITE}{_PARAMETER}{_WHITE}=)|\Z")
 _END = "</function_call>"
+_AFTER_CALL = " \t\r\n;"
 _FUNCTION = re.compile(r"[^\s()<>\"']{1,512}")
 
 
-def read_function(body: str) -> TextCall:
-    """Reads `name(a="x", b=1)`; the parentheses may be missing or cut off."""
+def read_function(body: str, *, closed: bool = False) -> TextCall:
+    """Reads `name(a="x", b=1)`; the parentheses may be missing.
+
+    The end of the reply may cut off the second one. If the call is `closed` by a tag without it,
+    the tag stood in a value: where that ends nobody knows, and what follows is no call.
+    """
     body = body.strip()
     found = _FUNCTION.match(body)
     if found is None:
@@ -238,7 +244,7 @@ def read_function(body: str) -> TextCall:
     name, rest = found[0], body[found.end() :].strip()
     if not rest:
         return TextCall(name, {}, [])
-    if rest[0] != "(":
+    if rest[0] != "(" or (closed and not rest.rstrip(_AFTER_CALL).endswith(")")):
         return TextCall(name, None, [])
     values = _read_arguments(_inside(rest))
     if values is None and _END in rest:
@@ -249,7 +255,7 @@ def read_function(body: str) -> TextCall:
 
 def _inside(rest: str) -> str:
     # What stands between the parentheses; the second may be cut off.
-    return rest[1:].rstrip(" \t\r\n;").removesuffix(")")
+    return rest[1:].rstrip(_AFTER_CALL).removesuffix(")")
 
 
 def _read_arguments(text: str) -> dict[str, Any] | None:
@@ -293,7 +299,7 @@ def _unescape(text: str, quote: str, escaped: bool) -> str:
     return value if isinstance(value, str) else text.replace("\\" + quote, quote)
 
 
-def read_fncall(body: str) -> list[TextCall]:
+def read_fncall(body: str, *, closed: bool = False) -> list[TextCall]:
     """Reads what `<fnCall>` holds.
 
     That is a `<tool_name>` with `<parameters>` as in an `<invoke>`, JSON objects with `name` and
@@ -308,7 +314,7 @@ def read_fncall(body: str) -> list[TextCall]:
         value = json_or(body, None)
         calls = value if isinstance(value, list) else [value]
         return [_read_object(call) for call in calls]
-    return [read_function(body)]
+    return [read_function(body, closed=closed)]
 
 
 def _read_object(call: Any) -> TextCall:

@@ -263,10 +263,17 @@ def test_tags_may_be_in_upper_case_or_have_attributes(tag: str) -> None:
     assert actions(reply)[0]["functionName"] == "b"
 
 
-def test_calls_as_text_in_a_tool_use_dialect_are_noted() -> None:
-    parsed = parsers.parse(CLAIM, "ORCHESTRATION", "tool_use")
-    assert details(parsed)["invocationType"] == "ACTION_GROUP"
-    assert parsed.notes == ("calls were written as text, not as native tool calls",)
+@pytest.mark.parametrize("around", ["{}", "<thinking>t</thinking>{}", "```xml\n{}\n```"])
+def test_where_tools_are_native_a_call_in_text_is_to_be_made_natively(around: str) -> None:
+    parsed = parsers.parse(around.format(CLAIM), "ORCHESTRATION", "tool_use")
+    assert parsed.code == "WRITTEN_CALL"
+    assert reprompt(parsed).startswith("The tool call was written as text, and was not carried")
+
+
+@pytest.mark.parametrize("around", ["It says: {}", "{} That is it.", "<answer>{}</answer>"])
+def test_where_tools_are_native_a_call_beside_other_text_is_text(around: str) -> None:
+    call = CLAIM[CLAIM.index("<function_calls>") :] + "</invoke></function_calls>"
+    assert call in final(around.format(call), "tool_use")
 
 
 def test_the_markup_that_nova_writes_beside_tool_use_is_understood() -> None:
