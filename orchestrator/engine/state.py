@@ -23,6 +23,7 @@ from orchestrator.engine.effects import (
 from orchestrator.engine.payloads import Payloads
 from orchestrator.engine.plan import Plan, StagePlan
 from orchestrator.engine.prompt_history import Talk
+from orchestrator.engine.quotations import find_quotation
 from orchestrator.engine.results import Answer, Failure, Refusal, Result
 from orchestrator.errors import LimitExceeded, OrchestratorError
 from orchestrator.limits import Limits
@@ -146,6 +147,7 @@ class Turn:
         "_actions",
         "_calls",
         "_payloads",
+        "_shown",
         "_step",
         "_tokens",
         "attachments",
@@ -197,6 +199,7 @@ class Turn:
         self.decide: Callable[[SessionView], dict[str, Any]] | None = None
         self._step = 0, self.last_reply
         self._payloads: Payloads | None = None
+        self._shown: list[str] = []
         self._calls = self._tokens = self._actions = 0
 
     def ask(
@@ -341,6 +344,12 @@ class Turn:
         self.results = results
         self._step = len(self.scratchpad), self.last_reply
         self.scratchpad += step_messages(self.dialect, self.last_reply["content"], results)
+        for result in results:
+            self._shown.append(result["text"])
+
+    def find_quotation(self, calls: Sequence[str]) -> str:
+        """The first of the calls in a reply's text that the question or a result has."""
+        return find_quotation(calls, (self.question, *self._shown))
 
     def transcript(self, result: Result) -> list[Message]:
         """The finished turn as messages, for the history of the next turns.

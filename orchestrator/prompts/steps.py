@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,8 @@ def step_messages(
             the text: its values are encoded already and its tags are meant).
     """
     if dialect.protocol == "tool_use":
+        if dialect.encodes_results:
+            results = [*map(_encode, results)]
         assistant, user = _native_results(content, results)
     else:
         assistant = text_blocks(content)
@@ -87,6 +90,12 @@ def step_messages(
         Message("assistant", assistant or [{"text": EMPTY}], "agent_scratchpad"),
         Message("user", user, "agent_scratchpad"),
     ]
+
+
+def _encode(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    if result.get("markup"):
+        return result
+    return {**result, "text": escape(result["text"], quote=False)}
 
 
 def _native_results(

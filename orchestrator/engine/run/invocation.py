@@ -32,13 +32,19 @@ from orchestrator.engine.plan import Memory, Plan
 from orchestrator.engine.results import Answer, ControlReturn, Failure, Refusal, Result
 from orchestrator.engine.run.replay import Replay
 from orchestrator.engine.run.restore import add_routed_turns, restore_team
-from orchestrator.errors import LimitExceeded, OrchestratorError, SessionConflict
+from orchestrator.errors import (
+    ActionOutcomeUnknown,
+    LimitExceeded,
+    OrchestratorError,
+    SessionConflict,
+)
 from orchestrator.guardrails import Verdict
 from orchestrator.memory import MemoryStore
 from orchestrator.memory.summaries import build_summary
 from orchestrator.message import normalise_blocks
 from orchestrator.models.base import ModelReply, ModelRequest
 from orchestrator.parsers.base import Parser
+from orchestrator.parsers.orchestration import refuse_quotation
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
 from orchestrator.sessions.journal import build_cancelled_record, build_closed_record
 
@@ -205,6 +211,9 @@ class Run:
         """Parses a model's reply, which may block; its journal record."""
         reply.content = normalise_blocks(reply.content)
         parsed = parser.finish(reply.content)
+        # What others wrote is no call of the model's, in no dialect.
+        if parsed.written and (quoted := self.replay.turn.find_quotation(parsed.written)):
+            parsed = refuse_quotation(parsed, quoted)
         record: Record = {
             "kind": "model",
             "stage": effect.stage.stage,
@@ -356,7 +365,32 @@ class Run:
         except SessionConflict:
             self._unwritten = []  # the journal is another's now
             raise
+        except Exception as error:
+            actions = [it for it in self._unwritten if it["kind"] == "action"]
+            if actions:
+                raise self._build_unwritten_error(actions, error) from error
+            raise
         self._unwritten = []
+
+    def _build_unwritten_error(self, actions: list[Record], error: Exception) -> OrchestratorError:
+        begun = [*self.log.records, *self._unwritten]
+        names = {
+            call["id"]: call["name"]
+            for record in begun
+            if record["kind"] == "intent" and record.get("branch", "") == self.replay.path
+            for call in record["calls"]
+        }
+        outcomes = [
+            f"{names.get(it['id'], it['id'])!r} "
+            + ("failed, and may have taken effect" if it.get("state") else "took effect")
+            for it in actions
+        ]
+        why = error.message if isinstance(error, OrchestratorError) else type(error).__name__
+        return ActionOutcomeUnknown(
+            f"{', '.join(outcomes)}, but the journal could not be written ({why}). The session's "
+            "next request finds the outcome unknown, and carries out again only what is idempotent",
+            resource=names.get(actions[0]["id"], ""),
+        )
 
     def write(self, records: list[Record]) -> None:
         """Appends records to the journal."""
