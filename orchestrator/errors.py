@@ -216,6 +216,7 @@ class ModelNotReady(DependencyFailed):
 class ActionOutcomeUnknown(DependencyFailed):
     """A process stopped, or the time was up, while an action ran: nobody knows its effect.
 
+    Or it took effect, which the message then says, and the journal could not be written after it.
     The action is never run again by itself. `resource` names it.
     """
 
