@@ -44,6 +44,7 @@ from orchestrator.memory.summaries import build_summary
 from orchestrator.message import normalise_blocks
 from orchestrator.models.base import ModelReply, ModelRequest
 from orchestrator.parsers.base import Parser
+from orchestrator.parsers.orchestration import refuse_quotation
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
 from orchestrator.sessions.journal import build_cancelled_record, build_closed_record
 
@@ -210,6 +211,9 @@ class Run:
         """Parses a model's reply, which may block; its journal record."""
         reply.content = normalise_blocks(reply.content)
         parsed = parser.finish(reply.content)
+        # What others wrote is no call of the model's, in no dialect.
+        if parsed.written and (quoted := self.replay.turn.find_quotation(parsed.written)):
+            parsed = refuse_quotation(parsed, quoted)
         record: Record = {
             "kind": "model",
             "stage": effect.stage.stage,
