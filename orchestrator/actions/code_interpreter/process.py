@@ -32,6 +32,8 @@ _MACHINES = ("x86_64", "aarch64")
 _OPEN_FILES = 128
 # A range of users that systems leave free for programs (systemd: dynamic users).
 _FIRST_USER, _USERS = 61184, 4336
+_VERSIONED = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+_FOR_ALL = ("/usr/local/bin", "/usr/bin")
 _START = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -65,16 +67,38 @@ def check_platform() -> str:
     machine = os.uname().machine
     if machine not in _MACHINES or sys.maxsize < 1 << 32:
         return f"there is no sandbox for {machine!r} machines, only for {' and '.join(_MACHINES)}"
-    if getattr(sys, "frozen", False) or not _python():
+    if getattr(sys, "frozen", False) or not _base_python():
         return "there is no Python executable to run code with"
+    if not _find_python():
+        return _explain_access()
+    try:
+        _packages()  # while what it needs can be imported
+    except ImportError as error:
+        return f"{_explain_access()} ({error})"
     return ""
 
 
 # Outside of its virtual environment, so that only `packages` says what can be imported.
-def _python() -> str:
+def _base_python() -> str:
     return os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable or "")
 
 
+# A process that has given up root may not run what is below root's home any more; then a Python of
+# the same version does that is installed for all users, which imports the same packages.
+def _find_python() -> str:
+    paths = (_base_python(), *(f"{folder}/{_VERSIONED}" for folder in _FOR_ALL))
+    return next((path for path in paths if os.access(path, os.X_OK)), "")
+
+
+def _explain_access() -> str:
+    return (
+        f"{_base_python()!r} or its library cannot be used by the user {os.geteuid()}; make them "
+        f"and the folders above readable and executable for it, or install {_VERSIONED} in "
+        f"{_FOR_ALL[0]}"
+    )
+
+
+@cache
 def _packages() -> list[str]:
     found = (sysconfig.get_path(name) for name in ("purelib", "platlib"))
     return list(dict.fromkeys(os.path.realpath(path) for path in found if os.path.isdir(path)))
@@ -122,16 +146,19 @@ class Run:
         with tempfile.TemporaryFile(dir=base) as job:
             job.write(json.dumps(self._job(base, folder)).encode())
             job.seek(0)
-            return subprocess.Popen(
-                [_python(), *flags, "-c", _START, own, str(status)],
-                stdin=job,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                pass_fds=(status,),
-                cwd=folder,
-                env=_environment(folder),
-                start_new_session=True,
-            )
+            try:
+                return subprocess.Popen(
+                    [_find_python(), *flags, "-c", _START, own, str(status)],
+                    stdin=job,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    pass_fds=(status,),
+                    cwd=folder,
+                    env=_environment(folder),
+                    start_new_session=True,
+                )
+            except OSError:
+                raise Refusal(_explain_access()) from None
 
     def _job(self, base: Path, folder: Path) -> dict[str, Any]:
         return {
@@ -271,7 +298,7 @@ class _ProcessMonitor:
 # The process says before it runs the code what the sandbox was made of.
 def _isolation(status: str) -> tuple[str, ...]:
     if not status.strip():
-        raise Refusal("the sandbox's process ended before it was ready")
+        raise Refusal(f"the sandbox's process ended before it was ready ({_find_python()!r})")
     answer = json.loads(status)
     if "refused" in answer:
         raise Refusal(answer["refused"])

@@ -192,3 +192,45 @@ def test_an_agent_without_the_group_does_not_load_the_interpreter():
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
     )
     assert done.stdout == "False\n"
+
+
+@pytest.fixture
+def unusable(monkeypatch, tmp_path):
+    """A base Python that is there and that nobody may execute."""
+    python = tmp_path / "python"
+    python.write_text("")
+    python.chmod(0o600)
+    monkeypatch.setattr(sys, "_base_executable", str(python))
+    process.check_platform.cache_clear()
+    yield python
+    monkeypatch.undo()
+    process.check_platform.cache_clear()
+
+
+def test_a_python_that_cannot_be_executed_is_refused_when_the_agent_is_made(unusable, monkeypatch):
+    monkeypatch.setattr(process, "_FOR_ALL", ("/nowhere",))
+    said = rf"'{unusable}' or its library cannot be used by the user \d+; .* install python3"
+    with pytest.raises(DefinitionError, match=said):
+        CodeInterpreter()
+
+
+@needs_sandbox
+def test_a_python_that_cannot_be_executed_any_more_is_named(interpreter, monkeypatch, tmp_path):
+    monkeypatch.setattr(process, "_FOR_ALL", ("/nowhere",))
+    monkeypatch.setattr(sys, "_base_executable", str(tmp_path / "gone"))
+    with pytest.raises(DependencyFailed, match=rf"'{tmp_path}/gone' or its library cannot be used"):
+        run(interpreter, "print(1)")
+
+
+@needs_sandbox
+def test_another_python_of_the_same_version_is_used_instead(unusable, monkeypatch, tmp_path):
+    instead = tmp_path / "bin"
+    instead.mkdir()
+    real = os.path.realpath(sys.executable)
+    (instead / "python{}.{}".format(*sys.version_info)).symlink_to(real)
+    monkeypatch.setattr(process, "_FOR_ALL", (str(instead),))
+    interpreter = CodeInterpreter()
+    try:
+        assert run(interpreter, "import pydantic\nprint(6 * 7)").text == "42"
+    finally:
+        interpreter.close()

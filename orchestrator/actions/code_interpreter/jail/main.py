@@ -134,7 +134,7 @@ def _leave_root(job: Job) -> None:
         _change_owner(scratch, os.getuid())
         return
     try:
-        for folder in (os.path.dirname(os.__file__), scratch):
+        for folder in (os.path.dirname(os.__file__), scratch, *job["packages"]):
             os.listdir(folder)
     except OSError:
         os.seteuid(0)
