@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from orchestrator.actions.base import Operation, Parameter
-from orchestrator.actions.names import check_name, check_text
+from orchestrator.actions.names import check_count, check_name, check_text
 from orchestrator.errors import DefinitionError
 from orchestrator.support.spelling import did_you_mean
 
 TYPES = ("string", "number", "integer", "boolean", "array")
+_MOST_PARAMETERS = 500  # (Bedrock: 5 of a function)
 _MEMBERS = ("name", "description", "parameters", "requireConfirmation")
 _PARAMETER_MEMBERS = ("type", "description", "required")
 
@@ -21,7 +22,11 @@ def function_operations(group: str, functions: Iterable[Any]) -> tuple[Operation
     Raises:
         DefinitionError: A function or a parameter is wrong; the message names it.
     """
-    return tuple(_operation(group, function) for function in functions)
+    found: list[Operation] = []
+    for function in functions:
+        check_count(len(found) + 1, f"the action group {group!r}")
+        found.append(_operation(group, function))
+    return tuple(found)
 
 
 def _operation(group: str, function: Any) -> Operation:
@@ -36,6 +41,8 @@ def _operation(group: str, function: Any) -> Operation:
     entries = function.get("parameters") or {}
     if not isinstance(entries, Mapping):
         raise DefinitionError(f"`parameters` of {what} must map names to parameters")
+    if len(entries) > _MOST_PARAMETERS:
+        raise DefinitionError(f"{what} has more than {_MOST_PARAMETERS} parameters")
     parameters = tuple(_parameter(what, key, value) for key, value in entries.items())
     return Operation(
         group=group,

@@ -27,6 +27,20 @@ _HIDDEN = (
 )
 
 
+# Operations of one action group (Bedrock: 11 for all of an agent); each is described to a model in
+# every prompt.
+MOST_OPERATIONS = 500
+
+
+def check_count(count: int, what: str) -> None:
+    """Raises `DefinitionError` when `what` has too many operations."""
+    if count > MOST_OPERATIONS:
+        raise DefinitionError(
+            f"{what} has more than {MOST_OPERATIONS} operations; leave out what the agent does not "
+            "need"
+        )
+
+
 # Names of operations of other systems have characters that tool names may not have.
 def slug(text: str) -> str:
     """`text` as a valid name: other characters become `_`, at most one separator in a row."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from orchestrator.actions.base import Operation, Parameter
 from orchestrator.actions.functions import object_schema, read_confirmation
-from orchestrator.actions.names import slug
+from orchestrator.actions.names import MOST_OPERATIONS, check_count, slug
 from orchestrator.actions.schemas import TYPES, SchemaReader, Where, kind_of
 from orchestrator.errors import DefinitionError
 from orchestrator.support.aws import read_object
@@ -31,6 +32,10 @@ _STYLES = {
 }
 _BODIES = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
 _OWN_HEADERS = ("accept", "content-type", "authorization")  # (OpenAPI: ignored as parameters)
+_MOST_PARAMETERS = 500  # of one operation, headers that are ignored included
+_MOST_MEMBERS = 100  # of a path, and responses that are looked at
+_MOST_URL = 2_000  # characters
+_IN_BRACES = re.compile(r"\{([^{}]*)\}")
 _SUCCESS = ("200", "201", "202", "203", "204", "206", "2XX", "DEFAULT")
 
 
@@ -71,6 +76,12 @@ class _Reader:
         paths = content.get("paths")
         if not isinstance(paths, Mapping) or not paths:
             raise self._fail("the document has no `paths`", ("paths",))
+        if len(paths) > MOST_OPERATIONS:
+            raise self._fail(
+                f"the document has {len(paths):,} paths, and an action group at most "
+                f"{MOST_OPERATIONS} operations; leave out what the agent does not need",
+                ("paths",),
+            )
         self._server = self._first_server(content.get("servers"), (), "")
         named: dict[str, str] = {}
         shapes: dict[str, str] = {}
@@ -80,13 +91,14 @@ class _Reader:
             self._check_path(path, shapes)
             for operation in self._path_item(path, item):
                 self._check_unique(operation, named)
+                check_count(len(named), f"the action group {self._group!r}")
                 yield operation
 
     def _check_path(self, path: object, shapes: dict[str, str]) -> None:
         if not isinstance(path, str) or not path.startswith("/"):
             raise self._fail(f"the path {path!r} must begin with '/'", ("paths", str(path)))
         self._text(path, "a path", ("paths", path))
-        shape = re.sub(r"\{[^}]*\}", "{}", path)
+        shape = _IN_BRACES.sub("{}", path)
         if shape in shapes:
             raise self._fail(
                 f"the paths {shapes[shape]!r} and {path!r} are the same but for the names in "
@@ -109,6 +121,8 @@ class _Reader:
     def _path_item(self, path: str, item: Any) -> Iterator[Operation]:
         where: Where = ("paths", path)
         item = self._require_mapping(self._schemas.follow(item, where), "a path", where)
+        if len(item) > _MOST_MEMBERS:
+            raise self._fail(f"the path has more than {_MOST_MEMBERS} members", where)
         for key in item:
             if key not in _PATH_ITEM and not str(key).startswith("x-"):
                 advice = did_you_mean(key, _VERBS)
@@ -130,13 +144,17 @@ class _Reader:
             raise self._fail("`servers` must be a list", where)
         first = self._require_mapping(servers[0], "a server", where)
         url = self._text(first.get("url"), "a server's url", where)
-        for name, variable in self._require_mapping(
-            first.get("variables") or {}, "`variables`", where
-        ).items():
-            default = variable.get("default") if isinstance(variable, Mapping) else None
-            url = url.replace(f"{{{name}}}", self._text(str(default), "a default", where))
-        if found := re.search(r"\{[^}]*\}", url):
-            raise self._fail(f"the server's {found.group()} has no default in `variables`", where)
+        variables = self._require_mapping(first.get("variables") or {}, "`variables`", where)
+
+        def fill(found: re.Match[str]) -> str:
+            variable = variables.get(found[1])
+            if not isinstance(variable, Mapping) or "default" not in variable:
+                raise self._fail(f"the server's {found[0]} has no default in `variables`", where)
+            return self._text(str(variable["default"]), "a default", where)
+
+        url = _IN_BRACES.sub(fill, url)
+        if len(url) > _MOST_URL:
+            raise self._fail(f"a server's url has more than {_MOST_URL:,} characters", where)
         return url
 
     def _operation(
@@ -170,7 +188,8 @@ class _Reader:
     # Nothing checks answers against this, so that what is wrong here is passed over.
     def _returns(self, nodes: Any, where: Where) -> tuple[str, str] | None:
         responses = nodes if isinstance(nodes, Mapping) else {}
-        key = next((it for it in responses if str(it).upper() in _SUCCESS), None)
+        codes = islice(responses, _MOST_MEMBERS)
+        key = next((it for it in codes if str(it).upper() in _SUCCESS), None)
         if key is None:
             return None
         node = self._follow_mapping(responses[key], (*where, key))
@@ -199,6 +218,9 @@ class _Reader:
         found: dict[tuple[str, str], Parameter] = {}
         if nodes is not None and not isinstance(nodes, list):
             raise self._fail("`parameters` must be a list", (*where, "parameters"))
+        if nodes is not None and len(nodes) > _MOST_PARAMETERS:
+            what = f"there are more than {_MOST_PARAMETERS} parameters"
+            raise self._fail(what, (*where, "parameters"))
         for index, node in enumerate(nodes or ()):
             place = (*where, "parameters", index)
             node = self._require_mapping(self._schemas.follow(node, place), "a parameter", place)
@@ -276,7 +298,7 @@ class _Reader:
                     where,
                 )
             places[parameter.name] = parameter.location
-        braces = set(re.findall(r"\{([^}]*)\}", path))
+        braces = set(_IN_BRACES.findall(path))
         declared = {name for name, location in places.items() if location == "path"}
         for name in sorted(braces ^ declared):
             raise self._fail(
@@ -299,7 +321,7 @@ def _first_media(content: Any) -> Mapping[str, Any] | None:
 
 _MOST = 2_000_000  # bytes or characters
 # Schemas share parts by aliases; the names of responses look like numbers.
-_RULES = Rules(aliases=True, merge_keys=True, max_depth=100)
+_RULES = Rules(aliases=True, merge_keys=True, max_depth=100, max_nodes=50_000)
 
 
 def _read(source: Mapping[str, Any] | str | Path) -> tuple[Mapping[str, Any], Source]:

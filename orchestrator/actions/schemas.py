@@ -6,8 +6,10 @@ nothing is ever fetched. What comes out has no `$ref`, no OpenAPI-only members a
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from orchestrator.actions.base import Parameter
@@ -20,18 +22,32 @@ Where = tuple[str | int, ...]
 
 TYPES = ("string", "number", "integer", "boolean", "array", "object")
 
-# References can multiply: a small document may stand for millions of parts.
+# References can multiply: a small document may stand for millions of parts, and for more text than
+# any model reads.
 _MAX_DEPTH = 24
 _MAX_NODES = 5_000
+_MAX_CHARS = 2_000_000
+_MAX_REFERENCE = 1_000
+_MEMBER = 10  # characters that a member costs, whatever its name
 
 _KEPT = frozenset(
     "type description default format pattern minLength maxLength minimum maximum "
     "exclusiveMinimum exclusiveMaximum multipleOf minItems maxItems uniqueItems required".split()
 )
 _LISTS = ("anyOf", "oneOf", "allOf")
+# Members that are kept as they are, or read one by one.
+_WEIGHED = ("enum", "const", "required", "type", "default", "format", "pattern")
 _TEXT = "a name or description in the schema"
 # Dots and hyphens are in the documents of many APIs and MCP servers.
 _PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+
+
+class SchemaSize:
+    """What the schemas that share a bound have come to, with their references followed."""
+
+    def __init__(self, most: int = _MAX_NODES) -> None:
+        self.most = most  # parts
+        self.nodes = self.chars = 0
 
 
 class SchemaReader:
@@ -39,19 +55,27 @@ class SchemaReader:
 
     `#/...` references point into `document`; `fail` makes the error for a message and a place, when
     a schema is wrong, too large or too deep, or a reference is remote, recursive or leads nowhere.
+    With a `size`, the bounds hold for all readers that share it.
     """
 
-    def __init__(self, document: Any, fail: Callable[[str, Where], DefinitionError]) -> None:
+    def __init__(
+        self,
+        document: Any,
+        fail: Callable[[str, Where], DefinitionError],
+        size: SchemaSize | None = None,
+    ) -> None:
         self._document = document
         self._fail = fail
         self._resolver: Any = None
-        self._nodes = 0
+        self._size = size or SchemaSize()
 
     def follow(self, node: Any, where: Where) -> Any:
         """`node`, or what its `$ref` points to, for places where OpenAPI allows a reference."""
         seen: tuple[str, ...] = ()
         while isinstance(node, Mapping) and isinstance(node.get("$ref"), str):
             ref = node["$ref"]
+            if len(seen) >= _MAX_DEPTH:
+                raise self._fail(f"the reference {ref!r} is one of more than {_MAX_DEPTH}", where)
             node, seen = self._lookup(ref, seen, where), (*seen, ref)
         return node
 
@@ -88,12 +112,16 @@ class SchemaReader:
 
     def text(self, value: object, what: str, where: Where) -> str:
         """`value`, when it is a text that hides nothing."""
+        if isinstance(value, str):
+            self._weigh(len(value), where)
         try:
             return check_text(value, what)
         except DefinitionError as error:
             raise self._fail(error.reason, where) from None
 
     def _lookup(self, ref: str, chain: tuple[str, ...], where: Where) -> Any:
+        if len(ref) > _MAX_REFERENCE:
+            raise self._fail(f"a reference has more than {_MAX_REFERENCE:,} characters", where)
         if not ref.startswith("#"):
             raise self._fail(
                 f"the reference {ref!r} leads out of the document; only references such as "
@@ -139,13 +167,24 @@ class SchemaReader:
         return read
 
     def _count(self, where: Where, chain: tuple[str, ...], depth: int) -> None:
-        self._nodes += 1
+        size = self._size
+        size.nodes += 1
+        if depth <= _MAX_DEPTH and size.nodes <= size.most:
+            return
         via = f" (through {' -> '.join(map(repr, chain))})" if chain else ""
         if depth > _MAX_DEPTH:
             raise self._fail(f"the schema is more than {_MAX_DEPTH} levels deep{via}", where)
-        if self._nodes > _MAX_NODES:
-            # All schemas of a document count together.
-            raise self._fail(f"the schemas have more than {_MAX_NODES} parts{via}", where)
+        # All schemas of a document count together.
+        raise self._fail(f"the schemas have more than {size.most} parts{via}", where)
+
+    def _weigh(self, chars: int, where: Where) -> None:
+        self._size.chars += chars
+        if self._size.chars > _MAX_CHARS:
+            raise self._fail(
+                f"the schemas come to more than {_MAX_CHARS:,} characters with their references "
+                "followed; shorten texts and lists of values that are used often",
+                where,
+            )
 
     def _members(
         self, node: Mapping[str, Any], where: Where, chain: tuple[str, ...], depth: int
@@ -153,6 +192,7 @@ class SchemaReader:
         def child(value: Any, *keys: str | int) -> dict[str, Any]:
             return self._read(value, (*where, *keys), chain, depth + 1)
 
+        self._weigh_members(node, where)
         out = {key: value for key, value in node.items() if key in _KEPT and value is not None}
         if "description" in out:
             out["description"] = self.text(out["description"], _TEXT, where)
@@ -171,6 +211,17 @@ class SchemaReader:
                 out[key] = [child(one, key, i) for i, one in enumerate(node[key])]
         return self._normal(out, where)
 
+    def _weigh_members(self, node: Mapping[str, Any], where: Where) -> None:
+        properties = node.get("properties")
+        names = properties if isinstance(properties, Mapping) else ()
+        self._weigh(_MEMBER * (len(node) + len(names)), where)
+        for key in _WEIGHED:
+            value = node.get(key)
+            if isinstance(value, str):
+                self._weigh(len(value), where)
+            elif isinstance(value, list | Mapping):
+                self._weigh(len(json.dumps(value, default=str, skipkeys=True)), where)
+
     def _properties(
         self,
         properties: Mapping[str, Any],
@@ -184,7 +235,7 @@ class SchemaReader:
                 found[self.text(name, _TEXT, where)] = child(value, "properties", name)
         required = out.get("required")
         if isinstance(required, list):
-            out["required"] = [name for name in required if name in found]
+            out["required"] = [name for name in required if isinstance(name, str) and name in found]
 
     def _enum(self, node: Mapping[str, Any], out: dict[str, Any], where: Where) -> None:
         values = [node["const"]] if "const" in node else node.get("enum")
@@ -198,13 +249,12 @@ class SchemaReader:
         out["enum"] = [value for value in values if value is not None] or values
 
     def _normal(self, out: dict[str, Any], where: Where) -> dict[str, Any]:
-        for part in out.pop("allOf", ()):
-            _merge(out, part)
+        _merge(out, out.pop("allOf", ()))
         for key in ("anyOf", "oneOf"):
             if key in out:
                 _branches(out, [one for one in out.pop(key) if one.get("type") != "null"])
         if isinstance(out.get("type"), list):
-            kinds = [kind for kind in out.pop("type") if kind != "null"]
+            kinds = _distinct_types(out.pop("type"))
             if len(kinds) == 1:
                 out["type"] = kinds[0]
             else:
@@ -226,15 +276,33 @@ class SchemaReader:
                 )
 
 
-def _merge(out: dict[str, Any], part: Mapping[str, Any]) -> None:
-    for key, value in part.items():
-        if key == "properties":
-            own = out.setdefault(key, {})
-            out[key] = {**own, **{name: one for name, one in value.items() if name not in own}}
-        elif key == "required":
-            out[key] = [*out.get(key, []), *(n for n in value if n not in out.get(key, []))]
-        else:
+def _distinct_types(kinds: list[Any]) -> list[Any]:
+    known = sorted((kind for kind in TYPES if kind in kinds), key=kinds.index)
+    unknown = (kind for kind in kinds if kind not in TYPES and kind != "null")
+    return [*known, *islice(unknown, 1)]
+
+
+# What stands first holds; all names that are required anywhere are.
+def _merge(out: dict[str, Any], parts: Sequence[Mapping[str, Any]]) -> None:
+    if not parts:
+        return
+    properties, required = dict(out.get("properties", {})), _required_names(out)
+    for part in parts:
+        required.update(_required_names(part))
+        for name, one in part.get("properties", {}).items():
+            properties.setdefault(name, one)
+        for key, value in part.items():
             out.setdefault(key, value)
+    if "properties" in out:
+        out["properties"] = properties
+    if "required" in out:
+        out["required"] = list(required)
+
+
+def _required_names(schema: Mapping[str, Any]) -> dict[str, None]:
+    names = schema.get("required")
+    found = names if isinstance(names, list) else ()
+    return {name: None for name in found if isinstance(name, str)}
 
 
 # One alternative that is left over becomes the schema itself.
