@@ -303,7 +303,7 @@ def _make_thought_step(trace: str, kind: str, value: Json, facts: list[str]) -> 
     return Step("thinks", text=reasoning, facts=facts)
 
 
-_CHOICE = re.compile(r"<a>\s*([^<]*?)\s*</a>")
+_CHOICE = re.compile(r"<a>([^<]*)</a>")
 # Names that the classifier gives in place of an agent (Bedrock: ROUTING_CLASSIFIER).
 _NO_AGENT = {
     "undecidable": "chooses no agent",
@@ -315,8 +315,9 @@ def _make_choice_step(reply: str, facts: list[str]) -> Step:
     found = _CHOICE.search(reply)
     if found is None:
         return Step("chooses no agent", text=reply, facts=facts)
-    verb = _NO_AGENT.get(found[1])
-    return Step(verb or "chooses an agent", "" if verb else found[1], facts=facts)
+    choice = found[1].strip()
+    verb = _NO_AGENT.get(choice)
+    return Step(verb or "chooses an agent", "" if verb else choice, facts=facts)
 
 
 def _name_confirmation(step: Step) -> None:

@@ -29,7 +29,7 @@ from orchestrator.flows.tree import Argument, Node, ScriptError, names_in
 
 AGENT_TYPES = ("auto-decision", "bambo", "prompt-based")
 
-_AFTER = re.compile(r"[ \t]*(?:(?P<arrow>->|>>)[ \t]*\$?(?P<name>[A-Za-z_]\w*))?[ \t]*$", re.ASCII)
+_AFTER = re.compile(r"[ \t]*(?:(?P<arrow>->|>>)[ \t]*\$?(?P<name>[A-Za-z_]\w*)[ \t]*)?$", re.ASCII)
 _WITH_ARROW = re.compile(r"[ \t]*(?:->|>>)[ \t]*\$?[A-Za-z_]\w*[ \t]*$", re.ASCII | re.MULTILINE)
 _AGENT_ARGUMENTS = ("type", "task", "roles", "tools")
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from orchestrator.flows.ppe.built_in import BUILT_IN
 from orchestrator.flows.ppe.data import map_of
+from orchestrator.flows.ppe.json_schemas import describe_schema_mistake
 from orchestrator.flows.ppe.library import Library
 from orchestrator.flows.ppe.listeners import EVENTS
 from orchestrator.flows.ppe.nodes import (
@@ -21,7 +22,7 @@ from orchestrator.flows.ppe.nodes import (
     Statement,
     While,
 )
-from orchestrator.flows.ppe.output import inputs_of, schema_complaint
+from orchestrator.flows.ppe.output import inputs_of
 from orchestrator.flows.ppe.roles import (
     ROLES,
     find_unknown_roles,
@@ -212,7 +213,7 @@ def _place_of(text: str, key: str) -> Place:
 def _parameters(text: str, script: Script, uses: Uses) -> Findings:
     """A schema that is none, and model parameters that are not known, and so are not sent."""
     output = script.front.get("output")
-    if isinstance(output, dict) and (wrong := schema_complaint(output)):
+    if isinstance(output, dict) and (wrong := describe_schema_mistake(output)):
         yield "warning", "wrong-schema", _place_of(text, "output"), f"'output': {wrong}", ""
     known = (*PARAMETERS, *OF_CALL, *_MODEL_SETTINGS)
     named = [(name, _place_of(text, name)) for name in map_of(script.front.get("parameters"))]

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.errors import DefinitionError
-from orchestrator.flows.expressions import import_library
+from orchestrator.flows.ppe.json_schemas import describe_mismatch
 from orchestrator.flows.tree import ScriptError
 from orchestrator.support.documents import parse
 
-_FENCE = re.compile(r"```[ \t]*\w*[ \t]*\n(.*?)```", re.S)
+_FENCE = re.compile(r"```[ \t]*(?:\w+[ \t]*)?\n(.*?)```", re.S)
 _FEW = 5
 
 
@@ -92,7 +92,7 @@ def bind_arguments(
         if (
             one.schema
             and one.name in values
-            and (wrong := _describe_mismatch(values[one.name], one.schema))
+            and (wrong := describe_mismatch(values[one.name], one.schema))
         ):
             raise ScriptError(
                 f"the input {one.name!r} is wrong: {wrong}", f"输入 {one.name!r} 有误: {wrong}"
@@ -123,31 +123,9 @@ def read_output(reply: str, format: str, schema: Mapping[str, Any] | None) -> An
     found = _FENCE.search(reply)
     text = (found[1] if found else reply).strip()
     value = _PARSERS[format](text)
-    if schema and (wrong := _describe_mismatch(value, schema)):
+    if schema and (wrong := describe_mismatch(value, schema)):
         raise ScriptError(wrong, wrong)
     return value
-
-
-def schema_complaint(schema: Mapping[str, Any]) -> str:
-    """What is wrong with a JSON Schema; empty for nothing."""
-    jsonschema = import_library("jsonschema")
-    try:
-        jsonschema.Draft202012Validator.check_schema(json.loads(json.dumps(schema)))
-    except jsonschema.SchemaError as error:
-        return str(error.message)[:200]
-    return ""
-
-
-def _describe_mismatch(value: Any, schema: Mapping[str, Any]) -> str:
-    """What is wrong with a value; empty for nothing."""
-    jsonschema = import_library("jsonschema")
-    plain = json.loads(json.dumps(schema))
-    try:
-        found = list(jsonschema.Draft202012Validator(plain).iter_errors(value))[:_FEW]
-    except Exception as error:  # a schema that is none: jsonschema raises many kinds of errors
-        kind = type(error).__name__
-        raise ScriptError(f"the schema is wrong: {kind}", f"schema 有误: {kind}") from error
-    return "; ".join(f"{one.json_path}: {one.message[:200]}" for one in found)
 
 
 def _json(text: str) -> Any:
