@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
-from parser_helpers import streamed
+from streaming_differences import check, reply
 from test_parse_properties import BLOCKS, NAMES, STAGES, TEXTS
 
 from orchestrator import parsers
@@ -32,20 +32,12 @@ class Reply(NamedTuple):
 
 
 _CUTS = st.lists(st.integers(1, 300), max_size=12) | st.just(list(range(1, 400)))
-_REPLIES = st.builds(Reply, TEXTS, STAGES, NAMES, _CUTS)
+_WRITTEN = st.builds(reply, st.randoms(use_true_random=False))
+_REPLIES = st.builds(Reply, _WRITTEN | TEXTS, STAGES, NAMES, _CUTS)
 
 
-def _said(told: list[tuple[str, str]]) -> dict[str, str]:
-    kinds = (parsers.THINKING, parsers.ANSWER, parsers.CALL)
-    return {kind: "".join([piece for one, piece in told if one == kind]) for kind in kinds}
-
-
-def _streamed_is_whole(reply: Reply) -> None:
-    whole = parsers.parse(reply.text, reply.stage, reply.parser)
-    told, parsed = streamed(reply.pieces, reply.stage, reply.parser)
-    at_once, again = streamed([reply.text] if reply.text else [], reply.stage, reply.parser)
-    assert parsed == whole == again
-    assert _said(told) == _said(at_once)
+def _streamed_is_whole(given: Reply) -> None:
+    assert check(given.text, given.stage, given.parser, iter([given.pieces])) == []
 
 
 def _any_content_is_parsed(given: tuple[Any, str, str]) -> None:
@@ -54,10 +46,10 @@ def _any_content_is_parsed(given: tuple[Any, str, str]) -> None:
     assert parsed.response["promptType"] == given[1]
 
 
-def _explained_is_parsed(reply: Reply) -> None:
-    told = parsers.explain(reply.text, reply.stage, reply.parser)
-    assert "".join(piece["text"] for piece in told["pieces"]) == reply.text
-    parsed = parsers.parse(reply.text, reply.stage, reply.parser)
+def _explained_is_parsed(given: Reply) -> None:
+    told = parsers.explain(given.text, given.stage, given.parser)
+    assert "".join(piece["text"] for piece in told["pieces"]) == given.text
+    parsed = parsers.parse(given.text, given.stage, given.parser)
     assert told["response"] == parsed.response
 
 
