@@ -124,7 +124,9 @@ def lint_agent(
         definition = load_definition(folder)
         found += lint_definition(definition)
         found += lint_collaborator(definition) if level > 1 else ()
-        for check in (_check_actions, _check_knowledge, build_guardrail, _check_parsers):
+        with collect_findings(found):
+            found += _check_actions(definition)
+        for check in (_check_knowledge, build_guardrail, _check_parsers):
             with collect_findings(found):
                 check(definition)
         found += _lint_script(definition)
@@ -135,11 +137,27 @@ def lint_agent(
     )
 
 
-def _check_actions(definition: AgentDefinition) -> None:
+def _check_actions(definition: AgentDefinition) -> list[Diagnostic]:
     from orchestrator.actions import Catalog
+    from orchestrator.actions.coercion import find_unchecked_patterns
     from orchestrator.definition import build_action_groups
 
-    Catalog(build_action_groups(definition))
+    catalog = Catalog(build_action_groups(definition))
+    found = []
+    for index, group in enumerate(definition.action_groups):
+        executor = group.action_group_executor
+        if executor is not None and executor.mcp is not None:  # the server checks its arguments
+            continue
+        operations = (it for it in catalog.operations if it.group == group.action_group_name)
+        for operation in operations:
+            for pattern, why in find_unchecked_patterns(operation.schema):
+                text = (
+                    f"the pattern {pattern[:80]!r} of {operation.name!r} is not checked ({why}); "
+                    "write it without, or check the argument in the action"
+                )
+                at = ("actionGroups", index, "actionGroupName")
+                found.append(definition.source.diagnostic("warning", "pattern", text, *at))
+    return found
 
 
 def _check_knowledge(definition: AgentDefinition) -> None:

@@ -20,9 +20,9 @@ from orchestrator.guardrails import BedrockGuardrail, Guardrail
 from orchestrator.guardrails.local import LocalGuardrail, Pii, Regex, Topic, Word
 from orchestrator.guardrails.phrases import words_of
 from orchestrator.guardrails.pii import PII_TYPES
-from orchestrator.guardrails.regexes import compile_expression
 from orchestrator.models.embeddings.base import Embedder
 from orchestrator.support.documents import Keys, Source, combine_findings
+from orchestrator.support.regexes import compile_regex
 
 
 def build_guardrail(
@@ -246,7 +246,7 @@ def _regexes(definition: GuardrailDefinition) -> Iterator[Regex]:
     entries = definition.sensitive_information_policy_config.regexes_config
     for index, it in enumerate(entries):
         try:
-            compile_expression(it.pattern)
+            compile_regex(it.pattern)
         except DefinitionError as error:
             raise definition.source.error(error.message, *at, index, "pattern") from None
         yield Regex(it.name, it.pattern, **it.directions())

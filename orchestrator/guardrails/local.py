@@ -14,11 +14,15 @@ from orchestrator.guardrails.base import Source, Verdict
 from orchestrator.guardrails.fold import FoldedText, plain, visible
 from orchestrator.guardrails.phrases import Phrases, Words
 from orchestrator.guardrails.pii import PII_REACH, PII_TYPES, find_pii
-from orchestrator.guardrails.regexes import REGEX_REACH, Expression, compile_expression
 from orchestrator.models.embeddings.base import Embedder
+from orchestrator.support.regexes import Regex as CompiledRegex
+from orchestrator.support.regexes import compile_regex
 
 # What is done about a finding; `ANONYMIZE` puts `{TYPE}` in its place.
 Action = Literal["BLOCK", "ANONYMIZE", "NONE"]
+
+# Letters and digits of a match of a regular expression that streaming waits for.
+REGEX_REACH = 200
 
 _BLOCKED_INPUT = "Sorry, the model cannot answer this question."
 _ACTED = {"BLOCK": "BLOCKED", "ANONYMIZE": "ANONYMIZED"}
@@ -83,7 +87,7 @@ class _Side:
         words: Sequence[Word],
         profanity: Sequence[Word],
         pii: Mapping[str, str],
-        regexes: Sequence[tuple[Regex, Expression, str]],
+        regexes: Sequence[tuple[Regex, CompiledRegex, str]],
         message: str,
     ) -> None:
         self.names = {
@@ -191,7 +195,7 @@ class LocalGuardrail:
                     f"the type {entity.type!r} has no form by which it could be found here; there "
                     f"are {', '.join(sorted(PII_TYPES))}"
                 )
-        compiled = [(regex, compile_expression(regex.pattern)) for regex in regexes]
+        compiled = [(regex, compile_regex(regex.pattern)) for regex in regexes]
         self.id = id
         self._sides: dict[Source, _Side] = {}
         messages: dict[Source, str] = {

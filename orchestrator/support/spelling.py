@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
+
+# What is compared: the time grows with the square of the names' length.
+_LONGEST = 200
+_MOST_NAMES = 1_000
 
 
 def to_camel(name: str) -> str:
@@ -16,9 +21,12 @@ def find_close(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
 
     `cutoff` says how much two names must have in common: from 0, nothing, to 1, everything.
     """
+    if len(name) > _LONGEST:
+        return ""
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(name, list(names), n=1, cutoff=cutoff)), "")
+    others = [one for one in islice(names, _MOST_NAMES) if len(one) <= _LONGEST]
+    return next(iter(get_close_matches(name, others, n=1, cutoff=cutoff)), "")
 
 
 def did_you_mean(name: object, names: Iterable[str]) -> str:

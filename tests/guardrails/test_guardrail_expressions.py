@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from orchestrator.errors import DefinitionError
 from orchestrator.guardrails import LocalGuardrail, Regex
-from orchestrator.guardrails.regexes import MOST_MATCHES, compile_expression
+from orchestrator.support.regexes import MOST_MATCHES, MOST_STEPS, compile_regex
 
 
 def test_a_match_is_masked_with_the_expressions_name():
@@ -36,6 +34,7 @@ def test_a_letter_with_its_mark_beside_it_is_that_letter():
 @pytest.mark.parametrize(
     ("pattern", "reason"),
     [("(a", "missing )"), ("(?=a)b", "(?="), (r"(a)\1", "1"), ("a{2000}", "repetition"),
+     ("a" * 2_001, "2,000 characters"),
      ("\ud800", "surrogate")],
 )  # fmt: skip
 def test_a_wrong_expression_is_refused_at_load(pattern, reason, capfd):
@@ -57,7 +56,7 @@ def test_empty_matches_are_none():
 
 def test_what_cannot_be_looked_into_does_not_pass():
     text = "x " * (MOST_MATCHES + 5)
-    spans = list(compile_expression("x").find(text))
+    spans = list(compile_regex("x").find(text))
     assert len(spans) == MOST_MATCHES + 1
     assert spans[-1] == (2 * MOST_MATCHES, len(text))
 
@@ -67,8 +66,8 @@ def test_halves_of_surrogate_pairs_are_no_failure():
     assert guardrail.check("a\ud800b", "INPUT").text == "a\ud800{r}"
 
 
-def test_without_re2_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "re2", None)
-    with pytest.raises(DefinitionError, match=r"bedrock-orchestrator\[guardrails\]"):
-        LocalGuardrail(regexes=[Regex("r", "not compiled before")])
-    assert LocalGuardrail(words=["w"]).check("w", "INPUT").blocked
+def test_a_text_that_an_expression_could_take_hours_for_does_not_pass():
+    slow = compile_regex("(a?){1000}b")
+    text = "a" * (MOST_STEPS // slow.size + 1)
+    assert list(slow.find(text)) == [(0, len(text))]
+    assert list(slow.find("aab")) == [(0, 3)]
