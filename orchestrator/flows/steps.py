@@ -216,8 +216,9 @@ class CallCatalog:
     # is possible, `False` nowhere
     parallel: bool | None = None
     most: int = 8  # how much runs at the same time
-    # Time for what needs a separate limit, such as one regular expression
-    seconds: float = 1.0
+    # Time for what needs a separate limit, such as one regular expression. It is short: nothing
+    # else runs in an event loop meanwhile
+    seconds: float = 0.1
     biases: bool = False  # whether the model takes a bias of tokens
     # How long the run has worked at what has a limit
     worked: WorkTime = field(default_factory=WorkTime)

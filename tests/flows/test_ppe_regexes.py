@@ -186,7 +186,7 @@ def test_a_run_that_goes_on_has_no_new_time(monkeypatch: pytest.MonkeyPatch) -> 
 
     def clock() -> float:
         nonlocal now
-        now += 1.2
+        now += 0.12
         return now
 
     monkeypatch.setattr("orchestrator.flows.ppe.regexes.perf_counter", clock)
