@@ -11,6 +11,7 @@ from orchestrator.cli.findings import format_path
 from orchestrator.cli.return_control import ask_yes_no
 from orchestrator.cli.terminal import Terminal, progress_bar
 from orchestrator.errors import DependencyFailed, ModelNotReady, ValidationError
+from orchestrator.support.private_files import make_private_folder, open_private
 
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
@@ -32,8 +33,9 @@ def ensure_data_folder(folder: Path) -> Path:
     own = get_agent_root(folder) / _OWN
     if not own.is_dir():
         # Sessions hold what users said: only the owner may read them.
-        own.mkdir(mode=0o700)
-        (own / ".gitignore").write_text("*\n", encoding="utf-8")
+        make_private_folder(own)
+        with open_private(own / ".gitignore") as file:
+            file.write("*\n")
     return own
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Generator, Mapping
 from contextlib import closing
 from itertools import count
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from orchestrator.cli.agents import load_model
 from orchestrator.cli.chat import Keyboard
 from orchestrator.cli.terminal import Terminal, WordWrap, assemble, clean, shorten, style_text
+from orchestrator.support.private_files import open_private
 
 if TYPE_CHECKING:
     from orchestrator.agent.flow import Flow
@@ -216,7 +216,9 @@ class FlowRunner:
             return
         if not self._named:
             self._state_file = _find_free_file(self._state_file, result.paused or {})
-        _write_private(self._state_file, json.dumps(result.paused))
+        # A state has all that models and functions said.
+        with open_private(self._state_file, "w", encoding="utf-8") as file:
+            file.write(json.dumps(result.paused))
         if result.waits_for == "user":
             self._terminal.note(f"waits for the user: {shorten(result.question, 400)}")
         else:
@@ -239,12 +241,3 @@ def _has_state_of(file: Path, state: Mapping[str, Any]) -> bool:
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(found, dict) and found.get("session") == state.get("session")
-
-
-def _write_private(file: Path, text: str) -> None:
-    # A state has all that models and functions said, so only this user may read it.
-    opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(opened, "w", encoding="utf-8") as stream:
-        if hasattr(os, "fchmod"):
-            os.fchmod(opened, 0o600)
-        stream.write(text)

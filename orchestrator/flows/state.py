@@ -20,6 +20,7 @@ from typing import Any
 from orchestrator.errors import DependencyFailed, FlowError
 from orchestrator.sessions.journal import Record
 from orchestrator.sessions.records import RecordError, upgrade_record
+from orchestrator.support.private_files import make_private_folder, open_private, tighten_file
 
 SECRET_VARIABLE = "ORCHESTRATOR_SECRET"
 """The variable with the key of signatures, for processes that share no home folder."""
@@ -93,13 +94,13 @@ def _key() -> bytes:
 def _load_or_create_key(file: Path) -> bytes:
     """The key of this user's states, made once."""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(file.parent)
         try:
-            opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open_private(file, "xb") as made:
+                made.write(secrets.token_hex(32).encode())
         except FileExistsError:
+            tighten_file(file)
             return _read_key(file)
-        with open(opened, "wb") as made:
-            made.write(secrets.token_hex(32).encode())
         return file.read_bytes()
     except OSError as error:
         raise DependencyFailed(

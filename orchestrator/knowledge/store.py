@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.errors import DependencyFailed
 from orchestrator.knowledge.chunks import Passage
+from orchestrator.support.private_files import make_private_folder
 from orchestrator.support.sqlite import Layout, SqliteFile
 
 _LAYOUT = Layout(
@@ -85,7 +86,7 @@ class Store:
         self.path = str(path) if path is not None else ":memory:"
         if path is not None:
             try:
-                Path(path).parent.mkdir(parents=True, exist_ok=True)
+                make_private_folder(Path(path).parent)
             except OSError as error:
                 raise DependencyFailed(
                     f"the folder of the index {self.path!r} cannot be made: {error.strerror}",

@@ -3,27 +3,74 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from orchestrator.errors import SessionConflict
+from orchestrator.errors import DependencyFailed, SessionConflict
 from orchestrator.sessions.journal import Record, SessionInfo
 from orchestrator.support.process_locks import ProcessLocks, share_locks
 from orchestrator.support.sqlite import Layout, SqliteFile
 
+
+def _add_checksums(db: sqlite3.Connection) -> None:
+    # Version 1 had none.
+    db.execute("ALTER TABLE journal ADD COLUMN sum INTEGER NOT NULL DEFAULT 0")
+    for column in ("records", "sum"):
+        db.execute(f"ALTER TABLE session ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
+    write_checksums(db)
+
+
+def write_checksums(db: sqlite3.Connection) -> None:
+    """Writes the checksums of what a file holds."""
+    for key, label, updated in db.execute("SELECT key, label, updated FROM session").fetchall():
+        sums = [
+            (_sum(f"{key} {place} {record}"), key, place)
+            for place, record in db.execute(
+                "SELECT place, record FROM journal WHERE key = ? ORDER BY place", (key,)
+            )
+        ]
+        db.executemany("UPDATE journal SET sum = ? WHERE key = ? AND place = ?", sums)
+        total = _sum(f"{key} {label} {updated} {len(sums)}")
+        db.execute(_UPDATE, (label, updated, len(sums), total, key))
+
+
+def _sum(text: str) -> int:
+    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
+
+
 # The primary key is the conditional append: two writers of one place collide.
+#
+# `sum` is a CRC-32: a record's, with its key and place, so that a changed, moved or lost one shows,
+# and an entry's, which knows how many records there are. They find what a disk does; an attacker
+# who can write the file can write them too.
 _LAYOUT = Layout(
     0x42415345,  # "BASE"
-    1,
+    2,
     """
 CREATE TABLE session (
-    key TEXT PRIMARY KEY, label TEXT NOT NULL, updated INTEGER NOT NULL
+    key TEXT PRIMARY KEY, label TEXT NOT NULL, updated INTEGER NOT NULL,
+    records INTEGER NOT NULL, sum INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE journal (
-    key TEXT NOT NULL, place INTEGER NOT NULL, record TEXT NOT NULL, PRIMARY KEY (key, place)
+    key TEXT NOT NULL, place INTEGER NOT NULL, record TEXT NOT NULL, sum INTEGER NOT NULL,
+    PRIMARY KEY (key, place)
 ) WITHOUT ROWID;
 """,
+    (_add_checksums,),
 )
+_ENTRY = "key, label, updated, records, sum"
+# One row of all: a thread has to wait for the interpreter's lock after every row.
+_FIND_NEW = (
+    "SELECT group_concat(sum || ' ' || record, char(10)) FROM "
+    "(SELECT sum, record FROM journal WHERE key = ? AND place >= ? ORDER BY place)"
+)
+_FIND_ALL = f"SELECT ({_FIND_NEW}), {_ENTRY} FROM (SELECT 1) LEFT JOIN session ON key = ?"
+_INSERT = "INSERT INTO session (label, updated, records, sum, key) VALUES (?, ?, ?, ?, ?)"
+_UPDATE = "UPDATE session SET label = ?, updated = ?, records = ?, sum = ? WHERE key = ?"
+_FIND_COUNT = "SELECT records, label FROM session WHERE key = ?"
 
 
 class SQLiteStore:
@@ -62,21 +109,47 @@ class SQLiteStore:
         self._file.close()
 
     def load(self, key: str, after: int = 0) -> list[Record]:
-        """The records of a session after the first `after` ones, if all of them are JSON."""
-        # One row of all: a thread has to wait for the interpreter's lock after every row.
-        ((records,),) = self._file.rows(
-            "SELECT '[' || coalesce(group_concat(record), '') || ']' FROM (SELECT record "
-            "FROM journal WHERE key = ? AND place >= ? ORDER BY place)",
-            (key, after),
-        )
+        """The records of a session after the first `after` ones, as they were written."""
+        # Who knows some of the records sees by the next append whether the last ones are lost.
+        if after:
+            ((text,),) = self._file.rows(_FIND_NEW, (key, after))
+            return self._decode(key, self._verify(key, after, text))
+        ((text, *entry),) = self._file.rows(_FIND_ALL, (key, 0, key))
+        records = self._verify(key, 0, text)
+        if records or entry[0] is not None:
+            if self._read_entry(key, entry).records != len(records):
+                raise self._damage(key, "a record is missing")
+        return self._decode(key, records)
+
+    def _verify(self, key: str, after: int, text: str | None) -> list[str]:
+        records = []
+        for place, line in enumerate(text.split("\n") if text else (), after):
+            written, _, record = line.partition(" ")
+            if written != str(_sum(f"{key} {place} {record}")):
+                raise self._damage(key, "a record was changed, or is missing")
+            records.append(record)
+        return records
+
+    def _decode(self, key: str, records: Sequence[str]) -> list[Record]:
         try:
-            found: list[Record] = json.loads(records)
-            return found
-        except (ValueError, TypeError, RecursionError) as error:
-            raise self._file.failure(
-                "has a record that is not JSON; delete its session (key "
-                f"{key[:12]}...), or use another session id"
-            ) from error
+            found: list[Record] = json.loads(f"[{','.join(records)}]")
+        except (ValueError, RecursionError) as error:
+            raise self._damage(key, "a record is not JSON") from error
+        if len(found) != len(records):
+            raise self._damage(key, "a record is not JSON")
+        return found
+
+    def _read_entry(self, key: str, row: Sequence[Any]) -> SessionInfo:
+        _, label, updated, count, total = row
+        if not isinstance(count, int) or _sum(f"{key} {label} {updated} {count}") != total:
+            raise self._damage(key, "its entry was changed, or is missing")
+        return SessionInfo(key, label, count, updated)
+
+    def _damage(self, key: str, text: str) -> DependencyFailed:
+        return self._file.damage(
+            f"of the session with the key {key[:12]}..., {text}",
+            "delete the session, use another session id, or restore the file from a backup",
+        )
 
     def append(
         self, key: str, expected: int, records: Sequence[Record], *, label: str = "", at: int = 0
@@ -86,22 +159,27 @@ class SQLiteStore:
         Raises:
             SessionConflict: It has another number of records; nothing was written.
         """
+        texts = [json.dumps(record) for record in records]
         rows = [
-            (key, expected + offset, json.dumps(record)) for offset, record in enumerate(records)
+            (key, place, text, _sum(f"{key} {place} {text}"))
+            for place, text in enumerate(texts, expected)
         ]
         with self._file.transaction() as db:
             # The transaction is immediate: no other process writes between this and the insert.
-            (count,) = db.execute(
-                "SELECT coalesce(max(place) + 1, 0) FROM journal WHERE key = ?", (key,)
-            ).fetchone()
-            if count != expected:
+            found = db.execute(_FIND_COUNT, (key,)).fetchone()
+            if (found[0] if found else 0) != expected:
+                self.load(key)  # it may be damaged
                 raise SessionConflict("the session was changed by another invocation; try again")
-            db.executemany("INSERT INTO journal VALUES (?, ?, ?)", rows)
-            db.execute(
-                "INSERT INTO session VALUES (?, ?, ?) "
-                "ON CONFLICT (key) DO UPDATE SET updated = excluded.updated",
-                (key, label, at),
-            )
+            self._insert(db, key, rows)
+            count, label = expected + len(rows), label or (found[1] if found else "")
+            entry = (label, at, count, _sum(f"{key} {label} {at} {count}"), key)
+            db.execute(_UPDATE if found else _INSERT, entry)
+
+    def _insert(self, db: sqlite3.Connection, key: str, rows: Sequence[Any]) -> None:
+        try:
+            db.executemany("INSERT INTO journal VALUES (?, ?, ?, ?)", rows)
+        except sqlite3.IntegrityError as error:
+            raise self._damage(key, "records are missing in its entry") from error
 
     def delete(self, key: str) -> None:
         """Forgets a session."""
@@ -113,15 +191,12 @@ class SQLiteStore:
         """The next labels, sorted, that begin with `prefix`, after one of them; it ends in `/`."""
         end = prefix[:-1] + "0"  # the character after "/"
         rows = self._file.rows(
-            "SELECT label FROM session WHERE label > ? AND label < ? ORDER BY label LIMIT ?",
+            f"SELECT {_ENTRY} FROM session WHERE label > ? AND label < ? ORDER BY label LIMIT ?",
             (max(prefix, after), end, most),
         )
-        return [label for (label,) in rows]
+        return [self._read_entry(row[0], row).label for row in rows]
 
     def list(self) -> Iterator[SessionInfo]:
         """All sessions, the last changed first."""
-        rows = self._file.rows(
-            "SELECT key, label, (SELECT count(*) FROM journal WHERE journal.key = session.key),"
-            " updated FROM session ORDER BY updated DESC"
-        )
-        return iter([SessionInfo(*row) for row in rows])
+        rows = self._file.rows(f"SELECT {_ENTRY} FROM session ORDER BY updated DESC")
+        return iter([self._read_entry(row[0], row) for row in rows])

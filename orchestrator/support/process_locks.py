@@ -11,6 +11,7 @@ from time import time
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import DependencyFailed
+from orchestrator.support.private_files import create_private, make_private_folder
 
 if TYPE_CHECKING:  # a process whose sessions are in memory does without it
     import sqlite3
@@ -97,8 +98,8 @@ def _acquire_lock(path: Path) -> sqlite3.Connection:
     import sqlite3
 
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.open("xb").close()
+        make_private_folder(path.parent)
+        create_private(path)
         lock = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         lock.execute("BEGIN EXCLUSIVE")
     except (OSError, sqlite3.Error) as error:

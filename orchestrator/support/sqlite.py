@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
 
 from orchestrator.errors import DependencyFailed
+from orchestrator.support.private_files import create_private, tighten_file
+
+# Opening a database: "Result and Error Codes".
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
+_WAY_OUT = "restore it from a backup, or move it away to begin a new one"
+# Besides its own errors, what Python's `sqlite3` raises for what a damaged file holds.
+FAILURES = (sqlite3.Error, UnicodeDecodeError, MemoryError)
 
 
 class Layout(NamedTuple):
@@ -18,13 +26,20 @@ class Layout(NamedTuple):
     application: int  # a number that no other kind has (SQLite: `application_id`)
     version: int  # the version of its tables, from 1
     schema: str  # the statements that make them
+    # Each makes the tables of the next version out of those of one, from version 1 on
+    upgrades: tuple[Callable[[sqlite3.Connection], None], ...] = ()
+
+
+def checksum(*values: Any) -> int:
+    """A number that another row most likely has not: it finds damage, not attackers."""
+    return zlib.crc32(repr(values).encode("utf-8", "surrogatepass"))
 
 
 class SqliteFile:
     """An open file. Safe for many threads, and for many processes on one file.
 
     The log is write-ahead with `synchronous=NORMAL`: a killed process loses nothing; a power cut
-    may lose the last transactions, never the file.
+    may lose the last transactions, never the file. Nobody but its owner may read it.
     """
 
     def __init__(
@@ -47,29 +62,54 @@ class SqliteFile:
         self._what = what
         self._hint = hint
         self._lock = RLock()
-        with self._translate_errors("cannot be opened"):
-            self._db = sqlite3.connect(
-                self.path, timeout=30.0, isolation_level=None, check_same_thread=False
-            )
         try:
-            with self._translate_errors("cannot be opened"):
-                self._prepare(layout)
-        except DependencyFailed:
+            self._open(layout)
+        except FAILURES as error:
+            raise self.translate(error, "cannot be opened") from error
+
+    def _open(self, layout: Layout) -> None:
+        self._create()
+        self._db = sqlite3.connect(
+            self.path, timeout=30.0, isolation_level=None, check_same_thread=False
+        )
+        try:
+            self._prepare(layout)
+        except BaseException:
             self._db.close()
             raise
+        self._tighten()
+
+    def _create(self) -> None:
+        if self.path != ":memory:":
+            with suppress(OSError):  # SQLite will say what is wrong
+                create_private(Path(self.path))
+
+    def _tighten(self) -> None:
+        # SQLite gives the files beside it the mode of the file itself, when it makes them.
+        for beside in ("", "-wal", "-shm", "-journal") if self.path != ":memory:" else ():
+            with suppress(OSError):
+                tighten_file(self.path + beside)
 
     def _prepare(self, layout: Layout) -> None:
         if not self._is_ready(layout):
             with self.transaction() as db:
                 # Two processes may make one file: the second looks again when the first is done.
                 if not self._is_ready(layout):
-                    for statement in _statements(layout.schema):
-                        db.execute(statement)
-                    db.execute(f"PRAGMA application_id = {layout.application:d}")
-                    db.execute(f"PRAGMA user_version = {layout.version:d}")
+                    self._make_tables(db, layout)
         self._write_ahead()
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.execute("PRAGMA foreign_keys=ON")
+
+    def _make_tables(self, db: sqlite3.Connection, layout: Layout) -> None:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        if version:
+            for upgrade in layout.upgrades[version - 1 :]:
+                upgrade(db)
+        else:
+            for statement in _statements(layout.schema):
+                db.execute(statement)
+            db.execute(f"PRAGMA application_id = {layout.application:d}")
+        db.execute(f"PRAGMA user_version = {layout.version:d}")
 
     def _write_ahead(self) -> None:
         try:
@@ -91,48 +131,40 @@ class SqliteFile:
                 f"has layout {version}, newer than this program's {layout.version}: update the "
                 "program"
             )
-        return bool(tables)
+        if tables and version < 1:
+            raise self.damage("its version is missing")
+        return bool(tables) and version == layout.version
+
+    def damage(self, text: str, way_out: str = _WAY_OUT) -> DependencyFailed:
+        """The error that says that the file does not hold what was written to it."""
+        return self.failure(f"is damaged: {text}; {way_out}")
 
     def failure(self, text: str) -> DependencyFailed:
         """The error that says `text` of this file."""
         return DependencyFailed(f"{self._what} {self.path!r} {text}", resource=self.path)
 
-    @contextmanager
-    def _translate_errors(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise self.failure(f"{what}: {error}; {self._hint}") from error
+    def translate(self, error: BaseException, what: str = "failed") -> DependencyFailed:
+        """What SQLite, or Python's module for it, raised as an error of this program."""
+        if isinstance(error, sqlite3.Error) and not _shows_damage(error):
+            return self.failure(f"{what}: {error}; {self._hint}")
+        text = str(error) if isinstance(error, sqlite3.Error) else type(error).__name__
+        return self.failure(f"{what}: it is damaged ({text}); {_WAY_OUT}")
 
-    @contextmanager
-    def connection(self) -> Iterator[sqlite3.Connection]:
-        """The connection, for this thread alone.
+    def connection(self) -> _Use:
+        """The connection, for this thread alone, while a `with` block runs.
 
         Raises:
             DependencyFailed: SQLite failed.
         """
-        with self._lock:
-            try:
-                yield self._db
-            except sqlite3.Error as error:
-                raise self.failure(f"failed: {error}; {self._hint}") from error
+        return _Use(self, self._db, self._lock)
 
-    @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """The connection, in a transaction that any error undoes.
+    def transaction(self) -> _Transaction:
+        """The connection, in a transaction that any error in the `with` block undoes.
 
         Raises:
             DependencyFailed: SQLite failed; nothing was written.
         """
-        with self.connection() as db:
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                yield db
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:  # some errors have ended it already
-                    db.execute("ROLLBACK")
-                raise
+        return _Transaction(self, self._db, self._lock)
 
     def rows(self, statement: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
         """What a statement finds.
@@ -140,13 +172,68 @@ class SqliteFile:
         Raises:
             DependencyFailed: SQLite failed.
         """
-        with self.connection() as db:
-            return db.execute(statement, values).fetchall()
+        with self._lock:
+            try:
+                return self._db.execute(statement, values).fetchall()
+            except FAILURES as error:
+                raise self.translate(error) from error
 
     def close(self) -> None:
         """Closes the file."""
         with self._lock:
             self._db.close()
+
+
+# These are classes since a turn goes through several: `contextmanager` takes ten times as long.
+class _Use:
+    __slots__ = ("_db", "_file", "_lock")
+
+    def __init__(self, file: SqliteFile, db: sqlite3.Connection, lock: Any) -> None:
+        self._file = file
+        self._db = db
+        self._lock = lock
+
+    def __enter__(self) -> sqlite3.Connection:
+        self._lock.acquire()
+        return self._db
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self._lock.release()
+        if isinstance(error, FAILURES):
+            raise self._file.translate(error) from error
+
+
+class _Transaction(_Use):
+    __slots__ = ()
+
+    def __enter__(self) -> sqlite3.Connection:
+        db = super().__enter__()
+        try:
+            db.execute("BEGIN IMMEDIATE")
+        except BaseException as error:
+            super().__exit__(type(error), error, None)
+            raise
+        return db
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        failure = error
+        try:
+            if failure is None:
+                self._db.execute("COMMIT")
+        except BaseException as refused:
+            failure = refused
+        if failure is not None and self._db.in_transaction:  # some errors have ended it already
+            with suppress(sqlite3.Error):  # the first error says more
+                self._db.execute("ROLLBACK")
+        super().__exit__(kind, failure, trace)
+        if failure is not error and failure is not None:
+            raise failure
+
+
+def _shows_damage(error: sqlite3.Error) -> bool:
+    # What Python cannot decode it reports without a code.
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in _DAMAGED or str(error).startswith("Could not decode to UTF-8")
 
 
 def _statements(script: str) -> Iterator[str]:

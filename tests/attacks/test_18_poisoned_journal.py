@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import pickle
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
+from stored_rows import replace_rows
 from whole_agents import XML, agent, answer
 
 from orchestrator import OrchestratorError, SQLiteStore
@@ -49,12 +49,7 @@ def poisoned(tmp_path: Path, rows: list[str]) -> Any:
     store = SQLiteStore(file)
     asked = agent(XML.model([answer("Hi.")] * 9), sessions=store)
     asked.invoke("Hi", "s-1")
-    (info,) = list(store.list())
-    with sqlite3.connect(file) as database:
-        database.execute("DELETE FROM journal")
-        for place, row in enumerate(rows):
-            database.execute("INSERT INTO journal VALUES (?, ?, ?)", (info.key, place, row))
-    database.close()
+    replace_rows(file, rows)
     return agent(XML.model([answer("Hi.")] * 9), sessions=SQLiteStore(file))
 
 

@@ -15,6 +15,7 @@ import pytest
 from engine_turns import roc_agent
 from hypothesis import given
 from hypothesis import strategies as st
+from stored_rows import append_rows
 from whole_agents import NATIVE, Calls, agent, answer, texts_of
 
 from orchestrator import (
@@ -132,10 +133,10 @@ def test_a_file_of_a_newer_layout_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     SQLiteStore(path).close()
     with sqlite3.connect(path) as db:
-        db.execute("PRAGMA user_version = 2")
+        db.execute("PRAGMA user_version = 99")
     db.close()
     before = path.read_bytes()
-    with pytest.raises(DependencyFailed, match="layout 2, newer than this program's 1"):
+    with pytest.raises(DependencyFailed, match="layout 99, newer than this program's 2"):
         SQLiteStore(path)
     assert path.read_bytes() == before
 
@@ -206,15 +207,6 @@ def test_a_deletion_that_fails_leaves_the_store_usable(tmp_path: Path) -> None:
 # Journals with something else in them.
 
 
-def rows(path: Path, *records: str) -> None:
-    """Appends texts to the journal of the only session."""
-    with sqlite3.connect(path) as db:
-        ((key, count),) = db.execute("SELECT key, count(*) FROM journal GROUP BY key")
-        for place, record in enumerate(records):
-            db.execute("INSERT INTO journal VALUES (?, ?, ?)", (key, count + place, record))
-    db.close()
-
-
 def started(path: Path) -> Agent:
     asked = agent(NATIVE.model([answer("Hello.")]), sessions=path)
     asked.invoke("Hello?", "s-1")
@@ -256,7 +248,7 @@ TURN = {
 )
 def test_a_row_that_is_no_record_is_a_typed_error_every_time(row: str, tmp_path: Path) -> None:
     started(tmp_path / "s.db")
-    rows(tmp_path / "s.db", row)
+    append_rows(tmp_path / "s.db", [row])
     model = NATIVE.model([answer("Never."), answer("Another.")])
     asked = agent(model, sessions=tmp_path / "s.db")
     for _ in range(2):
@@ -280,7 +272,7 @@ def test_a_row_that_is_no_record_is_seen_by_a_process_that_knows_the_session(
     tmp_path: Path,
 ) -> None:
     asked = started(tmp_path / "s.db")
-    rows(tmp_path / "s.db", "nonsense")
+    append_rows(tmp_path / "s.db", ["nonsense"])
     with pytest.raises(DependencyFailed, match="not JSON"):
         asked.invoke("Hello?", "s-1")
 
@@ -290,7 +282,7 @@ def test_a_strange_owner_holds_its_turn_until_its_lease_ends(owner: str, tmp_pat
     started(tmp_path / "s.db")
     clock = FakeClock()
     lease = {"owner": owner, "until": clock.now + 10}
-    rows(tmp_path / "s.db", json.dumps({**TURN, "at": clock.now, **lease}))
+    append_rows(tmp_path / "s.db", [json.dumps({**TURN, "at": clock.now, **lease})])
     model = NATIVE.model([answer("Mine.")])
     sessions = Sessions(SQLiteStore(tmp_path / "s.db"), clock=clock)
     asked = agent(model, sessions=sessions)
@@ -314,7 +306,7 @@ def test_a_turn_that_fits_no_longer_is_refused_and_then_given_up(tmp_path: Path)
         "response": {},
     }
     lease = {"owner": "nobody.example:1:1", "until": 1}
-    rows(tmp_path / "s.db", json.dumps({**TURN, **lease}), json.dumps(reply))
+    append_rows(tmp_path / "s.db", [json.dumps({**TURN, **lease}), json.dumps(reply)])
     model = NATIVE.model([answer("Anew.")])
     sessions = Sessions(SQLiteStore(tmp_path / "s.db"), clock=FakeClock(3))
     asked = agent(model, sessions=sessions)

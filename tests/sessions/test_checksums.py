@@ -1,0 +1,112 @@
+"""Checksums of journals: what was lost, swapped or changed shows; older files get them."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import DependencyFailed, SessionConflict, SQLiteStore
+
+JOURNAL = json.loads((Path(__file__).parent / "journals" / "v1.json").read_text())
+RECORDS: list[dict[str, Any]] = next(
+    one["records"] for one in JOURNAL.values() if len(one["records"]) > 4
+)
+KEY, LABEL = "0123456789abcdef" * 4, "agent/alias/s-1"
+
+# Files of a program that wrote no checksums.
+VERSION_1 = """
+CREATE TABLE session (
+    key TEXT PRIMARY KEY, label TEXT NOT NULL, updated INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE journal (
+    key TEXT NOT NULL, place INTEGER NOT NULL, record TEXT NOT NULL, PRIMARY KEY (key, place)
+) WITHOUT ROWID;
+PRAGMA application_id = 1111577413;
+PRAGMA user_version = 1;
+"""
+
+CHANGES = {
+    "a changed record": "UPDATE journal SET record = replace(record, 'a', 'b') WHERE place = 1",
+    "a changed last record": "UPDATE journal SET record = record || ' ' WHERE place = :last",
+    "a lost record": "DELETE FROM journal WHERE place = 1",
+    "a lost last record": "DELETE FROM journal WHERE place = :last",
+    "no records": "DELETE FROM journal",
+    "no entry": "DELETE FROM session",
+    "swapped records": "UPDATE journal SET record = (SELECT record FROM journal AS other "
+    "WHERE other.place = 3 - journal.place) WHERE place IN (1, 2)",
+    "another label": "UPDATE session SET label = 'agent/alias/s-2'",
+    "another count": "UPDATE session SET records = records - 1",
+    "another key": "UPDATE journal SET key = 'fedcba' WHERE place = :last",
+    "another time": "UPDATE session SET updated = updated + 1",
+    "texts for numbers": "UPDATE session SET records = 'many'",
+    "no text": "UPDATE journal SET record = CAST(x'7bff7d' AS TEXT) WHERE place = 1",
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    with closing(SQLiteStore(tmp_path / "s.db")) as store:
+        store.append(KEY, 0, RECORDS[:2], label=LABEL, at=7)
+        store.append(KEY, 2, RECORDS[2:], label="", at=8)
+    return tmp_path / "s.db"
+
+
+def change(file: Path, statement: str) -> None:
+    with closing(sqlite3.connect(file)) as db, db:
+        assert db.execute(statement, {"last": len(RECORDS) - 1}).rowcount
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_was_changed_is_a_typed_error_with_the_file_and_the_way_out(
+    name: str, file: Path
+) -> None:
+    change(file, CHANGES[name])
+    last = len(RECORDS) - 1
+    with closing(SQLiteStore(file)) as store:
+        with pytest.raises(DependencyFailed, match="damaged") as read:
+            store.load(KEY)
+        assert str(file) in read.value.message
+        assert re.search("delete the session|move it away", read.value.message)
+        if name == "a changed last record":
+            with pytest.raises(DependencyFailed, match="damaged"):
+                store.load(KEY, last)  # what a process asks that knows the session
+        store.delete(KEY)
+        assert store.load(KEY) == []
+
+
+def test_an_entry_that_is_gone_is_no_conflict_for_a_new_turn(file: Path) -> None:
+    change(file, CHANGES["no entry"])
+    with closing(SQLiteStore(file)) as store:
+        for expected in (0, len(RECORDS)):
+            with pytest.raises(DependencyFailed, match="damaged"):
+                store.append(KEY, expected, RECORDS[:1], label=LABEL, at=9)
+
+
+def test_a_journal_that_another_process_has_added_to_is_a_conflict(file: Path) -> None:
+    with closing(SQLiteStore(file)) as store:
+        with pytest.raises(SessionConflict, match="changed by another invocation"):
+            store.append(KEY, 2, RECORDS[:1], label=LABEL, at=9)
+
+
+def test_a_file_without_checksums_gets_them(tmp_path: Path) -> None:
+    file = tmp_path / "s.db"
+    with closing(sqlite3.connect(file)) as db, db:
+        db.executescript(VERSION_1)
+        db.execute("INSERT INTO session VALUES (?, ?, ?)", (KEY, LABEL, 7))
+        rows = [(KEY, place, json.dumps(one)) for place, one in enumerate(RECORDS[:-1])]
+        db.executemany("INSERT INTO journal VALUES (?, ?, ?)", rows)
+    with closing(SQLiteStore(file)) as store, closing(SQLiteStore(file)) as second:
+        assert store.load(KEY) == second.load(KEY) == RECORDS[:-1]
+        second.append(KEY, len(RECORDS) - 1, RECORDS[-1:], label=LABEL, at=8)
+        assert store.load(KEY) == RECORDS
+        (info,) = store.list()
+        assert (info.label, info.records, info.updated) == (LABEL, len(RECORDS), 8)
+    change(file, CHANGES["a changed record"])
+    with closing(SQLiteStore(file)) as store, pytest.raises(DependencyFailed, match="damaged"):
+        store.load(KEY)
