@@ -133,15 +133,16 @@ class Frames:
         self._raw.close()
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        data = bytearray()
+        data: bytes | bytearray = b""
         for piece in self._raw.stream():
-            data += piece
+            data = _join(data, piece) if data else piece
             start = 0
             while (size := _size(data, start)) and start + size <= len(data):
                 frame = bytes(data[start : start + size])
                 start += size
                 yield self._event(frame)
-            del data[:start]
+            if start:
+                data = data[start:]
 
     def _event(self, frame: bytes) -> dict[str, Any]:
         length = int.from_bytes(frame[4:8], "big")
@@ -168,7 +169,18 @@ class Frames:
         return found
 
 
-def _size(data: bytearray, start: int) -> int:
+def _join(data: bytes | bytearray, piece: bytes) -> bytes | bytearray:
+    # A frame may come in ever so many pieces; only few are worth a copy of all for each.
+    if len(data) > _SMALL and isinstance(data, bytes):
+        data = bytearray(data)
+    data += piece
+    return data
+
+
+_SMALL = 65_536
+
+
+def _size(data: bytes | bytearray, start: int) -> int:
     """The size of the frame at `start`; 0 when its prelude has not come whole."""
     if len(data) - start < _PRELUDE.size:
         return 0

@@ -6,7 +6,6 @@ through InvokeModel. boto3 is imported at the first request.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -36,10 +35,11 @@ from orchestrator.support.aws import (
     translate_errors,
     use_bounds,
 )
+from orchestrator.support.logs import get_logger
 from orchestrator.support.spelling import find_close
 
 _LATENCIES = ("standard", "optimized")
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 class BedrockModel(Model):
@@ -137,7 +137,6 @@ class BedrockModel(Model):
             try:
                 with _translate_errors(self.model_id):
                     for event in events:
-                        bounds.check_time()
                         text = pieces.take(event)
                         if text:
                             yield text
@@ -265,7 +264,6 @@ class BedrockModel(Model):
         try:
             with _translate_errors(self.model_id):
                 for event in events:
-                    bounds.check_time()
                     chunk = decode_object(event["chunk"]["bytes"])
                     piece = shape.read(chunk)
                     stop_reason = piece.stop_reason or stop_reason

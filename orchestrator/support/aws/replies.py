@@ -7,8 +7,9 @@ It also remembers which credentials were sent, since an error may repeat them.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import local
@@ -36,6 +37,23 @@ class Bounds(Protocol):
 
     def take(self, size: int) -> None:
         """Takes some bytes, or raises when they are too many."""
+
+
+class _AnyTime:
+    """The bounds of a reply that nobody has set bounds for."""
+
+    ends: float | None = None
+
+    def __init__(self) -> None:
+        self._left = _MOST
+
+    def check_time(self) -> None:
+        pass
+
+    def take(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise DependencyFailed(f"a reply of AWS has more than {_MOST:,} bytes")
 
 
 _bounds: ContextVar[Bounds | None] = ContextVar("orchestrator_reply_bounds", default=None)
@@ -76,9 +94,8 @@ class _Session:
     def send(self, request: Any) -> Any:
         found = (request.headers.get(name) for name in _CREDENTIALS)
         _sent.credentials = tuple(_to_text(value) for value in found if value)
-        bounds = _bounds.get()
-        if bounds is not None:
-            bounds.check_time()
+        bounds: Bounds = _bounds.get() or _AnyTime()
+        bounds.check_time()
         # Without it botocore's session reads the whole body itself.
         streamed, request.stream_output = request.stream_output, True
         try:
@@ -115,47 +132,51 @@ def _read_content(response: Any, request: Any) -> None:
 class _Reply:
     """A response's body, read as it comes; the rest is urllib3's own."""
 
-    def __init__(self, raw: Any, bounds: Bounds | None) -> None:
+    def __init__(self, raw: Any, bounds: Bounds) -> None:
         self._raw = raw
         self._bounds = bounds
-        self._left = _MOST
+        self._ends = math.inf if bounds.ends is None else bounds.ends
+        # Until the first piece, longer than what is left; with no end, never.
+        self._wait = 0.0 if bounds.ends is None else 1e9
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._raw, name)
 
     def stream(self, *_: Any, **__: Any) -> Iterator[bytes]:
-        while piece := self._read_piece(_PIECE):
-            yield piece
+        # As `urllib3` reads chunks itself, without what its `read1` costs for each: a token is one.
+        raw = self._raw
+        with raw._error_catcher():
+            while piece := self._read_piece(_PIECE, raw._fp.read1):
+                yield piece
+            raw._fp.close()
 
     def read(self, amt: int | None = None, **_: Any) -> bytes:
         found = bytearray()
         while amt is None or len(found) < amt:
-            piece = self._read_piece(_PIECE if amt is None else min(_PIECE, amt - len(found)))
+            most = _PIECE if amt is None else min(_PIECE, amt - len(found))
+            piece = self._read_piece(most, self._raw.read1)
             if not piece:
                 break
             found += piece
         return bytes(found)
 
-    def _read_piece(self, most: int) -> bytes:
-        bounds = self._bounds
-        if bounds is not None:
-            bounds.check_time()
-            self._limit_wait(bounds)
+    def _read_piece(self, most: int, read: Callable[[int], bytes]) -> bytes:
+        # The wait is not set for each piece: so the last one is a tenth too long at most.
+        if self._ends - time.monotonic() < self._wait * 0.9:
+            self._limit_wait()
         try:
-            piece: bytes = self._raw.read1(most)
+            piece = read(most)
         except Exception:
-            if bounds is not None:  # the last wait ends with the time
-                bounds.check_time()
+            self._bounds.check_time()  # the last wait ends with the time
             raise
-        self._left -= len(piece)
-        if bounds is not None:
-            bounds.take(len(piece))
-        elif self._left < 0:
-            raise DependencyFailed(f"a reply of AWS has more than {_MOST:,} bytes")
+        self._bounds.take(len(piece))
         return piece
 
-    def _limit_wait(self, bounds: Bounds) -> None:
+    def _limit_wait(self) -> None:
+        self._bounds.check_time()
+        left = self._ends - time.monotonic()
         sock = getattr(getattr(self._raw, "connection", None), "sock", None)
-        if sock is not None and bounds.ends is not None:
-            wait = max(bounds.ends - time.monotonic(), 0.001)
-            sock.settimeout(min(wait, sock.gettimeout() or wait))
+        self._wait = max(min(left, self._wait), 0.001)
+        if sock is not None:
+            self._wait = min(self._wait, sock.gettimeout() or self._wait)
+            sock.settimeout(self._wait)
