@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.flows.ppe.nodes import Edit, Say, Separate
 from orchestrator.flows.ppe.texts import Text
-from orchestrator.flows.steps import Place, Step
+from orchestrator.flows.steps import Event, Place, Step
 from orchestrator.message import Message
+from orchestrator.prompts.languages.message_dicts import ALLOW, find_instruction
 
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
@@ -57,6 +58,7 @@ class Dialogue:
         self.prologue: list[DialogueMessage] = []
         self.messages: list[DialogueMessage] = []  # those of the dialogue that goes on
         self.separated = False  # whether a separator was passed
+        self.substitutes = False  # whether any of them has had a substitution
 
     @property
     def all(self) -> list[DialogueMessage]:
@@ -66,7 +68,17 @@ class Dialogue:
     @property
     def last(self) -> DialogueMessage | None:
         """The last message."""
-        return next(iter(reversed(self.all)), None)
+        found = self.messages or self.prologue
+        return found[-1] if found else None
+
+    def add(self, message: DialogueMessage, at: int | None = None) -> None:
+        """Adds a message, or inserts it at a place."""
+        self.messages.insert(len(self.messages) if at is None else at, message)
+        self.note(message)
+
+    def note(self, message: DialogueMessage) -> None:
+        """Takes what a message means for all of them."""
+        self.substitutes = self.substitutes or bool(message.pending_names)
 
     def separate(self) -> None:
         """Begins a new dialogue."""
@@ -107,10 +119,11 @@ def add_message(run: Interpreter, statement: Say) -> Steps:
     # The role's next message replaces an answer that nobody has read yet.
     if last is not None and last.implicit and last.role == statement.role and not last.drawn:
         messages.pop()
-    messages.append(message)
+    run.dialogue.add(message)
     if statement.text.when == "now":
         yield from run.rendering.begin(message)
-    run.dialogue.messages += run.cast.create_answers(statement, message)
+    for answer in run.cast.create_answers(statement, message):
+        run.dialogue.add(answer)
 
 
 def start_dialogue(run: Interpreter, statement: Separate) -> Steps:
@@ -121,9 +134,17 @@ def start_dialogue(run: Interpreter, statement: Separate) -> Steps:
     if not first:
         return
     loaded = yield from run.listeners.emit(statement.place, "load-chats", [run.script.id])
+    allowed = run.script.front.get(ALLOW) is True
     for one in loaded if isinstance(loaded, list) else ():
         if isinstance(one, dict) and isinstance(one.get("content"), str):
             role, text = str(one.get("role", "user")), one["content"]
+            if not allowed and find_instruction([{"role": role}]):
+                warning = (
+                    f"a message of the role {role[:40]!r} is left out: only the script instructs "
+                    f"the model, unless its front matter says {ALLOW}: true"
+                )
+                yield Event("warning", statement.place, {"text": warning})
+                continue
             message = DialogueMessage(role, None, statement.place, done=text, drawn=True)
             run.dialogue.messages.append(message)
 
@@ -133,7 +154,7 @@ def edit_message(run: Interpreter, statement: Edit) -> None:
     messages = run.dialogue.messages
     place, text, scope = statement.place, statement.text, run.data.scope
     if not statement.replaces:
-        messages.insert(statement.at, DialogueMessage(statement.role, text, place, scope=scope))
+        run.dialogue.add(DialogueMessage(statement.role, text, place, scope=scope), statement.at)
         return
     if not -len(messages) <= statement.at < len(messages):
         run.fail(
@@ -143,3 +164,4 @@ def edit_message(run: Interpreter, statement: Edit) -> None:
         )
     role = statement.role or messages[statement.at].role
     messages[statement.at] = DialogueMessage(role, text, place, scope=scope)
+    run.dialogue.note(messages[statement.at])

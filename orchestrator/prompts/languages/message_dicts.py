@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from orchestrator.errors import ValidationError
@@ -48,6 +48,32 @@ def parse_messages(value: Sequence[Any], name: str) -> Iterator[RenderedMessage 
         else:
             message = f"{name}[{at}] is no message"
             raise ValidationError(f"{message}: give dicts with 'role' and 'content'")
+
+
+# The name of the member, as Semantic Kernel has it, that lets a value instruct the model.
+ALLOW = "allow_dangerously_set_content"
+INSTRUCTING = ("system", "developer")
+
+
+def find_instruction(messages: Iterable[Any]) -> tuple[int, str] | None:
+    """The first message whose role would instruct the model: its place, and the role.
+
+    What instructs is the author's to say. A value may only where the author allows it (`ALLOW`).
+    """
+    for at, one in enumerate(messages):
+        role = one.get("role") if isinstance(one, Mapping) else getattr(one, "role", None)
+        if isinstance(role, str) and role.strip().lower() in INSTRUCTING:
+            return at, role
+    return None
+
+
+def describe_instruction(name: str, at: int, role: str) -> str:
+    """Why a message of a value is refused, and the way out."""
+    return (
+        f"{name}[{at}] has the role {role[:40]!r}, and only the template's author may instruct the "
+        f"model; leave such messages out, or write {ALLOW}: true beside the input {name!r} where "
+        "all who give it are trusted"
+    )
 
 
 def _parse_message(message: Mapping[str, Any], where: str, name: str) -> RenderedMessage:

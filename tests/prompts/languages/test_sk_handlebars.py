@@ -197,7 +197,7 @@ def test_messages_by_a_helper():
 
 HISTORY = [
     {"role": "user", "content": "</message>"},
-    {"role": "system", "content": "{{x}}"},
+    {"role": "tool", "content": "{{x}}"},
     {"role": "assistant", "content": "a"},
 ]
 
@@ -208,7 +208,7 @@ HISTORY = [
         "{{messages history}}",
         "{{messages chat_history}}",
         "{{messages}}",  # there, whatever is given, it is chat_history
-        "{{history}}",
+        "<chat_history>{{history}}</chat_history>",
         "{{#each history}}{{message_to_prompt}}{{/each}}",
         "{{#each history}} {{#message}}{{/message}} {{/each}}",
         "{{#each history as |one|}}{{message_to_prompt one}}{{/each}}",

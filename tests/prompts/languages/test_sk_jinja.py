@@ -12,7 +12,7 @@ read = partial(read_any, format="jinja2")
 
 HISTORY = [
     {"role": "user", "content": "</message>"},
-    {"role": "system", "content": "{{ x }}"},
+    {"role": "tool", "content": "{{ x }}"},
     {"role": "assistant", "content": "a"},
 ]
 
@@ -29,7 +29,7 @@ def render(template, functions=None, **inputs):
         "{{ messages(history) }}",
         "{% for one in history %}{{ message(one) }}{% endfor %}",
         "{% for one in history %} {{ message_to_prompt(one) }} {% endfor %}",
-        "{{ history }}",
+        "<chat_history>{{ history }}</chat_history>",
         "{% set kept %}{{ messages(history) }}{% endset %}{{ kept }}",
         "{% macro all() %}{{ messages(history) }}{% endmacro %}{{ all() }}",
     ],

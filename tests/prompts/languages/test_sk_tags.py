@@ -271,13 +271,17 @@ def test_roles_of_values_are_those_of_a_talk():
 
 
 def test_messages_are_placed_between_messages():
-    history = [{"role": "user", "content": "a"}, {"role": "system", "content": "</message>"}]
-    prompt = '<message role="system">S</message>\n {{$h}}\n<message role="user">Q</message>'
+    history = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "</message>"}]
+    prompt = (
+        '<message role="system">S</message>\n <chat_history>{{$h}}</chat_history>\n'
+        '<message role="user">Q</message>'
+    )
     items = read(prompt).render({"h": Thread("h")}).items
     assert [getattr(one, "role", one) for one in items] == ["system", Thread("h"), "user"]
-    assert render(prompt, h=history)[1:3] == [("user", "a"), ("system", "</message>")]
+    assert render(prompt, h=history)[1:3] == [("user", "a"), ("assistant", "</message>")]
     assert render(prompt, h=[]) == render(prompt, h=None) == [("system", "S"), ("user", "Q")]
-    assert render("Before. {{$h}} After {{$q}}", h=history[:1], q="?") == [
+    loose = "Before. <chat_history>{{$h}}</chat_history> After {{$q}}"
+    assert render(loose, h=history[:1], q="?") == [
         ("system", "Before."),
         ("user", "a"),
         ("user", "After ?"),

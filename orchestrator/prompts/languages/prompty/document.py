@@ -24,6 +24,7 @@ from orchestrator.prompts.languages.base import (
     first_uses,
     to_tool_result,
 )
+from orchestrator.prompts.languages.message_dicts import ALLOW
 from orchestrator.prompts.languages.mustache import Mustache
 from orchestrator.prompts.languages.prompty import front_matter, lint
 from orchestrator.prompts.languages.prompty.content import (
@@ -260,9 +261,10 @@ class PromptyDocument:
 
     def _check_threads(self, inputs: Mapping[str, Any]) -> Iterator[Diagnostic]:
         for name in (one for one in inputs if self._kinds.get(one) == "thread"):
-            strict = self.strict or self.declared[name].get("strict") is True
+            spec = self.declared[name]
+            allowed = spec.get(ALLOW) is True and not (self.strict or spec.get("strict"))
             yield from lint.check_thread_roles(
-                name, inputs[name], strict=strict, source=self.source
+                name, inputs[name], allowed=allowed, source=self.source
             )
 
     def _check_forged_marks(

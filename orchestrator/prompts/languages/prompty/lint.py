@@ -8,6 +8,12 @@ from typing import Any
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import ValidationError
+from orchestrator.prompts.languages.message_dicts import (
+    ALLOW,
+    INSTRUCTING,
+    describe_instruction,
+    find_instruction,
+)
 from orchestrator.prompts.languages.prompty.markers import Marks
 from orchestrator.prompts.source import warn
 from orchestrator.support.documents import ListNode, MapNode, Node, ScalarNode, compose
@@ -94,6 +100,7 @@ _OPTIONS = (
 _INPUT = (
     *("name", "kind", "type", "title", "description", "required", "default", "example"),
     *("sample", "enum", "enumValues", "strict", "items", "properties", "format", "nullable"),
+    ALLOW,
 )
 _KINDS = (
     *("string", "integer", "float", "number", "boolean", "array", "object", "any"),
@@ -158,32 +165,26 @@ def _find_near(nodes: Iterable[Node], known: Collection[str]) -> Iterator[tuple[
 
 
 _SPOKEN = ("user", "assistant", "tool", "function")
-_INSTRUCTING = ("system", "developer")
 
 
 def check_thread_roles(
-    name: str, value: Any, *, strict: bool, source: str | None
+    name: str, value: Any, *, allowed: bool, source: str | None
 ) -> Iterator[Diagnostic]:
-    """Roles of a thread's messages: data may not instruct the model unnoticed.
+    """Roles of a thread's messages: data may instruct the model only where that is allowed.
 
     Raises:
-        ValidationError: A role is unknown, or is one that a strict thread may not have.
+        ValidationError: A role is unknown, or is one that only the author may have.
     """
-    instructing = []
-    for at, one in enumerate(value if isinstance(value, list | tuple) else ()):
+    messages = value if isinstance(value, list | tuple) else ()
+    if (found := find_instruction(messages)) is not None:
+        if not allowed:
+            raise ValidationError(describe_instruction(name, *found))
+        message = f"{name}[{found[0]}] is system text that the author did not write"
+        instead = f"leave {ALLOW} out: then such messages are an error"
+        yield warn("instructing-thread", message, instead, source)
+    for at, one in enumerate(messages):
         role = one.get("role", "user") if isinstance(one, Mapping) else "user"
-        if role in _INSTRUCTING:
-            instructing.append((f"{name}[{at}]", role))
-        elif role not in _SPOKEN:
+        if role not in (*_SPOKEN, *INSTRUCTING):
             raise ValidationError(
-                f"{name}[{at}] has the role {str(role)[:40]!r}; there are "
-                f"{', '.join((*_SPOKEN, *_INSTRUCTING))}"
+                f"{name}[{at}] has the role {str(role)[:40]!r}; there are {', '.join(_SPOKEN)}"
             )
-    if not instructing:
-        return
-    where, role = instructing[0]
-    message = f"{where} has the role {role!r}: it is system text that the author did not write"
-    if strict:
-        raise ValidationError(f"{message}, and the thread is strict")
-    instead = f"leave such messages out; with strict: true for {name!r} they are an error"
-    yield warn("instructing-thread", message, instead, source)

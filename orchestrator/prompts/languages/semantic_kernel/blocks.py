@@ -165,7 +165,7 @@ class Blocks(Engine):
             return self.parts, fillings
         parts: list[Markup | Hole] = []
         for part in self.parts:
-            if isinstance(part, Hole) and part.key in trusted:
+            if isinstance(part, Hole) and part.key in trusted and not fillings[part.key].items:
                 text = text_of(fillings[part.key].data)
                 parts.append(Markup(text, part.at, made=True))
             else:
@@ -173,11 +173,13 @@ class Blocks(Engine):
         return parts, fillings
 
     def _fill_node(self, node: _Variable | _Call, rendering: Rendering) -> Filling:
+        trusted = rendering.trusts(node.name)
         if isinstance(node, _Variable):
-            return fill_value(node.name, rendering.inputs.get(node.name))
+            return fill_value(node.name, rendering.inputs.get(node.name), trusted=trusted)
         named = {name: _get_value(one, rendering) for name, one in node.named.items()}
         arguments = [_get_value(one, rendering) for one in node.arguments]
-        return fill_value(node.name, rendering.call(node.name, node.at, arguments, named))
+        value = rendering.call(node.name, node.at, arguments, named)
+        return fill_value(node.name, value, trusted=trusted)
 
 
 def _get_value(argument: str | _Variable, rendering: Rendering) -> Any:

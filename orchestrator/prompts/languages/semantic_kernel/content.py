@@ -21,7 +21,11 @@ from orchestrator.prompts.languages.base import (
     ToolResult,
     ToolUse,
 )
-from orchestrator.prompts.languages.message_dicts import parse_data_url
+from orchestrator.prompts.languages.message_dicts import (
+    describe_instruction,
+    find_instruction,
+    parse_data_url,
+)
 from orchestrator.prompts.languages.semantic_kernel.tags import Element, Tags
 from orchestrator.prompts.languages.values import strip_pieces
 from orchestrator.prompts.markers import Piece
@@ -39,11 +43,18 @@ _BARE = "\ue002"  # marks the token of a hole that stands outside of JSON's text
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """A value in a hole: as text, as data, and as the messages that it may be."""
+    """A value in a hole: as text, as data, and as the messages that it may be.
+
+    Data is messages where the author asked for that: with `{{messages history}}` and its like, in
+    `<chat_history>`, or for an input that is trusted. Elsewhere it is a text.
+    """
 
     pieces: Sequence[Piece] | None  # `None` for messages that can only stand between messages
     data: Any = None
     items: Sequence[RenderedMessage | Thread] | None = None
+    name: str = ""  # of the input or the function, for errors
+    placed: bool = False  # whether the author asked for its messages
+    trusted: bool = False  # whether they may instruct the model
 
 
 class Filler:
@@ -56,6 +67,7 @@ class Filler:
         self._items: list[RenderedMessage | Thread] = []
         self._lead = False  # the first message is text before all others
         self._at = 0  # of the tag that is being read
+        self._doubts: list[Diagnostic] = []
 
     def fill(self) -> tuple[list[RenderedMessage | Thread], list[Diagnostic]]:
         """The messages, and what is doubtful about them."""
@@ -64,11 +76,11 @@ class Filler:
             self._add_loose_text([self._tags.plain], "user")
             problem = self._tags.problem
             if problem is None or not self._tags.has_message_tags:
-                return self._items, []
+                return self._items, self._doubts
             message = f"the whole prompt is one message of the user: {problem.reason}"
             instead = "write &amp; and &lt; for these characters, and close every tag"
             place = (problem.file, problem.line, problem.column)
-            return self._items, [warn("broken-tags", message, instead, *place)]
+            return self._items, [*self._doubts, warn("broken-tags", message, instead, *place)]
         loose: list[str | Element] = []
         for child in root.children:
             if isinstance(child, str) or child.tag not in ("message", "chat_history"):
@@ -80,7 +92,7 @@ class Filler:
         self._add_loose_text(loose)
         if self._lead and len(self._items) == 1 and isinstance(self._items[0], RenderedMessage):
             self._items[0] = replace(self._items[0], role="user")  # the prompt is one text
-        return self._items, []
+        return self._items, self._doubts
 
     def _add_element(self, element: Element) -> None:
         if element.tag == "message":
@@ -88,7 +100,7 @@ class Filler:
             return
         for child in element.children:
             if isinstance(child, str):
-                self._add_loose_text([child], "user")
+                self._add_loose_text([child], "user", placed=True)
             elif child.tag == "message":
                 self._items.append(self._build_message(child))
             else:
@@ -107,7 +119,9 @@ class Filler:
 
     # Texts, and what is between messages.
 
-    def _add_loose_text(self, children: Sequence[str | Element], role: str = "") -> None:
+    def _add_loose_text(
+        self, children: Sequence[str | Element], role: str = "", *, placed: bool = False
+    ) -> None:
         """Adds text between messages, which may have messages of values in it.
 
         Without a role it is the system's where the author begins the prompt, else the user's.
@@ -116,15 +130,31 @@ class Filler:
         lead = not role and not self._items and self._get_author_text(first).strip() != ""
         run: list[Piece] = []
         for part in self._parts(children):
-            if isinstance(part, Filling) and part.items is not None:
+            if isinstance(part, Filling) and self._is_thread(part, placed):
                 self._add_text_message(run, lead)
-                self._items += part.items
+                self._items += part.items or ()
                 run, lead = [], False
             elif isinstance(part, Filling):
                 run += self._text_of(part)
             else:
                 run.append(part)
         self._add_text_message(run, lead)
+
+    def _is_thread(self, filling: Filling, placed: bool) -> bool:
+        """Whether a value between messages is messages."""
+        if not filling.items:
+            return filling.items is not None
+        if not (placed or filling.placed):
+            message = f"the value of {filling.name!r} looks like messages, and is a text here"
+            name = filling.name or "..."
+            instead = f"to place its messages, write {name} in <chat_history> tags"
+            self._doubts.append(self._source.warn("messages-as-text", message, self._at, instead))
+            return False
+        found = None if filling.trusted else find_instruction(filling.items)
+        if found is not None:
+            name = filling.name or "messages"
+            raise self._source.error(describe_instruction(name, *found), self._at)
+        return True
 
     def _add_text_message(self, run: Sequence[Piece], lead: bool) -> None:
         pieces = strip_pieces([piece for piece in run if piece[1]])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from orchestrator.diagnostics import Diagnostic
@@ -85,6 +86,8 @@ class Rendering:
         self._source = source
         self._trusted = trusted
         self.inputs = inputs
+        # The same as the template has them, where that are other objects
+        self.shown = inputs
         self.functions = functions
 
     def trusts(self, name: str) -> bool:
@@ -94,6 +97,19 @@ class Rendering:
     def trusts_texts_of(self, origin: str) -> bool:
         """The same by a text's origin; a calculated text is not trusted by name."""
         return self._trusted is None or (origin != VALUE and origin in self._trusted)
+
+    @cached_property
+    def _trusted_values(self) -> set[int]:
+        # By identity: a member of some value may have the name of an input that is trusted.
+        found: set[int] = set()
+        for name, value in self.shown.items():
+            if self.trusts(name) and isinstance(value, list | tuple | Mapping):
+                found |= {id(value), *map(id, value if isinstance(value, list | tuple) else ())}
+        return found
+
+    def trusts_value(self, value: Any) -> bool:
+        """Whether a list or map of `shown`, or an item of one, may instruct the model."""
+        return self._trusted is None or id(value) in self._trusted_values
 
     def call(self, name: str, at: int, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """The result of a call that stands at this offset of the template."""

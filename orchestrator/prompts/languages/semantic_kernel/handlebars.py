@@ -80,7 +80,8 @@ class _Run:
         self._source = source
         self._rendering = rendering
         inputs = rendering.inputs.items()
-        self._scope = Scope({name: tag_origin(value, origin_of(name)) for name, value in inputs})
+        rendering.shown = {name: tag_origin(value, origin_of(name)) for name, value in inputs}
+        self._scope = Scope(dict(rendering.shown))
         self._work = Work()
         self._values = Evaluator(source, rendering, self._scope, self._work)
         # Inside of `{{#message}}` tags are text.
@@ -134,12 +135,12 @@ class _Run:
         elif name == "message" and self._is_helper(shown) and name not in self._rendering.functions:
             self._add_message_mark(shown, node.at)
         else:
-            self._add_value(self._values.evaluate_shown(shown), node.at)
+            self._add_value(self._values.evaluate_shown(shown), node.at, name)
 
     def _is_helper(self, shown: Path | Call) -> bool:
         return isinstance(shown, Call) or self._scope.look_up(shown) is MISSING
 
-    def _add_value(self, value: Any, at: int) -> None:
+    def _add_value(self, value: Any, at: int, name: str = "") -> None:
         self._work.measure(value, data=False)
         if isinstance(value, bool):
             value = format_value(value)
@@ -147,7 +148,9 @@ class _Run:
         if self._rendering.trusts_texts_of(origin) and not self._inert:
             self._add_tag(format_value(value), at)
             return
-        self._add(fill_value(origin, value), at)
+        structured = isinstance(value, list | tuple | Mapping)
+        trusted = structured and self._rendering.trusts_value(value)
+        self._add(fill_value(name if structured else origin, value, trusted=trusted), at)
 
     def _add_messages(self, shown: Path | Call, at: int) -> None:
         """`{{messages history}}`, and `{{message_to_prompt}}` of the message that a loop is at."""
@@ -161,7 +164,9 @@ class _Run:
         else:
             value, name = self._scope.this, "this"
         self._work.measure(value, data=False)
-        filling = None if value is None or value == "" else fill_messages(value, name)
+        trusted = self._rendering.trusts_value(value)
+        given = value not in (None, "")
+        filling = fill_messages(value, name, trusted=trusted) if given else None
         if filling is not None:
             self._add(filling, at)
         elif not several:
@@ -243,7 +248,8 @@ class _Run:
         this = self._scope.this
         if "role" not in block.call.named:
             is_message = isinstance(this, Mapping | RenderedMessage)
-            filling = fill_messages(this, "this") if is_message else None
+            trusted = self._rendering.trusts_value(this)
+            filling = fill_messages(this, "this", trusted=trusted) if is_message else None
             if filling is None:
                 wanted = '{{#message}} has no role: {{#message role="user"}}'
                 raise self._source.error(wanted, block.at)

@@ -92,7 +92,9 @@ class _Environment(Jinja):
         if isinstance(value, list | tuple) and value:
             found = to_messages(value, "messages")
             if found is not None:
-                value = _make_mark(Filling([(VALUE, text_of(value))], value, found))
+                trusted = _running.get().trusts(value)
+                pieces = [(VALUE, text_of(value))]
+                value = _make_mark(Filling(pieces, value, found, "", trusted, trusted))
         return super()._finalize_value(value)
 
 
@@ -225,16 +227,20 @@ class _Run:
         self._called_at = 0
         self._at = 0
         self._exact = False  # the author's next text stands at `_at`
+        self.trusts = rendering.trusts_value
 
     def values(self, names: Collection[str]) -> dict[str, Any]:
         """The values of the rendering."""
         inputs = self._rendering.inputs
-        return {name: self._input(name, inputs[name]) for name in names if name in inputs}
+        shown = {name: self._input(name, inputs[name]) for name in names if name in inputs}
+        self._rendering.shown = shown
+        return shown
 
     def _input(self, name: str, value: Any) -> Any:
         items = value if isinstance(value, list | tuple) else [value]
         if any(isinstance(one, RenderedMessage | Thread) for one in items):
-            return _make_mark(Filling(None, value, to_messages(value, name)))
+            trusted = self._rendering.trusts(name)
+            return _make_mark(Filling(None, value, to_messages(value, name), name, True, trusted))
         return tag_origin(value, origin_of(name))
 
     def call(self, name: str, at: int, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
@@ -276,7 +282,7 @@ class _Run:
     def _place(self, value: Any, helper: str, one: bool = False) -> Value:
         if isinstance(value, Value) and isinstance(value.origin, _Mark):
             return value
-        found = fill_messages(value, helper)
+        found = fill_messages(value, helper, trusted=self.trusts(value))
         if found is None:
             raise ValueError(f"{helper}() is given no {'message' if one else 'list of messages'}")
         return _make_mark(found)

@@ -68,27 +68,27 @@ def _is_message(value: Any) -> bool:
     return isinstance(value.get("role"), str) and ("content" in value or "tool_calls" in value)
 
 
-def fill_messages(value: Any, name: str) -> Filling | None:
-    """The messages that a value is, which can only stand between messages."""
-    found = to_messages([value] if isinstance(value, Mapping) else value, name)
-    return None if found is None else Filling(None, value, found)
+def fill_messages(value: Any, name: str, *, trusted: bool = False) -> Filling | None:
+    """The messages that a value is, which can only stand between messages.
 
-
-def fill_value(name: str, value: Any) -> Filling:
-    """What a place of an input is filled with.
-
-    A list of messages is messages between messages, and JSON inside of one.
+    The author asks for them; only those of a `trusted` value may instruct the model.
     """
+    found = to_messages([value] if isinstance(value, Mapping) else value, name)
+    return None if found is None else Filling(None, value, found, name, True, trusted)
+
+
+def fill_value(name: str, value: Any, *, trusted: bool = False) -> Filling:
+    """What a place of an input is filled with; see `Filling`."""
     items = to_messages(value, name)
     values = value if isinstance(value, list | tuple) else [value]
     if items is not None and any(isinstance(one, RenderedMessage | Thread) for one in values):
-        return Filling(None, value, items)
+        return Filling(None, value, items, name, True, trusted)
     try:
         text = text_of(value)
     except (RecursionError, ValueError) as error:  # data that contains itself
         raise ValidationError(f"the value of {name!r} is no JSON data: {error}") from None
     origin = value.origin if isinstance(value, Value) else origin_of(name)
-    return Filling([(origin, text)], value, items)
+    return Filling([(origin, text)], value, items, name, trusted, trusted)
 
 
 def format_value(value: Any) -> str:
