@@ -9,6 +9,9 @@ from orchestrator.errors import ValidationError
 # The longest replies of today's models are half a megabyte of text.
 REPLY_BYTES = 16_000_000
 
+# Some ten seconds of loops.
+SCRIPT_WORK = 10_000_000
+
 _FROM_ZERO = frozenset({"actions", "reprompts"})
 _SECONDS = frozenset({"seconds", "action_seconds"})
 
@@ -30,6 +33,9 @@ class Limits:
     actions: int = 50  # action and knowledge base calls
     parallel: int = 8  # calls of one reply, or items of a script's loop, that run at the same time
     reprompts: int = 4  # replies in a row that could not be understood
+    # What a script (a flow) does by itself, between its calls of models and functions: a statement
+    # is 100, a round of a loop 50, the item of a list that it sets or passes on 10
+    script_work: int = SCRIPT_WORK
     # Wall-clock time of the turn; `None` for no limit. It is checked before anything is begun, and
     # a model is given what is left of it. In an event loop (`ainvoke`, `astream`) a search, a
     # guardrail or a remote agent that has not answered by then is no longer waited for; a thread

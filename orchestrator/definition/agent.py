@@ -21,7 +21,7 @@ from orchestrator.definition.fields import (
 )
 from orchestrator.definition.knowledge_base import KnowledgeBaseAssociation
 from orchestrator.definition.prompt_override import PromptConfiguration, PromptOverrideConfiguration
-from orchestrator.limits import REPLY_BYTES, Limits
+from orchestrator.limits import REPLY_BYTES, SCRIPT_WORK, Limits
 
 # The alias of the working draft, which every agent has (Bedrock).
 TEST_ALIAS = "TSTALIASID"
@@ -186,6 +186,7 @@ class LimitsConfiguration(Part):
         actions: Calls of actions and knowledge bases.
         parallel: Calls of one reply that run at the same time.
         reprompts: Replies in a row that could not be understood.
+        script_work: What a script does by itself, in units; a statement is 100.
         seconds: Wall-clock time of the turn; null for no limit.
         action_seconds: Wall-clock time of one action; null for no limit.
         result_bytes: Size of one action's result in bytes.
@@ -199,6 +200,7 @@ class LimitsConfiguration(Part):
     actions: Annotated[int, Field(ge=0)] = 50
     parallel: AtLeastOne = 8
     reprompts: Annotated[int, Field(ge=0)] = 4
+    script_work: AtLeastOne = SCRIPT_WORK
     seconds: Seconds | None = 600.0
     action_seconds: Seconds | None = 60.0
     result_bytes: AtLeastOne = 200_000

@@ -23,6 +23,7 @@ from orchestrator.actions.results import as_text
 from orchestrator.engine.toolbox import message_name, search_name
 from orchestrator.errors import DefinitionError, DependencyFailed
 from orchestrator.flows.steps import Call, CallCatalog
+from orchestrator.flows.work import ScriptWork
 from orchestrator.support.spelling import did_you_mean
 from orchestrator.support.user_code import describe_exception, place_in_function
 
@@ -66,7 +67,8 @@ class CallResolver:
             **self._actions,
             **self._functions,
         }
-        self.known = CallCatalog(specs, _find_short_names(turn, specs))
+        work = ScriptWork(turn.plan.limits.script_work)
+        self.known = CallCatalog(specs, _find_short_names(turn, specs), work=work)
 
     def resolve(self, step: Call) -> tuple[str, dict[str, Any]]:
         """The tool that a call means, and its input.

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from orchestrator.flows.tree import Node, ScriptError
+from orchestrator.flows.work import ScriptWork
 
 UNDEFINED: Any = type(
     "Undefined", (), {"__bool__": lambda self: False, "__repr__": lambda self: "undefined"}
@@ -25,7 +26,13 @@ _MOST_BITS = 1024
 
 
 class Scope(Protocol):
-    """What expressions are evaluated in."""
+    """What expressions are evaluated in.
+
+    Attributes:
+        work: Counts what they do.
+    """
+
+    work: ScriptWork
 
     def variable(self, steps: Sequence[str | int], written: str) -> Any:
         """The value at a path, or what stands for an undefined one."""
@@ -73,7 +80,13 @@ def evaluate_or_none(node: Node, scope: Scope) -> Any:
     return None if value is UNDEFINED else value
 
 
+def _evaluate_items(node: Node, scope: Scope) -> list[Any]:
+    scope.work.copy(node.parts)
+    return [evaluate_or_none(one, scope) for one in node.parts]
+
+
 def _evaluate_mapping(node: Node, scope: Scope) -> dict[str, Any]:
+    scope.work.copy(node.parts)
     return {
         str(evaluate_or_none(key, scope)): evaluate_or_none(value, scope)
         for key, value in node.parts
@@ -83,6 +96,7 @@ def _evaluate_mapping(node: Node, scope: Scope) -> dict[str, Any]:
 def _evaluate_comparison(node: Node, scope: Scope) -> bool:
     left, right = (evaluate(one, scope) for one in node.parts)
     sign = node.value
+    _count_comparison(scope.work, left, right)
     if sign[0] in "=!":
         return bool(COMPARISONS[sign](_none_if_undefined(left), _none_if_undefined(right)))
     texts = isinstance(left, str) and isinstance(right, str)
@@ -93,6 +107,13 @@ def _evaluate_comparison(node: Node, scope: Scope) -> bool:
             node.offset,
         )
     return bool(COMPARISONS[sign](left, right))
+
+
+def _count_comparison(work: ScriptWork, left: Any, right: Any) -> None:
+    if isinstance(left, list | dict) and isinstance(right, list | dict):
+        work.measure(left)
+    else:
+        work.copy(left)
 
 
 def _none_if_undefined(value: Any) -> Any:
@@ -106,6 +127,10 @@ def is_number(value: Any) -> bool:
 
 def _evaluate_contains(node: Node, scope: Scope) -> bool:
     part, whole = (evaluate(one, scope) for one in node.parts)
+    if isinstance(part, list | dict) and isinstance(whole, list | tuple):
+        scope.work.measure(whole)
+    elif not isinstance(whole, dict):
+        scope.work.copy(whole)
     if isinstance(whole, str) and isinstance(part, str):
         return part in whole
     if isinstance(whole, list | tuple):
@@ -130,6 +155,7 @@ def _evaluate_arithmetic(node: Node, scope: Scope) -> Any:
                 f"{_kind_zh(left)}长度超过 {MOST}",
                 node.offset,
             )
+        scope.work.copy(left, right)
         return left + right
     if not (is_number(left) and is_number(right)):
         raise ScriptError(
@@ -225,7 +251,7 @@ _EVALUATORS: dict[str, Callable[[Node, Scope], Any]] = {
     "text": lambda node, scope: scope.text(node.value),
     "path": lambda node, scope: scope.variable(*node.value),
     "name": lambda node, scope: scope.variable((node.value,), node.value),
-    "items": lambda node, scope: [evaluate_or_none(one, scope) for one in node.parts],
+    "items": _evaluate_items,
     "mapping": _evaluate_mapping,
     "either": lambda node, scope: evaluate(node.parts[0], scope) or evaluate(node.parts[1], scope),
     "both": lambda node, scope: evaluate(node.parts[0], scope) and evaluate(node.parts[1], scope),

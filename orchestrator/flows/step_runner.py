@@ -43,6 +43,7 @@ from orchestrator.flows.steps import (
     RandomNumber,
     Step,
 )
+from orchestrator.flows.tree import ScriptError
 from orchestrator.message import clean
 
 if TYPE_CHECKING:
@@ -152,6 +153,7 @@ class StepRunner:
                     return stop.value
                 answer, failed = None, None
                 try:
+                    self._count_values(step)
                     answer = yield from self._watch_failures(self._run_step(step))
                 except FlowError as error:
                     if self._over:
@@ -177,6 +179,15 @@ class StepRunner:
                 with suppress(StopIteration):
                     doing.throw(error)
                 raise
+
+    def _count_values(self, step: Step) -> None:
+        """Counts what a step has to encode, before it is done."""
+        if values := _get_values(step):
+            try:
+                self._reach.known.work.measure(values)
+            except ScriptError as wrong:
+                place = step.place if not isinstance(step, RandomNumber) else Place(0)
+                raise self.build_error(place, wrong.message, wrong.message_zh) from None
 
     def _run_step(self, step: Step) -> Generator[Effect, Any, Any]:
         if isinstance(step, Event):
@@ -361,6 +372,17 @@ class StepRunner:
         use = {"toolUseId": f"flow-{self._uses}", "name": name, "input": clean(dict(input))}
         done = yield from self.work.call([use])
         return done[0] if isinstance(done, list) else done
+
+
+def _get_values(step: Step) -> Any:
+    """What a step has to encode."""
+    if isinstance(step, Event):
+        return step.members
+    if isinstance(step, Ask):
+        return [step.system, *step.messages]
+    if isinstance(step, Call):
+        return [step.args, step.kwargs]
+    return step.variables if isinstance(step, Code | Pause | AskUser) else None
 
 
 def _build_draw_record(_: object) -> dict[str, Any]:

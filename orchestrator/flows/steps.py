@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from orchestrator.errors import FlowError
+from orchestrator.flows.work import ScriptWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +223,8 @@ class CallCatalog:
     biases: bool = False  # whether the model takes a bias of tokens
     # How long the run has worked at what has a limit
     worked: WorkTime = field(default_factory=WorkTime)
+    # What the run has done by itself
+    work: ScriptWork = field(default_factory=ScriptWork)
 
     def name_of(self, name: str) -> str:
         """The name in `specs` that a script's name means; empty when it means none."""

@@ -231,14 +231,14 @@ class CompiledTemplate:
         self.names = names
         self.straight = straight
 
-    def render(self, values: Mapping[str, Any]) -> str:
+    def render(self, values: Mapping[str, Any], work: Work | None = None) -> str:
         """Renders it."""
-        return "".join([text for _, text in self.pieces(values)])
+        return "".join([text for _, text in self.pieces(values, work)])
 
-    def pieces(self, values: Mapping[str, Any]) -> list[Piece]:
+    def pieces(self, values: Mapping[str, Any], work: Work | None = None) -> list[Piece]:
         """Renders it as pieces: who wrote each, and its text. The values are plain data by name."""
         try:
-            with count_work(Work()):
+            with count_work(work or Work()):
                 return merge_pieces(self._template.render(values).pieces)
         except (Refused, TemplateError, TypeError, ArithmeticError) as error:
             raise Mistake(f"the template cannot be rendered: {error}", _line_of(error)) from error

@@ -55,27 +55,34 @@ Called = Callable[..., Any]
 def limit_filters(filters: Mapping[str, Called]) -> dict[str, Called]:
     """Jinja2's filters, counted, without those that reach Python objects or multiply texts."""
     found = {name: one for name, one in filters.items() if name not in _REMOVED} | _OWN
-    return {name: _count_calls(one) for name, one in found.items()}
+    return {name: _count_calls(one, name) for name, one in found.items()}
 
 
 def limit_tests(tests: Mapping[str, Called]) -> dict[str, Called]:
     """Jinja2's tests, counted."""
     return {
-        name: _count_calls(one) if name != "callable" else lambda value: False
+        name: _count_calls(one, name) if name != "callable" else lambda value: False
         for name, one in tests.items()
     }
 
 
-def _count_calls(function: Called) -> Called:
+# They look at no more than the outside of a value, so `{{ items | length }}` in a loop is cheap.
+_SHALLOW = frozenset(
+    "count d default defined first iterable last length mapping none sequence undefined".split()
+)
+
+
+def _count_calls(function: Called, name: str) -> Called:
     """A filter or a test that measures its arguments and its result."""
     first = 1 if hasattr(function, "jinja_pass_arg") else 0
+    shallow = name in _SHALLOW
 
     @wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         work = get_work()
         work.spend(STEP)
         for one in (*args[first:], *kwargs.values()):
-            work.measure(one)
+            work.measure(one, shallow=shallow)
         result = function(*args, **kwargs)
         if isinstance(result, str | list):
             work.spend(len(result))

@@ -17,9 +17,9 @@ MOST_CHARS = 4_000_000
 ITEM = 40  # an item of a loop whose body is empty
 STEP = 40  # a call, a printed value, or a tag of a template that is not compiled
 _PART = 10
-_MOST_WORK = 10_000_000
+MOST_WORK = 10_000_000
 # Items of all loops of one rendering together, if their bodies are empty.
-MOST_ITEMS = _MOST_WORK // ITEM
+MOST_ITEMS = MOST_WORK // ITEM
 
 _SCALARS = (int, float, type(None), Undefined)
 _SEQUENCES: Any = (list, tuple, set, frozenset, MappingView)
@@ -32,11 +32,16 @@ class Refused(Exception):
 class Work:
     """What one rendering has done so far."""
 
-    __slots__ = ("_chars", "_left")
+    __slots__ = ("_chars", "_left", "most")
 
-    def __init__(self) -> None:
-        self._left = _MOST_WORK
+    def __init__(self, most: int = MOST_WORK) -> None:
+        self.most = self._left = most
         self._chars = 0
+
+    @property
+    def done(self) -> int:
+        """How much was counted."""
+        return self.most - self._left
 
     def spend(self, count: int) -> None:
         """Counts work."""
@@ -54,8 +59,14 @@ class Work:
         if self._chars > MOST_CHARS:
             raise Refused(f"the text has more than {MOST_CHARS} characters")
 
-    def measure(self, value: Any, *, data: bool = True) -> None:
-        """Counts the size of a value with all that is in it; `data` refuses what is no data."""
+    def measure(self, value: Any, *, data: bool = True, shallow: bool = False) -> None:
+        """Counts the size of a value with all that is in it; `data` refuses what is no data.
+
+        A `shallow` measure does not look into texts, lists and maps.
+        """
+        if shallow and isinstance(value, (str, range, Mapping, *_SEQUENCES)):
+            self.spend(_PART)
+            return
         if isinstance(value, str):
             self.spend(1 + len(value))
             return

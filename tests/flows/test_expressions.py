@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from orchestrator.flows.evaluation import MOST, UNDEFINED, evaluate, path_value
 from orchestrator.flows.expressions import parse_arguments, parse_expression
 from orchestrator.flows.tree import ScriptError, names_in, path_of
+from orchestrator.flows.work import ScriptWork
 
 
 class Names:
@@ -20,6 +21,7 @@ class Names:
 
     def __init__(self, **values: Any) -> None:
         self.values = values
+        self.work = ScriptWork()
 
     def variable(self, steps: Sequence[str | int], written: str) -> Any:
         return path_value(self.values, steps)

@@ -40,6 +40,7 @@ from orchestrator.flows.steps import (
     Step,
 )
 from orchestrator.flows.tree import Node, ScriptError
+from orchestrator.flows.work import ROUND
 
 Steps = Generator[Step, Any, Any]
 
@@ -65,7 +66,7 @@ class Interpreter:
         self.known = known
         self.dependent = dependent  # loops whose iterations depend on each other, and why
         self.warned_dependent: set[Place] = set()  # those that a warning was sent about
-        self.pool = Pool(arguments)
+        self.pool = Pool(arguments, known.work)
         self.output: Any = None  # the value of the last statement that had one
         self.has_output = False
         self.agents: dict[str, Agent] = {}  # those that the program has made
@@ -139,6 +140,7 @@ class Interpreter:
         if isinstance(statement, Breakpoint):
             return
         yield Event("statement_start", statement.place)
+        self.known.work.begin_statement(statement.place.line)
         match statement:
             case Loop():
                 yield from _run_loop(self, statement, last)
@@ -254,10 +256,12 @@ def _items(run: Interpreter, loop: Loop) -> Sequence[Any]:
         run.fail(
             loop.place, f"FOR needs a list, and this is {what}", f"FOR 需要列表，实际为 {what}"
         )
+    run.known.work.copy(items)
     return tuple(items)
 
 
 def _run_iteration(run: Interpreter, loop: Loop, item: Any, last: bool) -> Steps:
+    run.known.work.spend(ROUND)
     run.loops[loop.name] = loop
     yield from run.assign(loop.place, Target(loop.name), item, is_output=False)
     yield from run.block(loop.body, last)
@@ -307,7 +311,7 @@ def _run_in_parallel(run: Interpreter, loop: Loop, items: Sequence[Any], most: i
 def _run_alone(above: Interpreter, loop: Loop, item: Any, known: Any) -> Steps:
     """An iteration with the variables as before the loop; returns what it changed, as JSON data."""
     run = above.for_iteration(known)
-    changed = RecordingPool(run.pool.values)
+    changed = RecordingPool(run.pool.values, run.known.work)
     run.pool = changed
     before = dict(run.agents)
     yield from _run_iteration(run, loop, item, last=False)

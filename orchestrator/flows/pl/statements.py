@@ -161,7 +161,9 @@ def agent(run: Interpreter, statement: AgentCall) -> Steps:
 def judge(run: Interpreter, statement: Judge) -> Steps:
     """Has the model sort a text into a class."""
     place, scope = statement.place, ArgumentPool(run.pool)
-    content = as_text(evaluate_or_none(statement.content, scope))
+    content = evaluate_or_none(statement.content, scope)
+    run.known.work.measure(content)
+    content = as_text(content)
     classes = evaluate_or_none(statement.classes, scope)
     if not isinstance(classes, list) or not classes:
         run.fail(place, "the classes are a list of texts", "分类必须是非空列表")

@@ -9,6 +9,7 @@ from typing import Any
 
 from orchestrator.flows.evaluation import MOST, UNDEFINED, path_value
 from orchestrator.flows.tree import ScriptError, path_of
+from orchestrator.flows.work import ScriptWork
 from orchestrator.support.spelling import did_you_mean
 
 USE = re.compile(r"\$\{(?P<path>[^{}]*)\}|\$(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
@@ -37,7 +38,8 @@ def value_of(found: re.Match[str], values: Mapping[str, Any]) -> Any:
 class Pool:
     """The variables of a run, by name: JSON data."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, Any], work: ScriptWork) -> None:
+        self.work = work
         self.values: dict[str, Any] = dict(values)
         # Names that texts used and nothing had defined, since it was last asked
         self.unknown: list[str] = []
@@ -47,6 +49,7 @@ class Pool:
         if append:
             found = self.values.get(name, [])
             before = found if isinstance(found, list) else [found]
+            self.work.copy(before)
             value = [*before, *(value if isinstance(value, list) else [value])]
             if len(value) > MOST:
                 raise ScriptError(
@@ -72,6 +75,7 @@ class Pool:
         if value is UNDEFINED:
             self.unknown.append(found[0])
             return found[0]
+        self.work.measure(value)
         return as_text(value)
 
     # The scope of expressions (`orchestrator.flows.evaluation.Scope`).
@@ -93,6 +97,7 @@ class LenientPool(Pool):
     """The same variables for a message, in which an undefined variable keeps its text."""
 
     def __init__(self, pool: Pool) -> None:
+        self.work = pool.work
         self.values = pool.values
         self.unknown = pool.unknown
 
@@ -133,8 +138,8 @@ class ArgumentPool(LenientPool):
 class RecordingPool(Pool):
     """The same variables for an iteration by itself, which notes what it changes."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        super().__init__(values)
+    def __init__(self, values: Mapping[str, Any], work: ScriptWork) -> None:
+        super().__init__(values, work)
         # By name, in order: whether a value was appended, and the value. What comes before an
         # assignment is forgotten.
         self.changes: dict[str, list[tuple[bool, Any]]] = {}

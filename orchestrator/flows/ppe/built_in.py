@@ -12,7 +12,7 @@ from orchestrator.flows.ppe.data import map_of
 from orchestrator.flows.ppe.dialects import STYLES
 from orchestrator.flows.ppe.nodes import Link
 from orchestrator.flows.ppe.settings import script_id
-from orchestrator.flows.ppe.texts import Style, compile_text
+from orchestrator.flows.ppe.texts import Style
 from orchestrator.flows.steps import Event, Step
 from orchestrator.flows.tree import ScriptError, path_of
 from orchestrator.support.spelling import did_you_mean
@@ -40,6 +40,7 @@ def _set(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any])
             name = str(steps[0])
             yield from run.rendering.force(frozenset((name,)))
             found = run.data.raw(name)
+            run.work.copy(found)
             made = _set_at_path(found, steps[1:], one)
         run.data.runtime[name] = made
         run.data.prompt.pop(name, None)
@@ -89,6 +90,7 @@ def _echo(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]
 
 
 def _print(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
+    run.work.measure(value)
     yield Event("token", link.place, {"text": "" if value is None else str(value)})
     return value
 
@@ -158,7 +160,7 @@ def _format(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, An
             f"没有 templateFormat {templates!r}，可用: {there}",
         )
     written = f"!{arguments.get('template', value)}"
-    text = compile_text(written, link.place, run.script.file, Style(templates))
+    text = run.values.compile(written, link.place, Style(templates))
     outer = run.data.scope
     run.data.scope = {**outer, **map_of(arguments.get("data"))}
     try:

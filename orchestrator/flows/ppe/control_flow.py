@@ -9,6 +9,7 @@ from orchestrator.flows.ppe.nodes import Block, Chain, For, If, Instruction, Mat
 from orchestrator.flows.ppe.texts import value_text
 from orchestrator.flows.steps import Step
 from orchestrator.flows.tree import Node
+from orchestrator.flows.work import ROUND
 
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
@@ -58,6 +59,7 @@ def run_while(run: Interpreter, statement: While) -> Steps:
 
 def _run_round(run: Interpreter, body: Block) -> Generator[Step, Any, bool]:
     """Runs a loop's body once; whether the loop is left."""
+    run.work.spend(ROUND)
     try:
         yield from run.block(body)
     except Break:
@@ -126,6 +128,7 @@ def run_match(run: Interpreter, statement: Match) -> Steps:
     else:
         value = yield from run.values.evaluate_node(statement.value)
     outer = run.data.scope
+    run.work.measure(value)
     for pattern, body in statement.branches:
         named = pattern.fits(value, run.shared.searches)
         if named is None:

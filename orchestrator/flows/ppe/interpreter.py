@@ -33,9 +33,11 @@ from orchestrator.flows.ppe.regexes import Searches
 from orchestrator.flows.ppe.rendering import Renderer, shift_place
 from orchestrator.flows.ppe.roles import find_unknown_roles, suggest_instruction
 from orchestrator.flows.ppe.scope import Data, Values
+from orchestrator.flows.ppe.texts import Style, Text
 from orchestrator.flows.ppe.uses import statements_in
 from orchestrator.flows.steps import CallCatalog, Event, Place, Step
-from orchestrator.flows.tree import ScriptError
+from orchestrator.flows.tree import Node, ScriptError
+from orchestrator.flows.work import CALL
 from orchestrator.prompts.jinja import Mistake
 from orchestrator.support.spelling import did_you_mean
 
@@ -49,6 +51,8 @@ class Shared:
         self.calls = 0  # how many scripts were called
         self.replies: dict[str, str] = {}  # by what was asked, of calls that are memoised
         self.searches = Searches(known.seconds, known.worked)
+        self.compiled: dict[tuple[str, Style], Text] = {}  # templates in instructions, by text
+        self.expressions: dict[str, Node] = {}  # those in instructions, by text
 
 
 class Interpreter:
@@ -69,6 +73,7 @@ class Interpreter:
         self.known = known
         self.level = level
         self.shared = shared or Shared(known)
+        self.work = known.work
         self.dialogue = Dialogue()
         self.called = False  # whether a model was asked
         self.result: Any = None  # of the last statement
@@ -91,7 +96,7 @@ class Interpreter:
             bound = bind_arguments(inputs_of(front.get("input")), args, named, front)
         except ScriptError as wrong:
             self.fail(Place(1), wrong.message, wrong.message_zh)
-        data = Data({**front, **bound}, map_of(front.get("prompt")))
+        data = Data({**front, **bound}, map_of(front.get("prompt")), self.work)
         schema = front.get("output")
         if isinstance(schema, dict) and "output" not in bound:
             natural = self.parameters.get("naturalOutput", front.get("naturalOutput"))
@@ -178,6 +183,7 @@ class Interpreter:
         for statement in block:
             place = statement.place
             yield Event("statement_start", place)
+            self.work.begin_statement(place.line)
             try:
                 yield from self._statement(statement)
             except ScriptError as wrong:
@@ -235,6 +241,7 @@ def _check(run: Interpreter) -> None:
 
     In lenient scripts, roles and tools alone are checked.
     """
+    run.work.spend(CALL + len(run.script.calls))
     for link in run.script.calls:
         needed = not run.lenient or link.name in run.script.settings.tools
         if needed and not _is_there(run, link):

@@ -76,6 +76,7 @@ class Listeners:
         listening = self._all.get(event)
         if not listening or self._busy:
             return None
+        self._run.work.measure(args)
         values, answer = list(plain(list(args))), None
         for one in tuple(listening):
             if one.once:

@@ -44,15 +44,21 @@ class Renderer:
     def force(self, names: frozenset[str]) -> Steps:
         """Runs the substitutions that somebody reads."""
         names = self._run.data.reads(names)
+        if not self._run.dialogue.substitutes:
+            return
         if names & ALL:
             yield from self.complete(None)
             return
+        self._run.work.copy(self._run.dialogue.messages)
         waiting = [one for one in self._run.dialogue.all if one.pending_names & names]
         if waiting:
             yield from self.complete(waiting[-1])
 
     def complete(self, upto: DialogueMessage | None) -> Steps:
         """Runs the substitutions that wait, in order, up to those of a message."""
+        if not self._run.dialogue.substitutes:
+            return
+        self._run.work.copy(self._run.dialogue.messages)
         for message in self._run.dialogue.all:
             if message.pending_names:
                 yield from self.settle(message)
@@ -113,7 +119,9 @@ class Renderer:
         names = part.template.names - part.inlines.keys()
         yield from self.force(names)
         try:
-            return part.template.render({**self._run.data.context(names), **values})
+            context = {**self._run.data.context(names), **values}
+            with self._run.work.rendering() as work:
+                return part.template.render(context, work)
         except Mistake as mistake:
             if not self._run.lenient:
                 where = shift_place(place, mistake.line - 1)
@@ -125,7 +133,9 @@ class Renderer:
         try:
             if inline.kind == "regex":
                 return (yield from self._run_regex(inline))
-            return value_text((yield from self._run_call(inline)))
+            value = yield from self._run_call(inline)
+            self._run.work.measure(value)
+            return value_text(value)
         except (FlowError, ScriptError) as error:
             if not self._run.lenient:
                 raise
@@ -162,6 +172,7 @@ class Renderer:
         if value is UNDEFINED:
             yield Event("warning", inline.place, {"text": f"{inline.name} is not defined"})
             return inline.written if inline.bare else ""
+        self._run.work.measure(value)
         return search_text(inline, value_text(value), self._run.shared.searches)
 
     def biases(self, upto: DialogueMessage | None) -> list[tuple[str, float | None]]:

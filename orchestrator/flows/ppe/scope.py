@@ -5,16 +5,18 @@ Names are looked up in the arguments of `$AI`, then in loops, then in `prompt`, 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.flows.evaluation import UNDEFINED, evaluate_or_none, path_value
 from orchestrator.flows.expressions import parse_expression
 from orchestrator.flows.ppe.data import Author, author_texts
-from orchestrator.flows.ppe.texts import Text, compile_text
+from orchestrator.flows.ppe.texts import Style, Text, compile_text
 from orchestrator.flows.steps import Place, Step
 from orchestrator.flows.tree import Argument, Node, ScriptError, parts_of
+from orchestrator.flows.work import CALL, COMPILING, ScriptWork
 from orchestrator.prompts.jinja import Mistake
 
 if TYPE_CHECKING:
@@ -26,10 +28,29 @@ ALL = frozenset(("this", "prompt"))
 _DEEPEST = 10
 
 
-class Data:
-    """Values by name."""
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What is known of a stored value, for as long as its name has the same one."""
 
-    def __init__(self, runtime: dict[str, Any], prompt: dict[str, Any]) -> None:
+    raw: Any
+    names: frozenset[str]  # that the author's templates in it read
+    value: Any  # what it is for whoever reads it; `UNDEFINED` where it has templates
+
+
+_NOTHING = _Stored(None, frozenset(), None)
+
+
+class Data:
+    """Values by name.
+
+    They are shared, and never changed: a list that is read in each round of a loop is not copied.
+    """
+
+    def __init__(
+        self, runtime: dict[str, Any], prompt: dict[str, Any], work: ScriptWork | None = None
+    ) -> None:
+        self.work = work or ScriptWork()
+        self._stored: dict[str, _Stored] = {}
         self.runtime = runtime  # arguments over front matter, and what `$set` sets
         self.prompt = prompt  # the prompt object, with what models said
         self.scope: Mapping[str, Any] = {}  # variables of the loops that are running
@@ -39,6 +60,7 @@ class Data:
     def whole(self) -> dict[str, Any]:
         """Every name and its value, rendered."""
         names = {**self.runtime, **self.prompt, **self.scope, **self.arguments}
+        self.work.copy(names)
         return {name: self.value(name) for name in names if name not in _NOT_DATA}
 
     def raw(self, name: str) -> Any:
@@ -55,13 +77,36 @@ class Data:
         if name == "this":
             return {one: it for one, it in self.whole().items() if one != "this"}
         if name == "prompt":
-            return self.render(self.prompt)
-        return self.render(self.raw(name))
+            self.work.copy(self.prompt)
+            return {one: self._read(f"prompt.{one}", it, 0) for one, it in self.prompt.items()}
+        return self._read(name, self.raw(name), 0)
+
+    def _read(self, key: str, raw: Any, depth: int) -> Any:
+        """A stored value with the author's templates in it rendered."""
+        if not isinstance(raw, dict | list | Author):
+            return raw
+        value = self._look_into(key, raw).value
+        return self.render(raw, depth) if value is UNDEFINED else value
+
+    def _look_into(self, key: str, raw: Any) -> _Stored:
+        if not isinstance(raw, dict | list | Author):
+            return _NOTHING
+        known = self._stored.get(key)
+        if known is None or known.raw is not raw:
+            self.work.measure(raw)
+            texts = list(author_texts(raw))
+            if any("{{" in one or "{%" in one for one in texts):
+                known = _Stored(raw, frozenset(_names_in(texts)), UNDEFINED)
+            else:
+                known = _Stored(raw, frozenset(), self.render(raw, 0) if texts else raw)
+            self._stored[key] = known
+        return known
 
     def render(self, value: Any, depth: int = 0) -> Any:
         """A value with the author's templates in it rendered; other texts are final."""
         if isinstance(value, Author):
             return self._text(value, depth)
+        self.work.copy(value)
         if isinstance(value, dict):
             return {str(key): self.render(one, depth) for key, one in value.items()}
         return [self.render(one, depth) for one in value] if isinstance(value, list) else value
@@ -69,6 +114,7 @@ class Data:
     def _text(self, text: Author, depth: int) -> str:
         if not any(mark in text for mark in ("{{", "{%")):
             return str(text)
+        self.work.spend(CALL)
         if depth > _DEEPEST:
             raise ScriptError(
                 "the values of the front matter name each other without end",
@@ -82,12 +128,13 @@ class Data:
             if part.template is None or part.inlines or part.substitution:
                 return str(text)
             values = {
-                name: self.render(self.raw(name), depth + 1)
+                name: self._read(name, self.raw(name), depth + 1)
                 for name in part.template.names
                 if self.raw(name) is not UNDEFINED
             }
             try:
-                made += part.template.render(values)
+                with self.work.rendering() as work:
+                    made += part.template.render(values, work)
             except Mistake as mistake:
                 raise ScriptError(mistake.message, f"模板错误: {mistake.message}") from None
         return made
@@ -101,7 +148,8 @@ class Data:
         """The names that reading these names reads, through the author's templates."""
         known, left = set(names), list(names)
         while left:
-            for name in _names_in(self.raw(left.pop())):
+            key = left.pop()
+            for name in self._look_into(key, self.raw(key)).names:
                 if name not in known:
                     known.add(name)
                     left.append(name)
@@ -130,9 +178,9 @@ def _compile(text: str, place: Place) -> Text:
     return compile_text(text, place, None)
 
 
-def _names_in(value: Any) -> Iterator[str]:
-    """The names that the author's templates in a value read."""
-    for text in author_texts(value):
+def _names_in(texts: Iterable[Author]) -> Iterator[str]:
+    """The names that the author's templates read."""
+    for text in texts:
         for part in _compile(str(text), text.place).parts if "{" in text else ():
             if part.template is not None:
                 yield from part.template.names
@@ -183,6 +231,7 @@ class Values:
         """The value of an instruction: `?=` is an expression, `!` a template."""
         if isinstance(value, Author):
             return (yield from self._text(value))
+        self._run.work.copy(value)
         if isinstance(value, dict):
             made = {}
             for name, one in value.items():
@@ -197,8 +246,20 @@ class Values:
 
     def _text(self, text: Author) -> Steps:
         if text.startswith("?="):
-            return (yield from self.evaluate_node(parse_expression(text[2:])))
+            known = self._run.shared.expressions
+            if text not in known:
+                known[text] = parse_expression(text[2:])
+            return (yield from self.evaluate_node(known[text]))
         if text.startswith("!"):
-            made = compile_text(str(text), text.place, self._run.script.file)
-            return (yield from self._run.rendering.text(made))
+            return (yield from self._run.rendering.text(self.compile(text, text.place)))
+        self._run.work.copy(text)
         return str(text)
+
+    def compile(self, text: str, place: Place, style: Style | None = None) -> Text:
+        """A template of an instruction, which may be in a loop: it is compiled once."""
+        known = self._run.shared.compiled
+        key = (str(text), style or Style())
+        if key not in known:
+            self._run.work.spend(COMPILING + len(text))
+            known[key] = compile_text(str(text), place, self._run.script.file, style)
+        return known[key]
