@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import json
-import logging
 import os
 import sys
 import threading
@@ -37,8 +36,9 @@ from mcp_types import (
 from orchestrator.actions._mcp_process import MOST_BYTES, ServerProcess
 from orchestrator.actions._mcp_tools import MOST_CHARS, NoAnswer, Refusal
 from orchestrator.actions.hosts import Hosts, RefusedAddress
+from orchestrator.support.logs import get_logger
 
-_log = logging.getLogger("orchestrator.mcp")
+_log = get_logger("orchestrator.mcp")
 _GRACE = 0.5  # seconds that answers may be late: the SDK's own limit ends first
 _CLOSING = 2.0  # seconds that a server has to end by itself
 _ENDING = 5.0  # seconds that the thread has besides, after its server was ended by force
@@ -291,6 +291,9 @@ class _CheckedTransport(httpx2.AsyncHTTPTransport):
 def _bound(response: httpx2.Response, request: httpx2.Request) -> httpx2.Response:
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         raise httpx2.RemoteProtocolError("compressed, which was not asked for", request=request)
+    # MCP: messages are UTF-8. The client library would take any of Python's codecs that it names.
+    if "content-type" in response.headers:
+        response.headers["content-type"] = response.headers["content-type"].partition(";")[0]
     response.stream = _BoundedStream(response.stream)
     return response
 

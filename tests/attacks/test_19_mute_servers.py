@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -9,6 +10,8 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -192,6 +195,84 @@ def test_no_server_outlives_the_process_that_started_it(
     alive.check_ended()
     assert ours.returncode == -number
     assert errors.rstrip().endswith("KeyboardInterrupt" if number == signal.SIGINT else "")
+
+
+ANSWERS: dict[str, Any] = {
+    "initialize": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "it", "version": "1"},
+    },
+    "tools/list": {
+        "tools": [{"name": "pay", "description": "Pays.", "inputSchema": {"type": "object"}}]
+    },
+    "tools/call": {"content": [{"type": "text", "text": "paid Zo\u00eb"}]},
+}
+
+
+class EventStreams(BaseHTTPRequestHandler):
+    """A server over HTTP whose answers are events in a charset that is none, or are endless."""
+
+    charset = ""
+    endless = False
+    sent: list[int]  # sizes of the pieces of an endless answer
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if "id" not in asked:
+            self.send_response(202)
+            self.end_headers()
+            return
+        method = asked["method"]
+        answer = {"result": ANSWERS[method]} if method in ANSWERS else {"error": NO_METHOD}
+        text = json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}, ensure_ascii=False)
+        self.send_response(200)
+        self.send_header("Content-Type", f"text/event-stream; charset={self.charset}")
+        self.end_headers()
+        with suppress(OSError):
+            while self.endless and method == "tools/call":
+                self.wfile.write(b": " + b"x" * 1_000_000 + b"\n")
+                self.sent.append(1_000_000)
+            self.wfile.write(f"event: message\ndata: {text}\n\n".encode())
+
+    def do_GET(self) -> None:
+        self.send_response(405)
+        self.end_headers()
+
+
+NO_METHOD = {"code": -32601, "message": "no such method"}
+
+
+@contextmanager
+def event_streams(**attributes: Any) -> Iterator[MCPServer]:
+    handler = type("Handler", (EventStreams,), attributes)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as served:
+        thread = Thread(target=served.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{served.server_address[1]}/mcp"
+        with MCPServer(url=url, timeout=LATEST, allow_private=["127.0.0.1"]) as server:
+            yield server
+        served.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("charset", ["base64", "punycode", "undefined", "utf-16", "zip", "x-none"])
+def test_messages_over_http_are_utf_8_whatever_they_say(charset: str) -> None:
+    with event_streams(charset=charset) as server:
+        tools = Catalog([ActionGroup("bank", executor=server)])
+        assert run(tools, "pay").text == "paid Zo\u00eb"
+
+
+def test_an_answer_over_http_has_a_bound() -> None:
+    sent: list[int] = []
+    with event_streams(charset="utf-8", endless=True, sent=sent) as server:
+        tools = Catalog([ActionGroup("bank", executor=server)])
+        with pytest.raises(ActionOutcomeUnknown, match="may have taken effect"):
+            run(tools, "pay")
+    assert sum(sent) < 100_000_000
 
 
 @pytest.fixture
