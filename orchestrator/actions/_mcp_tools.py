@@ -8,12 +8,13 @@ from typing import Any
 
 from orchestrator.actions.base import ActionResult, Operation, Parameter
 from orchestrator.actions.functions import object_schema
-from orchestrator.actions.names import check_name, check_text, slug
-from orchestrator.actions.schemas import SchemaReader, Where
+from orchestrator.actions.names import MOST_OPERATIONS, check_name, check_text, slug
+from orchestrator.actions.schemas import SchemaReader, SchemaSize, Where
 from orchestrator.errors import DefinitionError
 
 _MEMBERS = ("title", "description", "inputSchema", "outputSchema", "annotations")
-_MOST_TOOLS = 500
+MOST_PARTS = 20_000
+"""How many parts the schemas of a server's tools may come to, with their references followed."""
 MOST_CHARS = 2_000_000
 """How many characters the definitions of a server's tools may have."""
 
@@ -39,20 +40,25 @@ def definitions_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, An
         if name in found:
             raise DefinitionError(f"an MCP server has two tools {name!r}")
         found[name] = {key: tool[key] for key in _MEMBERS if tool.get(key) is not None}
-    if len(found) > _MOST_TOOLS or len(json.dumps(found)) > MOST_CHARS:
+    if len(found) > MOST_OPERATIONS or len(json.dumps(found)) > MOST_CHARS:
         raise DefinitionError(
-            f"an MCP server has {len(found)} tools, which is more than {_MOST_TOOLS}, or their "
+            f"an MCP server has {len(found)} tools, which is more than {MOST_OPERATIONS}, or their "
             f"definitions have more than {MOST_CHARS} characters"
         )
     return found
 
 
-def operation_of(group: str, name: str, tool: Mapping[str, Any], *, confirm: bool) -> Operation:
-    """A tool as an operation; raises `DefinitionError` when it is wrong, or hides characters."""
+def operation_of(
+    group: str, name: str, tool: Mapping[str, Any], size: SchemaSize, *, confirm: bool
+) -> Operation:
+    """A tool as an operation; raises `DefinitionError` when it is wrong, or hides characters.
+
+    `size` is what the schemas of the server's tools come to.
+    """
     what = f"the MCP tool {name!r}"
     check_text(name, "the name of an MCP tool")
     hints = tool.get("annotations") or {}
-    parameters = _parameters(what, tool.get("inputSchema") or {})
+    parameters = _parameters(what, tool.get("inputSchema") or {}, size)
     return Operation(
         group=group,
         name=check_name(slug(name), "MCP tool"),
@@ -67,12 +73,12 @@ def operation_of(group: str, name: str, tool: Mapping[str, Any], *, confirm: boo
     )
 
 
-def _parameters(what: str, schema: Mapping[str, Any]) -> tuple[Parameter, ...]:
+def _parameters(what: str, schema: Mapping[str, Any], size: SchemaSize) -> tuple[Parameter, ...]:
     def fail(message: str, where: Where) -> DefinitionError:
         place = " > ".join(map(str, ("inputSchema", *where)))
         return DefinitionError(f"{what}: {message} (at {place})")
 
-    reader = SchemaReader(schema, fail)
+    reader = SchemaReader(schema, fail, size)
     read = reader.schema(schema, ())
     if read.get("type", "object") != "object" or "anyOf" in read:
         raise fail("its arguments must be one object", ())

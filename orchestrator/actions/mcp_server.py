@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from orchestrator.actions._mcp_tools import (
+    MOST_PARTS,
     NoAnswer,
     Refusal,
     definitions_of,
@@ -29,6 +30,7 @@ from orchestrator.actions._mcp_tools import (
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
 from orchestrator.actions.hosts import Hosts, RefusedAddress, port_of
 from orchestrator.actions.placeholders import PlaceholderText, hide_credentials
+from orchestrator.actions.schemas import SchemaSize
 from orchestrator.errors import (
     ActionOutcomeUnknown,
     DefinitionError,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from orchestrator.actions._mcp_link import Link
 
 _DIFFERENT_LINES = 40
+_COMPARED_LINES = 500
 
 # Definitions of tools, in MCP's members, by name.
 Tools = dict[str, dict[str, Any]]
@@ -161,8 +164,9 @@ class MCPServer:
         """
         made: list[Operation] = []
         names: dict[str, str] = {}
+        size = SchemaSize(MOST_PARTS)
         for name, tool in self._tools().items():
-            operation = operation_of(group, name, tool, confirm=name in self._confirmed)
+            operation = operation_of(group, name, tool, size, confirm=name in self._confirmed)
             made.append(operation)
             other = names.setdefault(operation.name, name)
             if other != name:
@@ -353,6 +357,10 @@ def _to_json(tools: Any) -> str:
 def _diff(frozen: Any, live: Any) -> str:
     before = _to_json(frozen).splitlines()
     now = _to_json(live).splitlines() if live is not None else []
+    if max(len(before), len(now)) > _COMPARED_LINES:  # the time of a diff grows with its square
+        pairs = enumerate(zip(before, now, strict=False))
+        first = next((at for at, (one, other) in pairs if one != other), min(len(before), len(now)))
+        before, now = (it[first : first + _COMPARED_LINES] for it in (before, now))
     lines = list(difflib.unified_diff(before, now, "before", "now", n=1, lineterm=""))
     shown = [line if len(line) <= 200 else f"{line[:199]}…" for line in lines[:_DIFFERENT_LINES]]
     return "\n".join(shown + ["…"] * (len(lines) > len(shown)))

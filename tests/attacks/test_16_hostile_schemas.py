@@ -17,9 +17,12 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
+from control_support import served
 from runtime_servers import CLAUDE, calls, definition, running, says, write_agent
 
 from orchestrator import ActionGroup, DefinitionError, ReturnControl
+from orchestrator.actions import Catalog, MCPServer
 from orchestrator.actions.coercion import compile_schema
 from orchestrator.actions.openapi import api_operations
 from orchestrator.models import ModelReply, ModelRequest
@@ -254,6 +257,42 @@ def test_names_that_are_none_are_passed_over(schema: Any) -> None:
     assert api_operations("hr", json.dumps(api(schema)))[0].name == "look"
 
 
+# Tool servers
+
+
+def tool_server(folder: Path, tools: dict[str, Any]) -> MCPServer:
+    """A server whose tools are those of a lock file; it is not started."""
+    lock = folder / "tools.json"
+    lock.write_text(json.dumps(tools))
+    return MCPServer(["missing-command"], lock_file=lock)
+
+
+def fan(levels: int) -> dict[str, Any]:
+    """A schema of eight references a level."""
+    shared: dict[str, Any] = {f"l{levels}": {}}
+    for level in range(levels):
+        inner = {"$ref": f"#/$defs/l{level + 1}"}
+        shared[f"l{level}"] = {"properties": {name: inner for name in "abcdefgh"}}
+    return {"$defs": shared, "type": "object", **shared["l0"]}
+
+
+def test_the_tools_of_a_server_share_one_bound(tmp_path: Path) -> None:
+    tools = {f"t{n}": {"inputSchema": fan(4)} for n in range(100)}
+    with pytest.raises(DefinitionError, match="more than 20000 parts"):
+        tool_server(tmp_path, tools).operations("tools")
+
+
+def test_a_tools_pattern_is_checked_or_left_to_its_server(tmp_path: Path) -> None:
+    slow = {"properties": {"a": {"type": "string", "pattern": SLOW_PATTERN}}}
+    ahead = {"properties": {"a": {"type": "string", "pattern": "^(?=a)b$"}}}
+    server = tool_server(tmp_path, {"slow": {"inputSchema": slow}, "ahead": {"inputSchema": ahead}})
+    catalog = Catalog([ActionGroup("tools", executor=server)])
+    checked, unchecked = catalog.operations
+    assert "must match the pattern" in catalog.validate(checked, {"a": SLOW_VALUE})[1][0]
+    assert catalog.validate(unchecked, {"a": "anything"}) == ({"a": "anything"}, [])
+    assert unchecked.parameters[0].schema["pattern"] == "^(?=a)b$"
+
+
 # The server
 
 
@@ -301,3 +340,14 @@ def test_others_are_answered_while_a_hostile_schema_is_checked(tmp_path: Path) -
     here = Path(__file__).parent
     printed = run_alone(ATTACK, f"{tmp_path}\n{here}\n{here.parent}")
     assert printed == "['vacations'] It does not fit."
+
+
+def test_a_stored_agents_document_has_the_same_bounds() -> None:
+    with served() as server:
+        agent_id = server.create()
+        group_id = server.add(agent_id, **payload_group(STRING))
+        too_many = payload_group(STRING) | {"apiSchema": {"payload": json.dumps(many_paths(501))}}
+        with pytest.raises(ClientError, match="at most 500 operations"):
+            server.control.update_agent_action_group(
+                agentId=agent_id, agentVersion="DRAFT", actionGroupId=group_id, **too_many
+            )

@@ -164,3 +164,43 @@ def test_texts_about_memory_are_known_files(run, shop):
         "shop/templates/memory_summarization.json:1:59: warning: $convresation$"
     )
     assert "1 warning" in done.stdout and "unknown-file" not in done.stdout
+
+
+def test_a_pattern_that_is_not_checked_is_told(run, shop):
+    document = {
+        "openapi": "3.0.0",
+        "paths": {
+            "/orders": {
+                "get": {
+                    "operationId": "find",
+                    "parameters": [
+                        {"name": "a", "in": "query", "schema": {"pattern": "^[A-Z]{2}$"}},
+                        {
+                            "name": "b",
+                            "in": "query",
+                            "schema": {"type": "array", "items": {"pattern": "^(?!x)"}},
+                        },
+                    ],
+                }
+            }
+        },
+    }
+    members = {
+        "agentName": "a",
+        "foundationModel": "anthropic.claude-3-sonnet-20240229-v1:0",
+        "instruction": "You help customers of the shop with their orders.",
+        "actionGroups": [
+            {
+                "actionGroupName": "orders",
+                "actionGroupExecutor": {"customControl": "RETURN_CONTROL"},
+                "apiSchema": {"payload": json.dumps(document)},
+            }
+        ],
+    }
+    for file in shop.rglob("*.json"):
+        file.unlink()
+    (shop / "agent.yaml").write_text(json.dumps(members))
+    done = run("lint", shop)
+    assert done.exit_code == 0
+    assert "warning: the pattern '^(?!x)' of 'find' is not checked" in done.stdout
+    assert "^[A-Z]{2}$" not in done.stdout
