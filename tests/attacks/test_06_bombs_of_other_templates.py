@@ -57,6 +57,10 @@ BOMBS = [
     *(("handlebars", one) for one in HANDLEBARS),
     *(("prompty", f"---\ntemplate: {{format: mustache}}\n---\n{one}") for one in MUSTACHE),
     ("semantic-kernel", "{{$v}}" * 16_000),
+    ("semantic-kernel", "{{$rows}}" * 10_000),
+    ("jinja2", "{% for i in range(3000) %}{{ rows }}{% endfor %}"),
+    ("jinja2", "{% for i in range(3000) %}{{ messages(rows) }}{% endfor %}"),
+    ("handlebars", "{{#each (range 3000)}}{{messages ../rows}}{{/each}}"),
 ]
 
 
@@ -66,6 +70,7 @@ def test_a_bomb_is_a_mistake(language: str, template: str) -> None:
     document = read_template(template, language, **given)
     text = "a" * BIG
     values = {"v": text, "w": text + "", "l": list(range(100)), "x": "x", "a": "", "b": ""}
+    values["rows"] = [{"role": "user", "content": "x"}] * 5_000
     with pytest.raises(OrchestratorError) as caught:
         document.render(values)
     assert not isinstance(caught.value, TemplateError) or caught.value.line

@@ -157,9 +157,7 @@ class Blocks(Engine):
 
     def render(self, rendering: Rendering) -> tuple[Sequence[Markup | Hole], list[Filling]]:
         """See `Engine.render`."""
-        fillings = [self._fill_node(node, rendering) for node in self._filled]
-        if sum(len(text) for one in fillings for _, text in one.pieces or ()) > MOST_CHARS:
-            raise self._source.error(f"the text has more than {MOST_CHARS} characters", 0)
+        fillings = list(self._fill_nodes(rendering))
         trusted = [key for key, node in enumerate(self._filled) if rendering.trusts(node.name)]
         if not trusted:
             return self.parts, fillings
@@ -171,6 +169,20 @@ class Blocks(Engine):
             else:
                 parts.append(part)
         return parts, fillings
+
+    def _fill_nodes(self, rendering: Rendering) -> Iterator[Filling]:
+        known: dict[str, Filling] = {}  # a variable that stands in many places is encoded once
+        size = 0
+        for node in self._filled:
+            filling = known.get(node.name) if isinstance(node, _Variable) else None
+            if filling is None:
+                filling = self._fill_node(node, rendering)
+            if isinstance(node, _Variable):
+                known[node.name] = filling
+            size += sum(len(text) for _, text in filling.pieces or ())
+            if size > MOST_CHARS:
+                raise self._source.error(f"the text has more than {MOST_CHARS} characters", node.at)
+            yield filling
 
     def _fill_node(self, node: _Variable | _Call, rendering: Rendering) -> Filling:
         trusted = rendering.trusts(node.name)

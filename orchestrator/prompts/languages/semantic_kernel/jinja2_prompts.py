@@ -90,6 +90,7 @@ class _Environment(Jinja):
 
     def _finalize_value(self, value: Any) -> Any:
         if isinstance(value, list | tuple) and value:
+            get_work().measure(value, data=False)
             found = to_messages(value, "messages")
             if found is not None:
                 trusted = _running.get().trusts(value)
