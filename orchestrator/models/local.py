@@ -8,7 +8,6 @@ that appends to the last prompt pays for the new tokens only.
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -19,10 +18,18 @@ from orchestrator.models import weights
 from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage
 from orchestrator.models.grammar import grammar_of, look_ups
 from orchestrator.models.llama import Runtime, Settings, runtime
-from orchestrator.models.tool_calls import CALL_OPEN, ReplyReader, grounds, is_asked_by_name, turns
+from orchestrator.models.tool_calls import (
+    CALL_OPEN,
+    ReplyReader,
+    grounds,
+    is_asked_by_name,
+    system_text,
+    turns,
+)
 from orchestrator.models.weights import Progress
+from orchestrator.support.logs import get_logger
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 _FULL = "model_context_window_exceeded"
 _STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", _FULL: _FULL}
@@ -140,7 +147,7 @@ class LocalModel(Model):
 
     def _prompt(self, request: ModelRequest, model: Runtime) -> list[Any]:
         # Values go in as separate text pieces, so that none of them can write a chat token.
-        system = [("system", request.system)] if request.system else []
+        system = [("system", system_text(request.system))] if request.system else []
         return [*model.chat.prompt([*system, *turns(request.messages)])]
 
     def _decode(

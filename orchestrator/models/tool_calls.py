@@ -10,6 +10,9 @@ The embedded model reads and writes plain text when it answers, and else
 what the function returned
 </tool_response>
 ```
+
+Only the template's author writes such tags: in what a user, a function or the model itself wrote,
+they are encoded, so that nobody's text ends a result or begins another one.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from orchestrator.errors import ValidationError
-from orchestrator.message import AUTHOR, Block, Message, Text, text_of
+from orchestrator.message import AUTHOR, Block, Message, Span, Text, text_of
 from orchestrator.models.base import CallFormat, ModelRequest
 from orchestrator.support.safe_json import json_or
 
@@ -30,33 +33,58 @@ _NAME = re.compile(r"(?<=[a-z,;:] )[^\W\d_a-z]\w+")
 _VERB = re.compile(r"^(?:GET|PUT|POST|PATCH|DELETE|HEAD|OPTIONS)__(?=.+__)")
 RESULT_OPEN, RESULT_CLOSE = "<tool_response>\n", "\n</tool_response>"
 ANSWER, ANSWER_CLOSE = "<answer>", "</answer>"
+# What begins one of the tags, also in the ways in which models take it for one.
+_WHITE = "[\\s\u200b-\u200f\u2060\ufeff]{0,8}"
+_TAG = re.compile(f"<(?={_WHITE}/?{_WHITE}(tool(?:s|_call|_response))(?!\\w))", re.IGNORECASE)
+
+
+def system_text(system: str) -> str:
+    """The system prompt as the model reads it."""
+    # Nothing is known of who wrote one without spans: whoever asks the model by themselves.
+    return encode_values(system, system.spans) if isinstance(system, Text) else system
 
 
 def turns(messages: Sequence[Message]) -> list[tuple[str, str]]:
     """The messages as (role, text), consecutive ones of the same role joined."""
     joined: list[tuple[str, str]] = []
     for message in messages:
-        role, content = message["role"], message["content"]
-        text = "\n".join([_text(block, role) for block in content])
+        role = message["role"]
+        text = "\n".join([_text(message, index) for index in range(len(message["content"]))])
         if joined and joined[-1][0] == role:
             text = f"{joined.pop()[1]}\n{text}"
         joined.append((role, text))
     return joined
 
 
-def _text(block: Block, role: str) -> str:
+def encode_values(text: str, spans: Sequence[Span]) -> str:
+    """`text` with the tags encoded that its author did not write; all of them without `spans`."""
+    authors = [span for span in spans if span.origin == AUTHOR]
+
+    def encode(found: re.Match[str]) -> str:
+        at = found.start()
+        return (
+            "<" if any(one.start <= at and found.end(1) <= one.end for one in authors) else "&lt;"
+        )
+
+    return _TAG.sub(encode, text)
+
+
+def _text(message: Message, index: int) -> str:
+    block = message["content"][index]
     if "text" in block:
         text: str = block["text"]
-        if role == "assistant":
+        if _TAG.search(text):
+            spans = getattr(message, "spans", ())
+            text = encode_values(text, [span for span in spans if span.block == index])
+        if message["role"] == "assistant":
             text = text.removeprefix(ANSWER).removesuffix(ANSWER_CLOSE)
         return text
     if "toolUse" in block:
         use = block["toolUse"]
-        return CALL_OPEN + render_call(use["name"], use["input"]) + CALL_CLOSE
+        call = render_call(use["name"], use["input"])
+        return CALL_OPEN + _TAG.sub(r"\\u003c", call) + CALL_CLOSE
     if "toolResult" in block:
-        # A result must not end itself and go on as somebody else.
-        result = _render_result(block).replace(RESULT_CLOSE[1:-1], "&lt;" + RESULT_CLOSE[2:-1])
-        return RESULT_OPEN + result + RESULT_CLOSE
+        return RESULT_OPEN + encode_values(_render_result(block), ()) + RESULT_CLOSE
     raise ValidationError(
         f"the embedded model takes text, calls and results, and a message has {', '.join(block)!r}"
     )
