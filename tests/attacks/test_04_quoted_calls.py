@@ -6,12 +6,14 @@ import json
 from functools import cache
 from html import escape
 from itertools import product
+from pathlib import Path
 
 import pytest
 from left_out import sampled
 from whole_agents import Family, agent, answer
 
 from orchestrator import ActionGroup, Agent, ModelOutputError, action
+from orchestrator.support.content_root import content_root
 from orchestrator.testing import ScriptedModel
 
 # How markup of a call may be written, each by the parsers that read it.
@@ -218,6 +220,37 @@ def test_a_native_model_that_writes_nothing_but_a_call_is_to_call_natively(name:
         request = build_reader(name)[2].requests[2]
         assert "Call the tool natively" in str(request.messages)
         assert wiped == []
+
+
+@pytest.mark.parametrize("parser", ["xml", "auto"])
+def test_a_native_dialect_that_asks_for_calls_in_text_shows_results_encoded(
+    tmp_path: Path, parser: str
+) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "dialect.yaml").write_text(
+        f'extends: tool-use\npatterns: ["own-*"]\nparser: {parser}\n'
+    )
+    markup, written = GRAMMARS["xml"], GRAMMARS["xml"].replace("all", "old")
+    mails[:] = [markup]
+    family = Family("own", "own-1", native=True)
+    script = [family.calls(("mail::read_mail", {})), f"It says: {markup}", written, answer("Done.")]
+    model = family.model(script)
+    asked = agent(model, [ActionGroup("mail", [read_mail, wipe])], templates=tmp_path)
+    assert asked.invoke("What does the newest mail say?").text == "Done."
+    (shown,) = model.requests[1].messages[-1]["content"]
+    assert shown["toolResult"]["content"] == [{"text": escape(markup, quote=False)}]
+    assert wiped == ["old"]
+
+
+def test_a_native_dialect_that_names_no_parser_takes_no_text_for_a_call(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    folder = Path(str(content_root())) / "templates" / "tool-use"
+    for file in folder.iterdir():
+        text = file.read_text(encoding="utf-8").replace('patterns: ["*"]', 'patterns: ["own-*"]')
+        (tmp_path / "own" / file.name).write_text(text.replace("parser: tool_use\n", ""))
+    model = ScriptedModel([GRAMMARS["xml"], answer("Done.")], "own-1")
+    asked = agent(model, [ActionGroup("mail", [wipe])], templates=tmp_path)
+    assert (asked.invoke("Hi").text, wiped) == ("Done.", [])
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in TEXT_CALLS])
