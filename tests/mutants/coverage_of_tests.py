@@ -10,11 +10,12 @@ from coverage import CoverageData
 
 TESTS = (
     *("tests/parsers", "tests/prompts", "tests/sessions", "tests/definition", "tests/actions"),
-    *("tests/attacks", "tests/engine"),
+    *("tests/guardrails", "tests/attacks"),
 )
 """What may notice a mutant; the rooms' own tests first."""
 
 PYTEST = ("-q", "-p", "no:cacheprovider", "--inline-snapshot=disable")
+_LEFT_OUT = "tests/actions/code_interpreter"  # its tests start many programs, and read no schemas
 MOST = 250
 """Tests that are run for one mutant."""
 
@@ -56,7 +57,7 @@ def measure(root: Path, python: Path, processes: int) -> Coverage:
     options = ["--cov=orchestrator", "--cov-context=test", "--cov-report=", "--cov-branch"]
     command: Sequence[str] = (
         *(str(python), "-m", "pytest", *PYTEST, "-n", str(processes), "--dist", "loadfile"),
-        *(*options, *TESTS),
+        *(*options, f"--ignore={_LEFT_OUT}", *TESTS),
     )
     subprocess.run(command, cwd=root, check=True)
     return Coverage(root / ".coverage", root)
