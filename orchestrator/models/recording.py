@@ -18,7 +18,7 @@ from typing import Any
 
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.models._encoding import decode_object, encode
-from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage
+from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage, read_token_count
 from orchestrator.support.private_files import make_private_folder, open_private
 
 _DIFF_LINES = 60
@@ -243,7 +243,8 @@ class ReplayModel(Model):
 
 def _reply(record: Mapping[str, Any]) -> ModelReply:
     reply = record["reply"]
-    return ModelReply(list(reply["content"]), reply["stop_reason"], Usage(*reply["usage"]))
+    usage = Usage(*map(read_token_count, reply["usage"]))
+    return ModelReply(list(reply["content"]), reply["stop_reason"], usage)
 
 
 def _load(path: Path) -> list[dict[str, Any]]:

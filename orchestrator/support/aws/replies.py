@@ -127,6 +127,9 @@ def _read_content(response: Any, request: Any) -> None:
         ) from None
     except http.HTTPError as error:
         raise exceptions.HTTPClientError(error=error) from None
+    except BaseException:  # it is not read to its end: its connection is of no use any more
+        response.raw.close()
+        raise
 
 
 class _Reply:
