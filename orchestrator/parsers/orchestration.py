@@ -39,7 +39,7 @@ _WRITTEN = re.compile(
 )
 _WRITTEN_END = re.compile(r"</(?:function_calls?|invoke|fncall|__function)\s{0,8}>", re.I | re.A)
 _AFTER_WRITTEN = re.compile(
-    r"\s*(?:</tools>)?(?:[\s`]*\Z|<(?:invoke|function_call|fncall|__function))", re.I | re.A
+    r"\s*+(?:</tools>)?(?:[\s`]*\Z|<(?:invoke|function_call|fncall|__function))", re.I | re.A
 )
 
 # What may decide a reply whose thinking was not closed.

@@ -60,7 +60,6 @@ _THROTTLED = frozenset(
 _REFUSED = {"AccessDenied", "AccessDeniedException", "AllAccessDisabled"}
 _MISSING = {"NoSuchBucket", "NoSuchKey", "ResourceNotFoundException"}
 _CREDENTIALS = re.compile("Credential|Token|SSO|Login|Profile|Config")
-_VALUE = re.compile(r"'.*' at '", re.DOTALL)
 _NO_SUCH_MODEL = re.compile(r"model identifier|model ID .* (?:invalid|not (?:found|exist))")
 # What of botocore's report on wrong parameters is names; the rest of it repeats the values.
 _PARAMETER = re.compile(r'for parameter ([\w.\[\]]+)|parameter in ([\w.\[\]]+): "(\w+)"')
@@ -158,7 +157,9 @@ def is_unsent(error: Exception) -> bool:
 def get_safe_message(error: Any) -> str:
     """AWS's message without the request's values that it may repeat; empty when there is none."""
     text = str(error.response.get("Error", {}).get("Message") or "").strip()
-    return _redact(_VALUE.sub("'…' at '", text))
+    before, quote, rest = text.partition("'")
+    _, behind, names = rest.rpartition("' at '")  # (Bedrock: "Value 'x' at 'inputText' …")
+    return _redact(f"{before}'…{behind}{names}" if quote and behind else text)
 
 
 def _redact(text: object) -> str:

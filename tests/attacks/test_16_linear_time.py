@@ -1,0 +1,51 @@
+"""Row 16: this project's own regular expressions take a time linear in what others wrote.
+
+Each text is a megabyte that one of them once went through again from every place in it: that takes
+hours. It runs in a process of its own, which is given a minute.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+REPLY = """
+from orchestrator.parsers import parse
+parse("<invoke>x</invoke>" + " " * 1_000_000 + "x", name="tool_use")
+"""
+
+HEADER = r"""
+from orchestrator.server.operations import Fault
+from orchestrator.server.wire.requests import _split_list
+for text in ('"' + '\\"' * 500_000, "a" * 1_000_000 + '"', " " * 1_000_000 + '"x"y'):
+    try:
+        _split_list(text)
+    except Fault:
+        pass
+assert _split_list('a, "b,\\"c" ,,d') == ["a", 'b,"c', "", "d"]
+"""
+
+MESSAGE = """
+from botocore.exceptions import ClientError
+from orchestrator.support.aws.failures import get_safe_message
+def message(text):
+    return get_safe_message(ClientError({"Error": {"Message": text}}, "InvokeModel"))
+message("'" * 1_000_000)
+assert message("Value 'secret' at 'inputText' failed") == "Value '…' at 'inputText' failed"
+"""
+
+CHOICE = """
+from orchestrator.cli.steps import _make_choice_step
+_make_choice_step("<a>" + " " * 1_000_000, [])
+assert _make_choice_step("<a> claims </a>", []).subject == "claims"
+"""
+
+
+@pytest.mark.parametrize("code", [REPLY, HEADER, MESSAGE, CHOICE])
+def test_a_long_text_is_gone_through_once(code: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
