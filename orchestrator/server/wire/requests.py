@@ -260,7 +260,8 @@ _PART = re.compile(r'\s*+(?:"((?:[^"\\]|\\.)*+)"|([^",]*+))\s*+(?:,|$)')
 
 def _split_list(text: str) -> list[str]:
     """The parts of a list in a header; those with a comma are in quotes."""
-    parts, at = [], 0
+    parts: list[str] = []
+    at = 0
     while at < len(text) or not parts:
         found = _PART.match(text, at)
         if found is None:
