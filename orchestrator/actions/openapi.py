@@ -320,19 +320,20 @@ def _first_media(content: Any) -> Mapping[str, Any] | None:
 
 
 _MOST = 2_000_000  # bytes or characters
-# Schemas share parts by aliases; the names of responses look like numbers.
-_RULES = Rules(aliases=True, merge_keys=True, max_depth=100, max_nodes=50_000)
+# The names of responses look like numbers.
+_RULES = Rules(merge_keys=True, max_depth=100, max_nodes=50_000)
+_FILE_RULES = replace(_RULES, aliases=True)  # a caller's text has none
 
 
 def _read(source: Mapping[str, Any] | str | Path) -> tuple[Mapping[str, Any], Source]:
     if isinstance(source, Mapping):
         return source, Source()
     text = _read_file(source) if isinstance(source, Path) else source
-    file = str(source) if isinstance(source, Path) else ""
+    file, rules = (str(source), _FILE_RULES) if isinstance(source, Path) else ("", _RULES)
     if len(text) > _MOST:
         raise DefinitionError(f"the schema has more than {_MOST} characters", file=file or None)
     read = parse_json if text.lstrip()[:1] == "{" else parse
-    document = read(text, file, _RULES)
+    document = read(text, file, rules)
     if not isinstance(document.data, Mapping):
         raise DefinitionError(
             "the schema must be an OpenAPI document, an object with `openapi` and `paths`",
