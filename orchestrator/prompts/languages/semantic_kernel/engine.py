@@ -99,7 +99,7 @@ class Rendering:
         return self._trusted is None or (origin != VALUE and origin in self._trusted)
 
     @cached_property
-    def _trusted_values(self) -> set[int]:
+    def _ids_of_trust(self) -> set[int]:
         # By identity: a member of some value may have the name of an input that is trusted.
         found: set[int] = set()
         for name, value in self.shown.items():
@@ -109,7 +109,7 @@ class Rendering:
 
     def trusts_value(self, value: Any) -> bool:
         """Whether a list or map of `shown`, or an item of one, may instruct the model."""
-        return self._trusted is None or id(value) in self._trusted_values
+        return self._trusted is None or id(value) in self._ids_of_trust
 
     def call(self, name: str, at: int, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """The result of a call that stands at this offset of the template."""
