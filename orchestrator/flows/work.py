@@ -101,4 +101,4 @@ class ScriptWork:
         try:
             yield work
         finally:
-            self.spend(RENDERING + work.done // _RENDERED)
+            self.spend(RENDERING + work.amount // _RENDERED)

@@ -39,7 +39,7 @@ class Work:
         self._chars = 0
 
     @property
-    def done(self) -> int:
+    def amount(self) -> int:
         """How much was counted."""
         return self.most - self._left
 
