@@ -45,10 +45,11 @@ from orchestrator.actions.lambda_contract import lambda_event, read_response
 from orchestrator.actions.python import wait_for
 from orchestrator.actions.results import build_failure
 from orchestrator.errors import DefinitionError, DependencyFailed
+from orchestrator.support.logs import get_logger
 from orchestrator.support.spelling import did_you_mean
 from orchestrator.support.user_code import place_in_folder, place_in_function
 
-_log = logging.getLogger("orchestrator.handler")
+_log = get_logger("orchestrator.handler")
 _ROOT = "orchestrator_handlers"
 _numbers = itertools.count(1)
 
@@ -143,7 +144,8 @@ def _print(*values: object, **options: Any) -> None:
     if options.get("file") is not None:
         builtins.print(*values, **options)
     elif _log.isEnabledFor(logging.INFO):
-        _log.info("%s", (options.get("sep") or " ").join(map(str, values)))
+        for line in (options.get("sep") or " ").join(map(str, values)).split("\n"):
+            _log.info("%s", line)
 
 
 def _loader_for(handler: HandlerModule) -> type[SourceFileLoader]:

@@ -11,15 +11,34 @@ from typing import Any, NamedTuple
 from orchestrator.memory.base import SessionSummary
 from orchestrator.message import clean
 from orchestrator.support.safe_json import json_or
-from orchestrator.support.sqlite import Layout, SqliteFile
+from orchestrator.support.sqlite import Layout, SqliteFile, checksum
+
+_SUMMARY = "owner, memory_id, session_id, started, expires, topics, text"
+
+
+def _add_checksums(db: sqlite3.Connection) -> None:
+    # Version 1 had none.
+    db.execute("ALTER TABLE summary ADD COLUMN sum INTEGER NOT NULL DEFAULT 0")
+    write_checksums(db)
+
+
+def write_checksums(db: sqlite3.Connection) -> None:
+    """Writes the checksums of what a file holds."""
+    for row in db.execute(f"SELECT {_SUMMARY} FROM summary").fetchall():
+        db.execute(
+            "UPDATE summary SET sum = ? WHERE owner = ? AND memory_id = ? AND session_id = ?",
+            (checksum(*row), *row[:3]),
+        )
+
 
 _LAYOUT = Layout(
     0x42414D45,  # "BAME"
-    1,
+    2,
     """
 CREATE TABLE summary (
     owner TEXT NOT NULL, memory_id TEXT NOT NULL, session_id TEXT NOT NULL,
     started INTEGER NOT NULL, expires INTEGER, topics TEXT NOT NULL, text TEXT NOT NULL,
+    sum INTEGER NOT NULL,
     PRIMARY KEY (owner, memory_id, session_id)
 ) WITHOUT ROWID;
 CREATE INDEX summary_by_time ON summary (owner, memory_id, started);
@@ -28,6 +47,7 @@ CREATE TABLE touched (
     PRIMARY KEY (owner, session_id)
 ) WITHOUT ROWID;
 """,
+    (_add_checksums,),
 )
 
 
@@ -169,12 +189,13 @@ class SqliteMemory:
                 "DELETE FROM summary WHERE owner = ? AND memory_id = ? AND expires <= ?",
                 (owner, summary.memory_id, summary.started),
             )
+            row = (
+                *(owner, summary.memory_id, summary.session_id),
+                *(summary.started, summary.expires, topics, clean(summary.text)),
+            )
             db.execute(
-                "INSERT OR REPLACE INTO summary VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    *(owner, summary.memory_id, summary.session_id),
-                    *(summary.started, summary.expires, topics, clean(summary.text)),
-                ),
+                "INSERT OR REPLACE INTO summary VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (*row, checksum(*row)),
             )
             _settle(db, owner, summary.session_id)
 
@@ -182,7 +203,7 @@ class SqliteMemory:
         """The last `limit` summaries that have not expired at `now`, newest first."""
         # A negative limit would be none at all (SQLite: "The LIMIT clause").
         rows = self._file.rows(
-            "SELECT memory_id, session_id, started, expires, topics, text FROM summary "
+            f"SELECT {_SUMMARY}, sum FROM summary "
             f"WHERE owner = :owner AND memory_id = :memory AND {_FRESH} "
             "ORDER BY started DESC, session_id DESC LIMIT :limit",
             {"owner": owner, "memory": memory_id, "now": now, "limit": max(limit, 0)},
@@ -212,7 +233,13 @@ class SqliteMemory:
         return [MemoryInfo(*row) for row in rows]
 
     def _summary(self, *row: Any) -> SessionSummary:
-        memory_id, session_id, started, expires, written, text = row
+        *values, total = row
+        _, memory_id, session_id, started, expires, written, text = values
+        if checksum(*values) != total:
+            raise self._file.damage(
+                f"the summary of session {session_id!r} was changed",
+                "delete it with `orchestrator memory delete`",
+            )
         topics = _topics(written)
         whole = isinstance(text, str) and isinstance(started, int)
         if topics is None or not whole or not isinstance(expires, int | None):

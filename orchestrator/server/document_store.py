@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from typing import Any, TypeVar
 
 from orchestrator.message import clean
 from orchestrator.server.operations import Fault, Request, conflict_error
-from orchestrator.support.sqlite import Layout, SqliteFile
+from orchestrator.support.sqlite import Layout, SqliteFile, checksum
 
 DAY = 86_400
 """For how many seconds a client token is known."""
@@ -24,7 +25,7 @@ DAY = 86_400
 _LAYOUT = Layout(
     # "BDOC".
     0x42444F43,
-    1,
+    2,
     """
 CREATE TABLE document (
     place INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -41,11 +42,14 @@ CREATE TABLE token (
 ) WITHOUT ROWID;
 CREATE INDEX token_made ON token (made);
 """,
+    # Version 1 had no checksums before its texts, which are read all the same.
+    (lambda _: None,),
 )
 _ONE = "tenant = ? AND kind = ? AND parent = ? AND id = ?"
 _LIST = "tenant = ? AND kind = ? AND parent = ?"
 _ORDER = ("place > ? ORDER BY place", "place < ? ORDER BY place DESC")
 _LAST = 2**63 - 1
+_CHECKED = re.compile(r"[0-9a-f]{8}(?={)")
 # Sorts after every text.
 _END = chr(0x10FFFF)
 
@@ -123,7 +127,7 @@ class DocumentStore:
                 "INSERT INTO document (tenant, kind, parent, id, name, body) "
                 "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (tenant, kind, parent, id) "
                 "DO UPDATE SET name = excluded.name, body = excluded.body",
-                (tenant, kind, parent, id, name, encode_document(body)),
+                (tenant, kind, parent, id, name, _add_checksum(encode_document(body))),
             )
 
     def delete(self, tenant: str, kind: str, id: str, parent: str = "") -> bool:
@@ -238,7 +242,7 @@ class DocumentStore:
                 answer = dict(make())
                 self._file.rows(
                     "INSERT INTO token VALUES (?, ?, ?, ?, ?, ?)",
-                    (*key, token, asked, encode_document(answer), now),
+                    (*key, token, asked, _add_checksum(encode_document(answer)), now),
                 )
                 return answer
             if found[0][0] != asked:
@@ -249,12 +253,24 @@ class DocumentStore:
 
     def _read(self, text: str) -> dict[str, Any]:
         try:
-            found = decode_document(text)
+            found = decode_document(self._check(text))
         except (ValueError, TypeError, RecursionError) as error:
             raise self._file.failure("holds a document that cannot be read") from error
         if not isinstance(found, dict):
             raise self._file.failure("holds a document that is no mapping")
         return found
+
+    def _check(self, text: str) -> str:
+        found = _CHECKED.match(text)
+        if found is None:
+            return text
+        if checksum(text[found.end() :]) != int(found[0], 16):
+            raise self._file.damage("a document was changed")
+        return text[found.end() :]
+
+
+def _add_checksum(text: str) -> str:
+    return f"{checksum(text):08x}{text}"
 
 
 def digest(value: Any) -> str:

@@ -6,7 +6,6 @@ Nothing here knows what a request asks for.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -23,8 +22,9 @@ from orchestrator.server.active_requests import ActiveRequests
 from orchestrator.server.operations import Caller
 from orchestrator.server.settings import Settings
 from orchestrator.server.wire.faults import log_failure
+from orchestrator.support.logs import get_logger
 
-access_log = logging.getLogger("orchestrator.server.access")
+access_log = get_logger("orchestrator.server.access")
 
 # AgentCore: asked by whoever runs the container, without a key.
 _HEALTH = ("GET", b"/ping")

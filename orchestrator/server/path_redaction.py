@@ -1,35 +1,39 @@
-"""Removes the places of a server's files from what callers read; the log has them."""
+"""Removes the places of files from what callers read; the log has them.
+
+Whatever looks like an absolute path is shortened in the same way, whether there is such a file or
+not: what a caller reads depends on the text alone, so that no guess at a path is ever confirmed.
+"""
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.server.operations import Fault
-from orchestrator.server.settings import Settings
 from orchestrator.server.wire.faults import as_fault
-from orchestrator.support.content_root import content_root
+from orchestrator.support.logs import get_logger
 
-_log = logging.getLogger("orchestrator.server")
+_log = get_logger("orchestrator.server")
+
+# What begins in the middle of a word, of a URL or of a pointer into a document is no path of a
+# file, nor is what follows a verb of HTTP.
+_START = r"(?<![\w.:/#~{}*\\-])(?:file://|\\\\\?\\)?(?:[A-Za-z]:[\\/]+|/+)(?=[^\s'\"/])"
+_PATH = re.compile(
+    r"(?:\b(?:GET|HEAD|OPTIONS|PUT|POST|PATCH|DELETE|TRACE) '?/\S*)"
+    rf"|(?<=')(?P<quoted>{_START}[^'\n]+)(?=')"
+    rf"|(?P<placed>\A{_START}[^'\"\n:]+)(?=:\d)"  # a folder's name may have spaces
+    rf"|(?P<bare>{_START}[^\s'\"<>|:;,()\[\]`]+)"
+)
+_SEPARATORS = re.compile(r"[\\/]+")
 
 
 class PathRedactor:
-    """The folders that a server's settings name, and those that it has anyway."""
-
-    def __init__(self, settings: Settings) -> None:
-        found = {
-            str(form) for it in _list_folders(settings) for form in (it.absolute(), it.resolve())
-        }
-        names = "|".join(re.escape(it) for it in sorted(found, key=len, reverse=True) if it != "/")
-        self._pattern = re.compile(rf"(?<![\w.-])(?:{names})(?:/+|(?![\w-]|\.\w))")
+    """What a server's callers read of its files."""
 
     def redact(self, text: str) -> str:
-        """A text whose paths begin at the server's folders."""
-        return self._pattern.sub(_shorten_match, text)
+        """A text with `\N{HORIZONTAL ELLIPSIS}/name` in the place of each absolute path."""
+        return _PATH.sub(_shorten_match, text)
 
     def as_fault(self, error: BaseException, request_id: str) -> Fault:
         """An error as an exception of the service; the log has its whole paths."""
@@ -54,25 +58,10 @@ class PathRedactor:
 
 
 def _shorten_match(found: re.Match[str]) -> str:
-    folder = found[0]
-    return "" if folder.endswith("/") else folder.rpartition("/")[2]
-
-
-def _list_folders(settings: Settings) -> Iterator[Path]:
-    from orchestrator.models.weights import folder
-
-    if settings.agents is not None:
-        yield settings.agents
-    yield from settings.buckets.values()
-    files = [settings.state, settings.keys]
-    files += [Path(spec) for spec in settings.lambdas.values()]
-    specs = [settings.model or "", *settings.models.values()]
-    files += [Path(path) for spec in specs if "/" in (path := spec.partition(":")[2])]
-    yield from (file.parent for file in files if file is not None)
-    yield content_root()
-    yield folder()
-    # There may be no current folder.
-    with suppress(OSError, RuntimeError):
-        yield Path.cwd()
-    with suppress(RuntimeError):
-        yield Path.home()
+    path = found["quoted"] or found["placed"] or found["bare"]
+    if path is None:
+        return found[0]
+    # A sentence may end with it.
+    bare = path.rstrip(".?!") if found["bare"] else path
+    name = _SEPARATORS.split(bare.rstrip("\\/"))[-1]
+    return f"\N{HORIZONTAL ELLIPSIS}/{name}{path[len(bare) :]}"

@@ -34,13 +34,14 @@ from orchestrator.server.app import application
 from orchestrator.server.ids import now
 from orchestrator.server.settings import Settings
 from orchestrator.support.aws import serving_at
+from orchestrator.support.logs import get_logger
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from orchestrator.server.state import ServerState
 
-_log = logging.getLogger("orchestrator.server")
+_log = get_logger("orchestrator.server")
 
 _SETTINGS = "ORCHESTRATOR_SERVER_SETTINGS"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -180,7 +181,7 @@ def _end_with_parent() -> None:
 
 def log_requests() -> Callable[[], None]:
     """Logs requests and what goes wrong on stderr, until the returned function is called."""
-    log = logging.getLogger("orchestrator.server")
+    log = get_logger("orchestrator.server")
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     log.addHandler(handler)

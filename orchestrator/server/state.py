@@ -48,7 +48,7 @@ class ServerState:
             ResourceNotFound: A folder or file that the settings name is not there.
         """
         self.settings = settings
-        self.redactor = PathRedactor(settings)
+        self.redactor = PathRedactor()
         self.embedder = embedder
         _check_folders(settings)
         with ExitStack() as opened:

@@ -18,6 +18,7 @@ from orchestrator.memory import (
     memory_contents,
     to_prompt_summaries,
 )
+from orchestrator.memory.stores import write_checksums
 from orchestrator.prompts import load_dialect
 
 ran: list[str] = []
@@ -61,6 +62,7 @@ def poison(file: Path, column: str, value: Any) -> SqliteMemory:
         database.execute("PRAGMA ignore_check_constraints = 1")
         statement = f"UPDATE OR IGNORE summary SET {column} = ? WHERE session_id = 's-1'"
         database.execute(statement, (value,))
+        write_checksums(database)
     database.close()
     return SqliteMemory(file)
 
@@ -102,6 +104,7 @@ def test_remembered_text_opens_no_tag(name: str, column: str, file: Path) -> Non
     store = poison(file, column, written[column])
     with sqlite3.connect(file) as database:
         database.execute("UPDATE summary SET topics = '[]' WHERE topics NOT LIKE '%function%'")
+        write_checksums(database)
     database.close()
     sessions = to_prompt_summaries(store.recent("a/x", "ana", 2, 9))
     told = load_dialect("tool-use").partial(name, sessions=sessions)

@@ -16,7 +16,7 @@ def talkative(shop):
     return shop
 
 
-TOLD = "    handler: looking� up 1042"
+TOLD = "    handler: looking\\x1b up 1042"
 
 
 @pytest.mark.parametrize("option", ["--trace", "--debug"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -164,7 +165,7 @@ def test_what_has_expired_leaves_the_file(tmp_path):
 def test_a_file_of_a_newer_version_is_refused(tmp_path):
     SqliteMemory(tmp_path / "m.sqlite").close()
     with sqlite3.connect(tmp_path / "m.sqlite") as db:
-        db.execute("PRAGMA user_version = 2")
+        db.execute("PRAGMA user_version = 99")
     db.close()
     with pytest.raises(DependencyFailed, match="update the program"):
         SqliteMemory(tmp_path / "m.sqlite")
@@ -194,4 +195,32 @@ def test_a_failing_file_is_a_typed_error(tmp_path):
     ):
         with pytest.raises(DependencyFailed, match=r"m\.sqlite' failed"):
             call()
+    store.close()
+
+
+def test_a_summary_that_was_changed_is_a_typed_error_and_older_files_get_checksums(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "m.db"
+    store = SqliteMemory(file)
+    for session in ("s-1", "s-2"):
+        topics = [{"topic": "T", "summary": "Ana likes tea."}]
+        store.add("a/x", build_summary("ana", session, topics, started=1, now=1))
+    store.close()
+    with sqlite3.connect(file) as db:
+        db.execute("ALTER TABLE summary DROP COLUMN sum")  # as version 1 was
+        db.execute("PRAGMA user_version = 1")
+    db.close()
+    store = SqliteMemory(file)
+    assert len(store.recent("a/x", "ana", 2, 9)) == 2
+    store.close()
+    with sqlite3.connect(file) as db:
+        db.execute("UPDATE summary SET text = replace(text, 'tea', 'gin'), "
+                   "topics = replace(topics, 'tea', 'gin') WHERE session_id = 's-1'")  # fmt: skip
+    db.close()
+    store = SqliteMemory(file)
+    with pytest.raises(DependencyFailed, match=r"m\.db' is damaged.*'s-1' was changed; delete it"):
+        store.recent("a/x", "ana", 2, 9)
+    store.delete("a/x", "ana", "s-1")
+    assert len(store.recent("a/x", "ana", 2, 9)) == 1
     store.close()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from orchestrator import DependencyFailed, SessionConflict, Sessions, SQLiteStor
 from orchestrator.sessions import NEVER
 from orchestrator.support.process_locks import ProcessLocks, share_locks
 from orchestrator.testing import FakeClock
+
+NAMESPACE = "unshare --user --map-root-user --pid --fork --kill-child --mount-proc".split()
 
 # A process in the middle of a turn; without /proc, if its second argument says so.
 RUNNING = """
@@ -58,12 +61,14 @@ for _ in asked.stream("Hello?", "s-1"):
 
 
 @contextmanager
-def child(script: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+def child(
+    script: str, *arguments: object, prefix: Sequence[str] = ()
+) -> Iterator[subprocess.Popen[str]]:
     """A process that has printed that it is in the middle of a turn."""
     here = Path(__file__).resolve()
     paths = [str(here.parents[1]), str(here.parents[2])]
     with subprocess.Popen(
-        [sys.executable, "-c", script, *map(str, arguments)],
+        [*prefix, sys.executable, "-c", script, *map(str, arguments)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -100,6 +105,24 @@ def test_a_turn_is_not_taken_over_from_another_container(
             with pytest.raises(SessionConflict, match="busy in another process"):
                 asked.invoke(question, "s-1")
         monkeypatch.undo()
+
+
+@pytest.mark.skipif(
+    shutil.which("unshare") is None or subprocess.run([*NAMESPACE, "true"]).returncode != 0,
+    reason="this user may not make process id namespaces",
+)
+def test_a_turn_of_another_namespace_is_its_own_until_its_process_is_killed(
+    tmp_path: Path,
+) -> None:
+    # Its process id there is 1, which is somebody else's here.
+    asked = agent(NATIVE.model([answer("Hello.")]), sessions=tmp_path / "s.db")
+    with child(RUNNING, tmp_path / "s.db", "", prefix=NAMESPACE) as process:
+        with pytest.raises(SessionConflict, match="busy in another process"):
+            asked.invoke("Hello?", "s-1")
+        process.kill()
+        process.wait()
+        assert process.stdout is not None and process.stdout.read() == ""  # all of it has ended
+    assert asked.invoke("Hello?", "s-1").text == "Hello."
 
 
 def test_a_process_id_that_another_process_has_now_holds_no_turn(

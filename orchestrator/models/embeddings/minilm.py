@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,12 +13,13 @@ from orchestrator.errors import DependencyFailed
 from orchestrator.models import weights
 from orchestrator.models.embeddings.base import check_texts, import_dependency, unit_rows
 from orchestrator.models.weights import EMBEDDING, Progress
+from orchestrator.support.logs import get_logger
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 # Word pieces of a text that count, with the two marks around it: as many as the model is made for.
 MAX_PIECES = 256

@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import re
 import stat
 from collections.abc import Mapping
@@ -25,8 +24,9 @@ from typing import Any
 from orchestrator.errors import DefinitionError, ResourceNotFound
 from orchestrator.server.operations import Caller
 from orchestrator.support.documents import decode, parse
+from orchestrator.support.logs import get_logger
 
-_log = logging.getLogger("orchestrator.server")
+_log = get_logger("orchestrator.server")
 _TEXTS = ("accessKeyId", "secretAccessKey", "sessionToken", "apiKey", "tenant")
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 # Shorter ones can be guessed; AWS's own secrets have 40 characters.

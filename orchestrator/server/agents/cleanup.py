@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from orchestrator.engine.plan import owner_of, tenant_key_of
 from orchestrator.errors import DependencyFailed, OrchestratorError, SessionConflict
 from orchestrator.server.wire.faults import log_failure
 from orchestrator.sessions.sessions import NEVER
+from orchestrator.support.logs import get_logger
 
 if TYPE_CHECKING:
     from orchestrator.memory import MemoryStore
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from orchestrator.server.operations import Caller
     from orchestrator.sessions import Sessions
 
-_log = logging.getLogger("orchestrator.server")
+_log = get_logger("orchestrator.server")
 
 _KIND = "forgotten-owner"
 # The record belongs to no tenant: the agent is gone.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,8 +20,9 @@ from orchestrator.server.agents.build import AgentResources, build_folder_agent
 from orchestrator.server.document_store import digest
 from orchestrator.server.ids import TEST_ALIAS, derive_id
 from orchestrator.server.operations import Fault
+from orchestrator.support.logs import get_logger
 
-_log = logging.getLogger("orchestrator.server")
+_log = get_logger("orchestrator.server")
 
 _SECONDS = 1.0
 """How old what is known of the folders may be, unless an agent is invoked or prepared."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import RLock
@@ -17,8 +16,9 @@ from orchestrator.knowledge.settings import search_of
 from orchestrator.knowledge.store import Store
 from orchestrator.models.embeddings import Embedder
 from orchestrator.server.knowledge_bases.chunking import Chunker
+from orchestrator.support.logs import get_logger
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 DATA_SOURCE = RESERVED + "data-source-id"
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping
 from traceback import format_tb
 from typing import Any
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.server.operations import Fault
+from orchestrator.support.logs import get_logger
 
-_LOG = logging.getLogger("orchestrator.server")
+_LOG = get_logger("orchestrator.server")
 
 _CAUSES = 5
 INTERNAL = "InternalServerException"
@@ -72,14 +72,16 @@ def log_failure(error: BaseException, request_id: str) -> None:
 
     The error's own text is left out, since it may hold what nobody else may read.
     """
-    parts: list[str] = []
+    names: list[str] = []
+    frames: list[str] = []
     cause: BaseException | None = error
-    while cause is not None and len(parts) < _CAUSES:
+    while cause is not None and len(names) < _CAUSES:
         text = f": {cause}" if isinstance(cause, WrongOutput) else ""
-        frames = "".join(format_tb(cause.__traceback__))
-        parts.append(f"{type(cause).__name__}{text}\n{frames}")
+        names.append(f"{type(cause).__name__}{text}")
+        frames += [f"{names[-1]}\n", *format_tb(cause.__traceback__)]
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
-    _LOG.error("request %s failed: %s", request_id, "because of ".join(parts).rstrip())
+    reason = " because of ".join(names)
+    _LOG.error("request %s failed: %s", request_id, reason, extra={"frames": "".join(frames)})
 
 
 def choose_exception(name: str, modelled: Collection[str]) -> str:

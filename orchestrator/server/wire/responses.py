@@ -9,7 +9,6 @@ action, and clients of AWS accept such values.
 from __future__ import annotations
 
 import json
-import logging
 import re
 import struct
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -25,8 +24,9 @@ from orchestrator.server.operations import EventStream, Fault
 from orchestrator.server.wire.faults import UNMODELLED, WrongOutput, choose_exception, get_members
 from orchestrator.server.wire.shapes import Walks, get_write_walks, operation_model
 from orchestrator.server.wire.values import Problems, Walk, format_time
+from orchestrator.support.logs import get_logger
 
-_LOG = logging.getLogger("orchestrator.server")
+_LOG = get_logger("orchestrator.server")
 _JSON = "application/json"
 _ENCODE = json.JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False

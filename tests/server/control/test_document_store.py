@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator import DependencyFailed
 from orchestrator.server.document_store import (
     DocumentStore,
     decode_document,
@@ -315,3 +318,17 @@ def test_pages_begin_with_what_is_newest_when_asked(most: int) -> None:
         found += more
     assert [it["place"] for it in found] == [4, 3, 2, 1, 0]
     store.close()
+
+
+def test_a_document_that_was_changed_is_a_typed_error(tmp_path: Path) -> None:
+    file = tmp_path / "d.db"
+    with closing(DocumentStore(file)) as store:
+        for id in ("a", "b"):
+            store.put("t", "kind", id, {"text": "Ana likes tea."})
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("UPDATE document SET body = replace(body, 'tea', 'gin') WHERE id = 'a'")
+        db.execute("UPDATE document SET body = substr(body, 9) WHERE id = 'b'")  # as version 1 was
+    with closing(DocumentStore(file)) as store:
+        with pytest.raises(DependencyFailed, match="is damaged: a document was changed"):
+            store.get("t", "kind", "a")
+        assert store.get("t", "kind", "b") == {"text": "Ana likes tea."}

@@ -185,7 +185,7 @@ def test_the_folders_templates_are_the_agents(tmp_path: Path) -> None:
 
 def test_what_changes_an_agent_in_a_folder_names_its_file(tmp_path: Path) -> None:
     write_agent(tmp_path / "one", definition(actionGroups=[by_caller()]))
-    file = "'one/agent.json'"
+    file = "'…/agent.json'"
     with served(which, agents=tmp_path) as server:
         control, draft = server.control, {"agentId": ID, "agentVersion": "DRAFT"}
         arn = control.get_agent(agentId=ID)["agent"]["agentArn"]
@@ -301,8 +301,8 @@ def test_a_broken_edit_is_told_and_nothing_older_answers(tmp_path: Path, broken:
         agent = server.control.get_agent(agentId=ID)["agent"]
         assert agent["agentStatus"] == "FAILED"
         assert agent["agentName"] == "vacations"
-        assert agent["failureReasons"][0].startswith("one/agent.json:1:")
-        with refused("ValidationException", "one/agent.json:1:"):
+        assert agent["failureReasons"][0].startswith("…/agent.json:1:")
+        with refused("ValidationException", "…/agent.json:1:"):
             server.ask(ID)
         assert server.world.agents.list_invocable(Caller()) == []
         edit(folder)
@@ -324,7 +324,7 @@ def test_a_broken_template_is_told_with_its_place(
     with served(which, agents=tmp_path) as server:
         agent = server.control.get_agent(agentId=ID)["agent"]
         assert agent["agentStatus"] == "FAILED"
-        assert agent["failureReasons"][0].startswith("one/mine.json:2:")
+        assert agent["failureReasons"][0].startswith("…/mine.json:2:")
         server.control.get_agent(agentId=ID)
     told = [it for it in caplog.messages if f"{folder / 'mine.json'}:2:" in it]
     assert len(told) == 1  # the operator reads it once

@@ -1,0 +1,142 @@
+"""Attack 17: no caller writes lines of its own into a log, or rules the terminal that shows it."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from botocore.exceptions import ClientError, EventStreamError
+from runtime_servers import ALIAS_ID, running, told
+from server_requests import send
+
+import orchestrator
+from orchestrator.actions.handlers import _print
+from orchestrator.server.path_redaction import PathRedactor
+from orchestrator.server.serving import _ForwardingHandler
+from orchestrator.server.wire.faults import log_failure
+from orchestrator.support.logs import escape, get_logger
+
+FORGED = "2026-11-24 09:00:00 POST /agents 200 admin"
+# Ends of lines, escape sequences, what reverses or hides a text, and a half of a pair.
+MARKS = ("\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x85", "\u2028", "\u2029", "\x1b[2K\x1b[1A",
+         "\x9b2K", "\x00", "\u202e", "\u2066", "\u200b", "\U000e0041", "\ud800")  # fmt: skip
+
+
+@pytest.fixture
+def log() -> Iterator[io.TextIOWrapper]:
+    """What a handler of a library's user writes, as bytes that UTF-8 can hold."""
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="")
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logging.Formatter("AT %(message)s"))
+    logger = logging.getLogger("orchestrator")
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield stream
+    logger.removeHandler(handler)
+    logger.setLevel(before)
+
+
+def lines_of(log: io.TextIOWrapper) -> list[str]:
+    log.seek(0)
+    return log.read().splitlines()
+
+
+def check(log: io.TextIOWrapper, records: int = 1) -> None:
+    """Each record is one line, and what belongs to it is indented."""
+    lines = lines_of(log)
+    assert sum(line.startswith("AT ") for line in lines) == records, lines
+    assert all(line.startswith(("AT ", "  ")) for line in lines), lines
+    assert all(line.isprintable() for line in lines), lines
+    assert FORGED in "".join(lines)
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_a_record_is_one_line_whatever_is_in_it(mark: str, log: io.TextIOWrapper) -> None:
+    hostile = f"claims{mark}{FORGED}"
+    logger = get_logger("orchestrator.server")
+    logger.warning("the Lambda %s failed: %s", hostile, ValueError(hostile))
+    logger.warning(hostile)
+    try:
+        raise ValueError(hostile)
+    except ValueError as error:
+        logger.exception("it failed: %r", error)
+    log_failure(ValueError(hostile), hostile)
+    foreign = logging.LogRecord("uvicorn.error", 40, "", 0, "of %s", (hostile,), None)
+    _ForwardingHandler().emit(foreign)
+    PathRedactor().as_fault(orchestrator.ValidationError(f"/srv/{hostile}"), "r-1")
+    check(log, 6)
+
+
+def test_a_record_without_marks_keeps_its_arguments(log: io.TextIOWrapper) -> None:
+    records: list[logging.LogRecord] = []
+    logger = get_logger("orchestrator.server")
+    logger.addFilter(records.append)  # type: ignore[arg-type]
+    try:
+        logger.warning("the agent in %s is wrong: %d", "café 😀", 5)
+    finally:
+        logger.removeFilter(records.append)
+    assert (records[0].msg, records[0].args) == (
+        "the agent in %s is wrong: %d",
+        ("café 😀", 5),
+    )
+
+
+def test_what_cannot_be_formatted_raises_nothing(log: io.TextIOWrapper) -> None:
+    get_logger("orchestrator.server").warning("%d\n" + FORGED, "no number")
+    check(log)
+
+
+def test_what_handlers_print_is_a_record_a_line(log: io.TextIOWrapper) -> None:
+    _print("a\x1b[2K", f"b\n{FORGED}")
+    assert lines_of(log) == ["AT a\\x1b[2K b", f"AT {FORGED}"]
+
+
+def test_requests_to_a_server(log: io.TextIOWrapper) -> None:
+    with running() as server, closing(log):
+        model = f"replay:/srv/x\n{FORGED}\u2028\x1b[2K"
+        with pytest.raises((ClientError, EventStreamError)):
+            answer = server.client.invoke_inline_agent(
+                foundationModel=model,
+                instruction="You answer questions of all kinds, as well as you can.",
+                sessionId="s-1",
+                inputText="Hello",
+            )
+            told(answer)
+        agent = f"/srv/x\r\n{FORGED}"
+        body = {"model": agent, "messages": [{"role": "user", "content": "Hello"}]}
+        send(server.url, path="/v1/chat/completions", body=json.dumps(body).encode())
+        send(server.url, path=f"/agents/%0A{ALIAS_ID}%1b[2K", body=b"")
+        log.flush()
+        lines = lines_of(log)
+        assert lines and all(line.startswith(("AT ", "  ")) for line in lines), lines
+        assert all(line.isprintable() for line in lines), lines
+
+
+def test_escaping_twice_changes_nothing() -> None:
+    for mark in MARKS:
+        once = escape(f"a{mark}b")
+        assert once.isprintable() and escape(once) == once
+
+
+def test_every_logger_of_the_package_is_made_in_one_place() -> None:
+    package = Path(orchestrator.__file__).parent
+    made = [
+        f"{file.relative_to(package)}: {ast.unparse(node)}"
+        for file in sorted(package.rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and "getLogger(" in ast.unparse(node.func) + "("
+    ]
+    # Another library's, the root of ours for a handler, and the one place.
+    assert made == [
+        "cli/commands.py: logging.getLogger('orchestrator')",
+        "cli/terminal.py: logging.getLogger('orchestrator.handler')",
+        "server/serving.py: logging.getLogger('uvicorn.error')",
+        "support/logs.py: logging.getLogger(name)",
+    ]
