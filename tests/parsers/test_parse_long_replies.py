@@ -95,3 +95,9 @@ def test_a_long_reply_in_many_pieces(name: str) -> None:
         for start in range(0, len(text), 7):
             parser.feed(text[start : start + 7])
         assert parser.finish() == parsers.parse(text, name=parser_name)
+
+
+def test_notes_of_many_calls_are_bounded() -> None:
+    call = '<invoke><tool_name>g::f</tool_name><parameters>{"a": 1}</parameters></invoke>'
+    parsed = parsers.parse(f"<function_calls>{call * 50}</function_calls>")
+    assert len(parsed.notes) == 20

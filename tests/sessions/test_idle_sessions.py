@@ -182,3 +182,11 @@ def test_stored_sessions_are_not_deleted(tmp_path: Any) -> None:
     for _ in range(ENOUGH):
         asked.invoke("Hello?", "s-2")
     assert stored(asked) == {"s-1", "s-2"}
+
+
+def test_a_tenth_of_the_idle_sessions_makes_room_for_more() -> None:
+    asked = greeter(FakeClock(), sessions=Sessions(clock=FakeClock(), cached=20))
+    for n in range(21):
+        asked.invoke("Hello?", f"s-{n}")
+    labels = [label.rpartition("/")[2] for label in asked.sessions._sessions]
+    assert labels == [f"s-{n}" for n in range(2, 21)]
