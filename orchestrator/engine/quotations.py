@@ -13,6 +13,9 @@ _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
 # of quotations and code, and characters that are not seen.
 _PASSED_OVER = re.compile("[\\s\\\\\"'`>\xad\u200b-\u200f\u2060-\u2064\ufeff]+")
 
+# Each call is looked for in every text. No model makes so many in one reply; a text may list them.
+_MOST_CALLS = 1000
+
 
 def find_quotation(calls: Sequence[str], texts: Iterable[str]) -> str:
     """The first of some written calls that stands in one of the texts; empty when none does.
@@ -20,6 +23,8 @@ def find_quotation(calls: Sequence[str], texts: Iterable[str]) -> str:
     Neither white space and quotes count nor upper case, and entities and JSON's escapes are what
     they stand for: a model quotes what it was shown encoded as it was meant.
     """
+    if len(calls) > _MOST_CALLS:
+        return calls[0]
     wanted = [(_normalise(call), call) for call in calls]
     for text in texts:
         if not _may_hold_call(text):

@@ -38,9 +38,7 @@ _WRITTEN = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _WRITTEN_END = re.compile(r"</(?:function_calls?|invoke|fncall|__function)\s{0,8}>", re.I | re.A)
-_AFTER_WRITTEN = re.compile(
-    r"\s*+(?:</tools>)?(?:[\s`]*\Z|<(?:invoke|function_call|fncall|__function))", re.I | re.A
-)
+_WRITTEN_MORE = re.compile(r"<(?:invoke|function_call|fncall|__function)", re.I | re.A)
 
 # What may decide a reply whose thinking was not closed.
 _LATE = re.compile(
@@ -174,10 +172,11 @@ def grammar_of(tag: str) -> str:
 def _is_written_call(text: str) -> bool:
     if not _WRITTEN.match(text):
         return False
-    end = 0
+    end = len(text)
     for found in _WRITTEN_END.finditer(text):
         end = found.end()
-    return not end or _AFTER_WRITTEN.match(text, end) is not None
+    rest = text[end:].lstrip().removeprefix("</tools>").strip("` \t\r\n")
+    return not rest or _WRITTEN_MORE.match(rest) is not None
 
 
 def _parse_usual(text: str) -> Parsed | None:

@@ -258,3 +258,16 @@ def test_a_native_model_may_quote_a_call_to_the_user(name: str) -> None:
     for grammar, markup in GRAMMARS.items():
         assert quote(name, grammar, f"It says: {markup}") == f"It says: {markup}"
         assert wiped == []
+
+
+def test_a_reply_of_more_calls_than_anyone_makes_is_refused_unread() -> None:
+    markup = GRAMMARS["invoke"]
+    many = "".join(markup.replace("all", f"box {number}") for number in range(20_000))
+    for reply in (f"<function_calls>{many}", f"<answer>{many}"):
+        assert quote("claude-3", "xml", reply) in ("Done.", reply.partition(">")[2])
+    assert wiped == []
+
+
+def test_white_space_behind_a_written_call_costs_what_it_is_long() -> None:
+    text = f"{GRAMMARS['xml']}{' ' * 1_000_000}That is it."
+    assert quote("tool-use", "xml", text) == text
