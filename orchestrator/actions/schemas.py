@@ -286,9 +286,9 @@ def _distinct_types(kinds: list[Any]) -> list[Any]:
 def _merge(out: dict[str, Any], parts: Sequence[Mapping[str, Any]]) -> None:
     if not parts:
         return
-    properties, required = dict(out.get("properties", {})), _required_names(out)
+    properties, required = dict(out.get("properties", {})), _list_required(out)
     for part in parts:
-        required.update(_required_names(part))
+        required.update(_list_required(part))
         for name, one in part.get("properties", {}).items():
             properties.setdefault(name, one)
         for key, value in part.items():
@@ -299,7 +299,7 @@ def _merge(out: dict[str, Any], parts: Sequence[Mapping[str, Any]]) -> None:
         out["required"] = list(required)
 
 
-def _required_names(schema: Mapping[str, Any]) -> dict[str, None]:
+def _list_required(schema: Mapping[str, Any]) -> dict[str, None]:
     names = schema.get("required")
     found = names if isinstance(names, list) else ()
     return {name: None for name in found if isinstance(name, str)}
