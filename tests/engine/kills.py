@@ -196,7 +196,7 @@ class Client:
         _, text, reason = turns[-1]
         if reason == "end_turn":
             return ["answer", text]
-        return ["unknown", ""] if reason == "error" else ["interrupted", ""]
+        return ["unknown", ""] if reason == "failure" else ["interrupted", ""]
 
     def _ask(self, **order: Any) -> Any:
         return self._chance.choice(self._processes).ask(**order)
