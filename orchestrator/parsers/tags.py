@@ -32,12 +32,13 @@ _NAME = r"[A-Za-z0-9_-]{1,128}"
 _WHITE = r"[ \t\r\n]{0,128}"
 
 
-def _build_prefix_pattern(word: str) -> str:
-    # A pattern of every beginning of a word.
-    pattern = ""
-    for character in reversed(word):
-        pattern = f"(?:{re.escape(character)}{pattern})?"
-    return pattern
+def _build_prefix_pattern(*words: str) -> str:
+    # A pattern of every beginning of the words.
+    following: dict[str, list[str]] = {}
+    for word in filter(None, words):
+        following.setdefault(word[0], []).append(word[1:])
+    ways = [re.escape(one) + _build_prefix_pattern(*rest) for one, rest in following.items()]
+    return f"(?:{'|'.join(ways)})?" if ways else ""
 
 
 class CallLookahead:
@@ -287,7 +288,8 @@ def _build_pattern(steps: Iterable[str]) -> str:
         return "|".join(marks) or "(?!)"
     names = "|".join(map(_pattern_of, tags))
     whole = [f"(?P<tag>{names})(?:{_ATTRIBUTES})?>"]
-    begun = [*map(_prefix_pattern_of, tags), f"(?:{names}){_ATTRIBUTES}"]
+    valued = [_pattern_of(tag) for tag in tags if tag[-1] == "="]
+    begun = [_build_prefix_pattern(*tags), *valued, f"(?:{names}){_ATTRIBUTES}"]
     for other in others:
         pattern, prefix = _OTHER_TAGS[other]
         whole.append(f"{pattern}(?P<{other[1:]}>)")
@@ -299,11 +301,6 @@ def _build_pattern(steps: Iterable[str]) -> str:
 
 def _pattern_of(tag: str) -> str:
     return f"{tag}[^<> \t\r\n]{{1,{_LONGEST}}}" if tag[-1] == "=" else re.escape(tag)
-
-
-def _prefix_pattern_of(tag: str) -> str:
-    begun = _build_prefix_pattern(tag)
-    return f"{begun}|{_pattern_of(tag)}" if tag[-1] == "=" else begun
 
 
 class _States(dict[str, Rules]):
