@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.flows.evaluation import UNDEFINED, path_value
 from orchestrator.flows.ppe import model_replies
 from orchestrator.flows.ppe.control_flow import Break, Continue
-from orchestrator.flows.ppe.data import map_of
+from orchestrator.flows.ppe.data import Author, map_of
 from orchestrator.flows.ppe.dialects import STYLES
 from orchestrator.flows.ppe.nodes import Link
 from orchestrator.flows.ppe.settings import script_id
-from orchestrator.flows.ppe.texts import Style
-from orchestrator.flows.steps import Event, Step
+from orchestrator.flows.ppe.texts import Style, value_text
+from orchestrator.flows.steps import Event, Place, Step
 from orchestrator.flows.tree import ScriptError, path_of
 from orchestrator.support.spelling import did_you_mean
 
@@ -159,14 +159,34 @@ def _format(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, An
             f"there is no templateFormat {templates!r}; there are {there}",
             f"没有 templateFormat {templates!r}，可用: {there}",
         )
-    written = f"!{arguments.get('template', value)}"
-    text = run.values.compile(written, link.place, Style(templates))
+    written = _find_written_template(link)
+    if written is None:
+        return (yield from _keep_computed(link.place, arguments.get("template", value)))
+    text = run.values.compile(f"!{written}", link.place, Style(templates))
     outer = run.data.scope
     run.data.scope = {**outer, **map_of(arguments.get("data"))}
     try:
         return (yield from run.rendering.text(text))
     finally:
         run.data.scope = outer
+
+
+def _find_written_template(link: Link) -> str | None:
+    """The template that stands in the script itself; what a script computes is a value."""
+    for one in link.arguments:
+        if one.name in ("", "template"):
+            return one.node.value if one.node.kind == "text" else None
+    written = link.value.get("template") if isinstance(link.value, dict) else link.value
+    is_template = isinstance(written, Author) and not written.startswith(("?=", "!"))
+    return written if is_template else None
+
+
+def _keep_computed(place: Place, value: Any) -> Steps:
+    text = value_text(value)
+    if "{" in text or "[[" in text:
+        warning = "$format renders the template that is written in it; a value is none, and stays"
+        yield Event("warning", place, {"text": warning})
+    return text
 
 
 def _pipe(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:

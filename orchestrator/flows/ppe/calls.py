@@ -107,7 +107,8 @@ class Calls:
         named: Mapping[str, Any] = {}
         if statement.arguments is not None:
             args, named = yield from run.values.arguments(statement.arguments)
-        link = Link(statement.place, statement.name, True)
+        written = statement.arguments or ()
+        link = Link(statement.place, statement.name, True, written, value=statement.value)
         if piped is not None:
             return (yield from self.call_link(link, piped, args, {**map_of(value), **named}))
         if statement.name in BUILT_IN:

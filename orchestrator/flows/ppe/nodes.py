@@ -93,6 +93,7 @@ class Link:
     instruction: bool  # whether it is an instruction or a function, and no script
     arguments: Sequence[Argument] = ()  # its arguments
     text: bool = False  # whether a text calls it
+    value: Any = None  # an instruction's value, as the author wrote it
 
 
 @dataclass(frozen=True, slots=True)
