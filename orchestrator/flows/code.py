@@ -63,5 +63,8 @@ def parse_code_result(text: str) -> tuple[bool, object]:
     lines: Sequence[str] = text.split("\n")  # the mark would end a line of `splitlines`
     for line in reversed(lines):
         if line.startswith(_MARK):
-            return True, json.loads(line.removeprefix(_MARK))
+            try:
+                return True, json.loads(line.removeprefix(_MARK))
+            except (ValueError, RecursionError):  # the program wrote the mark itself
+                break
     return False, None

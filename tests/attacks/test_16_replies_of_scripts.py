@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator.flows.code import parse_code_result
 from orchestrator.flows.ppe.output import read_output
 from orchestrator.flows.tree import ScriptError
 
@@ -106,6 +107,17 @@ def test_references_of_a_schema_are_not_fetched() -> None:
 def test_a_deep_reply_is_refused(reply: str) -> None:
     with pytest.raises(ScriptError, match="nested deeper than 100 levels"):
         read_output(reply, "json", {"type": ["array", "object"]})
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+def test_a_deep_value_in_a_line_of_a_reply_is_text(opening: str) -> None:
+    deep = opening * 100_000
+    assert read_output(f"a: {deep}", "nobj", None) == {"a": deep}
+
+
+@pytest.mark.parametrize("printed", ["[" * 100_000, "{", "9" * 5_000])
+def test_a_program_cannot_forge_a_value_that_is_none(printed: str) -> None:
+    assert parse_code_result(f"1\n\x1evalue:{printed}") == (False, None)
 
 
 @pytest.mark.parametrize(

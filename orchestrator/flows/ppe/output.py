@@ -12,6 +12,7 @@ from orchestrator.errors import DefinitionError
 from orchestrator.flows.ppe.json_schemas import describe_mismatch
 from orchestrator.flows.tree import ScriptError
 from orchestrator.support.documents import parse
+from orchestrator.support.safe_json import json_or
 
 _FENCE = re.compile(r"```[ \t]*(?:\w+[ \t]*)?\n(.*?)```", re.S)
 _FEW = 5
@@ -159,10 +160,7 @@ def _flat(text: str) -> Any:
 def _flat_value(text: str) -> Any:
     if "," in text:
         return [one.strip() for one in text.split(",")]
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+    return json_or(text, text)
 
 
 _PARSERS = {"json": _json, "yaml": _yaml, "nobj": _flat}
