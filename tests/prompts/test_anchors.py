@@ -168,3 +168,9 @@ def test_a_fixed_message_is_the_same_in_every_turn(native):
     template = compiled({"messages": [user("$question$"), assistant("So")]}, native)
     one, other = template.bind({"question": "1"}), template.bind({"question": "2"})
     assert one.messages()[-1] is other.messages()[-1]
+
+
+def test_the_history_may_stand_in_two_places(native):
+    body = [user("$conversation_history$"), assistant("Hm."), user("$conversation_history$")]
+    made = bound([*body, assistant("So."), user("$question$")], native)
+    assert texts(made.messages()) == ["u:q1", "a:a1|Hm.", "u:q1", "a:a1|So.", "u:Q"]

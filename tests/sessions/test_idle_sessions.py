@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from whole_agents import INSTRUCTION, NATIVE, agent, answer, texts_of
 
-from orchestrator import ActionGroup, Agent, ReturnControl, Sessions
+from orchestrator import ActionGroup, Agent, ReturnControl, SessionConflict, Sessions
 from orchestrator.models import Model, ModelReply, ModelRequest
 from orchestrator.models.base import Usage
 from orchestrator.testing import FakeClock
@@ -190,3 +190,10 @@ def test_a_tenth_of_the_idle_sessions_makes_room_for_more() -> None:
         asked.invoke("Hello?", f"s-{n}")
     labels = [label.rpartition("/")[2] for label in asked.sessions._sessions]
     assert labels == [f"s-{n}" for n in range(2, 21)]
+
+
+def test_a_session_that_is_taken_is_named_without_its_agent() -> None:
+    sessions = Sessions()
+    sessions.acquire("AGENT/ALIAS/s-1", TTL)
+    with pytest.raises(SessionConflict, match="^session 's-1' is busy with another invocation; "):
+        sessions.acquire("AGENT/ALIAS/s-1", TTL)
