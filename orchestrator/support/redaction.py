@@ -28,8 +28,10 @@ _LONGEST = 4_096  # of a text, what is read; the rest is left out
 _FORMS = re.compile(
     # A word such as "authentication" after the scheme's name is none.
     r"(?i:(\b(?:bearer|basic|negotiate)\s+)(?!auth|cred|token)[\w.~+/=%-]{8,})"
-    r"|(?i:(\b(?:(?:x-)?api[-_ ]?key|authorization|(?:access|auth|id|refresh|security|session)"
-    r"[-_]?token|secret[-_]?access[-_]?key|client[-_]?secret|password|passwd)"
+    # A variable may end in such a name, as in AWS_SECRET_ACCESS_KEY.
+    r"|(?i:((?<![^\W_])(?:(?:x-)?api[-_ ]?key|authorization"
+    r"|(?:access|auth|id|refresh|security|session)[-_]?token|secret[-_]?(?:access[-_]?)?key"
+    r"|(?:app|client)[-_]?secret|amz-signature|password|passwd)"
     r"[\"']?\s{0,9}[:=]\s{0,9}[\"']?)(?!\[redacted)[^\s\"',;&]{8,})"
     r"|((?<![/\w])[a-z][a-z0-9+.-]{0,30}://)[^/@\s]{1,300}@"
     r"|\b(?:sk|pk|rk|ghp|gho|ghs|github_pat|glpat|hf|xox[abprs]|gsk|AIza)[-_]?[A-Za-z0-9_-]{16,}"

@@ -59,6 +59,10 @@ def test_a_redacted_text_holds_no_long_part_of_a_secret(
         ('{"x-api-key": "0123456789"}', f'{{"x-api-key": "{MASK}"}}'),
         ("at https://user:word@host/v1", f"at https://{MASK}@host/v1"),
         ("eyJhbGciOiJI.eyJzdWIiOiIx.abc", MASK),
+        ("AWS_SECRET_ACCESS_KEY=wJalrXUt/K7MDENG", f"AWS_SECRET_ACCESS_KEY={MASK}"),
+        ("'OPENAI_API_KEY': 'abcdefgh1'", f"'OPENAI_API_KEY': '{MASK}'"),
+        ("DB_PASSWORD=correct-horse", f"DB_PASSWORD={MASK}"),
+        ("https://b/k?X-Amz-Signature=0123456789ab&a=1", f"https://b/k?X-Amz-Signature={MASK}&a=1"),
         # What helps stays.
         ("max_tokens: 4096 is more than 1024", "max_tokens: 4096 is more than 1024"),
         ("Bearer authentication is needed", "Bearer authentication is needed"),
