@@ -18,7 +18,7 @@ from orchestrator.actions.lambda_contract import value_text
 from orchestrator.errors import DefinitionError
 from orchestrator.support.regexes import compile_schema_pattern
 from orchestrator.support.safe_json import json_or
-from orchestrator.support.work_budget import WorkBudget
+from orchestrator.support.work_budget import CheckBudget
 
 Coerce = Callable[[Any], Any]
 
@@ -27,7 +27,7 @@ Coerce = Callable[[Any], Any]
 _MOST_WORK = 100_000_000
 _ITEM = 50
 _ALTERNATIVE = 200
-_work = WorkBudget()
+_work = CheckBudget()
 
 
 def begin_check() -> None:

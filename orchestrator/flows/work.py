@@ -10,6 +10,7 @@ from orchestrator.errors import LimitExceeded
 from orchestrator.flows.tree import ScriptError
 from orchestrator.limits import SCRIPT_WORK
 from orchestrator.prompts.work import MOST_WORK, Work
+from orchestrator.support.work_budget import WorkBudget
 
 # Loops in loops, scripts that call scripts, and values that double are each small when they are
 # looked at alone. So one sum is kept for a whole run, with all scripts that it calls. A unit is
@@ -25,31 +26,20 @@ _RENDERED = 4  # units of a rendering (`orchestrator.prompts.work`) in one of th
 _DEEPEST = 200
 
 
-class ScriptWork:
-    """What one run of a script has done so far.
+class ScriptWork(WorkBudget):
+    """What one run of a script may do by itself.
 
     Attributes:
         most: How much it may do.
         line: The line of the statement that runs.
     """
 
-    __slots__ = ("_left", "line", "most")
-
     def __init__(self, most: int = SCRIPT_WORK) -> None:
-        self.most = self._left = most
+        self.most = self.left = most
         self.line = 0
 
-    def spend(self, count: int) -> None:
-        """Counts work.
-
-        Raises:
-            LimitExceeded: It is more than `Limits.script_work`.
-        """
-        self._left -= count
-        if self._left < 0:
-            self._refuse()
-
-    def _refuse(self) -> NoReturn:
+    def refuse(self) -> NoReturn:
+        """Raises `LimitExceeded`: it is more than `Limits.script_work`."""
         raise LimitExceeded(
             f"line {self.line}: the script does too much by itself: more than {self.most:,} units "
             f"of work, of which a statement is {STATEMENT} and the item of a list that it sets or "
@@ -97,7 +87,7 @@ class ScriptWork:
     @contextmanager
     def rendering(self) -> Iterator[Work]:
         """The budget of one rendering of a template, which is taken from this one."""
-        work = Work(min(MOST_WORK, _RENDERED * self._left + 1))
+        work = Work(min(MOST_WORK, _RENDERED * self.left + 1))
         try:
             yield work
         finally:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MappingView
-from typing import Any
+from typing import Any, NoReturn
 
 from jinja2 import Undefined
+
+from orchestrator.support.work_budget import WorkBudget
 
 # A short template can loop in loops, double a text, nest one list in itself many times, or ask a
 # helper for a billion items. So an item of a loop counts as much as the template does with it, and
@@ -29,28 +31,24 @@ class Refused(Exception):
     """A template does too much, or uses an object that is no plain data."""
 
 
-class Work:
-    """What one rendering has done so far."""
-
-    __slots__ = ("_chars", "_left", "most")
+class Work(WorkBudget):
+    """What one rendering may do."""
 
     def __init__(self, most: int = MOST_WORK) -> None:
-        self.most = self._left = most
+        self.most = self.left = most
         self._chars = 0
 
     @property
     def amount(self) -> int:
         """How much was counted."""
-        return self.most - self._left
+        return self.most - self.left
 
-    def spend(self, count: int) -> None:
-        """Counts work."""
-        self._left -= count
-        if self._left < 0:
-            raise Refused(
-                f"the template does too much: more than {MOST_ITEMS} items of loops, or as much "
-                "work with them, or with its texts and lists"
-            )
+    def refuse(self) -> NoReturn:
+        """Raises `Refused`: the template does too much."""
+        raise Refused(
+            f"the template does too much: more than {MOST_ITEMS} items of loops, or as much "
+            "work with them, or with its texts and lists"
+        )
 
     def count_output(self, text: str) -> None:
         """Counts a text of the output."""

@@ -18,7 +18,7 @@ from orchestrator.errors import DefinitionError
 from orchestrator.flows.expressions import import_library
 from orchestrator.flows.tree import ScriptError
 from orchestrator.support.regexes import Regex, compile_schema_pattern
-from orchestrator.support.work_budget import TooMuchWork, WorkBudget
+from orchestrator.support.work_budget import CheckBudget, TooMuchWork
 
 # What one check may cost: some half a second at worst.
 _MOST_WORK = 20_000_000
@@ -39,7 +39,7 @@ _REFERENCES = frozenset({"$ref", "$dynamicRef"})
 Keyword = Callable[[Any, Any, Any, Any], Any]
 
 
-class _Budget(WorkBudget):
+class _Budget(CheckBudget):
     """A check's budget, and the sizes of the lists and mappings of the schema and the value."""
 
     sizes: Mapping[int, int]
