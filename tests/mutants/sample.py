@@ -87,7 +87,10 @@ def _mutants(root: Path) -> Iterator[Mutant]:
 
 
 def _hints(file: Path) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Where type hints stand, and imports for them: nothing there is carried out."""
+    """Where no test could notice a change: type hints, imports for them, and mere guards.
+
+    `slots=` of a dataclass saves memory, and `strict=` of `zip` is for whoever changes the code.
+    """
     found = []
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         hints: list[ast.AST | None] = []
@@ -95,6 +98,8 @@ def _hints(file: Path) -> list[tuple[tuple[int, int], tuple[int, int]]]:
             hints = [node.returns]
         elif isinstance(node, ast.arg | ast.AnnAssign):
             hints = [node.annotation]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("dataclass", "zip"):
+            hints = [it.value for it in node.keywords if it.arg in ("slots", "strict")]
         elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             hints = [node]
         found += [

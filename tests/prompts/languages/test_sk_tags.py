@@ -174,6 +174,13 @@ def test_media():
     ]
 
 
+def test_a_medium_may_have_its_address_beside_its_bytes():
+    prompt = '<message role="user"><image uri="{}">data:image/png,a</image></message>'
+    both = Media("image", "https://x/y.png", b"a", "image/png")
+    assert content(prompt.format("https://x/y.png")) == [both]
+    assert content(prompt.format("data:image/gif,b")) == [Media("image", "", b"a", "image/png")]
+
+
 def test_calls_and_results():
     use = '<function_call id="c1" name="plugin-fn">{"a": 1, "b": "x"}</function_call>'
     assert content(f'<message role="assistant">{use}</message>') == [
