@@ -11,6 +11,7 @@ from coverage import CoverageData
 TESTS = (
     *("tests/parsers", "tests/prompts", "tests/sessions", "tests/definition", "tests/actions"),
     *("tests/guardrails", "tests/attacks"),
+    *("tests/engine/test_session_store.py", "tests/engine/test_session_history.py"),
 )
 """What may notice a mutant; the rooms' own tests first."""
 

@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.errors import TemplateError
+from orchestrator.message import Message
+from orchestrator.prompts import load_dialect
 from orchestrator.prompts.partials import compile_partial
 
 
@@ -108,3 +110,10 @@ def test_values_are_encoded_once_and_never_compiled(value):
     inner = shown.removeprefix("<a>").removesuffix("</a>")
     decoded = inner.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
     assert decoded == value
+
+
+def test_of_a_step_in_text_only_the_models_own_tags_stay():
+    step = [{"text": "<answer>x</answer>"}]
+    text = load_dialect("tool-use").step_text
+    assert text(Message("assistant", step)) == "<assistant>\n<answer>x</answer>\n</assistant>\n"
+    assert text(Message("user", step)) == "<user>\n&lt;answer&gt;x&lt;/answer&gt;\n</user>\n"

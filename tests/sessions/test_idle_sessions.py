@@ -184,12 +184,13 @@ def test_stored_sessions_are_not_deleted(tmp_path: Any) -> None:
     assert stored(asked) == {"s-1", "s-2"}
 
 
-def test_a_tenth_of_the_idle_sessions_makes_room_for_more() -> None:
-    asked = greeter(FakeClock(), sessions=Sessions(clock=FakeClock(), cached=20))
-    for n in range(21):
+@pytest.mark.parametrize(("most", "gone"), [(20, 2), (5, 1)])
+def test_a_tenth_of_the_idle_sessions_makes_room_for_more(most: int, gone: int) -> None:
+    asked = greeter(FakeClock(), sessions=Sessions(clock=FakeClock(), cached=most))
+    for n in range(most + 1):
         asked.invoke("Hello?", f"s-{n}")
     labels = [label.rpartition("/")[2] for label in asked.sessions._sessions]
-    assert labels == [f"s-{n}" for n in range(2, 21)]
+    assert labels == [f"s-{n}" for n in range(gone, most + 1)]
 
 
 def test_a_session_that_is_taken_is_named_without_its_agent() -> None:

@@ -216,3 +216,10 @@ def test_a_prompt_in_a_yaml_file_is_rendered_once_too() -> None:
     assert shown == [[{"text": "one"}], [{"text": "<two>"}]]
     trusting = f"{text}allow_dangerously_set_content: true\n"
     assert not read_template(trusting, "semantic-kernel", "a.sk.yaml").straight
+
+
+def test_a_condition_on_what_a_value_says_is_asked_each_time() -> None:
+    text = "{{#if (equals question 'b')}}It is b.{{else}}{{question}}{{/if}}"
+    template = compiled(text, "handlebars", "ORCHESTRATION", {})
+    shown = [str(render(template, {"question": it}, [])[1][0]["content"]) for it in ("a", "b")]
+    assert shown == ["[{'text': 'a'}]", "[{'text': 'It is b.'}]"]
