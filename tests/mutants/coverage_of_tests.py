@@ -12,6 +12,7 @@ TESTS = (
     *("tests/parsers", "tests/prompts", "tests/sessions", "tests/definition", "tests/actions"),
     *("tests/guardrails", "tests/attacks"),
     *("tests/engine/test_session_store.py", "tests/engine/test_session_history.py"),
+    "tests/engine/guarded",
 )
 """What may notice a mutant; the rooms' own tests first."""
 

@@ -156,3 +156,12 @@ def test_a_template_full_of_unknown_names_is_checked_soon(native):
     text = "".join(f"$a{n}b$ " for n in range(10_000))
     found = lint_template(text, stage="KNOWLEDGE_BASE_RESPONSE_GENERATION", dialect=native)
     assert sum(d.code == "unknown-placeholder" for d in found) == 10_000
+
+
+@pytest.mark.parametrize("written", ["${instruction}", "$instruction", "$INSTRUCTION$"])
+def test_what_is_no_placeholder_is_named_as_it_is_written(written, native):
+    template = compile_template(
+        body(f"$instruction$ {written} "), stage="ORCHESTRATION", dialect=native
+    )
+    messages = [it.message for it in template.diagnostics if it.code == "misspelt-placeholder"]
+    assert messages == [f"{written} is not a placeholder; it stays in the text as it is"]

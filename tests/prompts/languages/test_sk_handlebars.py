@@ -245,3 +245,9 @@ def test_inputs_and_functions():
     assert places[0] == ("a", 1, 7) and places[5][1:] == (2, 32)
     codes = [(one.code, one.line) for one in document.diagnostics]
     assert codes == [("unknown-function", 2)] and "'q.r'" in document.diagnostics[0].message
+
+
+def test_a_block_may_call_a_function_with_named_values_only():
+    functions = {"p.fn": lambda wanted: wanted == "yes"}
+    blocks = "{{#p-fn wanted='yes'}}A{{/p-fn}}{{#p-fn wanted='no'}}B{{else}}C{{/p-fn}}"
+    assert [one.text for one in read(blocks, functions=functions).render({}).messages] == ["AC"]
