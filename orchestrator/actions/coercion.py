@@ -12,11 +12,12 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from orchestrator.actions.lambda_contract import value_text
 from orchestrator.errors import DefinitionError
-from orchestrator.support.regexes import compile_schema_pattern
+from orchestrator.support.regexes import Regex, RegexTooLarge, compile_schema_pattern
 from orchestrator.support.safe_json import json_or
 from orchestrator.support.work_budget import CheckBudget
 
@@ -27,6 +28,8 @@ Coerce = Callable[[Any], Any]
 _MOST_WORK = 100_000_000
 _ITEM = 50
 _ALTERNATIVE = 200
+_COMPILING = 20  # an instruction of a pattern's program
+_GIVING_UP = 7_000_000  # to find that a program would be too large
 _work = CheckBudget()
 
 
@@ -254,7 +257,7 @@ def _checks(schema: Mapping[str, Any]) -> list[Coerce]:
         if isinstance(bound, int | float) and not isinstance(bound, bool):
             found.append(_bound(bound, holds, text))
     if isinstance(schema.get("pattern"), str):
-        found += _pattern(schema["pattern"])
+        found.append(_pattern(schema["pattern"]))
     return found
 
 
@@ -333,18 +336,27 @@ def _bound(bound: float, holds: Callable[[Any, float], bool], text: str) -> Coer
 
 
 # The check of a pattern; none for one that RE2 cannot match. Models see that one all the same, and
-# whoever carries the call out checks it.
-def _pattern(pattern: str) -> list[Coerce]:
-    try:
-        regex = compile_schema_pattern(pattern)
-    except DefinitionError:
-        return []
+# whoever carries the call out checks it. A schema may have thousands of patterns: each is compiled
+# when it has a value to check, and counts every time, so that the same data passes or not.
+def _pattern(pattern: str) -> Coerce:
+    @cache
+    def compile_once() -> tuple[Regex | None, int]:
+        try:
+            regex = compile_schema_pattern(pattern)
+        except DefinitionError as error:
+            return None, _GIVING_UP if isinstance(error, RegexTooLarge) else 0
+        return regex, regex.size * _COMPILING
 
     def check(value: Any) -> Any:
         if isinstance(value, str):
-            _work.spend(len(value) * regex.size)
-            if not regex.search(value):
-                raise CoercionError(f"must match the pattern {pattern}, not {_render_value(value)}")
+            _work.spend(1)  # nothing is compiled when nothing is left
+            regex, cost = compile_once()
+            _work.spend(cost)
+            if regex is not None:
+                _work.spend(len(value) * regex.size)
+                if not regex.search(value):
+                    shown = _render_value(value)
+                    raise CoercionError(f"must match the pattern {pattern}, not {shown}")
         return value
 
-    return [check]
+    return check

@@ -33,6 +33,14 @@ _MAX_MEMORY = 8 << 20
 _ECMASCRIPT_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 
 
+# Each may come to hold `_MAX_MEMORY`, as texts are matched.
+_MOST_KEPT = 100
+
+
+class RegexTooLarge(DefinitionError):
+    """A pattern whose program RE2 gives up; that takes as long as to compile the largest one."""
+
+
 class Regex:
     """A compiled regular expression; `size` is the number of its program's instructions."""
 
@@ -74,7 +82,7 @@ def _encodable(text: str) -> str:
     return text
 
 
-@lru_cache(maxsize=1_000)
+@lru_cache(maxsize=_MOST_KEPT)
 def compile_regex(pattern: str) -> Regex:
     """Compiles a pattern in RE2's syntax.
 
@@ -92,7 +100,8 @@ def compile_regex(pattern: str) -> Regex:
     try:
         return Regex(re2.compile(pattern, options))
     except re2.error as error:
-        raise DefinitionError(
+        kind = RegexTooLarge if "too large" in _reason(error) else DefinitionError
+        raise kind(
             f"the expression {pattern!r} cannot be used: {_reason(error)}; RE2 has neither "
             "look-around nor back references"
         ) from None

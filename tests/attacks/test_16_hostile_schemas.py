@@ -99,6 +99,25 @@ def test_a_pattern_of_many_instructions_is_not_tried_on_a_long_text() -> None:
     assert "too large to be checked" in problem
 
 
+def patterns(count: int) -> dict[str, Any]:
+    """A schema of so many patterns, each of which takes a tenth of a second to compile."""
+    members = {f"p{n}": {**STRING, "pattern": rf"[\p{{L}}{n}]{{150}}"} for n in range(count)}
+    return {"type": "array", "items": {"type": "object", "properties": members}}
+
+
+@pytest.mark.parametrize("pattern", ["{150}", "{900}"], ids=["compiled", "too large to compile"])
+def test_patterns_of_values_that_are_not_given_are_not_compiled(pattern: str) -> None:
+    schema = json.loads(json.dumps(patterns(2_500)).replace("{150}", pattern))
+    assert check_alone(schema, [{"other": 1}]) == "[]"
+
+
+@pytest.mark.parametrize("pattern", ["{150}", "{900}"], ids=["compiled", "too large to compile"])
+def test_compiling_patterns_is_counted(pattern: str) -> None:
+    schema = json.loads(json.dumps(patterns(2_000)).replace("{150}", pattern))
+    given = {name: "\u00e9" * 150 for name in schema["items"]["properties"]}
+    assert "too large to be checked" in check_alone(schema, [given])
+
+
 def nested(depth: int, width: int, leaf: Any) -> Any:
     if depth == 0:
         return leaf
