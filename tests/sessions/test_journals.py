@@ -129,7 +129,7 @@ def test_a_conversation_goes_on(version: str) -> None:
 def test_another_process_holds_its_turn_until_its_time_is_over(version: str) -> None:
     _, begin = CASES["ask_tool"](sessions_with(version, "ask_tool", 2, FakeClock().now))
     if JOURNALS[version]["ask_tool"]["records"][0]["owner"] == HOST:
-        with pytest.raises(SessionConflict, match="busy in another process"):
+        with pytest.raises(SessionConflict, match=r"^session 's-1' is busy in another process"):
             begin()
 
 
