@@ -112,8 +112,11 @@ class ServerProcess:
     def kill(self) -> None:
         """Ends the process and all of its group at once, without a word."""
         if self._process.returncode is None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            self._signal_group(signal.SIGKILL)
+
+    def _signal_group(self, number: int) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
 
     async def end(self, seconds: float) -> None:
         """Ends it as MCP says: closes its input, then asks it to end, then ends it by force."""
@@ -121,8 +124,7 @@ class ServerProcess:
         try:
             self._process.stdin.close()
             if seconds > 0 and not await self._ends_within(seconds / 2):
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(self._process.pid, signal.SIGTERM)
+                self._signal_group(signal.SIGTERM)
                 await self._ends_within(seconds / 2)
         finally:
             self.kill()

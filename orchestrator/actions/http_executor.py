@@ -31,7 +31,7 @@ from orchestrator.actions._serialise import (
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
 from orchestrator.actions.functions import object_schema
 from orchestrator.actions.hosts import Hosts, RefusedAddress
-from orchestrator.actions.placeholders import PlaceholderText, hide_credentials
+from orchestrator.actions.placeholders import PlaceholderText
 from orchestrator.errors import (
     AccessDenied,
     ActionOutcomeUnknown,
@@ -40,7 +40,7 @@ from orchestrator.errors import (
     ThrottlingError,
 )
 from orchestrator.support.charsets import decode_text
-from orchestrator.support.redaction import is_credential
+from orchestrator.support.redaction import hide_credentials, is_credential
 
 _AGAIN = (429, 502, 503, 504)
 _ATTEMPTS = 3

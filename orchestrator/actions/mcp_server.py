@@ -29,7 +29,7 @@ from orchestrator.actions._mcp_tools import (
 )
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
 from orchestrator.actions.hosts import Hosts, RefusedAddress, port_of
-from orchestrator.actions.placeholders import PlaceholderText, hide_credentials
+from orchestrator.actions.placeholders import PlaceholderText
 from orchestrator.actions.schemas import SchemaSize
 from orchestrator.errors import (
     ActionOutcomeUnknown,
@@ -37,7 +37,7 @@ from orchestrator.errors import (
     DependencyFailed,
     ModelNotReady,
 )
-from orchestrator.support.redaction import is_credential
+from orchestrator.support.redaction import hide_credentials, is_credential
 from orchestrator.support.spelling import did_you_mean
 
 if TYPE_CHECKING:

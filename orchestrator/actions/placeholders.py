@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
 
 from orchestrator.actions.base import CallContext
 from orchestrator.errors import AccessDenied, DefinitionError
@@ -78,14 +77,3 @@ class PlaceholderText:
                 resource=resource,
             )
         return value
-
-
-_SHORTEST = 8  # shorter credentials would take words out of results
-
-
-def hide_credentials(text: str, credentials: Iterable[str]) -> str:
-    """`text` without credentials that a server repeats: the model and the trace would have them."""
-    for one in credentials:
-        if len(one) >= _SHORTEST:
-            text = text.replace(one, "[a credential]")
-    return text

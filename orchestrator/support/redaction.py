@@ -56,6 +56,18 @@ def redact(text: object, secrets: Iterable[str] = (), most: int = 400) -> str:
     return shown if len(shown) <= most else shown[:most] + "…"
 
 
+def hide_credentials(text: str, credentials: Iterable[str]) -> str:
+    """The whole of a result without these `credentials`, where a server repeats them as they are.
+
+    A result is what the user asked for: neither is it cut, nor is what merely looks like a
+    credential taken out of it.
+    """
+    for one in credentials:
+        if len(one) >= _RUN:  # a shorter one would take words out of results
+            text = text.replace(one, "[a credential]")
+    return text
+
+
 def is_credential(name: str, value: str = "") -> bool:
     """Whether a header or a variable holds a credential, by its name, or by its value's form."""
     return bool(_CREDENTIAL.search(name) or _FORMS.search(value))

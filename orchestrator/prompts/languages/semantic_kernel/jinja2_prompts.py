@@ -95,7 +95,7 @@ class _Environment(Jinja):
             if found is not None:
                 trusted = _running.get().trusts(value)
                 pieces = [(VALUE, text_of(value))]
-                value = _make_mark(Filling(pieces, value, found, "", trusted, trusted))
+                value = _make_mark(Filling(pieces, value, found, placed=trusted, trusted=trusted))
         return super()._finalize_value(value)
 
 
@@ -241,7 +241,8 @@ class _Run:
         items = value if isinstance(value, list | tuple) else [value]
         if any(isinstance(one, RenderedMessage | Thread) for one in items):
             trusted = self._rendering.trusts(name)
-            return _make_mark(Filling(None, value, to_messages(value, name), name, True, trusted))
+            found = to_messages(value, name)
+            return _make_mark(Filling(None, value, found, name, placed=True, trusted=trusted))
         return tag_origin(value, origin_of(name))
 
     def call(self, name: str, at: int, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:

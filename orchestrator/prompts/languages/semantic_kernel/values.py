@@ -74,7 +74,9 @@ def fill_messages(value: Any, name: str, *, trusted: bool = False) -> Filling | 
     The author asks for them; only those of a `trusted` value may instruct the model.
     """
     found = to_messages([value] if isinstance(value, Mapping) else value, name)
-    return None if found is None else Filling(None, value, found, name, True, trusted)
+    return (
+        None if found is None else Filling(None, value, found, name, placed=True, trusted=trusted)
+    )
 
 
 def fill_value(name: str, value: Any, *, trusted: bool = False) -> Filling:
@@ -82,13 +84,13 @@ def fill_value(name: str, value: Any, *, trusted: bool = False) -> Filling:
     items = to_messages(value, name)
     values = value if isinstance(value, list | tuple) else [value]
     if items is not None and any(isinstance(one, RenderedMessage | Thread) for one in values):
-        return Filling(None, value, items, name, True, trusted)
+        return Filling(None, value, items, name, placed=True, trusted=trusted)
     try:
         text = text_of(value)
     except (RecursionError, ValueError) as error:  # data that contains itself
         raise ValidationError(f"the value of {name!r} is no JSON data: {error}") from None
     origin = value.origin if isinstance(value, Value) else origin_of(name)
-    return Filling([(origin, text)], value, items, name, trusted, trusted)
+    return Filling([(origin, text)], value, items, name, placed=trusted, trusted=trusted)
 
 
 def format_value(value: Any) -> str:
