@@ -1,8 +1,7 @@
-"""What one reply of a model's server may take: time, and bytes.
+"""What one reply of a model's server may take, by the turn's limits; and waits that end with it.
 
-A server that is broken, or hostile, may answer without an end, or one byte at a time: no time-out
-for a single read holds then. `ReplyBounds` is asked wherever bytes or events come in, and
-`bound_reads` has every wait of an HTTP client end with the request's time.
+`ModelReplyBounds` is asked wherever bytes or events come in, and `bound_reads` has every wait of an
+HTTP client end with the request's time.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import Any
 
 from orchestrator.errors import DependencyFailed, LimitExceeded, OrchestratorError
 from orchestrator.models.base import ModelRequest
+from orchestrator.support.reply_bounds import ReplyBounds
 
 # A token of a stream is an event of its own, with the stream's id, model and time: up to 350 bytes.
 _STREAM = 8
@@ -22,48 +22,34 @@ MOST_BLOCKS = 1_000
 _WRITTEN = 65_536
 
 
-class ReplyBounds:
-    """The time and the bytes that one reply may still take, over all tries.
-
-    Attributes:
-        ends: When the time is over, as `time.monotonic` counts; `None` for never.
-    """
-
-    __slots__ = ("_left", "_model_id", "_most", "_of_turn", "_seconds", "ends")
+class ModelReplyBounds(ReplyBounds):
+    """The time and the bytes that one reply may still take, over all tries."""
 
     def __init__(
         self, model_id: str, request: ModelRequest, *, stream: bool, seconds: float | None = None
     ) -> None:
         """Begins to count; `seconds` hold where the request has no time of its own."""
+        super().__init__(request.reply_bytes * (_STREAM if stream else 1))
         self._model_id = model_id
-        self._most = self._left = request.reply_bytes * (_STREAM if stream else 1)
         self._of_turn = request.seconds is not None
         self._seconds = request.seconds if self._of_turn else seconds
         self.ends = None if self._seconds is None else time.monotonic() + self._seconds
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the time is over."""
-        # An event loop's timer may go off a little early.
-        return self.ends is not None and time.monotonic() >= self.ends - 0.001
-
     def check_time(self) -> None:
         """Raises when the time is over."""
-        if self.is_over:
-            raise self.build_time_error()
+        # An event loop's timer may go off a little early.
+        if self.ends is not None and time.monotonic() >= self.ends - 0.001:
+            raise self._build_time_error()
 
-    def take(self, size: int) -> None:
-        """Takes some bytes, or raises when they are too many."""
-        self._left -= size
-        if self._left < 0:
-            raise DependencyFailed(
-                f"the model {self._model_id!r} sent more than {self._most:,} bytes in one reply; "
-                "if it really has so much to say, raise the limit 'reply_bytes'",
-                resource=self._model_id,
-            )
+    def build_size_error(self) -> OrchestratorError:
+        """The error when there are more bytes."""
+        return DependencyFailed(
+            f"the model {self._model_id!r} sent more than {self.most:,} bytes in one reply; "
+            "if it really has so much to say, raise the limit 'reply_bytes'",
+            resource=self._model_id,
+        )
 
-    def build_time_error(self) -> OrchestratorError:
-        """The error when the time is over."""
+    def _build_time_error(self) -> OrchestratorError:
         if self._of_turn:
             return LimitExceeded(
                 f"the model {self._model_id!r} did not answer within the {self._seconds:.3g} "

@@ -18,7 +18,7 @@ from orchestrator.errors import (
     ThrottlingError,
     ValidationError,
 )
-from orchestrator.models._bounds import ReplyBounds
+from orchestrator.models._bounds import ModelReplyBounds
 from orchestrator.models._encoding import decode, encode
 from orchestrator.support.redaction import redact
 
@@ -69,7 +69,7 @@ class Tries:
         url: str,
         attempts: int,
         deadline: float,
-        bounds: ReplyBounds,
+        bounds: ModelReplyBounds,
         secrets: Sequence[str],
     ) -> None:
         self.bounds = bounds
@@ -150,11 +150,11 @@ def _error(response: ErrorResponse) -> Mapping[str, Any]:
 
 def _text(error: Any, secrets: Sequence[str]) -> str:
     message = error.get("message") if isinstance(error, Mapping) else error
-    text = message if isinstance(message, str) else _shorten(message or error)
+    text = message if isinstance(message, str) else _to_json(message or error)
     return redact(text.strip(), secrets) or "no reason given"
 
 
-def _shorten(value: Any) -> str:
+def _to_json(value: Any) -> str:
     try:
         return encode(value)
     except (ValueError, TypeError, RecursionError):

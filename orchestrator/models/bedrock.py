@@ -24,7 +24,7 @@ from orchestrator.models._bedrock_client import (
     prepare,
     target_of,
 )
-from orchestrator.models._bounds import ReplyBounds
+from orchestrator.models._bounds import ModelReplyBounds
 from orchestrator.models._encoding import build_interrupted_error, decode_object, encode
 from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage, read_token_count
 from orchestrator.support.aws import (
@@ -163,8 +163,8 @@ class BedrockModel(Model):
         with _translate_errors(self.model_id):
             return read_token_count(response["inputTokens"])
 
-    def _bounds(self, request: ModelRequest, *, stream: bool) -> ReplyBounds:
-        return ReplyBounds(self.model_id, request, stream=stream)
+    def _bounds(self, request: ModelRequest, *, stream: bool) -> ModelReplyBounds:
+        return ModelReplyBounds(self.model_id, request, stream=stream)
 
     def _executor(self) -> Executor:
         return super()._executor() if self._client is not None else self._get_connection().workers
@@ -174,14 +174,14 @@ class BedrockModel(Model):
             self._connection = connect(self._settings, self._target)
         return self._connection
 
-    def _call(self, operation: str, bounds: ReplyBounds, **members: Any) -> Any:
+    def _call(self, operation: str, bounds: ModelReplyBounds, **members: Any) -> Any:
         client = self._client if self._client is not None else self._get_connection().client
         with _translate_errors(self.model_id), use_bounds(bounds):
             return getattr(client, operation)(modelId=self.model_id, **members)
 
     # Converse
 
-    def _converse(self, operation: str, request: ModelRequest, bounds: ReplyBounds) -> Any:
+    def _converse(self, operation: str, request: ModelRequest, bounds: ModelReplyBounds) -> Any:
         from botocore.exceptions import ClientError
 
         while True:

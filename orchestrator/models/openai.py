@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from orchestrator.errors import ModelNotReady, ValidationError
 from orchestrator.models import _chat_completions as chat
-from orchestrator.models._bounds import BoundedBody, ReplyBounds, Until, bound_reads
+from orchestrator.models._bounds import BoundedBody, ModelReplyBounds, Until, bound_reads
 from orchestrator.models._encoding import build_interrupted_error, decode
 from orchestrator.models._openai_errors import (
     ErrorResponse,
@@ -225,15 +225,11 @@ class OpenAIModel(Model):
         )
 
     def _tries(self, request: ModelRequest, *, stream: bool) -> Tries:
-        bounds = ReplyBounds(self.model_id, request, stream=stream, seconds=self._reply_seconds)
-        return Tries(
-            self.model_id,
-            self._url,
-            self._max_attempts,
-            self._deadline,
-            bounds,
-            self._secrets(),
+        bounds = ModelReplyBounds(
+            self.model_id, request, stream=stream, seconds=self._reply_seconds
         )
+        limits = self._max_attempts, self._deadline
+        return Tries(self.model_id, self._url, *limits, bounds, self._secrets())
 
     def _refusal(
         self,

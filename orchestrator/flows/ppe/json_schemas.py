@@ -17,7 +17,7 @@ from typing import Any
 from orchestrator.errors import DefinitionError
 from orchestrator.flows.expressions import import_library
 from orchestrator.flows.tree import ScriptError
-from orchestrator.support.regexes import Regex, compile_schema_pattern
+from orchestrator.support.regexes import compile_schema_pattern
 from orchestrator.support.work_budget import CheckBudget, TooMuchWork
 
 # What one check may cost: some half a second at worst.
@@ -176,17 +176,12 @@ def _has_false(member: Any) -> bool:
     return member is False or (not isinstance(member, str | bool) and False in list(member))
 
 
-def _compile(pattern: str) -> Regex | None:
+def _matches(pattern: str, text: str) -> bool | None:
+    """Whether a pattern is in a text; `None` when RE2 cannot say."""
     try:
-        return compile_schema_pattern(pattern)
+        regex = compile_schema_pattern(pattern)
     except DefinitionError:  # lint reports it
         return None
-
-
-def _matches(pattern: str, text: str) -> bool:
-    regex = _compile(pattern)
-    if regex is None:
-        return False
     _work.spend(regex.size * len(text))
     return regex.search(text)
 
@@ -210,7 +205,7 @@ def _error(message: str) -> Any:
 
 
 def _check_pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:
-    if isinstance(instance, str) and _compile(pattern) and not _matches(pattern, instance):
+    if isinstance(instance, str) and _matches(pattern, instance) is False:
         yield _error(f"{instance[:200]!r} does not match {pattern!r}")
 
 

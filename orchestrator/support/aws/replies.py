@@ -13,55 +13,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import local
-from typing import Any, Protocol
+from typing import Any
 
-from orchestrator.errors import DependencyFailed
+from orchestrator.support.reply_bounds import ReplyBounds
 
 # No reply of a service that is asked here comes near it.
 _MOST = 256_000_000
 _PIECE = 65_536
 _CREDENTIALS = ("Authorization", "X-Amz-Security-Token")
 
-
-class Bounds(Protocol):
-    """What one reply may still take.
-
-    Attributes:
-        ends: When its time is over, as `time.monotonic` counts; `None` for never.
-    """
-
-    ends: float | None
-
-    def check_time(self) -> None:
-        """Raises when the time is over."""
-
-    def take(self, size: int) -> None:
-        """Takes some bytes, or raises when they are too many."""
-
-
-class _AnyTime:
-    """The bounds of a reply that nobody has set bounds for."""
-
-    ends: float | None = None
-
-    def __init__(self) -> None:
-        self._left = _MOST
-
-    def check_time(self) -> None:
-        pass
-
-    def take(self, size: int) -> None:
-        self._left -= size
-        if self._left < 0:
-            raise DependencyFailed(f"a reply of AWS has more than {_MOST:,} bytes")
-
-
-_bounds: ContextVar[Bounds | None] = ContextVar("orchestrator_reply_bounds", default=None)
+_bounds: ContextVar[ReplyBounds | None] = ContextVar("orchestrator_reply_bounds", default=None)
 _sent = local()
 
 
 @contextmanager
-def use_bounds(bounds: Bounds) -> Iterator[None]:
+def use_bounds(bounds: ReplyBounds) -> Iterator[None]:
     """Around a call of a client of `bound_replies`: its reply keeps within `bounds`."""
     token = _bounds.set(bounds)
     try:
@@ -94,7 +60,7 @@ class _Session:
     def send(self, request: Any) -> Any:
         found = (request.headers.get(name) for name in _CREDENTIALS)
         _sent.credentials = tuple(_to_text(value) for value in found if value)
-        bounds: Bounds = _bounds.get() or _AnyTime()
+        bounds = _bounds.get() or ReplyBounds(_MOST, "a reply of AWS")
         bounds.check_time()
         # Without it botocore's session reads the whole body itself.
         streamed, request.stream_output = request.stream_output, True
@@ -135,7 +101,7 @@ def _read_content(response: Any, request: Any) -> None:
 class _Reply:
     """A response's body, read as it comes; the rest is urllib3's own."""
 
-    def __init__(self, raw: Any, bounds: Bounds) -> None:
+    def __init__(self, raw: Any, bounds: ReplyBounds) -> None:
         self._raw = raw
         self._bounds = bounds
         self._ends = math.inf if bounds.ends is None else bounds.ends
