@@ -39,6 +39,12 @@ server = os.fork()
 if not server:
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
+    if sys.platform == "linux":  # it may leave the group: PR_SET_PDEATHSIG ends it with the guard
+        try:
+            import ctypes
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+        except (ImportError, AttributeError, OSError):
+            pass
     try:
         os.execvp(command[0], command)
     except OSError as error:

@@ -43,6 +43,8 @@ if not os.fork():
 os.write(alive, b"up")
 
 silent_from, ends = sys.argv[1:]
+if ends == "leaves":
+    os.setsid()
 TOOL = {"name": "pay", "description": "Pays.", "inputSchema": {"type": "object"}}
 ANSWERS = {
     "initialize": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
@@ -163,6 +165,15 @@ def test_closing_asks_first_and_then_ends_the_whole_group(alive: Alive) -> None:
         assert run(tools, "pay").text == "paid"
     alive.check_ended()
     assert alive.count("asked") == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
+def test_closing_ends_a_server_that_has_left_its_group(alive: Alive) -> None:
+    server = alive.server(ends="leaves", timeout=60)
+    group = ActionGroup("it", executor=server)
+    assert [it.name for it in Catalog([group]).operations] == ["pay"]
+    server.close()
+    alive.check_ended()
 
 
 def test_a_server_that_ends_by_itself_leaves_no_child(alive: Alive) -> None:
