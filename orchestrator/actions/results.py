@@ -105,10 +105,6 @@ def limit_size(result: ActionResult, max_bytes: int, *, repeatable: bool) -> Act
     return result
 
 
-def _limit(call: Call, result: ActionResult, context: CallContext) -> ActionResult:
-    return limit_size(result, context.max_bytes, repeatable=call.operation.idempotent)
-
-
 class GuardedExecutor:
     """An executor whose results are bounded and whose errors are all of this package's tree."""
 
@@ -120,7 +116,8 @@ class GuardedExecutor:
     def call(self, call: Call, context: CallContext) -> ActionResult:
         """Carries `call` out; raises `DependencyFailed` when the executor raises anything."""
         try:
-            return _limit(call, self.executor.call(call, context), context)
+            result = self.executor.call(call, context)
+            return limit_size(result, context.max_bytes, repeatable=call.operation.idempotent)
         except OrchestratorError:
             raise
         except Exception as error:
@@ -133,7 +130,8 @@ class _AsyncGuardedExecutor(GuardedExecutor):
     async def acall(self, call: Call, context: CallContext) -> ActionResult:
         executor: Any = self.executor
         try:
-            return _limit(call, await executor.acall(call, context), context)
+            result = await executor.acall(call, context)
+            return limit_size(result, context.max_bytes, repeatable=call.operation.idempotent)
         except OrchestratorError:
             raise
         except Exception as error:
