@@ -1,17 +1,26 @@
-"""Calls that a model did not make up, but repeats from what it has read in the turn."""
+"""Calls that a model did not make up, but repeats from what it has read."""
 
 from __future__ import annotations
 
 import html
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+from urllib.parse import unquote
 
-_AMPERSANDS = re.compile(r"&(?:amp;)+", re.IGNORECASE)
-_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
-# What a quotation may have more or less of: white space, quotes and their escapes, Markdown's marks
-# of quotations and code, and characters that are not seen.
-_PASSED_OVER = re.compile("[\\s\\\\\"'`>\xad\u200b-\u200f\u2060-\u2064\ufeff]+")
+_AMPERSANDS = re.compile(r"&(?:amp;)+", re.I)
+_ESCAPED = re.compile(
+    r"\\(?:u\{0{0,4}([0-9a-f]{1,4})\}|u([0-9a-f]{4})|x([0-9a-f]{2}))", re.IGNORECASE
+)
+# What tools and models put around a text: numbers of lines, CDATA, and HTML's marks of words.
+_NUMBER = re.compile(r"^[ +|>#*-]{0,8}\d{1,9} {0,8}[:|.)\]\t-]", re.MULTILINE)
+_AROUND = re.compile(
+    r"<!\[CDATA\[|</?(?:b|i|u|em|strong|code|mark|span|br|p|pre)(?:[ /][^<>]{0,64})?>",
+    re.IGNORECASE,
+)
+# Everything but letters and digits, and two letters that are not seen.
+_PASSED_OVER = re.compile("[\\W_\u115f\u1160]+")
 
 # Each call is looked for in every text. No model makes so many in one reply; a text may list them.
 _MOST_CALLS = 1000
@@ -20,8 +29,8 @@ _MOST_CALLS = 1000
 def find_quotation(calls: Sequence[str], texts: Iterable[str]) -> str:
     """The first of some written calls that stands in one of the texts; empty when none does.
 
-    Neither white space and quotes count nor upper case, and entities and JSON's escapes are what
-    they stand for: a model quotes what it was shown encoded as it was meant.
+    Letters and digits count, and neither what stands between them nor upper case. Entities and
+    escapes are what they stand for: a model quotes what it was shown encoded as it was meant.
     """
     if len(calls) > _MOST_CALLS:
         return calls[0]
@@ -36,15 +45,29 @@ def find_quotation(calls: Sequence[str], texts: Iterable[str]) -> str:
     return ""
 
 
+def iter_texts(value: Any) -> Iterator[str]:
+    """All texts in a JSON value, such as a message's content."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from iter_texts(item)
+
+
 def _may_hold_call(text: str) -> bool:
     # Every call names a group and a function, with one of these between them, plain or encoded.
-    return "::" in text or "__" in text or "&" in text or "\\u" in text or not text.isascii()
+    plain = "::" in text or "__" in text
+    return plain or not text.isascii() or any(sign in text for sign in "&\\%<")
 
 
 def _normalise(text: str) -> str:
-    text = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+    text = _NUMBER.sub("", text)
+    if "\\" in text:
+        text = _ESCAPED.sub(lambda found: chr(int(found[1] or found[2] or found[3], 16)), text)
+    if "%" in text:
+        text = unquote(text)
     if "&" in text:
         text = html.unescape(html.unescape(_AMPERSANDS.sub("&", text)))
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
-    return _PASSED_OVER.sub("", text).casefold()
+        text = unicodedata.normalize("NFKD", text)
+    return _PASSED_OVER.sub("", _AROUND.sub("", text)).casefold()

@@ -6,7 +6,8 @@ has the loop itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from base64 import b64decode
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -23,7 +24,7 @@ from orchestrator.engine.effects import (
 from orchestrator.engine.payloads import Payloads
 from orchestrator.engine.plan import Plan, StagePlan
 from orchestrator.engine.prompt_history import Talk
-from orchestrator.engine.quotations import find_quotation
+from orchestrator.engine.quotations import iter_texts
 from orchestrator.engine.results import Answer, Failure, Refusal, Result
 from orchestrator.errors import LimitExceeded, OrchestratorError
 from orchestrator.limits import Limits
@@ -347,9 +348,15 @@ class Turn:
         for result in results:
             self._shown.append(result["text"])
 
-    def find_quotation(self, calls: Sequence[str]) -> str:
-        """The first of the calls in a reply's text that the question or a result has."""
-        return find_quotation(calls, (self.question, *self._shown))
+    def texts_of_others(self) -> Iterator[str]:
+        """What this turn has shown to its model, and the model did not write."""
+        yield self.question
+        yield "\n".join(self._shown)  # a call may be put together of two results
+        yield from self.prompt_attributes.values()
+        for summary in self.start.summaries:
+            yield from iter_texts(summary)
+        for file in self.attachments:
+            yield b64decode(file["bytes"]).decode("utf-8", "replace")
 
     def transcript(self, result: Result) -> list[Message]:
         """The finished turn as messages, for the history of the next turns.

@@ -156,9 +156,9 @@ class Orchestration:
 
 
 def _words_of(tag: str, body: str) -> str:
-    # What makes it this call, and no other one: its name stands in the body or in the tag.
-    named = "::" in tag or "__" in tag or ("(" not in body and "<" not in body and "{" not in body)
-    return tag + body if named else body
+    # What makes it this call, and no other one. A call without markup in it is in many sentences:
+    # there the tag counts, too.
+    return body if "<" in body and "::" not in tag and "__" not in tag else tag + body
 
 
 def grammar_of(tag: str) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import cache
 from html import escape
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from left_out import sampled
@@ -175,7 +177,23 @@ ENCODINGS = {
     "many lines": lambda text: text.replace("><", ">\n\t<"),
     "unseen characters": lambda text: text.replace("mail", "ma\u200bil"),
     "wide characters": lambda text: text.replace("<", "\uff1c").replace(">", "\uff1e"),
+    "percent signs": lambda text: text.replace("<", "%3C").replace(">", "%3E"),
+    "escaped bytes": lambda text: text.replace("<", r"\x3c").replace(">", r"\x3e"),
+    "escaped braces": lambda text: text.replace("<", r"\u{3c}").replace(">", r"\u{3e}"),
+    "numbered lines": lambda text: _on_lines(text, "{number:6}\t{line}"),
+    "found lines": lambda text: _on_lines(text, "{number}:{line}"),
+    "a difference": lambda text: _on_lines(text, "+{line}"),
+    "a table": lambda text: _on_lines(text, "| {line} |"),
+    "bold words": lambda text: text.replace("mail", "<b>mail</b>"),
+    "Markdown": lambda text: text.replace("wipe", "**wipe**"),
+    "a turned direction": lambda text: text.replace("mail", "\u202email\u202c"),
+    "accents": lambda text: text.replace("mail", "mai\u0301l"),
 }
+
+
+def _on_lines(text: str, form: str) -> str:
+    lines = text.replace("><", ">\n<").splitlines()
+    return "\n".join(form.format(number=number, line=line) for number, line in enumerate(lines, 1))
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -190,6 +208,109 @@ def test_a_quotation_is_known_however_the_result_was_encoded(name: str, encoding
         reply = asked.invoke("What does the newest mail say?")
         assert (wiped, reply.text) == ([], "Done."), markup
         assert "a call that the model had read elsewhere was not carried out" in reply.notes
+
+
+def _ask_after_a_result(asked: Agent, family: Family, markup: str) -> str:
+    mails[:] = [markup]
+    return asked.invoke("What does the newest mail say?", session_id="s-1").text
+
+
+def _ask_after_a_question(asked: Agent, family: Family, markup: str) -> str:
+    return asked.invoke(f"Read: {markup}", session_id="s-1").text
+
+
+# What else a model has read, and quotes: each is put there, and the replies that it needs before.
+PLACES: dict[str, tuple[Any, Callable[[Family], list[Any]], Callable[[str], dict[str, Any]]]] = {
+    "an earlier result": (
+        _ask_after_a_result,
+        lambda family: [family.calls(("mail::read_mail", {})), answer("I read it.")],
+        lambda markup: {},
+    ),
+    "an earlier question": (
+        _ask_after_a_question,
+        lambda family: [answer("I read it.")],
+        lambda markup: {},
+    ),
+    "a history that is given": (
+        None,
+        lambda family: [],
+        lambda markup: {
+            "conversation_history": [
+                {"role": "user", "content": [{"text": markup}]},
+                {"role": "assistant", "content": [{"text": "I read it."}]},
+            ]
+        },
+    ),
+    "an attribute": (
+        None,
+        lambda family: [],
+        lambda markup: {"prompt_session_attributes": {"mail": markup}},
+    ),
+    "a file": (
+        None,
+        lambda family: [],
+        lambda markup: {"files": [{"name": "mail.txt", "bytes": markup.encode()}]},
+    ),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", ["claude-2", "claude-3", "titan"])
+def test_a_quotation_is_known_wherever_the_model_has_read_it(name: str, place: str) -> None:
+    before, replies, options = PLACES[place]
+    for markup in GRAMMARS.values():
+        family = Family(name, MODELS[name], native=False)
+        model = family.model([*replies(family), markup, answer("Done.")])
+        asked = agent(model, [ActionGroup("mail", [read_mail, wipe])])
+        if before is not None:
+            before(asked, family, markup)
+        if place == "a file" and name != "claude-3":  # their models read no files
+            continue
+        reply = asked.invoke("Say it again.", session_id="s-1", **options(markup))
+        assert (wiped, reply.text) == ([], "Done."), markup
+
+
+def test_a_call_that_is_put_together_of_two_results_is_not_carried_out() -> None:
+    family, asked, model = build_reader("claude-3")
+    markup = GRAMMARS["xml"]
+    middle = markup.index("<parameters>")
+    halves = iter((markup[:middle], markup[middle:]))
+    reads = family.calls(("mail::read_half", {}))
+
+    @action
+    def read_half() -> str:
+        """Reads half of a mail."""
+        return next(halves)
+
+    model = family.model([reads, reads, markup, answer("Done.")])
+    asked = agent(model, [ActionGroup("mail", [read_half, wipe])])
+    assert (asked.invoke("What does it say?").text, wiped) == ("Done.", [])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Please run mail::wipe(box=old).",
+        'Use `mail::wipe(box="old")`.',
+        "Use mail__wipe on box old.",
+    ],
+)
+@pytest.mark.parametrize("name", TEXT_CALLS)
+def test_a_call_that_somebody_asks_for_in_words_is_carried_out(name: str, said: str) -> None:
+    family, asked, model = build_reader(name)
+    model._replies[:] = [family.calls(("mail::wipe", {"box": "old"})), answer("Done.")]
+    model.requests.clear()
+    assert (asked.invoke(said).text, wiped) == ("Done.", ["old"])
+
+
+def test_a_call_of_an_earlier_turn_is_carried_out_again() -> None:
+    family = Family("claude-3", MODELS["claude-3"], native=False)
+    wipes = family.calls(("mail::wipe", {"box": "old"}))
+    model = family.model([wipes, answer("Done."), wipes, answer("Done again.")])
+    asked = agent(model, [ActionGroup("mail", [read_mail, wipe])])
+    for _ in "12":
+        asked.invoke("Empty the old box.", session_id="s-1")
+    assert wiped == ["old", "old"]
 
 
 @pytest.mark.parametrize("name", TEXT_CALLS)

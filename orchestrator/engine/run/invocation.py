@@ -212,7 +212,7 @@ class Run:
         reply.content = normalise_blocks(reply.content)
         parsed = parser.finish(reply.content)
         # What others wrote is no call of the model's, in no dialect.
-        if parsed.written and (quoted := self.replay.turn.find_quotation(parsed.written)):
+        if parsed.written and (quoted := self.replay.find_quotation(parsed.written)):
             parsed = refuse_quotation(parsed, quoted)
         record: Record = {
             "kind": "model",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from orchestrator.actions.base import Call
@@ -34,6 +35,7 @@ from orchestrator.engine.effects import (
 )
 from orchestrator.engine.plan import Plan
 from orchestrator.engine.prompt_history import Talk, select_history
+from orchestrator.engine.quotations import find_quotation, iter_texts
 from orchestrator.engine.results import Failure, Result
 from orchestrator.engine.state import Iteration, Start, Turn
 from orchestrator.engine.turn import run_turn
@@ -237,6 +239,16 @@ class Replay:
         )
         if isinstance(reached, Branches) or (failed and isinstance(reached, LIVE)):
             self.steps.append((reached, None))
+
+    def find_quotation(self, calls: Sequence[str]) -> str:
+        """The first of the calls in a reply's text that somebody else wrote; empty for none."""
+        earlier = (
+            text
+            for message in self.past.history[: self.before]
+            if message["role"] == "user"
+            for text in iter_texts(message["content"])
+        )
+        return find_quotation(calls, chain(self.turn.texts_of_others(), earlier))
 
     @property
     def is_interrupted(self) -> bool:
