@@ -89,8 +89,9 @@ class ModelRequest:
     # Converse's `toolChoice`; `None` leaves the choice to the model
     tool_choice: Mapping[str, Any] | None = None
     # Seconds that are left for the whole reply, retries included; `None` for no limit. What asks
-    # over a network, or works piece by piece, raises `LimitExceeded` when they are over
-    seconds: float | None = None
+    # over a network, or works piece by piece, raises `LimitExceeded` when they are over. Two
+    # requests that differ in nothing else ask the same
+    seconds: float | None = field(default=None, compare=False)
     reply_bytes: int = REPLY_BYTES  # the size of the reply; see `Limits.reply_bytes`
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from inline_support import RAW, TOOL_USE, XML, called, last, plain, scripted, texts
+from stored_rows import replace_rows
 
 from orchestrator import (
     ActionGroup,
@@ -363,24 +366,12 @@ def test_the_event_loop_takes_them_too(stream: bool) -> None:
 
 
 def test_poisoned_files_in_a_journal_are_named(tmp_path: Path) -> None:
-    import sqlite3
-
     file = tmp_path / "sessions.sqlite"
     plain(scripted("<answer>ok</answer>"), sessions=file).invoke("What?", "s-1", files=[NOTES])
-    connection = sqlite3.connect(file)
-    table, column = "records", "record"
-    for (name,) in connection.execute("select name from sqlite_master where type='table'"):
-        columns = [row[1] for row in connection.execute(f"pragma table_info({name})")]
-        rows = connection.execute(f"select * from {name}").fetchall()
-        for place, value in enumerate(rows[0] if rows else ()):
-            if isinstance(value, str | bytes) and "attachments" in str(value):
-                table, column = name, columns[place]
-    changed = connection.execute(
-        f"update {table} set {column} = replace({column}, '\"attachments\": [', "
-        "'\"attachments\": [7, ')"
-    )
-    assert changed.rowcount
-    connection.commit()
-    connection.close()
+    with closing(sqlite3.connect(file)) as connection:
+        rows = [row for (row,) in connection.execute("SELECT record FROM journal ORDER BY place")]
+    changed = [row.replace('"attachments": [', '"attachments": [7, ') for row in rows]
+    assert changed != rows
+    replace_rows(file, changed)
     with pytest.raises(OrchestratorError, match="cannot be read"):
         plain(scripted(), sessions=file).invoke("And?", "s-1")
