@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 MODEL ?= 1.5b
 
-.PHONY: help demo test test-all test-local test-clients lint typecheck format fuzz mutants bench bench-server eval eval-retrieval clean
+.PHONY: help demo test test-all test-local test-clients lint typecheck format fuzz mutants bench bench-server bench-hostile eval eval-retrieval clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-15s %s\n", $$1, $$2}'
@@ -101,6 +101,9 @@ bench: $(VENV)/.installed-dev  ## Measure the engine's own cost against a floor
 
 bench-server: $(VENV)/.installed-dev  ## Measure the server under 64 boto3 clients; seven minutes
 	@$(BIN)/python -m bench.server
+
+bench-hostile: $(VENV)/.installed-dev  ## Measure the server while it is attacked; two minutes
+	@$(BIN)/python -m bench.hostile --check
 
 eval: $(VENV)/.installed-dev  ## Thirty questions to both embedded models
 	@for model in 1.5b 0.5b; do \

@@ -73,7 +73,9 @@ def write_agents(folder: Path, model_url: str) -> Path:
     agents = folder / "agents"
     (folder / "mute.py").write_text(_MUTE)
     command = [sys.executable, str(folder / "mute.py")]
-    _write(agents, "MUTETOOLS1", actionGroups=[_group(mcp={"command": command})])
+    _write(
+        agents, "MUTETOOLS1", actionGroups=[_group(mcp={"command": command, "timeoutSeconds": 4})]
+    )
     port = urlsplit(model_url).port
     http = {"allowPrivate": ["127.0.0.1"]}
     document = _document({"type": "string"}, server=f"http://127.0.0.1:{port}/endless")
@@ -83,7 +85,7 @@ def write_agents(folder: Path, model_url: str) -> Path:
         agents,
         "ENDLESSAPI",
         foundationModel="evil.calls",
-        actionGroups=[{**_group(http=http), "apiSchema": "api.json"}],
+        actionGroups=[{**_group(http=http), "apiSchema": {"file": "api.json"}}],
     )
     for id, model, kind in (
         ("ALIASREPLY", "aliases", "yaml"),

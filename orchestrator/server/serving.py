@@ -101,7 +101,7 @@ def _run_single(state: ServerState, listening: socket.socket, report: Callable[[
     before = {number: signal.signal(number, handle_signal) for number in _SIGNALS}
     try:
         report()
-        _freeze_gc()
+        _keep_responsive()
         server.run(sockets=[listening])
     finally:
         for number, handler in before.items():
@@ -152,17 +152,20 @@ def worker() -> Starlette:
     except OrchestratorError as error:
         _log.error("%s", error.message)
         sys.exit(STARTUP_FAILURE)
-    _freeze_gc()
+    _keep_responsive()
     return app
 
 
-def _freeze_gc() -> None:
-    """Takes what a process has until its end out of the garbage collector's way.
+def _keep_responsive() -> None:
+    """Has neither the garbage collector nor threads that compute hold up the event loop.
 
-    To look at all of it stops every turn for a tenth of a second.
+    To look at all that a process has until its end stops every turn for a tenth of a second. A
+    thread that computes gives the interpreter's lock away after five milliseconds, and the loop
+    needs it several times for one answer.
     """
     gc.collect()
     gc.freeze()
+    sys.setswitchinterval(0.0005)
 
 
 @contextmanager

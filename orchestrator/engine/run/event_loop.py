@@ -39,6 +39,8 @@ from orchestrator.support.threads import in_thread
 
 T = TypeVar("T")
 
+_FAIR = 32  # pieces of a stream after which others have their turn
+
 
 def run_turn(run: Run) -> Coroutine[Any, Any, None]:
     """Runs an invocation to its result, which `run.result` then holds."""
@@ -100,9 +102,13 @@ class _EventLoop:
             return function(*arguments)
 
         async with aclosing(call.model.astream(call.request)) as items:  # type: ignore[type-var]
+            pieces = 0
             while (item := await self._next_item(run, items)) is not None:
                 for text in await do(call.take, item):
                     await emit(text)
+                pieces += 1
+                if pieces % _FAIR == 0:  # a server may send faster than this loop reads
+                    await asyncio.sleep(0)
         for text in await do(call.rest):
             await emit(text)
         return await do(call.record)
