@@ -93,8 +93,8 @@ def _server(folder: Path, model: str, workers: int, log: Any) -> Iterator[str]:
 
 
 @contextmanager
-def _attackers(address: str, clients: int, seconds: float) -> Iterator[Any]:
-    given = {"url": f"http://{address}", "seconds": seconds, "threads": clients}
+def _attackers(address: str, clients: int, seconds: float, only: str) -> Iterator[Any]:
+    given = {"url": f"http://{address}", "seconds": seconds, "threads": clients, "only": only}
     with _process("bench.hostile_requests", json.dumps(given)) as attackers:
         assert attackers.stdout.readline() == "ready\n"
         attackers.stdin.write("go\n")
@@ -113,6 +113,7 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--log", metavar="FILE", default=os.devnull, help="the server's log")
+    parser.add_argument("--only", default="", help="attacks whose names have this text")
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
     with (
@@ -122,7 +123,9 @@ def main() -> int:
         _server(Path(name), model.stdout.readline().strip(), given.workers, log) as address,
     ):
         calm = list_agents(address, min(given.seconds, 10.0))
-        with _attackers(address, given.clients, given.seconds + _WARM_SECONDS) as attackers:
+        with _attackers(
+            address, given.clients, given.seconds + _WARM_SECONDS, given.only
+        ) as attackers:
             list_agents(address, _WARM_SECONDS)
             hostile = list_agents(address, given.seconds)
             outcomes = json.load(attackers.stdout)

@@ -315,7 +315,7 @@ def main(given: dict[str, Any]) -> None:
     sys.stdin.readline()
     end = time.monotonic() + given["seconds"]
     for number, attacker in enumerate(attackers):
-        kinds = list(attacker.kinds.items())
+        kinds = [it for it in attacker.kinds.items() if given["only"] in it[0]]
         kinds = kinds[number % len(kinds) :] + kinds[: number % len(kinds)]
         Thread(target=_attack, args=(kinds, end, told), daemon=True).start()
     time.sleep(given["seconds"] + _PATIENCE)
