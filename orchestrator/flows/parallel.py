@@ -18,6 +18,7 @@ from orchestrator.engine.run.iterations import error_of
 from orchestrator.engine.run.replay import STOPPED
 from orchestrator.engine.state import Iteration
 from orchestrator.errors import OrchestratorError
+from orchestrator.flows.state import read_recorded
 from orchestrator.flows.steps import Parallel, Step
 from orchestrator.sessions.journal import Record
 
@@ -68,7 +69,10 @@ def run_in_parallel(
             error = carrier.build_error(step.place, "the loop was stopped", "循环已停止")
             return Failure(error, STOPPED)
     before = turn.prompt_attributes
-    return [_take_result(carrier, json.loads(record["text"]), before) for record in outcomes]
+    return [
+        _take_result(carrier, read_recorded(json.loads, record["text"]), before)
+        for record in outcomes
+    ]
 
 
 def _find_turn_end(iteration: Iteration, record: Record) -> Result | None:

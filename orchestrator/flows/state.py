@@ -12,10 +12,10 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from orchestrator.errors import DependencyFailed, FlowError
 from orchestrator.sessions.journal import Record
@@ -26,6 +26,24 @@ SECRET_VARIABLE = "ORCHESTRATOR_SECRET"
 """The variable with the key of signatures, for processes that share no home folder."""
 
 _VERSION = 2
+
+
+T = TypeVar("T")
+
+
+def read_recorded(read: Callable[[str], T], text: str) -> T:
+    """What a script has written into its journal: a number, or JSON.
+
+    Raises:
+        DependencyFailed: It is none; the journal was changed.
+    """
+    try:
+        return read(text)
+    except (ValueError, RecursionError):
+        raise DependencyFailed(
+            "the session's journal has a record of a script that cannot be understood; delete the "
+            "session, or use another session id"
+        ) from None
 
 
 def state_of(digest: str, records: Sequence[Record], more: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from orchestrator.flows.custom.converse_request import (
 from orchestrator.flows.custom.operations import ToolResult, Work
 from orchestrator.flows.custom.python_loop import ModelAnswer
 from orchestrator.flows.listener import Listener
+from orchestrator.flows.state import read_recorded
 from orchestrator.flows.steps import (
     Ask,
     AskUser,
@@ -247,7 +248,7 @@ class StepRunner:
         worked.counts, self._times = False, worked.times
         record = yield from self.turn.orchestrate(state, build_record)
         if not worked.counts and record["text"]:
-            worked.seconds = float(record["text"])
+            worked.seconds = read_recorded(float, record["text"])
 
     def _wait_before_step(self, event: Event) -> Generator[Effect, Any, Any]:
         """Waits before a statement, with the variables that events have reported so far."""
@@ -275,7 +276,7 @@ class StepRunner:
             drawn = hashlib.sha256(f"{self._seed} {self._draws}".encode()).digest()
             return int.from_bytes(drawn[:7])
         record = yield from self.turn.orchestrate("CHANCE", _build_draw_record)
-        return int(record["text"])
+        return read_recorded(int, record["text"])
 
     def _ask(self, step: Ask) -> Generator[Effect, Any, ModelAnswer]:
         try:
