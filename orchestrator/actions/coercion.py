@@ -184,7 +184,11 @@ def _to_list(value: Any) -> list[Any]:
 
 
 def _object(schema: Mapping[str, Any]) -> Coerce:
-    required: Sequence[str] = schema.get("required", ())
+    named = schema.get("required", ())
+    # Servers write anything there; what is no name requires nothing.
+    required = (
+        [it for it in named if isinstance(it, str)] if isinstance(named, list | tuple) else []
+    )
     known = {name: compile_schema(one) for name, one in schema.get("properties", {}).items()}
     extra = schema.get("additionalProperties", True)
     other = compile_schema(extra) if isinstance(extra, Mapping) else _accept_any

@@ -57,6 +57,8 @@ def build_request(
         if params.get(name):
             raise ValidationError(f"{name!r} is not supported: {way_out}")
     additional = params.get("additionalModelRequestFields") or {}
+    if not isinstance(additional, Mapping):
+        raise ValidationError("additionalModelRequestFields must be a JSON object")
     _check_fields(model, additional)
     tools, choice = _read_tools(params.get("toolConfig") or {})
     system = "\n\n".join(map(_read_system, _drop_cache_points(params.get("system") or ())))
