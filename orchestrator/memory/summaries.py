@@ -55,6 +55,8 @@ def build_summary(
     """
     left, kept_topics = MAX_SUMMARY, []
     for topic in topics:
+        if not isinstance(topic, Mapping):  # a record that was changed on the disk
+            continue
         name = str(topic.get("topic") or "")[:left]
         summary = str(topic.get("summary") or "")[: left - len(name)]
         left -= len(name) + len(summary)
