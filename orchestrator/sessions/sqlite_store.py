@@ -147,7 +147,7 @@ class SQLiteStore:
 
     def _damage(self, key: str, text: str) -> DependencyFailed:
         return self._file.damage(
-            f"of the session with the key {key[:12]}..., {text}",
+            f"of the session with the key {str(key)[:12]}..., {text}",
             "delete the session, use another session id, or restore the file from a backup",
         )
 
