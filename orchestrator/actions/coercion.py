@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any
 
 from orchestrator.actions.lambda_contract import value_text
+from orchestrator.actions.schemas import list_required
 from orchestrator.errors import DefinitionError
 from orchestrator.support.regexes import Regex, RegexTooLarge, compile_schema_pattern
 from orchestrator.support.safe_json import json_or
@@ -184,11 +185,7 @@ def _to_list(value: Any) -> list[Any]:
 
 
 def _object(schema: Mapping[str, Any]) -> Coerce:
-    named = schema.get("required", ())
-    # Servers write anything there; what is no name requires nothing.
-    required = (
-        [it for it in named if isinstance(it, str)] if isinstance(named, list | tuple) else []
-    )
+    required = list_required(schema)
     known = {name: compile_schema(one) for name, one in schema.get("properties", {}).items()}
     extra = schema.get("additionalProperties", True)
     other = compile_schema(extra) if isinstance(extra, Mapping) else _accept_any

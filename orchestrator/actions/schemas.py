@@ -286,9 +286,9 @@ def _distinct_types(kinds: list[Any]) -> list[Any]:
 def _merge(out: dict[str, Any], parts: Sequence[Mapping[str, Any]]) -> None:
     if not parts:
         return
-    properties, required = dict(out.get("properties", {})), _list_required(out)
+    properties, required = dict(out.get("properties", {})), list_required(out)
     for part in parts:
-        required.update(_list_required(part))
+        required.update(list_required(part))
         for name, one in part.get("properties", {}).items():
             properties.setdefault(name, one)
         for key, value in part.items():
@@ -299,9 +299,10 @@ def _merge(out: dict[str, Any], parts: Sequence[Mapping[str, Any]]) -> None:
         out["required"] = list(required)
 
 
-def _list_required(schema: Mapping[str, Any]) -> dict[str, None]:
+def list_required(schema: Mapping[str, Any]) -> dict[str, None]:
+    """The names of required members; servers write anything there, and what is no name is none."""
     names = schema.get("required")
-    found = names if isinstance(names, list) else ()
+    found = names if isinstance(names, list | tuple) else ()
     return {name: None for name in found if isinstance(name, str)}
 
 

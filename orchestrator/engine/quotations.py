@@ -5,8 +5,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 from urllib.parse import unquote
 
 _AMPERSANDS = re.compile(r"&(?:amp;)+", re.I)
@@ -43,15 +42,6 @@ def find_quotation(calls: Sequence[str], texts: Iterable[str]) -> str:
             if written in shown:
                 return call
     return ""
-
-
-def iter_texts(value: Any) -> Iterator[str]:
-    """All texts in a JSON value, such as a message's content."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from iter_texts(item)
 
 
 def _may_hold_call(text: str) -> bool:

@@ -24,7 +24,6 @@ from orchestrator.engine.effects import (
 from orchestrator.engine.payloads import Payloads
 from orchestrator.engine.plan import Plan, StagePlan
 from orchestrator.engine.prompt_history import Talk
-from orchestrator.engine.quotations import iter_texts
 from orchestrator.engine.results import Answer, Failure, Refusal, Result
 from orchestrator.errors import LimitExceeded, OrchestratorError
 from orchestrator.limits import Limits
@@ -33,6 +32,7 @@ from orchestrator.prompts import Dialect
 from orchestrator.prompts.steps import EMPTY, step_messages
 from orchestrator.prompts.values import render_memory_values
 from orchestrator.sessions.journal import Record
+from orchestrator.support.safe_json import iter_texts
 
 
 @dataclass(slots=True, eq=False)

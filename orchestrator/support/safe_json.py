@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 
@@ -19,3 +20,12 @@ def json_or(text: str, otherwise: Any) -> Any:
         return _decode(text)
     except (ValueError, RecursionError):
         return otherwise
+
+
+def iter_texts(value: Any) -> Iterator[str]:
+    """The texts in a JSON value, without the names of members."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from iter_texts(item)

@@ -35,7 +35,7 @@ from orchestrator.engine.effects import (
 )
 from orchestrator.engine.plan import Plan
 from orchestrator.engine.prompt_history import Talk, select_history
-from orchestrator.engine.quotations import find_quotation, iter_texts
+from orchestrator.engine.quotations import find_quotation
 from orchestrator.engine.results import Failure, Result
 from orchestrator.engine.state import Iteration, Start, Turn
 from orchestrator.engine.turn import run_turn
@@ -45,6 +45,7 @@ from orchestrator.prompts import BoundPrompt
 from orchestrator.prompts.placeholders import ORCHESTRATION
 from orchestrator.prompts.steps import is_step, to_plain_message
 from orchestrator.sessions import Past, Record, TurnLog
+from orchestrator.support.safe_json import iter_texts
 
 _KINDS: dict[type, str] = {
     CallModel: "model",

@@ -21,6 +21,7 @@ from orchestrator.support.documents import (
     read_scalar,
     scalar_kind,
 )
+from orchestrator.support.safe_json import iter_texts
 
 _RULES = Rules(max_depth=60)
 
@@ -161,11 +162,7 @@ def map_of(value: Any) -> dict[str, Any]:
 
 def author_texts(value: Any) -> Iterator[Author]:
     """The author's texts in data, keys left out."""
-    if isinstance(value, Author):
-        yield value
-    elif isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from author_texts(one)
+    return (text for text in iter_texts(value) if isinstance(text, Author))
 
 
 SEPARATOR = re.compile(r"(?:-{3,}|\*{3,})[ \t]*(?:#.*)?$")
