@@ -236,7 +236,7 @@ def _list_broken_agents(world: ServerState) -> list[dict[str, str]]:
     return [
         {"agentId": one.agent_id, "agentName": one.name, "reason": reason}
         for one in world.agents.folders.all()
-        if (reason := one.failure())
+        if (reason := one.reason())
     ]
 
 

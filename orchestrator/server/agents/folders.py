@@ -152,10 +152,14 @@ class FolderAgent:
 
     def failure(self) -> str:
         """What is wrong with it, as callers read it; empty when nothing is."""
+        return self.resources.redactor.redact(self.reason())
+
+    def reason(self) -> str:
+        """What is wrong with it, as whoever runs the server reads it: with the paths of files."""
         try:
             self.agent()
         except OrchestratorError as error:
-            return self.resources.redactor.redact(error.message)
+            return error.message
         return ""
 
     def close(self) -> None:
