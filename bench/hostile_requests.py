@@ -146,10 +146,10 @@ def _document(
     )
 
 
-class Attacker:
-    """A client that attacks."""
+class Attacks:
+    """Every kind of attack on one server, for many threads."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, threads: int) -> None:
         options = {
             "endpoint_url": url,
             "region_name": "us-east-1",
@@ -159,6 +159,7 @@ class Attacker:
                 retries={"mode": "standard", "max_attempts": 1},
                 read_timeout=_PATIENCE,
                 parameter_validation=False,
+                max_pool_connections=threads,
             ),
         }
         self._runtime = boto3.client("bedrock-agent-runtime", **options)
@@ -184,7 +185,7 @@ class Attacker:
         }
 
     def _session(self) -> str:
-        return f"h-{os.getpid()}-{id(self)}-{next(self._numbers)}"
+        return f"h-{os.getpid()}-{next(self._numbers)}"
 
     def _inline(self, **members: Any) -> str:
         answer = self._runtime.invoke_inline_agent(
@@ -309,15 +310,17 @@ def _attack(kinds: Sequence[tuple[str, Callable[[], str]]], end: float, told: An
 
 
 def main(given: dict[str, Any]) -> None:
+    os.nice(int(os.environ.get("NICE","0")))
     told: dict[str, Counter[str]] = defaultdict(Counter)
-    attackers = [Attacker(given["url"]) for _ in range(given["threads"])]
+    attacks = Attacks(given["url"], given["threads"])
+    kinds = [it for it in attacks.kinds.items() if given["only"] in it[0]]
     print("ready", flush=True)
     sys.stdin.readline()
     end = time.monotonic() + given["seconds"]
-    for number, attacker in enumerate(attackers):
-        kinds = [it for it in attacker.kinds.items() if given["only"] in it[0]]
-        kinds = kinds[number % len(kinds) :] + kinds[: number % len(kinds)]
-        Thread(target=_attack, args=(kinds, end, told), daemon=True).start()
+    for number in range(given["threads"]):
+        first = number % len(kinds)
+        own = kinds[first:] + kinds[:first]
+        Thread(target=_attack, args=(own, end, told), daemon=True).start()
     time.sleep(given["seconds"] + _PATIENCE)
     json.dump(told, sys.stdout)
     sys.stdout.flush()

@@ -22,6 +22,7 @@ from orchestrator.server.access.guards import check_binding
 from orchestrator.server.access.keys import Keys
 from orchestrator.server.active_requests import ActiveRequests, run_while_connected
 from orchestrator.server.chat import handlers
+from orchestrator.server.fair_loop import go_last
 from orchestrator.server.ids import now
 from orchestrator.server.middleware import ServerMiddleware
 from orchestrator.server.wire.api import Api
@@ -30,6 +31,9 @@ from orchestrator.server.wire.responses import HttpResponse
 if TYPE_CHECKING:
     from orchestrator.server.state import ServerState
 
+# What operations on agents take is checked in a moment, if it is no longer than this, in bytes.
+_CONTROL = "bedrock-agent"
+_SMALL = 65_536
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -84,6 +88,8 @@ class _Bedrock:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         body = await request.body()
+        if self._takes_long(request, body):
+            await go_last()
         answer = await run_while_connected(self._answer(request, body), receive)
         if answer is None:
             return
@@ -94,9 +100,13 @@ class _Bedrock:
         async with aclosing(answer.body) as frames:
             await StreamingResponse(frames, answer.status, answer.headers)(scope, receive, send)
 
+    def _takes_long(self, request: Request, body: bytes) -> bool:
+        matched = self._api.match(request.method, *_read_target(request))
+        return matched is None or matched.service != _CONTROL or len(body) > _SMALL
+
     async def _answer(self, request: Request, body: bytes) -> HttpResponse:
-        scope, known = request.scope, request.state
-        path, query = scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
+        known = request.state
+        path, query = _read_target(request)
         try:
             async with asyncio.timeout(self._seconds):
                 return await self._api.answer(
@@ -114,3 +124,8 @@ class _Bedrock:
             )
             matched = self._api.match(request.method, path, query)
             return self._api.refuse(late, matched, known.request_id)
+
+
+def _read_target(request: Request) -> tuple[str, str]:
+    scope = request.scope
+    return scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")

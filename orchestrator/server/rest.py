@@ -16,6 +16,7 @@ from orchestrator.agent.agent import Agent
 from orchestrator.engine.trace.reply import Event, Reply, TurnEnd
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.server.active_requests import ActiveRequests, run_while_connected
+from orchestrator.server.fair_loop import go_last
 from orchestrator.server.operations import Caller, Fault
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class RestApi:
         """What an endpoint answers while the client is there; an error in the API's form."""
         try:
             await request.body()
+            await go_last()
             answer = await run_while_connected(endpoint(request), request.receive)
             return answer or Response()
         except Exception as error:

@@ -264,6 +264,7 @@ def _build_config(app: Any, settings: Settings, *, factory: bool = False) -> uvi
         factory=factory,
         workers=settings.workers,
         http=Protocol,
+        loop="orchestrator.server.fair_loop:FairEventLoop",
         ws="none",
         lifespan="on",
         log_config=None,

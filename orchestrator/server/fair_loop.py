@@ -1,0 +1,70 @@
+"""An event loop in which the turns of agents let all other requests go first."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context, ContextVar
+from typing import TYPE_CHECKING, Any
+
+# Seconds for which turns run until the loop looks again at what else has come.
+_SLICE = 0.0002
+
+_goes_last: ContextVar[bool] = ContextVar("goes_last", default=False)
+
+if TYPE_CHECKING:
+    _Loop = asyncio.SelectorEventLoop
+else:
+    _Loop = asyncio.ProactorEventLoop if sys.platform == "win32" else asyncio.SelectorEventLoop
+
+
+async def go_last() -> None:
+    """Has the calling task, and those it starts, run after all that others have ready.
+
+    In an event loop of another kind it changes nothing.
+    """
+    _goes_last.set(True)
+    await asyncio.sleep(0)
+
+
+class FairEventLoop(_Loop):
+    """Runs what called `go_last` one step at a time, between all other steps.
+
+    An event loop runs what is ready in the order in which it became so. With many turns at once,
+    each of which computes for some milliseconds, a request that needs no computing at all would
+    wait for all of them several times: to be read, to be answered, to be sent.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: deque[asyncio.Handle] = deque()
+
+    def call_soon(
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Has a callback called soon: as one of the last, if its context says so."""
+        if not (_goes_last.get() if context is None else context.get(_goes_last)):
+            return super().call_soon(callback, *args, context=context)
+        handle = asyncio.Handle(callback, args, self, context)
+        if not self._last:
+            super().call_soon(self._run_last, context=_NEUTRAL)
+        self._last.append(handle)
+        return handle
+
+    def _run_last(self) -> None:
+        # At least one step, or turns would stand still on a busy server.
+        end = time.monotonic() + _SLICE
+        while self._last:
+            handle = self._last.popleft()
+            if not handle.cancelled():
+                handle._run()
+            if time.monotonic() > end:
+                break
+        if self._last:
+            super().call_soon(self._run_last, context=_NEUTRAL)
+
+
+_NEUTRAL = Context()
