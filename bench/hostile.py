@@ -113,7 +113,9 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--log", metavar="FILE", default=os.devnull, help="the server's log")
-    parser.add_argument("--only", default="", help="attacks whose names have this text")
+    parser.add_argument(
+        "--only", metavar="REGEX", default="", help="a regular expression of attacks' names"
+    )
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
     with (

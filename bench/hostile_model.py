@@ -110,7 +110,8 @@ class _Server(ThreadingHTTPServer):
 
 
 def main() -> None:
-    import os; os.nice(int(os.environ.get("NICE","0")))
+    import os
+
     server = _Server(("127.0.0.1", 0), _Handler)
     Thread(target=server.serve_forever, daemon=True).start()
     print(f"http://127.0.0.1:{server.server_address[1]}", flush=True)

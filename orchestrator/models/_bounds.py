@@ -20,6 +20,8 @@ _ERROR_BYTES = 65_536
 # Blocks and tool calls of one reply.
 MOST_BLOCKS = 1_000
 _WRITTEN = 65_536
+# In an event loop: what is read at once is also looked at in one go.
+_READ = 16_384
 
 
 class ModelReplyBounds(ReplyBounds):
@@ -167,7 +169,7 @@ class _AsyncStream(_Stream):
     async def read(  # type: ignore[override]
         self, max_bytes: int, timeout: float | None = None
     ) -> bytes:
-        found: bytes = await self._stream.read(max_bytes, _time_left(timeout))
+        found: bytes = await self._stream.read(min(max_bytes, _READ), _time_left(timeout))
         return found
 
     async def write(  # type: ignore[override]

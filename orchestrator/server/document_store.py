@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -54,6 +55,10 @@ _CHECKED = re.compile(r"[0-9a-f]{8}(?={)")
 _END = chr(0x10FFFF)
 
 
+class _OfThread(threading.local):
+    is_changing = False  # whether the thread is in a transaction
+
+
 class DocumentStore:
     """A store of documents: JSON values, and `datetime`s and `bytes`, which come back exactly.
 
@@ -75,6 +80,7 @@ class DocumentStore:
         where = ":memory:" if path is None else path
         self._file = SqliteFile(where, "the document store", _LAYOUT)
         self._clock = clock
+        self._mine = _OfThread()
 
     def close(self) -> None:
         """Closes the file."""
@@ -90,18 +96,24 @@ class DocumentStore:
         Raises:
             DependencyFailed: SQLite failed; nothing was written.
         """
-        with self._file.connection() as db:
-            if db.in_transaction:
+        if self._mine.is_changing:
+            yield
+            return
+        with self._file.transaction():
+            self._mine.is_changing = True
+            try:
                 yield
-                return
-            with self._file.transaction():
-                yield
+            finally:
+                self._mine.is_changing = False
+
+    def _select(self, statement: str, values: Sequence[Any]) -> list[Any]:
+        # Outside of this thread's own transaction nobody waits for those who change something.
+        select = self._file.rows if self._mine.is_changing else self._file.committed_rows
+        return select(statement, values)
 
     def get(self, tenant: str, kind: str, id: str, parent: str = "") -> dict[str, Any] | None:
         """A document, if there is one."""
-        found = self._file.rows(
-            f"SELECT body FROM document WHERE {_ONE}", (tenant, kind, parent, id)
-        )
+        found = self._select(f"SELECT body FROM document WHERE {_ONE}", (tenant, kind, parent, id))
         return self._read(found[0][0]) if found else None
 
     def put(
@@ -145,21 +157,21 @@ class DocumentStore:
 
     def find_id(self, tenant: str, kind: str, name: str, parent: str = "") -> str | None:
         """The id of the document with a name."""
-        found = self._file.rows(
+        found = self._select(
             f"SELECT id FROM document WHERE {_LIST} AND name = ?", (tenant, kind, parent, name)
         )
         return found[0][0] if found else None
 
     def count(self, tenant: str, kind: str, parent: str = "") -> int:
         """How many documents a list has."""
-        ((found,),) = self._file.rows(
+        ((found,),) = self._select(
             f"SELECT count(*) FROM document WHERE {_LIST}", (tenant, kind, parent)
         )
         return int(found)
 
     def all(self, tenant: str, kind: str, parent: str = "") -> list[dict[str, Any]]:
         """All documents of a list, in the order in which they were made."""
-        found = self._file.rows(
+        found = self._select(
             f"SELECT body FROM document WHERE {_LIST} ORDER BY place", (tenant, kind, parent)
         )
         return [self._read(body) for (body,) in found]
@@ -182,7 +194,7 @@ class DocumentStore:
         scope = f"{tenant}\0{kind}\0{parent}" + ("\0newest" if newest else "")
         start = decode_offset(next_token, scope, _LAST if newest else 0)
         most = clamp_page_size(max_results)
-        found = self._file.rows(
+        found = self._select(
             f"SELECT place, body FROM document WHERE {_LIST} AND {_ORDER[newest]} LIMIT ?",
             (tenant, kind, parent, start, most + 1),
         )
@@ -203,7 +215,7 @@ class DocumentStore:
         after, most = decode_token(next_token, scope) or [_END], clamp_page_size(max_results)
         if len(after) != 1 or not isinstance(after[0], str) or clean(after[0]) != after[0]:
             raise invalid_token_error()
-        found = self._file.rows(
+        found = self._select(
             f"SELECT name, body FROM document WHERE {_LIST} AND name < ? AND id >= ? AND id < ? "
             "ORDER BY name DESC LIMIT ?",
             (tenant, kind, parent, after[0], within, within + _END, most + 1),

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any, NamedTuple
 
 from orchestrator.errors import DependencyFailed
@@ -62,6 +62,8 @@ class SqliteFile:
         self._what = what
         self._hint = hint
         self._lock = RLock()
+        self._reading = Lock()
+        self._reader: sqlite3.Connection | None = None
         try:
             self._open(layout)
         except FAILURES as error:
@@ -69,15 +71,18 @@ class SqliteFile:
 
     def _open(self, layout: Layout) -> None:
         self._create()
-        self._db = sqlite3.connect(
-            self.path, timeout=30.0, isolation_level=None, check_same_thread=False
-        )
+        self._db = self._connect()
         try:
             self._prepare(layout)
         except BaseException:
             self._db.close()
             raise
         self._tighten()
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(
+            self.path, timeout=30.0, isolation_level=None, check_same_thread=False
+        )
 
     def _create(self) -> None:
         if self.path != ":memory:":
@@ -178,10 +183,34 @@ class SqliteFile:
             except FAILURES as error:
                 raise self.translate(error) from error
 
+    def committed_rows(
+        self, statement: str, values: Sequence[Any] | Mapping[str, Any] = ()
+    ) -> list[Any]:
+        """What a statement that changes nothing finds of what is committed.
+
+        It waits for no transaction, neither of this process nor of another.
+
+        Raises:
+            DependencyFailed: SQLite failed.
+        """
+        if self.path == ":memory:":  # another connection would have another database
+            return self.rows(statement, values)
+        with self._reading:
+            try:
+                if self._reader is None:
+                    self._reader = self._connect()
+                    self._reader.execute("PRAGMA query_only=ON")
+                return self._reader.execute(statement, values).fetchall()
+            except FAILURES as error:
+                raise self.translate(error) from error
+
     def close(self) -> None:
         """Closes the file."""
-        with self._lock:
+        with self._reading, self._lock:
             self._db.close()
+            if self._reader is None:
+                self._reader = self._db  # nobody opens another one
+            self._reader.close()
 
 
 # These are classes since a turn goes through several: `contextmanager` takes ten times as long.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import Context, ContextVar, copy_context
+from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -17,6 +19,9 @@ MOST_THREADS = 256
 A thread that waits for other threads, such as a collaborator's for its actions, only waits for ones
 a level below it. Those have places of their own, so nested work cannot wait for itself.
 """
+
+# That a thread waits for more to do: to start one takes longer than most calls.
+_IDLE_SECONDS = 5.0
 
 _level: ContextVar[int] = ContextVar("level", default=0)
 
@@ -46,10 +51,13 @@ def _run(function: Callable[[], T], future: Future[T], context: Context) -> None
 
 
 class _Places:
+    """The threads of one level; one that has nothing to do waits a while for more."""
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._taken = 0
         self._waiting: deque[Callable[[], None]] = deque()
+        self._idle: list[SimpleQueue[Callable[[], None]]] = []  # each takes a thread's next work
 
     def start(self, work: Callable[[], None]) -> None:
         with self._lock:
@@ -57,29 +65,50 @@ class _Places:
                 self._waiting.append(work)
                 return
             self._taken += 1
-        # A thread a call: a pool's threads would keep the interpreter, or the event loop, from
-        # ending while a call never returns.
+            if self._idle:
+                self._idle.pop().put(work)
+                return
+        # No pool of the standard library: its threads would keep the interpreter, or the event
+        # loop, from ending while a call never returns.
         thread = threading.Thread(
             target=self._work_off, args=[work], name="orchestrator-action", daemon=True
         )
         try:
             thread.start()
         except BaseException:
-            self._take_next()
+            with self._lock:
+                self._taken -= 1
             raise
 
     def _work_off(self, work: Callable[[], None]) -> None:
+        inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
         following: Callable[[], None] | None = work
         while following is not None:
             following()
-            following = self._take_next()
+            # While it waits, it keeps nothing of what it has done.
+            following = work = _nothing
+            following = self._take_next(inbox)
 
-    def _take_next(self) -> Callable[[], None] | None:
+    def _take_next(self, inbox: SimpleQueue[Callable[[], None]]) -> Callable[[], None] | None:
         with self._lock:
             if self._waiting:
                 return self._waiting.popleft()
             self._taken -= 1
-            return None
+            self._idle.append(inbox)
+        try:
+            return inbox.get(timeout=_IDLE_SECONDS)
+        except Empty:
+            with self._lock:
+                if inbox in self._idle:
+                    self._idle.remove(inbox)
+                    return None
+            return inbox.get()  # it came just now
+
+
+def _nothing() -> None:
+    pass
 
 
 _places: dict[int, _Places] = {}
+if hasattr(os, "register_at_fork"):  # a forked process has none of these threads
+    os.register_at_fork(after_in_child=_places.clear)

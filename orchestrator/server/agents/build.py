@@ -135,8 +135,16 @@ class DefinitionReader:
 
     def read_group(self, group: Data) -> Data:
         """An action group, whose schema in S3 is read."""
-        place = (group.get("apiSchema") or {}).get("s3")
+        schema = group.get("apiSchema") or {}
+        place = schema.get("s3")
         if not place:
+            # It would be refused later too, but only after everything else was read.
+            if len(schema.get("payload") or "") > _MOST_SCHEMA_BYTES:
+                name = group.get("actionGroupName")
+                raise ValidationError(
+                    f"the schema of the action group {name!r} has more than "
+                    f"{_MOST_SCHEMA_BYTES:,} characters"
+                )
             return group
         uri = f"s3://{place.get('s3BucketName')}/{place.get('s3ObjectKey')}"
         buckets = self.resources.settings.buckets

@@ -11,7 +11,7 @@ from typing import Any, cast
 from urllib.parse import parse_qsl
 from uuid import uuid4
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 
 from orchestrator.server.operations import Caller, EventStream, Fault, Handler, Operations, Request
 from orchestrator.server.wire.faults import WrongOutput, as_fault
@@ -87,6 +87,7 @@ class Api:
             for name, handler in handlers.items()
         }
         self._routes = _build_routes()
+        self._one_at_once = CapacityLimiter(1)
 
     def list_operations(self) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
         """By service: the operations that have a handler, and those that have none."""
@@ -155,8 +156,11 @@ class Api:
     ) -> HttpResponse:
         handler, waits = self._find_handler(matched)
         read = partial(_read_params, matched, query, headers, body)
-        # A large body takes long enough to keep others waiting.
-        route, params = await to_thread.run_sync(read) if len(body) > _LARGE else read()
+        # A large body takes long enough to keep others waiting, and several of them even longer.
+        large = len(body) > _LARGE
+        route, params = (
+            await to_thread.run_sync(read, limiter=self._one_at_once) if large else read()
+        )
         request = Request(route.service, route.operation, params, caller, request_id)
         output: Any
         if waits:

@@ -21,6 +21,7 @@ from orchestrator.errors import ValidationError
 from orchestrator.server.operations import Fault
 from orchestrator.server.wire.shapes import get_read_walks, operation_model
 from orchestrator.server.wire.values import NULL, Problems, Walk, walk_document
+from orchestrator.support.safe_json import check_values
 
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _MOST_FIELDS = 1000
@@ -176,6 +177,10 @@ def _build_payload_reader(shape: StructureShape, name: str, walks: Any) -> _Body
 
 
 def _parse_json(body: bytes) -> Any:
+    try:
+        check_values(body)
+    except ValueError as error:
+        raise Fault("SerializationException", f"The body is too large: {error}.") from None
     try:
         return json.loads(_decode_utf8(body), parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
