@@ -6,6 +6,7 @@ HTTP client end with the request's time.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
@@ -22,6 +23,14 @@ MOST_BLOCKS = 1_000
 _WRITTEN = 65_536
 # In an event loop: what is read at once is also looked at in one go.
 _READ = 16_384
+# Bytes of an answer that are read as fast as they come. A model's server may send without end, and
+# faster than it takes to look at it.
+_FREE = 262_144
+# Seconds that the event loop takes for all that is ready in it while it is not busy.
+_BUSY = 0.002
+# How many times as long the answer of one request waits for the others then, and seconds at most.
+_SHARE = 16
+_LONGEST_PAUSE = 0.25
 
 
 class ModelReplyBounds(ReplyBounds):
@@ -122,6 +131,15 @@ def bound_reads(client: Any) -> None:
             pool._network_backend = (_AsyncBackend if asynchronous else _Backend)(backend)
 
 
+async def _give_way() -> None:
+    """Waits the longer, the longer the event loop takes for all that is ready in it."""
+    began = time.monotonic()
+    await asyncio.sleep(0)
+    taken = time.monotonic() - began
+    if taken > _BUSY:
+        await asyncio.sleep(min(_SHARE * taken, _LONGEST_PAUSE))
+
+
 class _Backend:
     def __init__(self, backend: Any) -> None:
         self._backend = backend
@@ -166,10 +184,21 @@ class _AsyncBackend(_Backend):
 
 
 class _AsyncStream(_Stream):
+    def __init__(self, stream: Any) -> None:
+        super().__init__(stream)
+        self._request: float | None = None  # the time-out of the request that is being answered
+        self._count = 0  # bytes of its answer
+
     async def read(  # type: ignore[override]
         self, max_bytes: int, timeout: float | None = None
     ) -> bytes:
+        """Reads bytes; of a long answer only a part at a time, while the event loop is busy."""
+        if timeout is not self._request:
+            self._request, self._count = timeout, 0
+        if self._count > _FREE:
+            await _give_way()
         found: bytes = await self._stream.read(min(max_bytes, _READ), _time_left(timeout))
+        self._count += len(found)
         return found
 
     async def write(  # type: ignore[override]

@@ -41,6 +41,7 @@ class FairEventLoop(_Loop):
     def __init__(self) -> None:
         super().__init__()
         self._last: deque[asyncio.Handle] = deque()
+        self._is_due = False  # whether `_run_last` is going to be called
 
     def call_soon(
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
@@ -49,10 +50,14 @@ class FairEventLoop(_Loop):
         if not (_goes_last.get() if context is None else context.get(_goes_last)):
             return super().call_soon(callback, *args, context=context)
         handle = asyncio.Handle(callback, args, self, context)
-        if not self._last:
-            super().call_soon(self._run_last, context=_NEUTRAL)
         self._last.append(handle)
+        self._see_to_last()
         return handle
+
+    def _see_to_last(self) -> None:
+        if self._last and not self._is_due:
+            self._is_due = True
+            super().call_soon(self._run_last, context=_NEUTRAL)
 
     def _run_last(self) -> None:
         # At least one step, or turns would stand still on a busy server.
@@ -63,8 +68,8 @@ class FairEventLoop(_Loop):
                 handle._run()
             if time.monotonic() > end:
                 break
-        if self._last:
-            super().call_soon(self._run_last, context=_NEUTRAL)
+        self._is_due = False
+        self._see_to_last()
 
 
 _NEUTRAL = Context()
