@@ -110,7 +110,6 @@ class _Server(ThreadingHTTPServer):
 
 
 def main() -> None:
-    import os
 
     server = _Server(("127.0.0.1", 0), _Handler)
     Thread(target=server.serve_forever, daemon=True).start()

@@ -31,8 +31,7 @@ from orchestrator.server.wire.responses import HttpResponse
 if TYPE_CHECKING:
     from orchestrator.server.state import ServerState
 
-# What operations on agents take is checked in a moment, if it is no longer than this, in bytes.
-_CONTROL = "bedrock-agent"
+# Bytes of a body that is read in a moment.
 _SMALL = 65_536
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
@@ -87,8 +86,9 @@ class _Bedrock:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        body = await request.body()
-        if self._takes_long(request, body):
+        # The middleware has read it. Starlette would copy it once more.
+        body: bytes = (await receive())["body"]
+        if not self._is_quick(request, body):
             await go_last()
         answer = await run_while_connected(self._answer(request, body), receive)
         if answer is None:
@@ -100,9 +100,15 @@ class _Bedrock:
         async with aclosing(answer.body) as frames:
             await StreamingResponse(frames, answer.status, answer.headers)(scope, receive, send)
 
-    def _takes_long(self, request: Request, body: bytes) -> bool:
+    def _is_quick(self, request: Request, body: bytes) -> bool:
+        """Whether it only asks for what is stored of agents and what belongs to them."""
         matched = self._api.match(request.method, *_read_target(request))
-        return matched is None or matched.service != _CONTROL or len(body) > _SMALL
+        return (
+            matched is not None
+            and matched.service == "bedrock-agent"
+            and matched.operation.startswith(("Get", "List"))
+            and len(body) <= _SMALL
+        )
 
     async def _answer(self, request: Request, body: bytes) -> HttpResponse:
         known = request.state

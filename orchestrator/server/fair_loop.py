@@ -30,6 +30,14 @@ async def go_last() -> None:
     await asyncio.sleep(0)
 
 
+def go_first() -> None:
+    """Has what the calling task does from now on run before the tasks that called `go_last`.
+
+    A task begins with what its connection did before.
+    """
+    _goes_last.set(False)
+
+
 class FairEventLoop(_Loop):
     """Runs what called `go_last` one step at a time, between all other steps.
 

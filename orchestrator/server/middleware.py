@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from orchestrator.server.access.authenticator import Authenticator
 from orchestrator.server.access.guards import Guard, RawRequest, Refusal
 from orchestrator.server.active_requests import ActiveRequests
+from orchestrator.server.fair_loop import go_first
 from orchestrator.server.operations import Caller
 from orchestrator.server.settings import Settings
 from orchestrator.server.wire.faults import log_failure
@@ -83,6 +84,7 @@ class ServerMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        go_first()
         raw = scope.get("raw_path") or scope["path"].encode()
         visit = _RequestContext(
             RawRequest(scope["method"], raw, scope["query_string"], scope["headers"])

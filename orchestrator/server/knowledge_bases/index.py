@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from threading import RLock
-from typing import Any
+from threading import Lock, RLock
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import ModelNotReady
 from orchestrator.knowledge import LocalKnowledgeBase
@@ -18,9 +18,17 @@ from orchestrator.models.embeddings import Embedder
 from orchestrator.server.knowledge_bases.chunking import Chunker
 from orchestrator.support.logs import get_logger
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 _log = get_logger(__name__)
 
 DATA_SOURCE = RESERVED + "data-source-id"
+
+# To read documents and to embed them takes all that a machine has. Of all ingestion jobs one is at
+# it at a time, for one document or some passages, so that requests are still answered.
+_computing = Lock()
 
 
 class DocumentName(str):
@@ -86,7 +94,8 @@ class Index:
             Unreadable: It cannot be read.
             DependencyFailed: The index failed.
         """
-        passages = chunker.passages(read_blocks(raw))
+        with _computing:
+            passages = chunker.passages(read_blocks(raw))
         source = place.split("/", 1)[0]
         metadata = {**attributes.values, SOURCE: place.uri, DATA_SOURCE: source}
         self._store.put(place, f"{chunker.id}:{raw.digest}", metadata, passages, attributes.text)
@@ -112,7 +121,7 @@ class Index:
             embedder.embed(["ready"])
         except ModelNotReady as error:
             return f"passages are found by their words only, not their meaning: {error.message}"
-        embed_missing(self._store, embedder, lambda *_: tick())
+        embed_missing(self._store, _BackgroundEmbedder(embedder), lambda *_: tick())
         return None
 
     def retrieve(
@@ -136,6 +145,19 @@ class Index:
                 raise
             _log.warning("knowledge base %r searches by words only: %s", self._id, error.message)
             return self._by_words.retrieve(query, configuration)
+
+
+class _BackgroundEmbedder:
+    """An embedder that gives way to whoever computes already."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.id, self.dimensions = embedder.id, embedder.dimensions
+        self._embedder = embedder
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `Embedder.embed`."""
+        with _computing:
+            return self._embedder.embed(texts)
 
 
 def _convert_reference(reference: dict[str, Any]) -> dict[str, Any]:
