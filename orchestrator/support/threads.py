@@ -111,4 +111,4 @@ def _nothing() -> None:
 
 _places: dict[int, _Places] = {}
 if hasattr(os, "register_at_fork"):  # a forked process has none of these threads
-    os.register_at_fork(after_in_child=_places.clear)
+    os.register_at_fork(after_in_child=lambda: _places.clear())

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import socket
+import time
 from collections.abc import Callable, Iterator
 from threading import Event, Thread
 from typing import Any
@@ -17,6 +18,7 @@ from whole_agents import agent
 from orchestrator import LimitExceeded, Limits, OrchestratorError
 from orchestrator.errors import DependencyFailed, ValidationError
 from orchestrator.models import BedrockModel, Model, ModelRequest, OpenAIModel
+from orchestrator.models import _bounds
 from orchestrator.models import openai as module
 from orchestrator.models.embeddings import OpenAIEmbedder
 
@@ -311,3 +313,37 @@ def test_small_pieces_of_a_long_event_cost_no_more_than_large_ones() -> None:
     reader, text = EventReader(), b'data: {"a": "' + b"x" * 400_000 + b'"}\n'
     found = [*itertools.chain.from_iterable(reader.feed(bytes([it])) for it in text)]
     assert found == [{"a": "x" * 400_000}]
+
+
+class Pauses:
+    """Stands for `asyncio` where answers are read: counts the pauses, and makes none."""
+
+    def __init__(self, busy: float) -> None:
+        self.seconds: list[float] = []
+        self._busy = busy
+
+    async def sleep(self, seconds: float) -> None:
+        """A pause; others take so long in the shortest one."""
+        self.seconds.append(seconds)
+        end = time.monotonic() + (0 if seconds else self._busy)
+        while time.monotonic() < end:
+            pass
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("busy", "count", "waits"), [(0.01, 1_000, True), (0.01, 10, False), (0.0, 1_000, False)]
+)
+def test_a_long_answer_gives_way_to_others_while_the_loop_is_busy(
+    monkeypatch: pytest.MonkeyPatch, busy: float, count: int, waits: bool
+) -> None:
+    monkeypatch.setattr(_bounds, "_BUSY", 0.009)
+    pauses = Pauses(busy)
+    monkeypatch.setattr(_bounds, "asyncio", pauses)
+    end = b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+    body = itertools.chain(itertools.repeat(b": x\n\n" * 100, count), [DELTA, end])
+    with Loopback([Answer(body, headers=SSE)]).running() as server:
+        items = astream(OpenAIModel("m", base_url=server.url), request(reply_bytes=10**9))
+    assert items[0] == "a"
+    assert any(pauses.seconds) is waits
+    assert max(pauses.seconds, default=0) <= 0.25

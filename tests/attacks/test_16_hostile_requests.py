@@ -72,6 +72,21 @@ def test_what_is_no_json_object_is_refused(body: bytes) -> None:
     assert Door().refused(body) == "SerializationException"
 
 
+@pytest.mark.parametrize("value", ["[]", '""', "{}", "0"])
+def test_bodies_of_millions_of_values_are_refused(value: str) -> None:
+    body = query('"x"')[:-1] + b', "u": [' + f"{value},".encode() * 3_000_000 + b"0]}"
+    door = Door()
+    answer = door.post(body)
+    assert answer.status == 400 and not door.reached
+    assert b"more than 200,000 JSON values" in answer.body
+
+
+def test_a_text_of_millions_of_characters_is_read() -> None:
+    door = Door()
+    door.post(query('"x"')[:-1] + b', "u": ' + json.dumps('[{:"\\,😀' * 400_000).encode() + b"}")
+    assert door.reached == [{"knowledgeBaseId": "ABCDEFGHIJ", "retrievalQuery": {"text": "x"}}]
+
+
 @pytest.mark.parametrize("text", ['"\\ud800"', '"a\\udfffb"', "1", "[]", "true", "{}"])
 def test_texts_that_are_none_are_refused(text: str) -> None:
     assert Door().refused(query(text)) == "ValidationException"

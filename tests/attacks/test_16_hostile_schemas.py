@@ -370,3 +370,12 @@ def test_a_stored_agents_document_has_the_same_bounds() -> None:
             server.control.update_agent_action_group(
                 agentId=agent_id, agentVersion="DRAFT", actionGroupId=group_id, **too_many
             )
+
+
+def test_a_huge_schema_in_a_call_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    document = json.dumps(api(STRING)) + " " * 2_000_000
+    write_agent(tmp_path / "vacations", definition())
+    with running(ScriptedModel([], CLAUDE), tmp_path) as runtime:
+        groups = [{**payload_group(STRING), "apiSchema": {"payload": document}}]
+        with pytest.raises(ClientError, match="more than 2,000,000 characters"):
+            runtime.inline("Look", actionGroups=groups)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import threading
+import weakref
 from concurrent.futures import Future
 from contextvars import ContextVar
+from functools import partial
 
 import pytest
 
@@ -83,3 +87,42 @@ def test_a_thread_that_cannot_begin_takes_no_place(monkeypatch: pytest.MonkeyPat
         with pytest.raises(RuntimeError, match="can't start"):
             in_thread(int)
     assert in_thread(int).result(WAIT) == 0
+
+
+def test_an_idle_thread_is_used_again_and_keeps_nothing_of_before() -> None:
+    idents = [in_thread(threading.get_ident).result(WAIT) for _ in range(2)]
+    for _ in range(100):  # the first may not be idle yet when the next begins
+        idents.append(in_thread(threading.get_ident).result(WAIT))
+    assert len(set(idents)) < len(idents)
+
+    class Large:
+        pass
+
+    large = Large()
+    kept = weakref.ref(large)
+    in_thread(partial(id, large)).result(WAIT)
+    del large
+    in_thread(gc.collect).result(WAIT)
+    assert kept() is None
+
+
+def test_an_idle_thread_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_IDLE_SECONDS", 0.0)
+    thread = in_thread(threading.current_thread).result(WAIT)
+    thread.join(WAIT)
+    assert not thread.is_alive()
+    assert in_thread(int).result(WAIT) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    in_thread(int).result(WAIT)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = in_thread(int).result(WAIT)
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

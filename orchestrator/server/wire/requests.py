@@ -7,7 +7,6 @@ kind is reported like any other that the model does not allow.
 
 from __future__ import annotations
 
-import json
 import re
 from base64 import b64decode
 from collections.abc import Callable, Mapping
@@ -21,7 +20,7 @@ from orchestrator.errors import ValidationError
 from orchestrator.server.operations import Fault
 from orchestrator.server.wire.shapes import get_read_walks, operation_model
 from orchestrator.server.wire.values import NULL, Problems, Walk, walk_document
-from orchestrator.support.safe_json import check_values
+from orchestrator.support.safe_json import MOST_VALUES, TooManyValues, load_json
 
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _MOST_FIELDS = 1000
@@ -178,18 +177,13 @@ def _build_payload_reader(shape: StructureShape, name: str, walks: Any) -> _Body
 
 def _parse_json(body: bytes) -> Any:
     try:
-        check_values(body)
-    except ValueError as error:
-        raise Fault("SerializationException", f"The body is too large: {error}.") from None
-    try:
-        return json.loads(_decode_utf8(body), parse_constant=_refuse_constant)
+        return load_json(_decode_utf8(body))
+    except TooManyValues:
+        wrong = f"The body has more than {MOST_VALUES:,} JSON values."
+        raise Fault("SerializationException", wrong) from None
     except (ValueError, RecursionError):
         # The parser's own words quote the body.
         raise Fault("SerializationException", "The body is not valid JSON.") from None
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(name)
 
 
 def _decode_utf8(body: bytes) -> str:

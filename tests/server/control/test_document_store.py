@@ -332,3 +332,27 @@ def test_a_document_that_was_changed_is_a_typed_error(tmp_path: Path) -> None:
         with pytest.raises(DependencyFailed, match="is damaged: a document was changed"):
             store.get("t", "kind", "a")
         assert store.get("t", "kind", "b") == {"text": "Ana likes tea."}
+
+
+def test_reading_waits_for_no_change(tmp_path: Path) -> None:
+    file = tmp_path / "documents.sqlite"
+    with (
+        closing(DocumentStore(file)) as ours,
+        closing(DocumentStore(file)) as others,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        ours.put("", "k", "1", {"n": 1})
+        with ours.transaction():
+            ours.put("", "k", "2", {"n": 2})
+            # This thread sees what it does; no other one does, and none waits.
+            assert [one["n"] for one in ours.all("", "k")] == [1, 2]
+            for store in (ours, others):
+                assert threads.submit(store.all, "", "k").result(20) == [{"n": 1}]
+        assert ours.count("", "k") == others.count("", "k") == 2
+
+
+def test_a_closed_store_reads_no_more(tmp_path: Path) -> None:
+    store = DocumentStore(tmp_path / "documents.sqlite")
+    store.close()
+    with pytest.raises(DependencyFailed, match="closed"):
+        store.get("", "k", "1")

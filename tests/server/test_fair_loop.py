@@ -1,0 +1,147 @@
+"""Which tasks of the server's event loop have their turn first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from typing import Any, TypeVar
+
+import pytest
+
+from orchestrator.server import fair_loop
+from orchestrator.server.fair_loop import FairEventLoop, go_first, go_last
+
+T = TypeVar("T")
+
+TASKS, STEPS = 50, 20
+
+
+@pytest.fixture(autouse=True)
+def one_step_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time has no part in the order."""
+    monkeypatch.setattr(fair_loop, "_SLICE", 0)
+
+
+@pytest.fixture
+def loop() -> Iterator[FairEventLoop]:
+    """A loop whose own errors fail the test."""
+    errors: list[Any] = []
+    loop = FairEventLoop()
+    loop.set_exception_handler(lambda _, context: errors.append(context))
+    yield loop
+    loop.close()
+    assert not errors
+
+
+class Counter:
+    """Counts the steps of tasks that never end."""
+
+    count = 0
+
+    async def run(self, *, last: bool = True) -> None:
+        """Steps on and on."""
+        if last:
+            await go_last()
+        while True:
+            self.count += 1
+            await asyncio.sleep(0)
+
+
+async def step() -> None:
+    """Has some turns."""
+    for _ in range(STEPS):
+        await asyncio.sleep(0)
+
+
+async def beside(works: list[Coroutine[Any, Any, Any]], own: Coroutine[Any, Any, T]) -> T:
+    """What `own` gives, while other tasks run."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    await step()
+    try:
+        return await own
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def test_others_do_not_wait_for_all_tasks_that_go_last(loop: FairEventLoop) -> None:
+    counter = Counter()
+
+    async def measure() -> int:
+        before = counter.count
+        await step()
+        return counter.count - before
+
+    works = [counter.run() for _ in range(TASKS)]
+    taken = loop.run_until_complete(beside(works, measure()))
+    # One a turn; without `go_last` it is each of them.
+    assert STEPS - 2 <= taken <= STEPS + 2
+
+
+def test_tasks_that_go_last_go_on_beside_busy_ones(loop: FairEventLoop) -> None:
+    busy = [Counter().run(last=False) for _ in range(TASKS)]
+
+    async def work() -> str:
+        await go_last()
+        await step()
+        return "done"
+
+    assert loop.run_until_complete(beside(busy, work())) == "done"
+
+
+def test_what_a_task_starts_goes_last_until_it_goes_first(loop: FairEventLoop) -> None:
+    counter = Counter()
+
+    async def measure(first: bool) -> int:
+        if first:
+            go_first()
+            await asyncio.sleep(0)
+        before = counter.count
+        await step()
+        return counter.count - before
+
+    async def start() -> list[int]:
+        await go_last()
+        return [await asyncio.create_task(measure(first)) for first in (False, True)]
+
+    works = [counter.run() for _ in range(TASKS)]
+    after, before = loop.run_until_complete(beside(works, start()))
+    assert after >= TASKS * (STEPS - 1)
+    assert before <= STEPS + 2
+
+
+def test_what_was_cancelled_is_not_called(loop: FairEventLoop) -> None:
+    called = []
+
+    async def work() -> None:
+        await go_last()
+        loop.call_soon(called.append, 1).cancel()
+        loop.call_soon(called.append, 2)
+        await step()
+
+    loop.run_until_complete(work())
+    assert called == [2]
+
+
+def test_an_error_of_a_callback_is_reported_and_the_rest_goes_on(loop: FairEventLoop) -> None:
+    told = []
+    loop.set_exception_handler(lambda _, context: told.append(str(context["exception"])))
+
+    async def work() -> str:
+        await go_last()
+        loop.call_soon(int, "x")
+        await step()
+        return "done"
+
+    assert loop.run_until_complete(work()) == "done"
+    assert told == ["invalid literal for int() with base 10: 'x'"]
+
+
+def test_in_another_loop_nothing_changes() -> None:
+    async def work() -> str:
+        await go_last()
+        await step()
+        return "done"
+
+    assert asyncio.run(work()) == "done"

@@ -1,0 +1,72 @@
+"""JSON that others wrote, read as `json` reads it, but in bounded steps."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.support import safe_json
+from orchestrator.support.safe_json import MOST_VALUES, TooManyValues, load_json
+
+_TEXTS = st.text(st.sampled_from('a"\\/\b\n\té€😀\ud83d\ude00{}[]:, '), max_size=40)
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | _TEXTS,
+    lambda inner: st.lists(inner) | st.dictionaries(_TEXTS, inner),
+    max_leaves=20,
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def all_is_long() -> Any:
+    """Every text of some characters counts as long, and parts are short."""
+    import re
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(safe_json, "_SHORT", 0)
+        patch.setattr(safe_json, "_LONG", 3)
+        few = safe_json._PART.pattern.replace("{1,100}", "{1,2}").replace("{0,1000}", "{0,2}")
+        patch.setattr(safe_json, "_PART", re.compile(few, re.DOTALL))
+        yield
+
+
+@given(_VALUES, st.booleans(), st.sampled_from([None, 1]))
+def test_it_reads_what_json_reads(value: Any, ascii: bool, indent: int | None) -> None:
+    text = json.dumps(value, ensure_ascii=ascii, indent=indent)
+    assert load_json(text) == json.loads(text)
+
+
+@given(st.text(st.sampled_from('"\\u0dD8a[]{}:, 1n\n'), max_size=30))
+def test_it_refuses_what_json_refuses(text: str) -> None:
+    try:
+        expected = json.loads(text)
+    except ValueError:
+        with pytest.raises(ValueError):
+            load_json(text)
+    else:
+        assert load_json(text) == expected
+
+
+def test_long_names_stay_names() -> None:
+    text = '{"a long name" : "a long text", "another": ["long texts", "and more"]}'
+    assert load_json(text) == json.loads(text)
+
+
+@pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
+def test_constants_of_javascript_are_refused(constant: str) -> None:
+    with pytest.raises(ValueError, match="is not JSON"):
+        load_json(f'["a long text", {constant}]')
+
+
+@pytest.mark.parametrize("one", ["[]", '""', "{}", "1", '{"a":1}'])
+def test_too_many_values_are_refused(one: str) -> None:
+    with pytest.raises(TooManyValues, match="more than 200,000 values"):
+        load_json(f"[{','.join([one] * MOST_VALUES)}]")
+
+
+def test_signs_in_texts_do_not_count() -> None:
+    value = [",[{:" * MOST_VALUES]
+    assert load_json(json.dumps(value)) == value
