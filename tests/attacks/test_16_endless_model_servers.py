@@ -17,8 +17,7 @@ from whole_agents import agent
 
 from orchestrator import LimitExceeded, Limits, OrchestratorError
 from orchestrator.errors import DependencyFailed, ValidationError
-from orchestrator.models import BedrockModel, Model, ModelRequest, OpenAIModel
-from orchestrator.models import _bounds
+from orchestrator.models import BedrockModel, Model, ModelRequest, OpenAIModel, _bounds
 from orchestrator.models import openai as module
 from orchestrator.models.embeddings import OpenAIEmbedder
 
