@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, NamedTuple
 
 from orchestrator.definition.action_group import ActionGroupDefinition
 from orchestrator.definition.agent import AgentDefinition
 from orchestrator.definition.fields import Document
+from orchestrator.definition.validation_errors import path_of
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError
+from orchestrator.message import clean
 from orchestrator.support.documents import MAX_BYTES, Keys, Rules, Source, decode, parse, parse_json
 from orchestrator.support.spelling import find_close
 
@@ -46,6 +49,36 @@ def parse_text(text: str, file: str, folder: Path | None = None) -> tuple[Any, S
     read = parse_json if file.endswith(".json") else parse
     document = read(text, file, _RULES)
     return document.data, Source(file=file, folder=folder, root=document.root)
+
+
+def copy_data(members: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of a definition given as plain data, within the bounds of a file.
+
+    Raises:
+        DefinitionError: It is too deep, has too many values, or holds half of a surrogate pair.
+    """
+    for count, (keys, value) in enumerate(_walk(members, ())):
+        wrong = ""
+        if len(keys) > _RULES.max_depth:
+            wrong = f"is nested deeper than {_RULES.max_depth} levels"
+        elif count > _RULES.max_nodes:
+            wrong = f"comes after more than {_RULES.max_nodes:,} values"
+        elif isinstance(value, str) and clean(value) != value:
+            wrong = "holds half of a surrogate pair"
+        if wrong:
+            raise DefinitionError(f"{path_of(keys)[:200] or 'the document'} {wrong}")
+    return deepcopy(dict(members))
+
+
+def _walk(value: Any, keys: Keys) -> Iterator[tuple[Keys, Any]]:
+    yield keys, value
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            yield keys, name  # a name can be wrong too, and stands in no message then
+            yield from _walk(item, (*keys, name))
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _walk(item, (*keys, index))
 
 
 class PromptText(NamedTuple):

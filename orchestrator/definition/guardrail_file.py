@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError as PydanticError
 
 from orchestrator.definition.agent import AgentDefinition
-from orchestrator.definition.files import locate, parse_text, read_file
+from orchestrator.definition.files import copy_data, locate, parse_text, read_file
 from orchestrator.definition.guardrail import GuardrailDefinition
 from orchestrator.definition.validation_errors import to_diagnostic
 from orchestrator.diagnostics import Diagnostic
@@ -93,7 +92,7 @@ def guardrail_of(
     Raises:
         DefinitionError: They are wrong; the error has all mistakes.
     """
-    return _build(_validate(deepcopy(dict(members)), Source()), embedder)
+    return _build(_validate(copy_data(members), Source()), embedder)
 
 
 def _validate(data: dict[str, Any], source: Source) -> GuardrailDefinition:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,13 @@ from pydantic import ValidationError as PydanticError
 from pydantic_core import ErrorDetails
 
 from orchestrator.definition.agent import AgentDefinition
-from orchestrator.definition.files import FILE_NAMES, missing_files, parse_text, read_file
+from orchestrator.definition.files import (
+    FILE_NAMES,
+    copy_data,
+    missing_files,
+    parse_text,
+    read_file,
+)
 from orchestrator.definition.validation_errors import is_read_only, path_of, to_diagnostic
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, ResourceNotFound
@@ -92,7 +97,7 @@ def definition_of(members: Mapping[str, Any]) -> AgentDefinition:
     Raises:
         DefinitionError: The data is wrong. The error has all mistakes.
     """
-    return _validate(deepcopy(dict(members)), Source())
+    return _validate(copy_data(members), Source())
 
 
 def _validate(data: dict[str, Any], source: Source) -> AgentDefinition:

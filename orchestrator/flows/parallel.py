@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from orchestrator.engine.calls import merge_changes
 from orchestrator.engine.effects import Branch, Branches, Effect
@@ -21,6 +21,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.flows.state import read_recorded
 from orchestrator.flows.steps import Parallel, Step
 from orchestrator.sessions.journal import Record
+from orchestrator.sessions.records import fits
 
 if TYPE_CHECKING:
     from orchestrator.engine.state import Turn
@@ -28,6 +29,33 @@ if TYPE_CHECKING:
 
 
 Work = Callable[[], Generator[Step, Any, Any]]
+
+
+class _Agent(TypedDict):
+    name: str
+    type: str
+    task: str
+    roles: dict[str, str]
+    tools: dict[str, dict[str, Any]]
+
+
+class _Value(TypedDict):
+    variables: dict[str, list[tuple[bool, Any]]]
+    agents: dict[str, _Agent]
+
+
+class _Result(TypedDict):
+    value: _Value
+    spent: tuple[int, int]
+    attributes: NotRequired[dict[str, str]]
+    responses: NotRequired[list[dict[str, str]]]
+
+
+def _read_result(text: str) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(text)
+    if not fits(result, _Result):
+        raise ValueError("it is no iteration's result")
+    return result
 
 
 def run_in_parallel(
@@ -70,7 +98,7 @@ def run_in_parallel(
             return Failure(error, STOPPED)
     before = turn.prompt_attributes
     return [
-        _take_result(carrier, read_recorded(json.loads, record["text"]), before)
+        _take_result(carrier, read_recorded(_read_result, record["text"]), before)
         for record in outcomes
     ]
 

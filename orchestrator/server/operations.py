@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
+from orchestrator.message import clean
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:
@@ -79,8 +81,9 @@ class Fault(Exception):
     def __init__(self, name: str, message: str, **members: Any) -> None:
         super().__init__(f"{name}: {message}")
         self.name = name
-        self.message = message
-        self.members = members
+        # It may quote what a caller has sent, and is written as UTF-8.
+        self.message = clean(message)
+        self.members = clean(members)
 
 
 def conflict_error(message: str) -> Fault:

@@ -368,6 +368,14 @@ def _to_shape(hint: Any) -> Any:
     return object if hint is Any else hint
 
 
+def fits(value: Any, hint: type) -> bool:
+    """Whether a value that was read from a journal is as a `TypedDict` says."""
+    return _fits(value, _cached_shape(hint))
+
+
+_cached_shape = cache(_to_shape)
+
+
 # A shape is a type, `Time` or `Id`; `[shape]` for a list; `(shape, shape)` for a list of that
 # length; a mapping from members to shapes, where `"name?"` may be missing and `str` means every
 # member.
@@ -384,8 +392,8 @@ def _fits(value: Any, shape: Any) -> bool:
         return isinstance(value, int) and 0 <= value < _YEAR_10000
     if not isinstance(value, (list, tuple)):
         return False
-    if isinstance(shape, tuple) and len(value) != len(shape):
-        return False
+    if isinstance(shape, tuple):
+        return len(value) == len(shape) and all(map(_fits, value, shape))
     return all(_fits(one, shape[0]) for one in value)
 
 

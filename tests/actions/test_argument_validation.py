@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator import DefinitionError
 from orchestrator.actions import ActionGroup, Catalog, ReturnControl
+from orchestrator.actions.arguments import CoercionError, compile_schema
+from orchestrator.actions.schemas import SchemaReader
 
 NESTED = {
     "type": "object",
@@ -52,6 +55,10 @@ def build(required: bool = False) -> Catalog:
         "paths": {"/x": {"get": {"operationId": "f", "parameters": parameters}}},
     }
     return Catalog([ActionGroup("g", api_schema=api, executor=ReturnControl())])
+
+
+def _refuse(message: str, place: object) -> DefinitionError:
+    return DefinitionError(message)
 
 
 CATALOG = build()
@@ -189,6 +196,23 @@ def test_a_name_in_another_spelling_is_put_right() -> None:
     assert made.validate(operation, {"claim_id": "c-1"}) == ({"claimId": "c-1"}, [])
     assert made.validate(operation, {"claim_id": "x", "claimId": "y"})[1] != []
     assert made.validate(operation, {"claim_id": "x", "CLAIMID": "y"})[1] != []
+
+
+@pytest.mark.parametrize(
+    ("required", "missing"),
+    [([["id"], {"id": 1}, None, 7], False), ([["id"], "id"], True), (7, False), ("id", False)],
+)
+def test_what_is_no_name_requires_nothing(required: Any, missing: bool) -> None:
+    # Neither of one schema, nor of those that are merged into one.
+    plain = {"type": "object", "required": required, "properties": {"id": {"type": "integer"}}}
+    for schema in (plain, {"allOf": [plain, {"type": "object"}]}):
+        coerce = compile_schema(SchemaReader(schema, _refuse).schema(schema, ()))
+        assert coerce({"id": "1"}) == {"id": 1}
+        if missing:
+            with pytest.raises(CoercionError, match="id"):
+                coerce({})
+        else:
+            assert coerce({}) == {}
 
 
 def test_arguments_that_are_no_object() -> None:

@@ -1,10 +1,13 @@
 """Every message has the place and the way out, and one error has all mistakes."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.definition import definition_of, parse_definition
+from orchestrator.definition.guardrail_file import guardrail_of
 from orchestrator.errors import DefinitionError
 
 
@@ -351,6 +354,51 @@ def test_mistakes_in_plain_data_have_a_way_instead_of_a_place() -> None:
         "'agentName' is missing; add it",
         "'x' is not a member of an agent; remove it",
     ]
+
+
+HALF = "a\ud800"
+GUARDRAIL = {"name": "g", "blockedInputMessaging": "No.", "blockedOutputsMessaging": "No."}
+
+
+def build_deep(levels: int) -> Any:
+    value: Any = "a"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def build_cycle() -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    value["a"] = value
+    return value
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({"instruction": HALF * 40}, "instruction holds half of a surrogate pair"),
+        ({"agentName": HALF}, "agentName holds half of a surrogate pair"),
+        ({"tags": {HALF: "a"}}, "tags holds half of a surrogate pair"),
+        ({HALF: "a"}, "the document holds half of a surrogate pair"),
+        (
+            {"actionGroups": ({"actionGroupName": "g", "apiSchema": {"payload": HALF}},)},
+            "actionGroups[0].apiSchema.payload holds half of a surrogate pair",
+        ),
+        ({"tags": build_deep(50)}, f"tags{'[0]' * 50} is nested deeper than 50 levels"),
+        ({"a" * 9999: build_deep(9999)}, f"{'a' * 200} is nested deeper than 50 levels"),
+        ({"tags": build_cycle()}, f"tags{'.a' * 50} is nested deeper than 50 levels"),
+        (
+            {"x": [{"y": ["a"] * 1000}] * 100},
+            "x[99].y[698] comes after more than 100,000 values",
+        ),
+    ],
+    ids=lambda it: it if isinstance(it, str) else "",
+)
+def test_plain_data_has_the_bounds_of_a_file(members: dict[str, Any], message: str) -> None:
+    for read, rest in ((definition_of, {"agentName": "a"}), (guardrail_of, GUARDRAIL)):
+        with pytest.raises(DefinitionError) as caught:
+            read({**members, **{name: it for name, it in rest.items() if name not in members}})
+        assert str(caught.value) == message
 
 
 def test_secrets_are_not_repeated() -> None:

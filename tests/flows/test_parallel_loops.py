@@ -18,6 +18,7 @@ from orchestrator.errors import ThrottlingError, ValidationError
 from orchestrator.limits import Limits
 from orchestrator.models import RecordingModel, ReplayModel
 from orchestrator.sessions import InMemoryStore
+from orchestrator.support import threads
 from orchestrator.support.user_code import keep_causes
 
 
@@ -529,7 +530,9 @@ def test_agents_that_items_ask_are_in_the_same_budget() -> None:
     assert len(model.asked) == 2
 
 
-def test_closing_a_stream_stops_all_items() -> None:
+def test_closing_a_stream_stops_all_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_IDLE_SECONDS", 0)
+    before = set(threading.enumerate())
     model = Echo()
     flow = program("FOR $x in $xs:", "    Say $x -> a", "    Then $a -> b", "END")
     events = flow.stream({"xs": list(range(50))}, model=model, parallel=2)
@@ -539,9 +542,9 @@ def test_closing_a_stream_stops_all_items() -> None:
     events.close()
     asked = len(model.asked)
     assert asked < 20
-    assert not [
-        it for it in threading.enumerate() if it.name == "orchestrator-action" and it.is_alive()
-    ]
+    for thread in set(threading.enumerate()) - before:
+        thread.join(60)
+        assert not thread.is_alive()
     assert len(model.asked) == asked
 
 

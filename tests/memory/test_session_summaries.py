@@ -44,6 +44,12 @@ def test_without_topics_the_reply_itself_is_kept(topics):
     assert (made.topics, made.text) == ([], "Ana likes tea.")
 
 
+def test_topics_that_are_none_are_left_out():
+    topics = [None, "Nothing", 7, ["topic", "summary"], TOPICS[0]]
+    made = build_summary("ana", "s-1", topics, started=1, now=1)
+    assert (made.topics, made.text) == ([TOPICS[0]], summary_text([TOPICS[0]]))
+
+
 def test_a_summary_is_bounded():
     topics = [{"topic": str(number), "summary": "x" * 15_000} for number in range(5)]
     made = build_summary("ana", "s-1", topics, started=1, now=1)

@@ -80,6 +80,18 @@ def test_what_was_changed_is_a_typed_error_with_the_file_and_the_way_out(
         assert store.load(KEY) == []
 
 
+def test_an_entry_that_has_lost_its_key_is_named(file: Path) -> None:
+    # The table with row ids stands for overwritten bytes: SQLite stores no such key in ours.
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("DROP TABLE session")
+        db.execute("CREATE TABLE session (key, label, updated, records, sum)")
+        db.execute("INSERT INTO session VALUES (NULL, ?, 7, 1, 1)", (LABEL,))
+    with closing(SQLiteStore(file)) as store:
+        for read in (store.list, lambda: store.labels("agent/alias/", "", 9)):
+            with pytest.raises(DependencyFailed, match=r"the key None\.\.\., .* was changed"):
+                list(read())
+
+
 def test_an_entry_that_is_gone_is_no_conflict_for_a_new_turn(file: Path) -> None:
     change(file, CHANGES["no entry"])
     with closing(SQLiteStore(file)) as store:

@@ -179,6 +179,11 @@ def test_the_agent_has_to_be_named_when_there_are_several(start, tmp_path):
             400,
             "ValidationException",
         ),
+        (
+            {"prompt": "x", "sessionState": {"sessionAttributes": {"\ud800": 1}}},
+            400,
+            "ValidationException",
+        ),
         ({"prompt": "x", "memoryId": 7}, 400, "ValidationException"),
         ({"input": {"input": {"prompt": "x"}}}, 400, "ValidationException"),
     ],

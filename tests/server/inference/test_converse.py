@@ -159,6 +159,7 @@ def test_what_a_model_is_asked(start):
         ),
         ({"additionalModelRequestFields": {"model": "other"}}, "may not have 'model'"),
         ({"additionalModelRequestFields": {"stream": True}}, "may not have 'stream'"),
+        ({"additionalModelRequestFields": ["top_k"]}, "must be a JSON object"),
     ],
 )
 def test_what_cannot_be_done_is_said(start, params, said):
