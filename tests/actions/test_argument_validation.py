@@ -204,10 +204,10 @@ def test_a_name_in_another_spelling_is_put_right() -> None:
 )
 def test_what_is_no_name_requires_nothing(required: Any, missing: bool) -> None:
     # Neither of one schema, nor of those that are merged into one.
-    plain = {"type": "object", "required": required, "properties": {"id": {"type": "integer"}}}
+    plain = {"type": "object", "required": required}
     for schema in (plain, {"allOf": [plain, {"type": "object"}]}):
         coerce = compile_schema(SchemaReader(schema, _refuse).schema(schema, ()))
-        assert coerce({"id": "1"}) == {"id": 1}
+        assert coerce({"id": 1}) == {"id": 1}
         if missing:
             with pytest.raises(CoercionError, match="id"):
                 coerce({})

@@ -1,0 +1,72 @@
+"""A run whose journal was changed: a typed error with the way out, not one of Python's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flow_support import Echo, program, script
+
+from orchestrator import DependencyFailed, Sessions
+from orchestrator.testing import FakeClock, InMemoryStore
+
+CHANCE = script("assistant: '[[kind:|a|b:random]]'", "user: '{{ kind }}'")
+LOOP = program("FOR $x in $xs:", "    Say $x -> said", "END", "End $said -> out")
+
+
+# Members of records whose texts a script reads again.
+DRAWN, WORKED, ITEM = ("event", "CHANCE"), ("state", "STATEMENT"), ("kind", "branch")
+HOUR = 3600 * 10**9
+
+
+class Durable(InMemoryStore):
+    """Journals in memory that are taken for another process's."""
+
+    durable = True
+
+
+def draw(sessions: Sessions) -> Any:
+    return CHANCE.run(model=Echo(), sessions=sessions, run_id="r-1")
+
+
+def loop(sessions: Sessions) -> Any:
+    return LOOP.run({"xs": [1, 2]}, model=Echo(), sessions=sessions, run_id="r-1", parallel=2)
+
+
+@pytest.mark.parametrize(
+    ("run", "of", "text"),
+    [
+        (draw, DRAWN, ""),
+        (draw, DRAWN, "seven"),
+        (draw, DRAWN, "9" * 5000),
+        (draw, WORKED, "seven"),
+        (draw, WORKED, "9:00"),
+        (loop, ITEM, ""),
+        (loop, ITEM, "{"),
+        (loop, ITEM, "[" * 100_000),
+        (loop, ITEM, "null"),
+        (loop, ITEM, "{}"),
+        (loop, ITEM, '{"spent": [1], "value": {"variables": {}, "agents": {}}}'),
+        (loop, ITEM, '{"spent": [1, 0], "value": {"variables": {"x": [1]}, "agents": {}}}'),
+        (loop, ITEM, '{"spent": [1, 0], "value": {"variables": {}, "agents": {"a": {"b": 1}}}}'),
+    ],
+)
+def test_a_changed_record_of_a_run_is_a_typed_error(
+    run: Callable[[Sessions], Any], of: tuple[str, str], text: str
+) -> None:
+    whole, changed = Durable(), Durable()
+    run(Sessions(whole, clock=FakeClock()))
+    (info,) = whole.list()
+    # A process of another machine has died while it waited for its last model.
+    records = whole.load(info.key)[:-2]
+    records[0]["owner"] = "host.example:4242:1717"
+    member, value = of
+    spoilt = [record for record in records if record.get(member) == value]
+    assert spoilt
+    for record in spoilt:
+        record["text"] = text
+    changed.append(info.key, 0, records, label=info.label, at=info.updated)
+    later = Sessions(changed, clock=FakeClock(FakeClock().now + HOUR))
+    with pytest.raises(DependencyFailed, match="record of a script that cannot be understood"):
+        run(later)
