@@ -108,7 +108,7 @@ class DocumentStore:
 
     def _select(self, statement: str, values: Sequence[Any]) -> list[Any]:
         # Outside of this thread's own transaction nobody waits for those who change something.
-        select = self._file.rows if self._mine.is_changing else self._file.committed_rows
+        select = self._file.rows if self._mine.is_changing else self._file.rows_of_last_commit
         return select(statement, values)
 
     def get(self, tenant: str, kind: str, id: str, parent: str = "") -> dict[str, Any] | None:

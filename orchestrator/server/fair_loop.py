@@ -8,10 +8,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context, ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVarTuple, Unpack
 
 # Seconds for which turns run until the loop looks again at what else has come.
 _SLICE = 0.0002
+
+Arguments = TypeVarTuple("Arguments")
 
 _goes_last: ContextVar[bool] = ContextVar("goes_last", default=False)
 
@@ -52,7 +54,10 @@ class FairEventLoop(_Loop):
         self._is_due = False  # whether `_run_last` is going to be called
 
     def call_soon(
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self,
+        callback: Callable[[Unpack[Arguments]], object],
+        *args: Unpack[Arguments],
+        context: Context | None = None,
     ) -> asyncio.Handle:
         """Has a callback called soon: as one of the last, if its context says so."""
         if not (_goes_last.get() if context is None else context.get(_goes_last)):

@@ -183,7 +183,7 @@ class SqliteFile:
             except FAILURES as error:
                 raise self.translate(error) from error
 
-    def committed_rows(
+    def rows_of_last_commit(
         self, statement: str, values: Sequence[Any] | Mapping[str, Any] = ()
     ) -> list[Any]:
         """What a statement that changes nothing finds of what is committed.

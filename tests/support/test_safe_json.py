@@ -14,7 +14,11 @@ from orchestrator.support.safe_json import MOST_VALUES, TooManyValues, load_json
 
 _TEXTS = st.text(st.sampled_from('a"\\/\b\n\té€😀\ud83d\ude00{}[]:, '), max_size=40)
 _VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | _TEXTS,
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | _TEXTS,
     lambda inner: st.lists(inner) | st.dictionaries(_TEXTS, inner),
     max_leaves=20,
 )
