@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context, ContextVar
-from typing import TYPE_CHECKING, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, TypeVarTuple
 
 # Seconds for which turns run until the loop looks again at what else has come.
 _SLICE = 0.0002
@@ -55,8 +55,8 @@ class FairEventLoop(_Loop):
 
     def call_soon(
         self,
-        callback: Callable[[Unpack[Arguments]], object],
-        *args: Unpack[Arguments],
+        callback: Callable[[*Arguments], object],
+        *args: *Arguments,
         context: Context | None = None,
     ) -> asyncio.Handle:
         """Has a callback called soon: as one of the last, if its context says so."""
