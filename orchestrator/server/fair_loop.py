@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, TypeVarTuple
 
-# Seconds for which turns run until the loop looks again at what else has come.
-_SLICE = 0.0002
-
 Arguments = TypeVarTuple("Arguments")
+_NEUTRAL = Context()
 
 _goes_last: ContextVar[bool] = ContextVar("goes_last", default=False)
 
@@ -73,16 +70,8 @@ class FairEventLoop(_Loop):
             super().call_soon(self._run_last, context=_NEUTRAL)
 
     def _run_last(self) -> None:
-        # At least one step, or turns would stand still on a busy server.
-        end = time.monotonic() + _SLICE
-        while self._last:
-            handle = self._last.popleft()
-            if not handle.cancelled():
-                handle._run()
-            if time.monotonic() > end:
-                break
+        handle = self._last.popleft()
         self._is_due = False
-        self._see_to_last()
-
-
-_NEUTRAL = Context()
+        self._see_to_last()  # before the step, which may end the program
+        if not handle.cancelled():
+            handle._run()

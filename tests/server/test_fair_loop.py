@@ -8,18 +8,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from orchestrator.server import fair_loop
 from orchestrator.server.fair_loop import FairEventLoop, go_first, go_last
 
 T = TypeVar("T")
 
 TASKS, STEPS = 50, 20
-
-
-@pytest.fixture(autouse=True)
-def one_step_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time has no part in the order."""
-    monkeypatch.setattr(fair_loop, "_SLICE", 0)
 
 
 @pytest.fixture
