@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from orchestrator.actions import CODE_INTERPRETER, ActionGroup
 from orchestrator.engine.effects import Effect
@@ -27,12 +27,20 @@ from orchestrator.flows.call_resolver import FUNCTIONS, CallResolver, Functions
 from orchestrator.flows.choice_tool import can_bias
 from orchestrator.flows.custom.operations import Work
 from orchestrator.flows.listener import Listener
+from orchestrator.flows.state import read_recorded_json
 from orchestrator.flows.step_runner import StepRunner, build_pause_group
 from orchestrator.flows.steps import Outcome, Program
 from orchestrator.message import clean, text_of, to_json
 
 if TYPE_CHECKING:
     from orchestrator.engine.state import Turn
+
+
+class _Request(TypedDict):
+    arguments: Any
+    seed: Any
+    step: bool
+    parallel: NotRequired[bool]
 
 
 def request_text(
@@ -174,7 +182,7 @@ class _Run:
         seed = stepped = None
         alone = flow.listener is not None
         if alone:
-            asked = json.loads(turn.question)
+            asked = read_recorded_json(turn.question, _Request)
             arguments, seed = asked["arguments"], asked["seed"]
             if asked["step"] and program.language != "pl":  # which does that itself
                 named = isinstance(arguments, dict)

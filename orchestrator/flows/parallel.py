@@ -18,10 +18,9 @@ from orchestrator.engine.run.iterations import error_of
 from orchestrator.engine.run.replay import STOPPED
 from orchestrator.engine.state import Iteration
 from orchestrator.errors import OrchestratorError
-from orchestrator.flows.state import read_recorded
+from orchestrator.flows.state import read_recorded_json
 from orchestrator.flows.steps import Parallel, Step
 from orchestrator.sessions.journal import Record
-from orchestrator.sessions.records import fits
 
 if TYPE_CHECKING:
     from orchestrator.engine.state import Turn
@@ -49,13 +48,6 @@ class _Result(TypedDict):
     spent: tuple[int, int]
     attributes: NotRequired[dict[str, str]]
     responses: NotRequired[list[dict[str, str]]]
-
-
-def _read_result(text: str) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads(text)
-    if not fits(result, _Result):
-        raise ValueError("it is no iteration's result")
-    return result
 
 
 def run_in_parallel(
@@ -98,7 +90,7 @@ def run_in_parallel(
             return Failure(error, STOPPED)
     before = turn.prompt_attributes
     return [
-        _take_result(carrier, read_recorded(_read_result, record["text"]), before)
+        _take_result(carrier, read_recorded_json(record["text"], _Result), before)
         for record in outcomes
     ]
 

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from orchestrator.errors import DependencyFailed, FlowError
 from orchestrator.sessions.journal import Record
-from orchestrator.sessions.records import RecordError, upgrade_record
+from orchestrator.sessions.records import RecordError, fits, upgrade_record
 from orchestrator.support.private_files import make_private_folder, open_private, tighten_file
 
 SECRET_VARIABLE = "ORCHESTRATOR_SECRET"
@@ -44,6 +44,22 @@ def read_recorded(read: Callable[[str], T], text: str) -> T:
             "the session's journal has a record of a script that cannot be understood; delete the "
             "session, or use another session id"
         ) from None
+
+
+def read_recorded_json(text: str, shape: type) -> Any:
+    """JSON that a script has written into its journal, with the members of a `TypedDict`.
+
+    Raises:
+        DependencyFailed: It is none; the journal was changed.
+    """
+
+    def read(text: str) -> Any:
+        value = json.loads(text)
+        if not fits(value, shape):
+            raise ValueError("it has other members")
+        return value
+
+    return read_recorded(read, text)
 
 
 def state_of(digest: str, records: Sequence[Record], more: Mapping[str, Any]) -> dict[str, Any]:

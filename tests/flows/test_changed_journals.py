@@ -9,6 +9,7 @@ import pytest
 from flow_support import Echo, program, script
 
 from orchestrator import DependencyFailed, Sessions
+from orchestrator.sessions import Record, SessionInfo
 from orchestrator.testing import FakeClock, InMemoryStore
 
 CHANCE = script("assistant: '[[kind:|a|b:random]]'", "user: '{{ kind }}'")
@@ -17,6 +18,7 @@ LOOP = program("FOR $x in $xs:", "    Say $x -> said", "END", "End $said -> out"
 
 # Members of records whose texts a script reads again.
 DRAWN, WORKED, ITEM = ("event", "CHANCE"), ("state", "STATEMENT"), ("kind", "branch")
+Run = Callable[[Sessions], Any]
 HOUR = 3600 * 10**9
 
 
@@ -32,6 +34,22 @@ def draw(sessions: Sessions) -> Any:
 
 def loop(sessions: Sessions) -> Any:
     return LOOP.run({"xs": [1, 2]}, model=Echo(), sessions=sessions, run_id="r-1", parallel=2)
+
+
+def run_until_last_model(run: Run) -> tuple[SessionInfo, list[Record]]:
+    """What the process of another machine has left that died while it waited for its last model."""
+    store = Durable()
+    run(Sessions(store, clock=FakeClock()))
+    (info,) = store.list()
+    records = store.load(info.key)[:-2]
+    records[0]["owner"] = "host.example:4242:1717"
+    return info, records
+
+
+def reopen(info: SessionInfo, records: list[Record]) -> Sessions:
+    store = Durable()
+    store.append(info.key, 0, records, label=info.label, at=info.updated)
+    return Sessions(store, clock=FakeClock(FakeClock().now + HOUR))
 
 
 @pytest.mark.parametrize(
@@ -53,20 +71,21 @@ def loop(sessions: Sessions) -> Any:
     ],
 )
 def test_a_changed_record_of_a_run_is_a_typed_error(
-    run: Callable[[Sessions], Any], of: tuple[str, str], text: str
+    run: Run, of: tuple[str, str], text: str
 ) -> None:
-    whole, changed = Durable(), Durable()
-    run(Sessions(whole, clock=FakeClock()))
-    (info,) = whole.list()
-    # A process of another machine has died while it waited for its last model.
-    records = whole.load(info.key)[:-2]
-    records[0]["owner"] = "host.example:4242:1717"
+    info, records = run_until_last_model(run)
     member, value = of
     spoilt = [record for record in records if record.get(member) == value]
     assert spoilt
     for record in spoilt:
         record["text"] = text
-    changed.append(info.key, 0, records, label=info.label, at=info.updated)
-    later = Sessions(changed, clock=FakeClock(FakeClock().now + HOUR))
+    later = reopen(info, records)
     with pytest.raises(DependencyFailed, match="record of a script that cannot be understood"):
         run(later)
+
+
+@pytest.mark.parametrize("question", ["\0{}", "[]", "[" * 100_000, '{"arguments": {}, "seed": 1}'])
+def test_a_run_whose_request_was_changed_begins_anew(question: str) -> None:
+    info, records = run_until_last_model(loop)
+    records[0]["question"] = question
+    assert loop(reopen(info, records)).output == "<End <Say 2>>"
