@@ -21,8 +21,9 @@ from urllib.parse import urlsplit
 
 from orchestrator.errors import ModelNotReady, ValidationError
 from orchestrator.models import _chat_completions as chat
-from orchestrator.models._bounds import BoundedBody, ModelReplyBounds, Until, bound_reads
+from orchestrator.models._bounds import BoundedBody, ModelReplyBounds
 from orchestrator.models._encoding import build_interrupted_error, decode
+from orchestrator.models._http_waits import Until, bound_reads
 from orchestrator.models._openai_errors import (
     ErrorResponse,
     Tries,

@@ -32,11 +32,11 @@ def client_of(model):
     return connect(model._settings, model._target).client
 
 
-def test_making_a_model_imports_no_boto3():
+def test_making_a_model_imports_neither_boto3_nor_asyncio():
     code = (
         "import sys; from orchestrator.models import BedrockModel, resolve_model;"
         "BedrockModel('m'); resolve_model('amazon.nova-lite-v1:0');"
-        "sys.exit('boto3' in sys.modules or 'botocore' in sys.modules)"
+        "sys.exit(bool({'asyncio', 'boto3', 'botocore'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
