@@ -110,7 +110,6 @@ class _Server(ThreadingHTTPServer):
 
 
 def main() -> None:
-
     server = _Server(("127.0.0.1", 0), _Handler)
     Thread(target=server.serve_forever, daemon=True).start()
     print(f"http://127.0.0.1:{server.server_address[1]}", flush=True)

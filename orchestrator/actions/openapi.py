@@ -319,7 +319,9 @@ def _first_media(content: Any) -> Mapping[str, Any] | None:
     return first if isinstance(first, Mapping) else None
 
 
-_MOST = 2_000_000  # bytes or characters
+MOST_LENGTH = 2_000_000
+"""Bytes or characters of a document."""
+
 # The names of responses look like numbers.
 _RULES = Rules(merge_keys=True, max_depth=100, max_nodes=50_000)
 _FILE_RULES = replace(_RULES, aliases=True)  # a caller's text has none
@@ -330,8 +332,10 @@ def _read(source: Mapping[str, Any] | str | Path) -> tuple[Mapping[str, Any], So
         return source, Source()
     text = _read_file(source) if isinstance(source, Path) else source
     file, rules = (str(source), _FILE_RULES) if isinstance(source, Path) else ("", _RULES)
-    if len(text) > _MOST:
-        raise DefinitionError(f"the schema has more than {_MOST} characters", file=file or None)
+    if len(text) > MOST_LENGTH:
+        raise DefinitionError(
+            f"the schema has more than {MOST_LENGTH} characters", file=file or None
+        )
     read = parse_json if text.lstrip()[:1] == "{" else parse
     document = read(text, file, rules)
     if not isinstance(document.data, Mapping):
@@ -358,10 +362,10 @@ def read_s3_schema(bucket: str, key: str) -> str:
         DefinitionError: The object is too large, or is no UTF-8 text.
         DependencyFailed: It is not there, or may not be read; `AccessDenied` is a kind of it.
     """
-    content = read_object(bucket, key, _MOST, "the schema")
+    content = read_object(bucket, key, MOST_LENGTH, "the schema")
     what = f"the schema 's3://{bucket}/{key}'"
-    if len(content) > _MOST:
-        raise DefinitionError(f"{what} has more than {_MOST} bytes")
+    if len(content) > MOST_LENGTH:
+        raise DefinitionError(f"{what} has more than {MOST_LENGTH} bytes")
     try:
         return str(content, "utf-8-sig")
     except UnicodeDecodeError as error:

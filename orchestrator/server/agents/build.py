@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from orchestrator.actions.openapi import MOST_LENGTH
 from orchestrator.agent.agent import Agent
 from orchestrator.agent.build import build, source_from_folder
 from orchestrator.agent.from_request import source_from_request
@@ -41,8 +42,6 @@ OPERATOR = Caller()
 
 # Models that the operator has mapped answer even for those who may use nothing.
 _NOBODY = Caller(allow=())
-# Bounds what is read of S3 for one schema.
-_MOST_SCHEMA_BYTES = 2_000_000
 # How many agents lead to the one that is being read: they are read one within the other.
 _LEVEL: ContextVar[int] = ContextVar("level_of_agents", default=1)
 _AGENT_MEMBERS = (
@@ -139,18 +138,18 @@ class DefinitionReader:
         place = schema.get("s3")
         if not place:
             # It would be refused later too, but only after everything else was read.
-            if len(schema.get("payload") or "") > _MOST_SCHEMA_BYTES:
+            if len(schema.get("payload") or "") > MOST_LENGTH:
                 name = group.get("actionGroupName")
                 raise ValidationError(
                     f"the schema of the action group {name!r} has more than "
-                    f"{_MOST_SCHEMA_BYTES:,} characters"
+                    f"{MOST_LENGTH:,} characters"
                 )
             return group
         uri = f"s3://{place.get('s3BucketName')}/{place.get('s3ObjectKey')}"
         buckets = self.resources.settings.buckets
-        content = read_uri(uri, self.caller, buckets, _MOST_SCHEMA_BYTES)
-        if len(content) > _MOST_SCHEMA_BYTES:
-            raise ValidationError(f"the schema {uri!r} has more than {_MOST_SCHEMA_BYTES} bytes")
+        content = read_uri(uri, self.caller, buckets, MOST_LENGTH)
+        if len(content) > MOST_LENGTH:
+            raise ValidationError(f"the schema {uri!r} has more than {MOST_LENGTH} bytes")
         try:
             return {**group, "apiSchema": {"payload": str(content, "utf-8-sig")}}
         except UnicodeDecodeError:
