@@ -26,24 +26,34 @@ _IDLE_SECONDS = 5.0
 _level: ContextVar[int] = ContextVar("level", default=0)
 
 
-def in_thread(function: Callable[[], T]) -> Future[T]:
+def in_thread(function: Callable[[], T], *, at_once: bool = True) -> Future[T]:
     """Runs a blocking function in its own thread, with this thread's context variables.
 
     When the process has `MOST_THREADS` already, the function waits until one of them ends;
     cancelling the future then keeps it from running. Once it runs, nothing stops it.
+
+    Otherwise it runs when this returns, so that functions begin in the order in which they are
+    given here. An event loop may not have the time to wait for that: without `at_once` the function
+    begins soon.
     """
     future: Future[T] = Future()
+    begun = threading.Event()
     level = _level.get()
     context = copy_context()
     context.run(_level.set, level + 1)
     places = _places.get(level) or _places.setdefault(level, _Places())
-    places.start(lambda: _run(function, future, context))
+    is_placed = places.start(lambda: _run(function, future, context, begun))
+    if at_once and is_placed:
+        begun.wait()
     return future
 
 
-def _run(function: Callable[[], T], future: Future[T], context: Context) -> None:
+def _run(
+    function: Callable[[], T], future: Future[T], context: Context, begun: threading.Event
+) -> None:
     if not future.set_running_or_notify_cancel():
         return
+    begun.set()
     try:
         future.set_result(context.run(function))
     except BaseException as error:  # handed to whoever waits
@@ -59,15 +69,16 @@ class _Places:
         self._waiting: deque[Callable[[], None]] = deque()
         self._idle: list[SimpleQueue[Callable[[], None]]] = []  # each takes a thread's next work
 
-    def start(self, work: Callable[[], None]) -> None:
+    def start(self, work: Callable[[], None]) -> bool:
+        """Whether it has a thread; otherwise it waits for one."""
         with self._lock:
             if self._taken >= MOST_THREADS:
                 self._waiting.append(work)
-                return
+                return False
             self._taken += 1
             if self._idle:
                 self._idle.pop().put(work)
-                return
+                return True
         # No pool of the standard library: its threads would keep the interpreter, or the event
         # loop, from ending while a call never returns.
         thread = threading.Thread(
@@ -79,6 +90,7 @@ class _Places:
             with self._lock:
                 self._taken -= 1
             raise
+        return True
 
     def _work_off(self, work: Callable[[], None]) -> None:
         inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()

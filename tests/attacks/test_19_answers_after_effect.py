@@ -127,7 +127,7 @@ def test_a_result_that_is_too_large_or_no_json_does_not_undo_the_action() -> Non
     asked = agent(model, groups, limits=Limits(result_bytes=2000))
     assert asked.invoke("Pay.", "s-1").text == "Paid."
     large, opaque, found = results_in(model.requests[1])
-    assert sorted(done) == ["Ada", "Bo"]  # side by side, in any order
+    assert done == ["Ada", "Bo"]
     assert large.startswith("The action was carried out: do not repeat it if it changes something.")
     assert opaque.startswith("The action was carried out: do not repeat it.")
     assert found.startswith("The result has 3000 bytes and is not shown")

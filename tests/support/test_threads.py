@@ -126,3 +126,18 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("idle", [False, True])
+def test_what_has_a_thread_has_begun_and_cannot_be_cancelled(idle: bool) -> None:
+    if idle:
+        in_thread(int).result(WAIT)
+    for _ in range(50):
+        future = in_thread(int)
+        assert not future.cancel()
+        future.result(WAIT)
+
+
+def test_an_event_loop_does_not_wait_for_the_beginning() -> None:
+    futures = [in_thread(int, at_once=False) for _ in range(50)]
+    assert [future.result(WAIT) for future in futures] == [0] * 50

@@ -121,7 +121,8 @@ class _EventLoop:
             return None
 
     async def run_blocking(self, function: Callable[..., T], *arguments: Any) -> T:
-        return await asyncio.wrap_future(in_thread(partial(function, *arguments)))
+        work = partial(function, *arguments)
+        return await asyncio.wrap_future(in_thread(work, at_once=False))
 
     async def in_time(self, run: Run, work: Coroutine[Any, Any, T]) -> T:
         # Actions are not cut like that: each has a time of its own, and nobody would know its

@@ -170,7 +170,7 @@ _FILES = 5
 
 async def run_blocking(function: Callable[..., T], *arguments: Any) -> T:
     """What a function that may block returns, while the event loop goes on."""
-    return await asyncio.wrap_future(in_thread(partial(function, *arguments)))
+    return await asyncio.wrap_future(in_thread(partial(function, *arguments), at_once=False))
 
 
 class Turns:
