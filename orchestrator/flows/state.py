@@ -40,10 +40,15 @@ def read_recorded(read: Callable[[str], T], text: str) -> T:
     try:
         return read(text)
     except (ValueError, RecursionError):
-        raise DependencyFailed(
-            "the session's journal has a record of a script that cannot be understood; delete the "
-            "session, or use another session id"
-        ) from None
+        raise build_record_error() from None
+
+
+def build_record_error() -> DependencyFailed:
+    """The error that a record of a script was changed."""
+    return DependencyFailed(
+        "the session's journal has a record of a script that cannot be understood; delete the "
+        "session, or use another session id"
+    )
 
 
 def read_recorded_json(text: str, shape: type) -> Any:

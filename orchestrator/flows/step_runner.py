@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import secrets
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -248,7 +249,7 @@ class StepRunner:
         worked.counts, self._times = False, worked.times
         record = yield from self.turn.orchestrate(state, build_record)
         if not worked.counts and record["text"]:
-            worked.seconds = read_recorded(float, record["text"])
+            worked.seconds = read_recorded(_read_seconds, record["text"])
 
     def _wait_before_step(self, event: Event) -> Generator[Effect, Any, Any]:
         """Waits before a statement, with the variables that events have reported so far."""
@@ -373,6 +374,13 @@ class StepRunner:
         use = {"toolUseId": f"flow-{self._uses}", "name": name, "input": clean(dict(input))}
         done = yield from self.work.call([use])
         return done[0] if isinstance(done, list) else done
+
+
+def _read_seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds < math.inf:
+        raise ValueError("it is no time")
+    return seconds
 
 
 def _get_values(step: Step) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +37,12 @@ def loop(sessions: Sessions) -> Any:
     return LOOP.run({"xs": [1, 2]}, model=Echo(), sessions=sessions, run_id="r-1", parallel=2)
 
 
+def record_of_agent(type: str, **more: Any) -> str:
+    """An iteration's record that tells of an agent that it made."""
+    agent = {"name": "helper", "type": type, "task": "Help.", "roles": {}, "tools": {}, **more}
+    return json.dumps({"spent": [1, 0], "value": {"variables": {}, "agents": {"helper": agent}}})
+
+
 def run_until_last_model(run: Run) -> tuple[SessionInfo, list[Record]]:
     """What the process of another machine has left that died while it waited for its last model."""
     store = Durable()
@@ -60,6 +67,9 @@ def reopen(info: SessionInfo, records: list[Record]) -> Sessions:
         (draw, DRAWN, "9" * 5000),
         (draw, WORKED, "seven"),
         (draw, WORKED, "9:00"),
+        (draw, WORKED, "nan"),
+        (draw, WORKED, "inf"),
+        (draw, WORKED, "-1"),
         (loop, ITEM, ""),
         (loop, ITEM, "{"),
         (loop, ITEM, "[" * 100_000),
@@ -68,6 +78,7 @@ def reopen(info: SessionInfo, records: list[Record]) -> Sessions:
         (loop, ITEM, '{"spent": [1], "value": {"variables": {}, "agents": {}}}'),
         (loop, ITEM, '{"spent": [1, 0], "value": {"variables": {"x": [1]}, "agents": {}}}'),
         (loop, ITEM, '{"spent": [1, 0], "value": {"variables": {}, "agents": {"a": {"b": 1}}}}'),
+        (loop, ITEM, record_of_agent("emperor")),
     ],
 )
 def test_a_changed_record_of_a_run_is_a_typed_error(
@@ -88,4 +99,11 @@ def test_a_changed_record_of_a_run_is_a_typed_error(
 def test_a_run_whose_request_was_changed_begins_anew(question: str) -> None:
     info, records = run_until_last_model(loop)
     records[0]["question"] = question
+    assert loop(reopen(info, records)).output == "<End <Say 2>>"
+
+
+def test_members_of_a_recorded_agent_that_are_not_known_are_ignored() -> None:
+    info, records = run_until_last_model(loop)
+    (first, *_) = [record for record in records if record.get("kind") == "branch"]
+    first["text"] = record_of_agent("bambo", mood="calm")
     assert loop(reopen(info, records)).output == "<End <Say 2>>"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import FlowError
 from orchestrator.flows.pl.calls import AGENT_TYPES
 from orchestrator.flows.pl.values import as_text
+from orchestrator.flows.state import build_record_error
 from orchestrator.flows.steps import Ask, AskUser, Event, Place, Step
 from orchestrator.flows.tree import ScriptError
 
@@ -86,6 +87,17 @@ def build_agent(
     return Agent(
         name, type, as_text(arguments["task"]), role_texts, {one: known[one] for one in names}
     )
+
+
+def read_agent(recorded: Mapping[str, Any]) -> Agent:
+    """The agent that a record tells of; members that this version does not know are ignored.
+
+    Raises:
+        DependencyFailed: There is no such type; the journal was changed.
+    """
+    if recorded["type"] not in AGENT_TYPES:
+        raise build_record_error()
+    return Agent(**{it.name: recorded[it.name] for it in fields(Agent)})
 
 
 def _run_decide(agent: Agent, run: Interpreter, place: Place) -> Text:

@@ -11,7 +11,7 @@ from orchestrator.errors import FlowError
 from orchestrator.flows.call_resolver import describe_missing_function
 from orchestrator.flows.evaluation import UNDEFINED, evaluate, evaluate_or_none
 from orchestrator.flows.pl import statements
-from orchestrator.flows.pl.agents import Agent
+from orchestrator.flows.pl.agents import Agent, read_agent
 from orchestrator.flows.pl.nodes import (
     AgentCall,
     Block,
@@ -299,7 +299,7 @@ def _run_in_parallel(run: Interpreter, loop: Loop, items: Sequence[Any], most: i
             names[name] = None
             for appended, value in values:
                 run.pool.set(name, value, appended)
-        run.agents |= {name: Agent(**one) for name, one in change["agents"].items()}
+        run.agents |= {name: read_agent(one) for name, one in change["agents"].items()}
         if "output" in change:
             run.output = change["output"]
     run.loops = {name: it for name, it in run.loops.items() if name not in names}
