@@ -79,10 +79,13 @@ class _Places:
             if self._idle:
                 self._idle.pop().put(work)
                 return True
+        # The first work comes in the inbox too: a thread keeps its arguments until it ends.
+        inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        inbox.put(work)
         # No pool of the standard library: its threads would keep the interpreter, or the event
         # loop, from ending while a call never returns.
         thread = threading.Thread(
-            target=self._work_off, args=[work], name="orchestrator-action", daemon=True
+            target=self._work_off, args=[inbox], name="orchestrator-action", daemon=True
         )
         try:
             thread.start()
@@ -92,14 +95,12 @@ class _Places:
             raise
         return True
 
-    def _work_off(self, work: Callable[[], None]) -> None:
-        inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        following: Callable[[], None] | None = work
-        while following is not None:
-            following()
-            # While it waits, it keeps nothing of what it has done.
-            following = work = _nothing
-            following = self._take_next(inbox)
+    def _work_off(self, inbox: SimpleQueue[Callable[[], None]]) -> None:
+        work: Callable[[], None] | None = inbox.get()
+        while work is not None:
+            work()
+            work = _nothing  # while it waits, it keeps nothing of what it has done
+            work = self._take_next(inbox)
 
     def _take_next(self, inbox: SimpleQueue[Callable[[], None]]) -> Callable[[], None] | None:
         with self._lock:

@@ -89,11 +89,17 @@ def test_a_thread_that_cannot_begin_takes_no_place(monkeypatch: pytest.MonkeyPat
     assert in_thread(int).result(WAIT) == 0
 
 
-def test_an_idle_thread_is_used_again_and_keeps_nothing_of_before() -> None:
+def test_an_idle_thread_is_used_again() -> None:
     idents = [in_thread(threading.get_ident).result(WAIT) for _ in range(2)]
     for _ in range(100):  # the first may not be idle yet when the next begins
         idents.append(in_thread(threading.get_ident).result(WAIT))
     assert len(set(idents)) < len(idents)
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_an_idle_thread_keeps_nothing_of_what_it_has_done(before: int) -> None:
+    for _ in range(before):
+        in_thread(int).result(WAIT)
 
     class Large:
         pass
