@@ -24,6 +24,7 @@ from orchestrator.server.operations import Caller
 from orchestrator.server.settings import Settings
 from orchestrator.server.wire.faults import log_failure
 from orchestrator.support.logs import get_logger
+from orchestrator.support.safe_json import LARGE
 
 access_log = get_logger("orchestrator.server.access")
 
@@ -33,8 +34,6 @@ _HEALTH = ("GET", b"/ping")
 _BODIES = 8
 # Of a path in the log.
 _LONGEST_PATH = 300
-# A larger body takes long enough to hash to keep the event loop waiting.
-_LARGE = 256 * 1024
 
 
 @dataclass(slots=True)
@@ -122,13 +121,14 @@ class ServerMiddleware:
         pieces = await self._read_body(visit, receive, known=known)
         if pieces is None:
             return None
+        # A large body takes long enough to hash and to join to keep others waiting.
+        large = visit.held > LARGE
         if not isinstance(found, Caller):
-            # A large body takes long enough to hash to keep others waiting.
-            large = visit.held > _LARGE
             found = await to_thread.run_sync(found, pieces) if large else found(pieces)
             slot.enter_context(self._slot())
+        body = await to_thread.run_sync(b"".join, pieces) if large else b"".join(pieces)
         self._release(visit)
-        return found, b"".join(pieces)
+        return found, body
 
     @contextmanager
     def _slot(self) -> Iterator[None]:

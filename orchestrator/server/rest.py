@@ -7,8 +7,10 @@ import re
 import uuid
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -18,6 +20,7 @@ from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.server.active_requests import ActiveRequests, run_while_connected
 from orchestrator.server.fair_loop import go_last
 from orchestrator.server.operations import Caller, Fault
+from orchestrator.support.safe_json import LARGE, TooManyValues, load_json
 
 if TYPE_CHECKING:
     from orchestrator.server.agents.registry import Agents
@@ -52,6 +55,7 @@ class RestApi:
         self.redactor = agents.resources.redactor
         self.limit_events = running.limit_events
         self._render_error = render_error
+        self._one_at_once = CapacityLimiter(1)
 
     async def respond(self, request: Request, endpoint: Endpoint) -> Response:
         """What an endpoint answers while the client is there; an error in the API's form."""
@@ -72,20 +76,25 @@ class RestApi:
         id = getattr(request.state, "request_id", "") or str(uuid.uuid4())
         return self.redactor.as_fault(error, id)
 
+    async def read_json(self, request: Request) -> dict[str, Any]:
+        """The JSON object of a request's body.
 
-async def read_json(request: Request) -> dict[str, Any]:
-    """The JSON object of a request's body.
-
-    Raises:
-        ValidationError: It is none.
-    """
-    try:
-        value = json.loads(await request.body())
-    except (ValueError, RecursionError):
-        raise ValidationError("the body is not JSON") from None
-    if not isinstance(value, dict):
-        raise ValidationError("the body must be a JSON object")
-    return value
+        Raises:
+            ValidationError: It is none, or has too many values.
+        """
+        body = await request.body()
+        read = partial(load_json, body)
+        # A large body takes long enough to keep others waiting, and several of them even longer.
+        large = len(body) > LARGE
+        try:
+            value = await to_thread.run_sync(read, limiter=self._one_at_once) if large else read()
+        except TooManyValues as error:
+            raise ValidationError(f"the body is too large: {error}") from None
+        except (ValueError, RecursionError):
+            raise ValidationError("the body is not JSON") from None
+        if not isinstance(value, dict):
+            raise ValidationError("the body must be a JSON object")
+        return value
 
 
 async def wait_for_reply(events: AsyncGenerator[Event, None]) -> Reply:

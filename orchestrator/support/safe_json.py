@@ -12,13 +12,19 @@ from typing import Any
 MOST_VALUES = 200_000
 """How many values and names `load_json` lets a text have."""
 
-# Characters of a JSON text that is read in a moment, and of one text within it.
-_SHORT = 256 * 1024
-_LONG = 64 * 1024
-# Some of a text within JSON. What escapes one character stays together.
-_PART = re.compile(r'(?:[^"\\]{1,100}+|\\u[dD][89abAB]..\\u....|\\u....|\\.){0,1000}+', re.DOTALL)
-_END_OF_NAME = re.compile(r"[ \t\n\r]*+:")
-_SIGNS = (",", ":", "[", "{")
+LARGE = 256 * 1024
+"""A body of more bytes takes long enough to read to keep an event loop waiting."""
+
+# Bytes of a text within JSON that is read in a moment.
+_LONG = 4096
+# Some of a text within JSON. The bytes of one character stay together, and what escapes one.
+_PART = re.compile(
+    rb'(?:(?:[^"\\]{1,100}+|\\u[dD][89abAB]..(?:\\u[dD][c-fC-F]..)?+|\\u....|\\.)'
+    rb"[\x80-\xbf]{0,3}+){0,1000}+",
+    re.DOTALL,
+)
+_END_OF_NAME = re.compile(rb"[ \t\n\r]*+:")
+_SIGNS = (b",", b":", b"[", b"{")
 
 
 class TooManyValues(ValueError):
@@ -40,64 +46,65 @@ def json_or(text: str, otherwise: Any) -> Any:
         return otherwise
 
 
-def load_json(text: str) -> Any:
-    """The JSON value in a text of some megabytes, while other threads go on.
+def load_json(body: bytes) -> Any:
+    """The JSON value in a body of some megabytes, while other threads go on.
 
-    Python reads JSON in one go, in which no other thread runs: a text of 25 MB takes a tenth of a
-    second, ten million empty lists take three. So long texts in it are read in parts, and there may
-    not be too many values.
+    Python decodes bytes and reads JSON in one go, in which no other thread runs: 25 MB take a tenth
+    of a second, ten million empty lists take three. So long texts in it are read in parts, and
+    there may not be too many values.
 
     Raises:
         TooManyValues: There are more than `MOST_VALUES` values and names.
+        UnicodeDecodeError: It is not UTF-8.
         ValueError: It is not JSON; `NaN` and `Infinity` are not.
         RecursionError: Its values are nested too deep.
     """
-    if len(text) <= _SHORT:
-        return _decode(text)
-    rest, long = _cut_long_texts(text)
-    value = _decode(rest)
+    if len(body) <= LARGE:
+        return _decode(body.decode())
+    rest, long = _cut_long_texts(body)
+    value = _decode(rest.decode())
     return _fill_in(value, long) if long else value
 
 
-def _cut_long_texts(text: str) -> tuple[str, dict[str, str]]:
+def _cut_long_texts(body: bytes) -> tuple[bytes, dict[str, str]]:
     """JSON with a mark in the place of each long text, and the texts by their marks."""
     mark = secrets.token_hex(16)  # nobody can write it before
-    kept: list[str] = []
+    kept: list[bytes] = []
     long: dict[str, str] = {}
     count = begun = at = 0
-    while (quote := text.find('"', at)) >= 0:
-        count = _count_signs(text, at, quote, count)
-        cuts = _find_cuts(text, quote + 1)
+    while (quote := body.find(b'"', at)) >= 0:
+        count = _count_signs(body, at, quote, count)
+        cuts = _find_cuts(body, quote + 1)
         at = cuts[-1] + 1
-        if text[at - 1 : at] != '"':  # it does not end, which the decoder reports
+        if body[at - 1 : at] != b'"':  # it does not end, which the decoder reports
             break
-        if at - quote > _LONG and not _END_OF_NAME.match(text, at):
+        if at - quote > _LONG and not _END_OF_NAME.match(body, at):
             name = f"{mark}{len(long)}"
-            long[name] = _decode_parts(text, cuts)
-            kept += text[begun:quote], f'"{name}"'
+            long[name] = _decode_parts(body, cuts)
+            kept += body[begun:quote], f'"{name}"'.encode()
             begun = at
-    _count_signs(text, at, len(text), count)
-    return "".join([*kept, text[begun:]]), long
+    _count_signs(body, at, len(body), count)
+    return b"".join([*kept, body[begun:]]), long
 
 
-def _count_signs(text: str, start: int, end: int, count: int) -> int:
-    count += sum(text.count(sign, start, end) for sign in _SIGNS)
+def _count_signs(body: bytes, start: int, end: int, count: int) -> int:
+    count += sum(body.count(sign, start, end) for sign in _SIGNS)
     if count >= MOST_VALUES:
         raise TooManyValues(f"there are more than {MOST_VALUES:,} values")
     return count
 
 
-def _find_cuts(text: str, at: int) -> list[int]:
+def _find_cuts(body: bytes, at: int) -> list[int]:
     """Where the parts of a text begin, and where the last one ends."""
     cuts = [at]
-    while (part := _PART.match(text, at)) is not None and part.end() > at:
+    while (part := _PART.match(body, at)) is not None and part.end() > at:
         at = part.end()
         cuts.append(at)
     return cuts
 
 
-def _decode_parts(text: str, cuts: list[int]) -> str:
-    return "".join([_decode(f'"{text[start:end]}"') for start, end in pairwise(cuts)])
+def _decode_parts(body: bytes, cuts: list[int]) -> str:
+    return "".join([_decode(f'"{body[start:end].decode()}"') for start, end in pairwise(cuts)])
 
 
 def _fill_in(value: Any, long: dict[str, str]) -> Any:

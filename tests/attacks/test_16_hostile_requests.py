@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -85,6 +86,37 @@ def test_a_text_of_millions_of_characters_is_read() -> None:
     door = Door()
     door.post(query('"x"')[:-1] + b', "u": ' + json.dumps('[{:"\\,😀' * 400_000).encode() + b"}")
     assert door.reached == [{"knowledgeBaseId": "ABCDEFGHIJ", "retrievalQuery": {"text": "x"}}]
+
+
+def converse_with_image(data: str) -> bytes:
+    image = {"image": {"format": "png", "source": {"bytes": data}}}
+    return json.dumps({"messages": [{"role": "user", "content": [image]}]}).encode()
+
+
+@pytest.mark.parametrize("size", [262_142, 262_143, 262_144, 262_145, 786_432, 3_000_001])
+def test_large_bytes_are_read(size: int) -> None:
+    door, data = Door(), bytes(range(256)) * 12_000
+    door.post(converse_with_image(b64encode(data[:size]).decode()), CONVERSE)
+    (params,) = door.reached
+    (block,) = params["messages"][0]["content"]
+    assert block["image"]["source"]["bytes"] == data[:size]
+
+
+@pytest.mark.parametrize(
+    ("at", "wrong"),
+    [
+        (262_142, "A="),
+        (262_140, "AA=="),
+        (500_000, "===="),
+        (300_000, "!"),
+        (300_000, "\n"),
+        (300_000, "é"),
+        (0, "="),
+    ],
+)
+def test_large_bytes_that_are_not_in_base64_are_refused(at: int, wrong: str) -> None:
+    data = "A" * at + wrong + "A" * (1_000_000 - at - len(wrong))
+    assert Door().refused(converse_with_image(data), CONVERSE) == "ValidationException"
 
 
 @pytest.mark.parametrize("text", ['"\\ud800"', '"a\\udfffb"', "1", "[]", "true", "{}"])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from orchestrator.support import safe_json
 from orchestrator.support.safe_json import MOST_VALUES, TooManyValues, load_json
 
+_CHARACTERS = ["é".encode(), "€".encode(), "😀".encode(), b"\xf0", b"\x9f", b"\x80"]
 _TEXTS = st.text(st.sampled_from('a"\\/\b\n\té€😀\ud83d\ude00{}[]:, '), max_size=40)
 _VALUES = st.recursive(
     st.none()
@@ -30,47 +31,61 @@ def all_is_long() -> Any:
     import re
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(safe_json, "_SHORT", 0)
+        patch.setattr(safe_json, "LARGE", 0)
         patch.setattr(safe_json, "_LONG", 3)
-        few = safe_json._PART.pattern.replace("{1,100}", "{1,2}").replace("{0,1000}", "{0,2}")
+        few = safe_json._PART.pattern.replace(b"{1,100}", b"{1,2}").replace(b"{0,1000}", b"{0,2}")
         patch.setattr(safe_json, "_PART", re.compile(few, re.DOTALL))
         yield
+
+
+def check_reading(body: bytes) -> None:
+    """It reads what `json` reads of the body as UTF-8, and refuses what that refuses."""
+    try:
+        expected = json.loads(body.decode())
+    except UnicodeDecodeError:
+        with pytest.raises(ValueError):
+            load_json(body)
+    except ValueError:
+        with pytest.raises(json.JSONDecodeError):
+            load_json(body)
+    else:
+        assert load_json(body) == expected
 
 
 @given(_VALUES, st.booleans(), st.sampled_from([None, 1]))
 def test_it_reads_what_json_reads(value: Any, ascii: bool, indent: int | None) -> None:
     text = json.dumps(value, ensure_ascii=ascii, indent=indent)
-    assert load_json(text) == json.loads(text)
+    check_reading(text.encode("utf-8", "surrogatepass"))
 
 
-@given(st.text(st.sampled_from('"\\u0dD8a[]{}:, 1n\n'), max_size=30))
-def test_it_refuses_what_json_refuses(text: str) -> None:
-    try:
-        expected = json.loads(text)
-    except ValueError:
-        with pytest.raises(ValueError):
-            load_json(text)
-    else:
-        assert load_json(text) == expected
+_PIECES = st.sampled_from(
+    [*(bytes([one]) for one in b'"\\u0dD8aC[]{}:, 1n\n'), b"\\ud83d", b"\\uDe00", *_CHARACTERS]
+)
+
+
+@given(st.lists(_PIECES, max_size=30).map(b"".join))
+def test_it_refuses_what_json_refuses(body: bytes) -> None:
+    check_reading(body)
+    check_reading(b'["%s"]' % body)
 
 
 def test_long_names_stay_names() -> None:
     text = '{"a long name" : "a long text", "another": ["long texts", "and more"]}'
-    assert load_json(text) == json.loads(text)
+    assert load_json(text.encode()) == json.loads(text)
 
 
 @pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
 def test_constants_of_javascript_are_refused(constant: str) -> None:
     with pytest.raises(ValueError, match="is not JSON"):
-        load_json(f'["a long text", {constant}]')
+        load_json(f'["a long text", {constant}]'.encode())
 
 
 @pytest.mark.parametrize("one", ["[]", '""', "{}", "1", '{"a":1}'])
 def test_too_many_values_are_refused(one: str) -> None:
     with pytest.raises(TooManyValues, match="more than 200,000 values"):
-        load_json(f"[{','.join([one] * MOST_VALUES)}]")
+        load_json(f"[{','.join([one] * MOST_VALUES)}]".encode())
 
 
 def test_signs_in_texts_do_not_count() -> None:
     value = [",[{:" * MOST_VALUES]
-    assert load_json(json.dumps(value)) == value
+    assert load_json(json.dumps(value).encode()) == value

@@ -24,10 +24,9 @@ from orchestrator.server.wire.responses import (
     get_stream_writer,
 )
 from orchestrator.server.wire.shapes import SERVICES, operation_model, service_model
+from orchestrator.support.safe_json import LARGE
 
 _NOBODY = Caller()
-# A larger body takes long enough to read to keep the event loop waiting.
-_LARGE = 256 * 1024
 _EVENT_STREAM = "application/vnd.amazon.eventstream"
 
 
@@ -157,7 +156,7 @@ class Api:
         handler, waits = self._find_handler(matched)
         read = partial(_read_params, matched, query, headers, body)
         # A large body takes long enough to keep others waiting, and several of them even longer.
-        large = len(body) > _LARGE
+        large = len(body) > LARGE
         route, params = (
             await to_thread.run_sync(read, limiter=self._one_at_once) if large else read()
         )

@@ -24,6 +24,7 @@ from orchestrator.support.safe_json import MOST_VALUES, TooManyValues, load_json
 
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _MOST_FIELDS = 1000
+_NOT_UTF8 = "The body is not UTF-8."
 
 
 @cache
@@ -177,10 +178,12 @@ def _build_payload_reader(shape: StructureShape, name: str, walks: Any) -> _Body
 
 def _parse_json(body: bytes) -> Any:
     try:
-        return load_json(_decode_utf8(body))
+        return load_json(body)
     except TooManyValues:
         wrong = f"The body has more than {MOST_VALUES:,} JSON values."
         raise Fault("SerializationException", wrong) from None
+    except UnicodeDecodeError:
+        raise Fault("SerializationException", _NOT_UTF8) from None
     except (ValueError, RecursionError):
         # The parser's own words quote the body.
         raise Fault("SerializationException", "The body is not valid JSON.") from None
@@ -190,7 +193,7 @@ def _decode_utf8(body: bytes) -> str:
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError:
-        raise Fault("SerializationException", "The body is not UTF-8.") from None
+        raise Fault("SerializationException", _NOT_UTF8) from None
 
 
 def _unquote(text: str) -> str:

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 from botocore.model import Shape, StringShape
 
+from orchestrator.support.safe_json import LARGE
+
 Path = tuple[Any, str] | None
 """Where a value lies: the path around it and its name. Spelled out only when something is wrong."""
 
@@ -256,7 +258,7 @@ def _make_blob_read_walk(shape: Shape, hidden: bool) -> Walk:
 
     def walk(value: Any, path: Path, problems: Problems) -> Any:
         try:
-            read = b64decode(value, validate=True)
+            read = _decode_base64(value)
         except (ValueError, TypeError):
             problems.add(path, "Member must be text in base64")
             return value
@@ -264,6 +266,24 @@ def _make_blob_read_walk(shape: Shape, hidden: bool) -> Walk:
         return read
 
     return walk
+
+
+def _decode_base64(value: Any) -> bytes:
+    """Bytes in base64; a long text is read in parts, so that other threads go on.
+
+    Raises:
+        TypeError: It is no text.
+        ValueError: It is not in base64.
+    """
+    if not isinstance(value, str):
+        raise TypeError("it is no text")
+    if len(value) <= LARGE:
+        return b64decode(value, validate=True)
+    # The padding is at the end, where the last part may have it.
+    if value.find("=", 0, -2) >= 0:
+        raise ValueError("there is padding within it")
+    starts = range(0, len(value), LARGE)
+    return b"".join([b64decode(value[at : at + LARGE], validate=True) for at in starts])
 
 
 def _make_blob_write_walk(shape: Shape, hidden: bool) -> Walk:

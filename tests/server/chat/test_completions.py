@@ -247,6 +247,15 @@ def test_a_file_is_told_to_the_model(start):
     assert "The car is blue." in str(server.model.requests[0].messages)
 
 
+def test_a_large_file_is_told_whole(start):
+    server = start([says("Blue.")])
+    content = "The car is blue.\n" * 20_000 + "The last line."
+    data = f"data:text/plain;base64,{base64.b64encode(content.encode()).decode()}"
+    file = {"type": "file", "file": {"filename": "car.txt", "file_data": data}}
+    assert server.complete(user([{"type": "text", "text": "Which colour?"}, file])).status == 200
+    assert "The last line." in str(server.model.requests[0].messages)
+
+
 def test_sampling_and_tools_are_the_agents_own(start):
     server = start([says("Ok.")])
     extra = {
@@ -298,6 +307,8 @@ def test_an_agent_is_named_by_its_name_its_id_or_its_alias(start):
         (b"{", 400, "not JSON"),
         (b"[" * 100_000, 400, "not JSON"),
         (b"[]", 400, "must be a JSON object"),
+        (b"[" + b"0," * 200_000 + b"0]", 400, "more than 200,000 values"),
+        (b'["' + b"\xff" * 300_000 + b'"]', 400, "not JSON"),
         ({"messages": [user("Hi")]}, 400, "'model' must name an agent"),
         ({"model": "none", "messages": [user("Hi")]}, 404, "there is no agent 'none'"),
         ({"model": "vacations"}, 400, "'messages' must be a list"),
