@@ -10,7 +10,6 @@ from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, TypeVarTuple
 
 Arguments = TypeVarTuple("Arguments")
-_NEUTRAL = Context()
 
 _goes_last: ContextVar[bool] = ContextVar("goes_last", default=False)
 
@@ -49,6 +48,8 @@ class FairEventLoop(_Loop):
         super().__init__()
         self._last: deque[asyncio.Handle] = deque()
         self._is_due = False  # whether `_run_last` is going to be called
+        # Its own: a context that the loop of another thread is in at the moment cannot be entered.
+        self._neutral = Context()
 
     def call_soon(
         self,
@@ -67,7 +68,7 @@ class FairEventLoop(_Loop):
     def _see_to_last(self) -> None:
         if self._last and not self._is_due:
             self._is_due = True
-            super().call_soon(self._run_last, context=_NEUTRAL)
+            super().call_soon(self._run_last, context=self._neutral)
 
     def _run_last(self) -> None:
         handle = self._last.popleft()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any, TypeVar
 
 import pytest
@@ -13,6 +15,7 @@ from orchestrator.server.fair_loop import FairEventLoop, go_first, go_last
 T = TypeVar("T")
 
 TASKS, STEPS = 50, 20
+WAIT = 10  # a bound for tests that hang, never a pause
 
 
 @pytest.fixture
@@ -138,3 +141,27 @@ def test_in_another_loop_nothing_changes() -> None:
         return "done"
 
     assert asyncio.run(work()) == "done"
+
+
+def test_loops_of_other_threads_go_on_meanwhile(loop: FairEventLoop) -> None:
+    inside, over = Event(), Event()
+
+    async def hold() -> bool:
+        await go_last()
+        inside.set()
+        return over.wait(WAIT)
+
+    def run_other() -> bool:
+        with asyncio.Runner(loop_factory=FairEventLoop) as runner:
+            return runner.run(hold())
+
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(run_other)
+        assert inside.wait(WAIT)
+        try:
+            work = asyncio.wait([loop.create_task(go_last())], timeout=WAIT)
+            done, _ = loop.run_until_complete(work)
+            assert done
+        finally:
+            over.set()
+        assert other.result(WAIT)
