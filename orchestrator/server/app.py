@@ -22,7 +22,7 @@ from orchestrator.server.access.guards import check_binding
 from orchestrator.server.access.keys import Keys
 from orchestrator.server.active_requests import ActiveRequests, run_while_connected
 from orchestrator.server.chat import handlers
-from orchestrator.server.fair_loop import go_last
+from orchestrator.server.fair_loop import go_last, hold_back_last
 from orchestrator.server.ids import now
 from orchestrator.server.middleware import ServerMiddleware
 from orchestrator.server.wire.api import Api
@@ -88,8 +88,15 @@ class _Bedrock:
         request = Request(scope, receive)
         # The middleware has read it. Starlette would copy it once more.
         body: bytes = (await receive())["body"]
-        if not self._is_quick(request, body):
+        if self._is_quick(request, body):
+            with hold_back_last():
+                await self._respond(request, body, send)
+        else:
             await go_last()
+            await self._respond(request, body, send)
+
+    async def _respond(self, request: Request, body: bytes, send: Send) -> None:
+        scope, receive = request.scope, request.receive
         answer = await run_while_connected(self._answer(request, body), receive)
         if answer is None:
             return

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, TypeVarTuple
 
 Arguments = TypeVarTuple("Arguments")
+
+_HOLD_SECONDS = 0.05
+_PAUSE_SECONDS = 0.01
 
 _goes_last: ContextVar[bool] = ContextVar("goes_last", default=False)
 
@@ -36,8 +40,28 @@ def go_first() -> None:
     _goes_last.set(False)
 
 
+@contextmanager
+def hold_back_last() -> Iterator[None]:
+    """Has tasks that called `go_last` make way for what is done within, for a moment.
+
+    In an event loop of another kind it changes nothing.
+    """
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, FairEventLoop):
+        yield
+        return
+    token = loop.hold_back()
+    try:
+        yield
+    finally:
+        loop.let_go(token)
+
+
 class FairEventLoop(_Loop):
     """Runs what called `go_last` one step at a time, between all other steps.
+
+    While something holds them back, there are such steps only every 10 ms; and each may do so for
+    50 ms, however long it takes.
 
     An event loop runs what is ready in the order in which it became so. With many turns at once,
     each of which computes for some milliseconds, a request that needs no computing at all would
@@ -47,7 +71,8 @@ class FairEventLoop(_Loop):
     def __init__(self) -> None:
         super().__init__()
         self._last: deque[asyncio.Handle] = deque()
-        self._is_due = False  # whether `_run_last` is going to be called
+        self._due: asyncio.Handle | None = None  # the coming call of `_run_last`
+        self._holding: dict[object, float] = {}  # until when, the first to end first
         # Its own: a context that the loop of another thread is in at the moment cannot be entered.
         self._neutral = Context()
 
@@ -65,14 +90,39 @@ class FairEventLoop(_Loop):
         self._see_to_last()
         return handle
 
+    def hold_back(self) -> object:
+        """Has steps of the last come seldom; what it returns is for `let_go`."""
+        token = object()
+        self._holding[token] = self.time() + _HOLD_SECONDS
+        return token
+
+    def let_go(self, token: object) -> None:
+        """Ends what `hold_back` began."""
+        self._holding.pop(token, None)
+        if isinstance(self._due, asyncio.TimerHandle) and not self._is_held():
+            self._due.cancel()
+            self._due = None
+            self._see_to_last()
+
+    def _is_held(self) -> bool:
+        while self._holding:
+            token, end = next(iter(self._holding.items()))
+            if end > self.time():
+                return True
+            del self._holding[token]
+        return False
+
     def _see_to_last(self) -> None:
-        if self._last and not self._is_due:
-            self._is_due = True
-            super().call_soon(self._run_last, context=self._neutral)
+        if not self._last or self._due is not None:
+            return
+        if self._is_held():
+            self._due = super().call_later(_PAUSE_SECONDS, self._run_last, context=self._neutral)
+        else:
+            self._due = super().call_soon(self._run_last, context=self._neutral)
 
     def _run_last(self) -> None:
         handle = self._last.popleft()
-        self._is_due = False
+        self._due = None
         self._see_to_last()  # before the step, which may end the program
         if not handle.cancelled():
             handle._run()

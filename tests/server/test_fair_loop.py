@@ -10,7 +10,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-from orchestrator.server.fair_loop import FairEventLoop, go_first, go_last
+from orchestrator.server.fair_loop import (
+    FairEventLoop,
+    go_first,
+    go_last,
+    hold_back_last,
+)
 
 T = TypeVar("T")
 
@@ -107,6 +112,63 @@ def test_what_a_task_starts_goes_last_until_it_goes_first(loop: FairEventLoop) -
     assert before <= STEPS + 2
 
 
+@pytest.fixture
+def clock(loop: FairEventLoop, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+    """The loop's time, in seconds, which stands still."""
+    now = [0.0]
+    monkeypatch.setattr(loop, "time", lambda: now[0])
+    yield now
+
+
+def test_what_is_held_back_goes_on_seldom_and_not_for_long(
+    loop: FairEventLoop, clock: list[float]
+) -> None:
+    counter = Counter()
+
+    async def count_steps() -> int:
+        before = counter.count
+        await step()
+        return counter.count - before
+
+    async def measure() -> list[int]:
+        with hold_back_last():
+            await step()  # one was due
+            counts = [await count_steps()]
+            for _ in range(2):
+                clock[0] += 0.011
+                counts.append(await count_steps())
+            clock[0] += 0.05
+            counts.append(await count_steps())
+            return counts
+
+    works = [counter.run() for _ in range(TASKS)]
+    *held, free = loop.run_until_complete(beside(works, measure()))
+    assert held == [0, 1, 1]
+    assert free >= STEPS - 2
+
+
+def test_what_was_held_back_goes_on_after_all_that_held_it(
+    loop: FairEventLoop, clock: list[float]
+) -> None:
+    counter = Counter()
+
+    async def measure() -> list[int]:
+        counts = []
+        with hold_back_last():
+            with hold_back_last():
+                await step()
+            for _ in range(2):
+                counts.append(counter.count)
+                await step()
+        await step()
+        return [*counts, counter.count]
+
+    works = [counter.run() for _ in range(TASKS)]
+    first, second, after = loop.run_until_complete(beside(works, measure()))
+    assert first == second
+    assert after >= second + STEPS - 2
+
+
 def test_what_was_cancelled_is_not_called(loop: FairEventLoop) -> None:
     called = []
 
@@ -137,7 +199,8 @@ def test_an_error_of_a_callback_is_reported_and_the_rest_goes_on(loop: FairEvent
 def test_in_another_loop_nothing_changes() -> None:
     async def work() -> str:
         await go_last()
-        await step()
+        with hold_back_last():
+            await step()
         return "done"
 
     assert asyncio.run(work()) == "done"
