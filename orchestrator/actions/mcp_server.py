@@ -215,7 +215,7 @@ class MCPServer:
                 resource=operation.xml_name,
             ) from None
         except NoAnswer as error:
-            self._link.close(0)
+            self._link.kill()
             raise unknown(
                 f"the MCP server {self.name!r} was asked to call {name!r} and did not answer "
                 f"({error}); it may have taken effect, and was not asked again",
@@ -248,7 +248,7 @@ class MCPServer:
         try:
             return definitions_of(self._open_link(until).tools(until))
         except NoAnswer as error:
-            self._link.close(0)
+            self._link.kill()
             if not again or time.monotonic() >= until:
                 raise self._build_failure(str(error)) from None
         except Refusal as error:
@@ -333,11 +333,19 @@ class _Current:
         finally:
             self._lock.release()
 
-    def close(self, *seconds: float) -> None:
+    def close(self) -> None:
+        if (link := self._take()) is not None:
+            link.close()
+
+    def kill(self) -> None:
+        """Ends the server at once."""
+        if (link := self._take()) is not None:
+            link.close(0)
+
+    def _take(self) -> Link | None:
         with self._lock:
             link, self._link = self._link, None
-        if link is not None:
-            link.close(*seconds)
+        return link
 
 
 def _values(what: str, texts: Mapping[str, str] | None) -> dict[str, PlaceholderText]:
