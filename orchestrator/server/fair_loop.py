@@ -14,6 +14,7 @@ Arguments = TypeVarTuple("Arguments")
 
 _HOLD_SECONDS = 0.05
 _PAUSE_SECONDS = 0.01
+_SLICE_SECONDS = 0.005
 
 _goes_last: ContextVar[bool] = ContextVar("goes_last", default=False)
 
@@ -26,6 +27,7 @@ else:
 async def go_last() -> None:
     """Has the calling task, and those it starts, run after all that others have ready.
 
+    What others do within `hold_back_last` has it wait longer.
     In an event loop of another kind it changes nothing.
     """
     _goes_last.set(True)
@@ -42,7 +44,7 @@ def go_first() -> None:
 
 @contextmanager
 def hold_back_last() -> Iterator[None]:
-    """Has tasks that called `go_last` make way for what is done within, for a moment.
+    """Slows tasks that called `go_last` down, until its end and for 50 ms at most.
 
     In an event loop of another kind it changes nothing.
     """
@@ -60,19 +62,20 @@ def hold_back_last() -> Iterator[None]:
 class FairEventLoop(_Loop):
     """Runs what called `go_last` one step at a time, between all other steps.
 
-    While something holds them back, there are such steps only every 10 ms; and each may do so for
-    50 ms, however long it takes.
-
     An event loop runs what is ready in the order in which it became so. With many turns at once,
     each of which computes for some milliseconds, a request that needs no computing at all would
     wait for all of them several times: to be read, to be answered, to be sent.
+
+    While a `hold_back_last` is open, the steps of the last get 5 ms after every 10 ms without, so
+    that many short requests that follow each other cannot stop the turns.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._last: deque[asyncio.Handle] = deque()
         self._due: asyncio.Handle | None = None  # the coming call of `_run_last`
-        self._holding: dict[object, float] = {}  # until when, the first to end first
+        self._holding: dict[object, float] = {}  # when each ends; all last equally long
+        self._slice_end = 0.0  # until when steps of the last run though they are held back
         # Its own: a context that the loop of another thread is in at the moment cannot be entered.
         self._neutral = Context()
 
@@ -91,7 +94,7 @@ class FairEventLoop(_Loop):
         return handle
 
     def hold_back(self) -> object:
-        """Has steps of the last come seldom; what it returns is for `let_go`."""
+        """Slows the last down for 50 ms; what it returns is for `let_go`."""
         token = object()
         self._holding[token] = self.time() + _HOLD_SECONDS
         return token
@@ -115,10 +118,14 @@ class FairEventLoop(_Loop):
     def _see_to_last(self) -> None:
         if not self._last or self._due is not None:
             return
-        if self._is_held():
-            self._due = super().call_later(_PAUSE_SECONDS, self._run_last, context=self._neutral)
+        if self._is_held() and self.time() >= self._slice_end:
+            self._due = super().call_later(_PAUSE_SECONDS, self._run_slice, context=self._neutral)
         else:
             self._due = super().call_soon(self._run_last, context=self._neutral)
+
+    def _run_slice(self) -> None:
+        self._slice_end = self.time() + _SLICE_SECONDS
+        self._run_last()
 
     def _run_last(self) -> None:
         handle = self._last.popleft()

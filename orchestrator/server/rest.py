@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 import uuid
+from codecs import BOM_UTF8
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import aclosing
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -19,8 +18,9 @@ from orchestrator.engine.trace.reply import Event, Reply, TurnEnd
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.server.active_requests import ActiveRequests, run_while_connected
 from orchestrator.server.fair_loop import go_last
+from orchestrator.server.large_bodies import read_body
 from orchestrator.server.operations import Caller, Fault
-from orchestrator.support.safe_json import LARGE, TooManyValues, load_json
+from orchestrator.support.safe_json import TooManyValues, load_json
 
 if TYPE_CHECKING:
     from orchestrator.server.agents.registry import Agents
@@ -55,7 +55,6 @@ class RestApi:
         self.redactor = agents.resources.redactor
         self.limit_events = running.limit_events
         self._render_error = render_error
-        self._one_at_once = CapacityLimiter(1)
 
     async def respond(self, request: Request, endpoint: Endpoint) -> Response:
         """What an endpoint answers while the client is there; an error in the API's form."""
@@ -83,11 +82,9 @@ class RestApi:
             ValidationError: It is none, or has too many values.
         """
         body = await request.body()
-        read = partial(load_json, body)
-        # A large body takes long enough to keep others waiting, and several of them even longer.
-        large = len(body) > LARGE
         try:
-            value = await to_thread.run_sync(read, limiter=self._one_at_once) if large else read()
+            # Some clients write a mark before UTF-8.
+            value = await read_body(load_json, body.removeprefix(BOM_UTF8))
         except TooManyValues as error:
             raise ValidationError(f"the body is too large: {error}") from None
         except (ValueError, RecursionError):

@@ -27,6 +27,9 @@ _END_OF_NAME = re.compile(rb"[ \t\n\r]*+:")
 _SIGNS = (b",", b":", b"[", b"{")
 
 
+_TOO_MANY = f"there are more than {MOST_VALUES:,} values"
+
+
 class TooManyValues(ValueError):
     """A JSON text has more than `MOST_VALUES` values and names."""
 
@@ -35,7 +38,19 @@ def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 
 
+def _read_int(text: str) -> int:
+    return int(text)
+
+
+def _read_float(text: str) -> float:
+    return float(text)
+
+
 _decode = json.JSONDecoder(parse_constant=_refuse).decode
+# Where a number is made by a function of Python's, other threads can go on.
+_decode_in_steps = json.JSONDecoder(
+    parse_constant=_refuse, parse_int=_read_int, parse_float=_read_float
+).decode
 
 
 def json_or(text: str, otherwise: Any) -> Any:
@@ -62,7 +77,7 @@ def load_json(body: bytes) -> Any:
     if len(body) <= LARGE:
         return _decode(body.decode())
     rest, long = _cut_long_texts(body)
-    value = _decode(rest.decode())
+    value = _decode_in_steps(rest.decode())
     return _fill_in(value, long) if long else value
 
 
@@ -71,9 +86,12 @@ def _cut_long_texts(body: bytes) -> tuple[bytes, dict[str, str]]:
     mark = secrets.token_hex(16)  # nobody can write it before
     kept: list[bytes] = []
     long: dict[str, str] = {}
-    count = begun = at = 0
+    count = texts = begun = at = 0
     while (quote := body.find(b'"', at)) >= 0:
         count = _count_signs(body, at, quote, count)
+        texts += 1
+        if texts > MOST_VALUES + 1:  # with no signs between them; the decoder would refuse it, too
+            raise TooManyValues(_TOO_MANY)
         cuts = _find_cuts(body, quote + 1)
         at = cuts[-1] + 1
         if body[at - 1 : at] != b'"':  # it does not end, which the decoder reports
@@ -90,7 +108,7 @@ def _cut_long_texts(body: bytes) -> tuple[bytes, dict[str, str]]:
 def _count_signs(body: bytes, start: int, end: int, count: int) -> int:
     count += sum(body.count(sign, start, end) for sign in _SIGNS)
     if count >= MOST_VALUES:
-        raise TooManyValues(f"there are more than {MOST_VALUES:,} values")
+        raise TooManyValues(_TOO_MANY)
     return count
 
 
@@ -108,13 +126,17 @@ def _decode_parts(body: bytes, cuts: list[int]) -> str:
 
 
 def _fill_in(value: Any, long: dict[str, str]) -> Any:
-    if isinstance(value, str):
-        return long.get(value, value)
-    if isinstance(value, list):
-        return [_fill_in(item, long) for item in value]
-    if isinstance(value, dict):
-        return {name: _fill_in(item, long) for name, item in value.items()}
-    return value
+    """The value with the long texts in the place of their marks."""
+    whole: list[Any] = [value]
+    left: list[Any] = [whole]
+    while left:  # not by recursion: the decoder goes deeper than Python's own functions
+        inner = left.pop()
+        for place, item in list(enumerate(inner) if isinstance(inner, list) else inner.items()):
+            if isinstance(item, str):
+                inner[place] = long.get(item, item)
+            elif isinstance(item, dict | list):
+                left.append(item)
+    return whole[0]
 
 
 def iter_texts(value: Any) -> Iterator[str]:

@@ -112,6 +112,9 @@ def test_large_bytes_are_read(size: int) -> None:
         (300_000, "\n"),
         (300_000, "é"),
         (0, "="),
+        (999_997, "A=A"),
+        (999_999, "A=="),
+        (1_000_000, "="),
     ],
 )
 def test_large_bytes_that_are_not_in_base64_are_refused(at: int, wrong: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from threading import Event
 from typing import Any, TypeVar
 
@@ -120,12 +121,13 @@ def clock(loop: FairEventLoop, monkeypatch: pytest.MonkeyPatch) -> Iterator[list
     yield now
 
 
-def test_what_is_held_back_goes_on_seldom_and_not_for_long(
+def test_what_is_held_back_has_moments_and_is_not_held_for_long(
     loop: FairEventLoop, clock: list[float]
 ) -> None:
     counter = Counter()
 
-    async def count_steps() -> int:
+    async def count_steps(seconds: float) -> int:
+        clock[0] += seconds
         before = counter.count
         await step()
         return counter.count - before
@@ -133,18 +135,33 @@ def test_what_is_held_back_goes_on_seldom_and_not_for_long(
     async def measure() -> list[int]:
         with hold_back_last():
             await step()  # one was due
-            counts = [await count_steps()]
-            for _ in range(2):
-                clock[0] += 0.011
-                counts.append(await count_steps())
-            clock[0] += 0.05
-            counts.append(await count_steps())
-            return counts
+            return [await count_steps(one) for one in (0, 0.011, 0.006, 0, 0.04)]
 
     works = [counter.run() for _ in range(TASKS)]
-    *held, free = loop.run_until_complete(beside(works, measure()))
-    assert held == [0, 1, 1]
-    assert free >= STEPS - 2
+    first, moment, its_last, second, free = loop.run_until_complete(beside(works, measure()))
+    assert (first, its_last, second) == (0, 1, 0)
+    assert min(moment, free) >= STEPS - 2
+
+
+def test_requests_that_follow_each_other_leave_others_a_share(
+    loop: FairEventLoop, clock: list[float]
+) -> None:
+    counter = Counter()
+    milliseconds = 300
+
+    async def measure() -> int:
+        before = counter.count
+        with ExitStack() as holding:
+            for number in range(milliseconds):
+                if number % 20 == 0:
+                    holding.enter_context(hold_back_last())
+                clock[0] += 0.001
+                await step()
+        return counter.count - before
+
+    works = [counter.run() for _ in range(TASKS)]
+    count = loop.run_until_complete(beside(works, measure()))
+    assert 0.2 < count / (milliseconds * STEPS) < 0.5
 
 
 def test_what_was_held_back_goes_on_after_all_that_held_it(

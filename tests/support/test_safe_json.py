@@ -89,3 +89,19 @@ def test_too_many_values_are_refused(one: str) -> None:
 def test_signs_in_texts_do_not_count() -> None:
     value = [",[{:" * MOST_VALUES]
     assert load_json(json.dumps(value).encode()) == value
+
+
+def test_texts_without_signs_between_them_are_refused_soon() -> None:
+    with pytest.raises(TooManyValues):
+        load_json(b'""' * (MOST_VALUES + 2))
+
+
+def test_a_long_text_may_be_as_deep_as_others() -> None:
+    body = b"[" * 900 + b'"a long text"' + b"]" * 900
+    assert load_json(body) == json.loads(body)
+
+
+@pytest.mark.parametrize("number", ["-12", "1.5e3", "1e400", "-0.0", "0", "9" * 4000])
+def test_numbers_are_those_that_json_reads(number: str) -> None:
+    value = load_json(f'[{number}, "a long text"]'.encode())
+    assert repr(value) == repr(json.loads(f'[{number}, "a long text"]'))

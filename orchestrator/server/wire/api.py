@@ -11,8 +11,9 @@ from typing import Any, cast
 from urllib.parse import parse_qsl
 from uuid import uuid4
 
-from anyio import CapacityLimiter, to_thread
+from anyio import to_thread
 
+from orchestrator.server.large_bodies import read_body
 from orchestrator.server.operations import Caller, EventStream, Fault, Handler, Operations, Request
 from orchestrator.server.wire.faults import WrongOutput, as_fault
 from orchestrator.server.wire.requests import get_request_reader
@@ -24,7 +25,6 @@ from orchestrator.server.wire.responses import (
     get_stream_writer,
 )
 from orchestrator.server.wire.shapes import SERVICES, operation_model, service_model
-from orchestrator.support.safe_json import LARGE
 
 _NOBODY = Caller()
 _EVENT_STREAM = "application/vnd.amazon.eventstream"
@@ -86,7 +86,6 @@ class Api:
             for name, handler in handlers.items()
         }
         self._routes = _build_routes()
-        self._one_at_once = CapacityLimiter(1)
 
     def list_operations(self) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
         """By service: the operations that have a handler, and those that have none."""
@@ -154,12 +153,7 @@ class Api:
         request_id: str,
     ) -> HttpResponse:
         handler, waits = self._find_handler(matched)
-        read = partial(_read_params, matched, query, headers, body)
-        # A large body takes long enough to keep others waiting, and several of them even longer.
-        large = len(body) > LARGE
-        route, params = (
-            await to_thread.run_sync(read, limiter=self._one_at_once) if large else read()
-        )
+        route, params = await read_body(partial(_read_params, matched, query, headers), body)
         request = Request(route.service, route.operation, params, caller, request_id)
         output: Any
         if waits:

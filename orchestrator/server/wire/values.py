@@ -279,9 +279,9 @@ def _decode_base64(value: Any) -> bytes:
         raise TypeError("it is no text")
     if len(value) <= LARGE:
         return b64decode(value, validate=True)
-    # The padding is at the end, where the last part may have it.
-    if value.find("=", 0, -2) >= 0:
-        raise ValueError("there is padding within it")
+    # Padding is at the end, in the last part.
+    if len(value) % 4 or value.find("=", 0, -2) >= 0:
+        raise ValueError("its padding is wrong")
     starts = range(0, len(value), LARGE)
     return b"".join([b64decode(value[at : at + LARGE], validate=True) for at in starts])
 

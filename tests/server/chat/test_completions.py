@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 from threading import Event
 from typing import Any
 
@@ -254,6 +255,12 @@ def test_a_large_file_is_told_whole(start):
     file = {"type": "file", "file": {"filename": "car.txt", "file_data": data}}
     assert server.complete(user([{"type": "text", "text": "Which colour?"}, file])).status == 200
     assert "The last line." in str(server.model.requests[0].messages)
+
+
+def test_a_mark_before_utf8_is_read_over(start):
+    server = start([says("Ok.")])
+    body = json.dumps({"model": "vacations", "messages": [user("Hi")]}).encode()
+    assert server.ask("POST", "/v1/chat/completions", b"\xef\xbb\xbf" + body).status == 200
 
 
 def test_sampling_and_tools_are_the_agents_own(start):
