@@ -240,21 +240,16 @@ def test_an_image_is_a_file_of_the_question(start):
     assert image["format"] == "png"
 
 
-def test_a_file_is_told_to_the_model(start):
+@pytest.mark.parametrize("before", ["", "It is fast.\n" * 30_000])
+def test_a_file_is_told_to_the_model(start, before):
     server = start([says("Blue.")])
-    data = f"data:text/plain;base64,{base64.b64encode(b'The car is blue.').decode()}"
-    file = {"type": "file", "file": {"filename": "car.txt", "file_data": data}}
+    content = base64.b64encode(f"{before}The car is blue.".encode()).decode()
+    file = {
+        "type": "file",
+        "file": {"filename": "car.txt", "file_data": f"data:text/plain;base64,{content}"},
+    }
     assert server.complete(user([{"type": "text", "text": "Which colour?"}, file])).status == 200
     assert "The car is blue." in str(server.model.requests[0].messages)
-
-
-def test_a_large_file_is_told_whole(start):
-    server = start([says("Blue.")])
-    content = "The car is blue.\n" * 20_000 + "The last line."
-    data = f"data:text/plain;base64,{base64.b64encode(content.encode()).decode()}"
-    file = {"type": "file", "file": {"filename": "car.txt", "file_data": data}}
-    assert server.complete(user([{"type": "text", "text": "Which colour?"}, file])).status == 200
-    assert "The last line." in str(server.model.requests[0].messages)
 
 
 def test_a_mark_before_utf8_is_read_over(start):
