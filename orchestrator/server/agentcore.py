@@ -24,7 +24,7 @@ from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TracePart, 
 from orchestrator.errors import ValidationError
 from orchestrator.server.active_requests import EventResponse
 from orchestrator.server.operations import Fault
-from orchestrator.server.rest import RestApi, find_agent, to_sse, wait_for_reply
+from orchestrator.server.rest import RestApi, find_agent, read_json, to_sse, wait_for_reply
 from orchestrator.server.runtime.invoke import (
     build_options,
     read_state,
@@ -80,7 +80,7 @@ class _Runtime:
                 self._add_turns(-1)
 
     async def _answer(self, request: Request) -> Response:
-        body = await self._api.read_json(request)
+        body = await read_json(request)
         session_id = _read_session_id(request.headers.get(_SESSION), body)
         name = body.get("agent") or request.query_params.get("agent") or ""
         if not isinstance(name, str):

@@ -75,23 +75,24 @@ class RestApi:
         id = getattr(request.state, "request_id", "") or str(uuid.uuid4())
         return self.redactor.as_fault(error, id)
 
-    async def read_json(self, request: Request) -> dict[str, Any]:
-        """The JSON object of a request's body.
 
-        Raises:
-            ValidationError: It is none, or has too many values.
-        """
-        body = await request.body()
-        try:
-            # Some clients write a mark before UTF-8.
-            value = await read_body(load_json, body.removeprefix(BOM_UTF8))
-        except TooManyValues as error:
-            raise ValidationError(f"the body is too large: {error}") from None
-        except (ValueError, RecursionError):
-            raise ValidationError("the body is not JSON") from None
-        if not isinstance(value, dict):
-            raise ValidationError("the body must be a JSON object")
-        return value
+async def read_json(request: Request) -> dict[str, Any]:
+    """The JSON object of a request's body.
+
+    Raises:
+        ValidationError: It is none, or has too many values.
+    """
+    body = await request.body()
+    try:
+        # Some clients write a mark before UTF-8.
+        value = await read_body(load_json, body.removeprefix(BOM_UTF8))
+    except TooManyValues as error:
+        raise ValidationError(f"the body is too large: {error}") from None
+    except (ValueError, RecursionError):
+        raise ValidationError("the body is not JSON") from None
+    if not isinstance(value, dict):
+        raise ValidationError("the body must be a JSON object")
+    return value
 
 
 async def wait_for_reply(events: AsyncGenerator[Event, None]) -> Reply:

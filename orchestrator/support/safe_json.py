@@ -27,11 +27,11 @@ _END_OF_NAME = re.compile(rb"[ \t\n\r]*+:")
 _SIGNS = (b",", b":", b"[", b"{")
 
 
-_TOO_MANY = f"there are more than {MOST_VALUES:,} values"
-
-
 class TooManyValues(ValueError):
     """A JSON text has more than `MOST_VALUES` values and names."""
+
+    def __init__(self) -> None:
+        super().__init__(f"there are more than {MOST_VALUES:,} values")
 
 
 def _refuse(constant: str) -> Any:
@@ -91,7 +91,7 @@ def _cut_long_texts(body: bytes) -> tuple[bytes, dict[str, str]]:
         count = _count_signs(body, at, quote, count)
         texts += 1
         if texts > MOST_VALUES + 1:  # with no signs between them; the decoder would refuse it, too
-            raise TooManyValues(_TOO_MANY)
+            raise TooManyValues
         cuts = _find_cuts(body, quote + 1)
         at = cuts[-1] + 1
         if body[at - 1 : at] != b'"':  # it does not end, which the decoder reports
@@ -108,7 +108,7 @@ def _cut_long_texts(body: bytes) -> tuple[bytes, dict[str, str]]:
 def _count_signs(body: bytes, start: int, end: int, count: int) -> int:
     count += sum(body.count(sign, start, end) for sign in _SIGNS)
     if count >= MOST_VALUES:
-        raise TooManyValues(_TOO_MANY)
+        raise TooManyValues
     return count
 
 

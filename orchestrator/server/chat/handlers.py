@@ -19,7 +19,13 @@ from orchestrator.server.chat.conversation import ChatRequest, parse_request
 from orchestrator.server.chat.responses import build_completion, build_error, stream_chunks
 from orchestrator.server.chat.return_control import build_results, find_session
 from orchestrator.server.operations import Caller
-from orchestrator.server.rest import RestApi, find_agent, list_agent_names, wait_for_reply
+from orchestrator.server.rest import (
+    RestApi,
+    find_agent,
+    list_agent_names,
+    read_json,
+    wait_for_reply,
+)
 from orchestrator.server.runtime.invoke import run_blocking
 
 if TYPE_CHECKING:
@@ -48,7 +54,7 @@ def routes_of(agents: Agents, running: ActiveRequests) -> list[Route]:
 
 
 async def _complete(api: RestApi, request: Request) -> Response:
-    asked = parse_request(await api.read_json(request), request.headers.get(_SESSION, ""))
+    asked = parse_request(await read_json(request), request.headers.get(_SESSION, ""))
     events = await _start_turn(api.agents, request.state.caller, asked)
     if not asked.streams:
         reply = await wait_for_reply(api.limit_events(events))
