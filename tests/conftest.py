@@ -202,3 +202,16 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
     monkeypatch.setattr(botocore.endpoint, "time", Clock())
     return waits
+
+
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    """Garbage waits until the test is over.
+
+    Values that are nested too deep fill the stack. A collection of garbage just then finalizes the
+    clients that earlier tests let go, and a finalizer that finds no stack left leaves their
+    connections open.
+    """
+    gc.disable()
+    yield
+    gc.enable()

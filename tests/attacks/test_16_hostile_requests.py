@@ -49,6 +49,7 @@ def query(text: str) -> bytes:
     return b'{"retrievalQuery": {"text": ' + text.encode() + b"}}"
 
 
+@pytest.mark.usefixtures("no_collection")
 @pytest.mark.parametrize(
     "body",
     [

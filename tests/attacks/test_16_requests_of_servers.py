@@ -82,6 +82,7 @@ def test_a_head_without_end(url: str) -> None:
         assert status(connection) == 400
 
 
+@pytest.mark.usefixtures("no_collection")
 def test_deeply_nested_json(url: str) -> None:
     assert send(url, body=b"[" * 200_000).status == 400
     assert send(url, body=b'{"a":' * 60_000 + b"1" + b"}" * 60_000).status in (200, 400)

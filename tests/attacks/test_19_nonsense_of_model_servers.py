@@ -42,6 +42,7 @@ def astream(model: Any) -> Any:
     return asyncio.run(collect())
 
 
+pytestmark = pytest.mark.usefixtures("no_collection")
 WAYS = pytest.mark.parametrize("ask", [complete, acomplete, stream, astream])
 Ask = Callable[[Any], Any]
 

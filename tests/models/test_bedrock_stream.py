@@ -86,6 +86,7 @@ def test_tool_calls_reasoning_and_text_are_put_together_in_order(serve):
     ]
 
 
+@pytest.mark.usefixtures("no_collection")
 @pytest.mark.parametrize("raw", ['{"city": ', '["Rome"]', '{"n": NaN}', "[" * 100_000])
 def test_arguments_that_are_no_object_are_kept_as_they_came(serve, raw):
     answer = aws_stream(

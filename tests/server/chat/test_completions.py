@@ -303,6 +303,7 @@ def test_an_agent_is_named_by_its_name_its_id_or_its_alias(start):
         assert heard.json["model"] == name
 
 
+@pytest.mark.usefixtures("no_collection")
 @pytest.mark.parametrize(
     ("body", "status", "said"),
     [
