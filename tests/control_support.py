@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +120,15 @@ class Served:
         self.control = self.as_key("anybody").client("bedrock-agent", **self._at())
         self.runtime = self.as_key("anybody").client("bedrock-agent-runtime", **self._at())
 
+    @cached_property
+    def models(self) -> Any:
+        """A client of the models."""
+        return self.client("bedrock-runtime")
+
+    def client(self, service: str, key: str = "anybody", secret: str = "x" * 20) -> Any:
+        """A client of a service, with a key."""
+        return self.as_key(key, secret).client(service, **self._at())
+
     def _at(self) -> dict[str, Any]:
         # One try: what is refused is to be seen at once.
         config = Config(retries={"total_max_attempts": 1})
@@ -194,9 +203,10 @@ def served(
     model: Model | None = None,
     lambdas: Mapping[str, Callable[..., Any]] | None = None,
     files: Mapping[str, str] | None = None,
+    answers_for: str = "*",
     **settings: Any,
 ) -> Iterator[Served]:
-    """A server whose model answers from a script, whatever model is named.
+    """A server whose model answers from a script, whatever model of `answers_for` is named.
 
     Functions stand for Lambda functions in `lambdas`, and handler files in `files`.
     """
@@ -204,7 +214,7 @@ def served(
         Answering(script) if callable(script) else ScriptedModel(list(script), CLAUDE)
     )
     given = Settings(port=0, shutdown_seconds=1.0, lambdas=files or {}, **settings)
-    with ServerState(given, models={"*": answers}, lambdas=lambdas) as world:
+    with ServerState(given, models={answers_for: answers}, lambdas=lambdas) as world:
         with serve_in_thread(world) as url:
             yield Served(world, url, answers)
 
@@ -217,6 +227,22 @@ def refused(name: str, text: str = "") -> Iterator[None]:
     error = found.value.response["Error"]
     assert error["Code"] == name, error
     assert text in error["Message"], error
+
+
+def write_keys(file: Path, secret: str, **tenants: Sequence[str]) -> Path:
+    """A file of access keys: of each tenant, what it may use; the key of `one` is `AKIDONE`."""
+    entries = [
+        {
+            "accessKeyId": f"AKID{tenant.upper()}",
+            "secretAccessKey": secret,
+            "tenant": tenant,
+            "allow": list(allow),
+        }
+        for tenant, allow in tenants.items()
+    ]
+    file.write_text(json.dumps(entries))
+    file.chmod(0o600)
+    return file
 
 
 def write_agent(folder: Path, data: Mapping[str, Any]) -> Path:

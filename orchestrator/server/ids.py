@@ -60,6 +60,10 @@ class Arns(NamedTuple):
         """The ARN of a knowledge base."""
         return self._arn(f"knowledge-base/{knowledge_base_id}")
 
+    def prompt(self, prompt_id: str) -> str:
+        """The ARN of a prompt, or of a version of it (`ID:VERSION`)."""
+        return self._arn(f"prompt/{prompt_id}")
+
     def session(self, session_id: str) -> str:
         """The ARN of a session of the Sessions API."""
         return self._arn(f"session/{session_id}")

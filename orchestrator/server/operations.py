@@ -91,6 +91,15 @@ def conflict_error(message: str) -> Fault:
     return Fault("ConflictException", message)
 
 
+def not_found_error(what: str, id: str) -> Fault:
+    """The error that says that something is not there."""
+    return Fault(
+        "ResourceNotFoundException",
+        f"Failed to retrieve the {what} {id!r} because it doesn't exist. Retry your request with "
+        "a different resource identifier.",
+    )
+
+
 def check_quota(count: int, most: int, what: str) -> None:
     """Refuses one more than there may be."""
     if count >= most:

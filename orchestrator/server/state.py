@@ -67,9 +67,11 @@ class ServerState:
         from orchestrator.server.agents.cleanup import AgentCleanup
         from orchestrator.server.agents.registry import Agents
         from orchestrator.server.document_store import DocumentStore
+        from orchestrator.server.ids import Arns
         from orchestrator.server.inference.models import Models
         from orchestrator.server.knowledge_bases.service import KnowledgeBaseService
         from orchestrator.server.lambdas import Lambdas
+        from orchestrator.server.prompt_management.store import PromptStore
         from orchestrator.sessions import Sessions
 
         settings = self.settings
@@ -81,6 +83,7 @@ class ServerState:
         self.memory = memory_store(None, settings.state) or InMemoryMemory()
         opened.callback(_close_if_closable, self.memory)
         self.models = Models(settings, models)
+        self.prompts = PromptStore(self.documents, Arns.of(settings))
         # Agents search knowledge bases, and agents in folders bring some: they are opened later.
         self.bases = KnowledgeBaseService(
             self.documents,
@@ -101,17 +104,29 @@ class ServerState:
 
     def operations(self) -> Operations:
         """The operations of all packages."""
-        from orchestrator.server import control, inference, knowledge_bases, runtime
+        from orchestrator.server import (
+            control,
+            inference,
+            knowledge_bases,
+            prompt_management,
+            runtime,
+        )
         from orchestrator.server.runtime.sessions_api import SessionsApi
 
         sessions_api = SessionsApi(self.documents, self.settings)
+        tags_of = {
+            "knowledge-base": self.bases.tags,
+            "prompt": self.prompts.tags,
+            "session": sessions_api.tags,
+        }
         joined: dict[str, dict[str, Handler]] = {}
         for operations in (
-            control.operations_of(self.agents, self.cleanup, sessions_api),
+            control.operations_of(self.agents, self.cleanup, tags_of),
             knowledge_bases.operations_of(self.bases),
             runtime.operations_of(self.agents, self.embedder),
             sessions_api.operations(),
-            inference.operations_of(self.models),
+            prompt_management.operations_of(self.prompts),
+            inference.operations_of(self.models, self.prompts),
         ):
             for service, handlers in operations.items():
                 joined.setdefault(service, {}).update(handlers)

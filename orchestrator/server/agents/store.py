@@ -11,7 +11,7 @@ from orchestrator.server.agents.kinds import COLLABORATOR, KINDS, PartKind
 from orchestrator.server.agents.to_api import to_api
 from orchestrator.server.document_store import DocumentStore, digest
 from orchestrator.server.ids import DRAFT, Arns, now
-from orchestrator.server.operations import Caller, Fault, conflict_error
+from orchestrator.server.operations import Caller, conflict_error, not_found_error
 
 AGENT = "agent"
 VERSION = "agent-version"
@@ -270,15 +270,6 @@ def build_head(snapshot: Data) -> Head:
     ]
     leads = snapshot["agent"].get("agentCollaboration", "DISABLED") != "DISABLED"
     return Head(digest(snapshot), team if leads else [])
-
-
-def not_found_error(what: str, id: str) -> Fault:
-    """The error that says that something is not there."""
-    return Fault(
-        "ResourceNotFoundException",
-        f"Failed to retrieve the {what} {id!r} because it doesn't exist. Retry your request with "
-        "a different resource identifier.",
-    )
 
 
 def _parent_key(agent_id: str, version: str) -> str:

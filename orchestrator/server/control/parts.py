@@ -11,10 +11,17 @@ from orchestrator.errors import ValidationError
 from orchestrator.server.access.permissions import check_access
 from orchestrator.server.agents.build import DefinitionReader
 from orchestrator.server.agents.kinds import ASSOCIATION, COLLABORATOR, GROUP, PartKind
-from orchestrator.server.agents.store import not_found_error
 from orchestrator.server.control.services import Handling, Services, build_page
 from orchestrator.server.ids import DRAFT, TEST_ALIAS, new_id, now
-from orchestrator.server.operations import Caller, Fault, Request, check_quota, conflict_error, pick
+from orchestrator.server.operations import (
+    Caller,
+    Fault,
+    Request,
+    check_quota,
+    conflict_error,
+    not_found_error,
+    pick,
+)
 from orchestrator.support.aws.clients import ALIAS_ARN
 
 Data = Mapping[str, Any]

@@ -7,11 +7,21 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from orchestrator.errors import ValidationError
-from orchestrator.server.agents.store import AgentStore, not_found_error
+from orchestrator.server.agents.store import AgentStore
 from orchestrator.server.ids import TEST_ALIAS
-from orchestrator.server.operations import Caller, Handler, Request, TagChange, check_tags
+from orchestrator.server.operations import (
+    Caller,
+    Handler,
+    Request,
+    TagChange,
+    check_tags,
+    not_found_error,
+)
+from orchestrator.server.stored_tags import StoredTags
 
-_KIND = "tags"
+# The most tags of one thing (Bedrock: quotas, and TagsMap of the Sessions API).
+_MOST = {"session": 200}
+_MOST_OF_OTHERS = 50
 _ARN = re.compile(
     r"arn:aws[a-z-]*:bedrock:(?P<region>[a-z0-9-]+):(?P<account>\d{12}):(?P<kind>[a-z-]+)/(?P<id>.+)",
     re.DOTALL,
@@ -24,25 +34,25 @@ TagsOf = Callable[[Caller, str, TagChange | None], dict[str, str]]
 class Tags:
     """The tags of all that has some."""
 
-    def __init__(self, store: AgentStore, of_base: TagsOf, of_session: TagsOf) -> None:
+    def __init__(self, store: AgentStore, others: Mapping[str, TagsOf]) -> None:
+        """Takes what has the tags of other things than agents, by the kind that ARNs name."""
         self._store = store
-        # The most tags, too (Bedrock: quotas, and TagsMap of the Sessions API).
-        self._kinds: dict[str, tuple[TagsOf, int]] = {
-            "agent": (self._of_agent, 50),
-            "agent-alias": (self._of_alias, 50),
-            "knowledge-base": (of_base, 50),
-            "session": (of_session, 200),
+        self._stored = StoredTags(store.documents)
+        self._kinds: dict[str, TagsOf] = {
+            "agent": self._of_agent,
+            "agent-alias": self._of_alias,
+            **others,
         }
 
     def of(self, caller: Caller, arn: str, change: TagChange | None = None) -> dict[str, str]:
         """The tags of a thing, after a change of them if there is one."""
         found = _ARN.fullmatch(arn)
-        kind = self._kinds.get(found["kind"]) if found else None
-        if found is None or kind is None or found.group("region", "account") != self._store.arns:
+        tags_of = self._kinds.get(found["kind"]) if found else None
+        if found is None or tags_of is None or found.group("region", "account") != self._store.arns:
             raise not_found_error("resource", arn)
-        tags_of, most = kind
         if change is None:
             return tags_of(caller, found["id"], None)
+        most = _MOST.get(found["kind"], _MOST_OF_OTHERS)
 
         def change_and_check(tags: dict[str, str]) -> dict[str, str]:
             changed = change(tags)
@@ -52,29 +62,18 @@ class Tags:
         return tags_of(caller, found["id"], change_and_check)
 
     def put(self, caller: Caller, arn: str, tags: Mapping[str, str] | None) -> None:
-        """Stores the tags of a new thing."""
-        if tags:
-            check_tags(tags)
-            self._get_or_change(caller, arn, lambda _: dict(tags))
+        """Stores the tags of a new agent or alias."""
+        self._stored.put(caller, arn, tags)
 
     def forget(self, caller: Caller, arn: str) -> None:
-        """Deletes the tags of a deleted thing."""
-        self._store.documents.delete(caller.tenant, _KIND, arn)
-
-    def _get_or_change(self, caller: Caller, arn: str, change: TagChange | None) -> dict[str, str]:
-        documents, tenant = self._store.documents, caller.tenant
-        with documents.transaction():
-            tags: dict[str, str] = documents.get(tenant, _KIND, arn) or {}
-            if change is not None:
-                tags = change(tags)
-                documents.put(tenant, _KIND, arn, tags)
-        return tags
+        """Deletes the tags of a deleted agent or alias."""
+        self._stored.forget(caller, arn)
 
     def _of_agent(self, caller: Caller, id: str, change: TagChange | None) -> dict[str, str]:
         record = self._store.agent(caller, id)
         folder = record.folder
         if folder is None:
-            return self._get_or_change(caller, self._store.arns.agent(id), change)
+            return self._stored.change(caller, self._store.arns.agent(id), change)
         if change is not None:
             raise ValidationError(
                 f"the agent {folder.agent_id!r} is defined in {str(folder.file)!r}, and is tagged "
@@ -87,7 +86,7 @@ class Tags:
         self._store.agent(caller, agent_id)
         if alias_id == TEST_ALIAS or not self._store.alias(caller, agent_id, alias_id):
             raise not_found_error("alias", alias_id)
-        return self._get_or_change(caller, self._store.arns.alias(agent_id, alias_id), change)
+        return self._stored.change(caller, self._store.arns.alias(agent_id, alias_id), change)
 
 
 def operations_of_tags(tags: Tags) -> dict[str, Handler]:

@@ -7,10 +7,17 @@ from datetime import datetime
 from typing import Any
 
 from orchestrator.errors import ValidationError
-from orchestrator.server.agents.store import Record, not_found_error
+from orchestrator.server.agents.store import Record
 from orchestrator.server.control.services import Handling, Services, build_page
 from orchestrator.server.ids import DRAFT, TEST_ALIAS, new_id, now
-from orchestrator.server.operations import Caller, Request, check_quota, conflict_error, pick
+from orchestrator.server.operations import (
+    Caller,
+    Request,
+    check_quota,
+    conflict_error,
+    not_found_error,
+    pick,
+)
 
 # Bedrock: "Associated aliases per agent".
 _MOST_ALIASES = 10

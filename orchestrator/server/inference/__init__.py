@@ -9,13 +9,14 @@ from __future__ import annotations
 from orchestrator.server.inference.handlers import Inference
 from orchestrator.server.inference.models import Models
 from orchestrator.server.operations import Operations
+from orchestrator.server.prompt_management.store import PromptStore
 
 __all__ = ["operations_of"]
 
 
-def operations_of(models: Models) -> Operations:
+def operations_of(models: Models, prompts: PromptStore) -> Operations:
     """The handlers of `bedrock-runtime`."""
-    inference = Inference(models)
+    inference = Inference(models, prompts)
     return {
         "bedrock-runtime": {
             "Converse": inference.converse,

@@ -15,6 +15,8 @@ from orchestrator.server.inference.models import Models
 from orchestrator.server.inference.requests import build_request
 from orchestrator.server.inference.responses import answer, stream_answer
 from orchestrator.server.operations import EventStream, Request, StreamEvent
+from orchestrator.server.prompt_management.converse import fill_params
+from orchestrator.server.prompt_management.store import PromptStore
 
 _CONTENT = "application/json"
 
@@ -22,20 +24,19 @@ _CONTENT = "application/json"
 class Inference:
     """Answers calls of models."""
 
-    def __init__(self, models: Models) -> None:
+    def __init__(self, models: Models, prompts: PromptStore) -> None:
         self._models = models
+        self._prompts = prompts
 
     async def converse(self, request: Request) -> Mapping[str, Any]:
         """A whole reply (Bedrock: Converse)."""
-        model = await self._model(request)
-        return await answer(model, build_request(request.params, model, request.caller))
+        model, params = await self._fill(request)
+        return await answer(model, build_request(params, model, request.caller))
 
     async def converse_stream(self, request: Request) -> EventStream:
         """A reply in pieces (Bedrock: ConverseStream)."""
-        model = await self._model(request)
-        return EventStream(
-            await stream_answer(model, build_request(request.params, model, request.caller))
-        )
+        model, params = await self._fill(request)
+        return EventStream(await stream_answer(model, build_request(params, model, request.caller)))
 
     async def invoke_model(self, request: Request) -> Mapping[str, Any]:
         """A whole reply in the form of the body (Bedrock: InvokeModel)."""
@@ -69,10 +70,23 @@ class Inference:
             )
         return {"inputTokens": found}
 
+    async def _fill(self, request: Request) -> tuple[Model, Mapping[str, Any]]:
+        """Converse's model, and its parameters, with what a stored prompt says."""
+
+        def find() -> tuple[Model, Mapping[str, Any]]:
+            params = fill_params(self._prompts, request.caller, request.params)
+            return self._models.model(request.caller, params["modelId"]), params
+
+        return await asyncio.to_thread(find)
+
     async def _model(self, request: Request) -> Model:
+        model_id = request.params["modelId"]
+        if self._prompts.is_own_arn(model_id):
+            raise ValidationError(
+                f"{model_id!r} is a prompt, which Converse and ConverseStream use"
+            )
         # Files and libraries may have to be read.
-        find = self._models.model
-        return await asyncio.to_thread(find, request.caller, request.params["modelId"])
+        return await asyncio.to_thread(self._models.model, request.caller, model_id)
 
 
 def _read_body(

@@ -25,7 +25,6 @@ _NAMES = {
 _REFUSED = {
     "guardrailConfig": "guardrails are not applied here; give one to an agent",
     "outputConfig": "replies cannot be held to a form; have the model call a tool instead",
-    "promptVariables": "prompts of Prompt management are not kept here; send the messages",
 }
 # What a provider's own fields could say of which model is asked, and for what.
 _OURS = frozenset(

@@ -21,9 +21,12 @@ from orchestrator.errors import (
 )
 from orchestrator.models import ModelReply, ModelRequest
 from orchestrator.models.base import Usage
+from orchestrator.server.document_store import DocumentStore
+from orchestrator.server.ids import Arns
 from orchestrator.server.inference.handlers import Inference
 from orchestrator.server.inference.models import Models
 from orchestrator.server.operations import Caller
+from orchestrator.server.prompt_management.store import PromptStore
 from orchestrator.server.settings import Settings
 from orchestrator.testing import ScriptedModel
 
@@ -149,7 +152,6 @@ def test_what_a_model_is_asked(start):
             },
             "cannot be held to a form",
         ),
-        ({"promptVariables": {"a": {"text": "b"}}}, "Prompt management"),
         ({"messages": []}, "at least one message"),
         ({"messages": [{"role": "system", "content": [{"text": "a"}]}]}, "has the role 'system'"),
         ({"toolConfig": {"tools": [{"systemTool": {"name": "web"}}]}}, "systemTool"),
@@ -244,7 +246,8 @@ def test_a_chosen_tool_is_the_only_one_that_may_be_called(start):
 
 
 async def _answered(caller: Caller, content: dict[str, Any]) -> Any:
-    room = Inference(Models(Settings(), {"*": ScriptedModel(["ok"])}))
+    prompts = PromptStore(DocumentStore(), Arns.of(Settings()))
+    room = Inference(Models(Settings(), {"*": ScriptedModel(["ok"])}), prompts)
     messages = [{"role": "user", "content": [content]}]
     return await room.converse(request({"modelId": CLAUDE, "messages": messages}, caller))
 
