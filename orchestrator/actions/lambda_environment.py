@@ -120,8 +120,8 @@ class LambdaContext:
 def lambda_variables(file: Path, function: str, about: LambdaContext) -> dict[str, str]:
     """The variables that AWS Lambda sets for a handler.
 
-    (AWS: "Defined runtime environment variables".) `LAMBDA_TASK_ROOT` is the folder of the handler's
-    file. Credentials are those of the process.
+    (AWS: "Defined runtime environment variables".) `LAMBDA_TASK_ROOT` is the folder of the
+    handler's file. Credentials are those of the process.
     """
     python = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     return {

@@ -11,7 +11,7 @@ from collections.abc import Iterator, MutableMapping
 from typing import Any, NamedTuple
 
 from orchestrator.support.documents import Keys
-from orchestrator.transfer.request_members import get_input_shape
+from orchestrator.transfer.request_members import get_input_shape, matches_pattern
 
 _MARK = "UNKNOWN-"
 _UNKNOWN = re.compile(rf"{_MARK}([0-9A-Za-z-]*)")
@@ -96,8 +96,7 @@ def _is_of_form(shape: Any, value: str) -> bool:
         return False
     if shape.enum:
         return value in shape.enum
-    pattern = shape.metadata.get("pattern")
-    return pattern is None or len(value) > 2048 or re.fullmatch(pattern, value) is not None
+    return matches_pattern(shape, value)
 
 
 def _make_stand_in(shape: Any, name: str) -> str:
