@@ -26,6 +26,7 @@ from orchestrator.support.lazy_imports import lazy_exports
 if TYPE_CHECKING:
     from orchestrator.actions.http_executor import HttpExecutor
     from orchestrator.actions.lambda_arn import LambdaArn
+    from orchestrator.actions.lambda_process import LambdaProcess
     from orchestrator.actions.mcp_server import MCPServer
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "HttpExecutor",
     "LambdaArn",
     "LambdaHandler",
+    "LambdaProcess",
     "MCPServer",
     "Operation",
     "Parameter",
@@ -50,6 +52,11 @@ __all__ = [
 ]
 
 # Imported when first used: most agents have none of them.
-_HOMES = {"HttpExecutor": "http_executor", "LambdaArn": "lambda_arn", "MCPServer": "mcp_server"}
+_HOMES = {
+    "HttpExecutor": "http_executor",
+    "LambdaArn": "lambda_arn",
+    "LambdaProcess": "lambda_process",
+    "MCPServer": "mcp_server",
+}
 
 __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

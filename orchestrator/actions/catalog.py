@@ -24,7 +24,8 @@ _ASK_USER_PARAMETER = {
     "description": "The question, as the user will read it.",
     "required": True,
 }
-# Bedrock names its own tools so (recorded): a group of that name would shadow one.
+# Bedrock names its own tools so (recorded): a group of that name would shadow one. The console calls
+# groups of the code interpreter `codeinterpreteraction`, and these are what it stands for.
 _RESERVED_GROUPS = ("x_amz_knowledgebase_", "AgentCommunication", "codeinterpreteraction")
 
 
@@ -57,6 +58,11 @@ class Catalog:
         self._exact, self._loose = _index(known)
         self._parts = {(one.verb, one.group, one.name): one for one in known}
         self._parts |= {(one.verb, one.group, one.path): one for one in known if one.path}
+        self._code_groups = {
+            group.name: group.operations[0].group
+            for group in (*enabled, *unseen)
+            if group.signature == CODE_INTERPRETER
+        }
         # Both forms are made once: a request refers to them, and copies nothing.
         self._specs = {ask: self._tool_specs(ask) for ask in (False, True)}
 
@@ -64,13 +70,15 @@ class Catalog:
         """The operation that a call means, or `None`.
 
         `group` may be all that the model wrote. Besides the exact names this understands: an API
-        operation by `operationId` or path, with or without its verb; a bare name that only one
-        operation has; a shortened tool name; other upper and lower case, where that is not
-        ambiguous.
+        operation by `operationId` or path, with or without its verb; a function with a verb in
+        front, as Claude 2 writes all calls; the code interpreter by its group's own name; a bare
+        name that only one operation has; a shortened tool name; other upper and lower case, where
+        that is not ambiguous.
         """
         known = self._parts.get((verb, group, name or path))
         if known is not None:
             return known
+        group = self._code_groups.get(group, group)
         part = name or path
         written = f"{verb}::{group}::{part}" if verb else f"{group}::{part}"
         found = self._exact.get(written)
@@ -83,7 +91,23 @@ class Catalog:
             found = self._exact.get(written) or self._loose.get(written.strip().casefold())
             if found is not None:
                 return found
-        return None
+        # Only an API operation has a verb: before a function it says nothing.
+        function = self.find(group, name, path=path) if verb else None
+        return function if function is not None and not function.verb else None
+
+    def find_invocation(self, item: Mapping[str, Any]) -> Operation | None:
+        """The operation that a member of a parser's `actionGroupInvocations` means, or `None`.
+
+        Published parsers write `functionName` beside `verb` and `apiName`: the first says which
+        function of a function group is meant, the others which operation of an API.
+        """
+        group, function = item.get("actionGroupName") or "", item.get("functionName") or ""
+        found = self.find(group, function) if function else None
+        if found is not None and not found.verb:
+            return found
+        if api := item.get("apiName"):
+            return self.find(group, api, item.get("verb") or "", api) or found
+        return found
 
     def unknown(self, written: str, protocol: str = "") -> str:
         """The text for a model that called something that does not exist.
@@ -206,7 +230,7 @@ def _check_groups(groups: Sequence[ActionGroup]) -> None:
     for group in groups:
         if group.name in seen:
             raise DefinitionError(f"there are two action groups {group.name!r}; rename one")
-        if group.name.startswith(_RESERVED_GROUPS):
+        if group.name.startswith(_RESERVED_GROUPS) and group.signature != CODE_INTERPRETER:
             raise DefinitionError(
                 f"the action group name {group.name!r} is reserved for Bedrock's own tools"
             )

@@ -5,9 +5,11 @@ loaded under a package with a made-up, unique name, and an `import utils` in one
 looks into the handler's folder first (as Lambda does), without touching `sys.path` and without
 leaving `utils` in `sys.modules`. Everything else is imported as always.
 
-Limits: `importlib.import_module("utils")` does not look into the folder; files that change
-`sys.path` or other process-wide state change it for everyone; several calls may run at once in one
-handler, which Lambda's containers never do; there is no memory limit.
+Limits: `importlib.import_module("utils")` does not look into the folder; the working directory is
+the process's, and only `open` looks beside the code; files that change `sys.path` or other
+process-wide state change it for everyone; several calls may run at once in one handler, which
+Lambda's containers never do; there is no memory limit. `lambda_process` has none of these but the
+last.
 """
 
 from __future__ import annotations
@@ -22,13 +24,10 @@ import logging
 import os
 import sys
 import threading
-import time
 import types
 import uuid
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import (
     EXTENSION_SUFFIXES,
     ExtensionFileLoader,
@@ -37,11 +36,11 @@ from importlib.machinery import (
     SourceFileLoader,
 )
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from orchestrator.actions.base import ActionResult, Call, CallContext
 from orchestrator.actions.lambda_contract import lambda_event, read_response
+from orchestrator.actions.lambda_environment import LambdaContext, Variables, lambda_variables
 from orchestrator.actions.python import wait_for
 from orchestrator.actions.results import build_failure
 from orchestrator.errors import DefinitionError, DependencyFailed
@@ -111,8 +110,17 @@ class HandlerModule:
         return known
 
     def builtins(self) -> dict[str, Any]:
-        """Built-ins of the handler's files: imports look here first, `print` goes to the log."""
-        return {**vars(builtins), "__import__": self._import, "print": _print}
+        """Built-ins of the handler's files.
+
+        Imports and `open` look into the folder of the code first, and `print` goes to the log.
+        """
+        own = {"__import__": self._import, "open": self._open, "print": _print}
+        return {**vars(builtins), **own}
+
+    # Lambda's working directory is the folder of the code. That of a process is one for all of its
+    # threads, so it stays as it is, and only the handler's own `open` looks beside the code.
+    def _open(self, file: Any, *arguments: Any, **options: Any) -> Any:
+        return builtins.open(find_beside(file, self.file.parent) or file, *arguments, **options)
 
     def _import(
         self,
@@ -130,6 +138,14 @@ class HandlerModule:
             return builtins.__import__(own, globals, locals, fromlist, 0)
         importlib.import_module(own)
         return sys.modules[f"{self.package}.{top}"]
+
+
+def find_beside(file: object, folder: Path) -> Path | None:
+    """The file in a folder that a relative path names; `None` when there is none."""
+    if not isinstance(file, str | os.PathLike) or os.path.isabs(file):
+        return None
+    path = os.path.join(folder, os.fspath(file)) if isinstance(os.fspath(file), str) else ""
+    return Path(path) if path and os.path.exists(path) else None
 
 
 def _is_importable(name: str) -> bool:
@@ -254,108 +270,6 @@ def check_function(file: Path, function: str) -> None:
         )
 
 
-_current: ContextVar[dict[str, str | None] | None] = ContextVar("handler_environment", default=None)
-
-
-# `os.environ` is one mapping for the whole process, and handlers, boto3 and other libraries read it
-# directly. It stays the same object, but its class learns to look first into the variables of the
-# handler that the current context runs; `None` stands for a variable that the handler has deleted.
-# Subprocesses, C libraries and threads that a handler starts see the process's variables only (hand
-# them `dict(os.environ)` or `contextvars.copy_context().run`).
-class _Environ(os._Environ[str]):
-    def __getitem__(self, key: str) -> str:
-        own = _current.get()
-        if own is None or key not in own:
-            return super().__getitem__(key)
-        value = own[key]
-        if value is None:
-            raise KeyError(key)
-        return value
-
-    def __setitem__(self, key: str, value: str) -> None:
-        own = _current.get()
-        if own is None:
-            super().__setitem__(key, value)
-        elif isinstance(key, str) and isinstance(value, str):
-            own[key] = value
-        else:
-            raise TypeError("environment variables and their values are texts")
-
-    def __delitem__(self, key: str) -> None:
-        own = _current.get()
-        if own is None:
-            super().__delitem__(key)
-        else:
-            self[key]
-            own[key] = None
-
-    def __iter__(self) -> Iterator[str]:
-        own = _current.get()
-        if own is None:
-            yield from super().__iter__()
-            return
-        names = dict.fromkeys(super().__iter__())
-        names.update(dict.fromkeys(own))
-        yield from (name for name in names if own.get(name, "") is not None)
-
-    def __len__(self) -> int:
-        return super().__len__() if _current.get() is None else sum(1 for _ in self)
-
-
-_lock = Lock()
-
-
-def _install() -> None:
-    with _lock:
-        if type(os.environ) is not _Environ:
-            os.environ.__class__ = _Environ
-
-
-class Variables:
-    """A handler's own variables, over those of the process."""
-
-    __slots__ = ("_own",)
-
-    def __init__(self, variables: Mapping[str, str]) -> None:
-        self._own: dict[str, str | None] = dict(variables)
-
-    @contextmanager
-    def active(self) -> Iterator[None]:
-        """In this block, and only in this thread or task, they are what `os.environ` shows."""
-        _install()
-        token = _current.set(self._own)
-        try:
-            yield
-        finally:
-            _current.reset(token)
-
-
-LONGEST_SECONDS = 900.0  # (AWS: the longest that a Lambda function may run)
-
-
-class LambdaContext:
-    """The second argument of a Lambda handler (AWS: "Lambda context object in Python")."""
-
-    function_version = "$LATEST"
-    memory_limit_in_mb = "128"
-    identity = None
-    client_context = None
-
-    def __init__(self, function_name: str, request_id: str, seconds: float | None) -> None:
-        self.function_name = function_name
-        self.aws_request_id = request_id
-        self.invoked_function_arn = (
-            f"arn:aws:lambda:us-east-1:000000000000:function:{function_name}"
-        )
-        self.log_group_name = f"/aws/lambda/{function_name}"
-        self.log_stream_name = "orchestrator"
-        self._deadline = time.monotonic() + (LONGEST_SECONDS if seconds is None else seconds)
-
-    def get_remaining_time_in_millis(self) -> int:
-        """Milliseconds that the action still has."""
-        return max(int((self._deadline - time.monotonic()) * 1000), 0)
-
-
 class LambdaFunction:
     """Calls a function with Bedrock's event and a Lambda context, and reads its response.
 
@@ -388,13 +302,43 @@ class LambdaFunction:
         request_id = call.key or str(uuid.uuid4())
         about = LambdaContext(f"{operation.group}-{self.name}", request_id, context.seconds)
         try:
-            returned = run_function(self.find_function(operation.xml_name), event, about)
+            returned = self.invoke(event, about, resource=operation.xml_name)
         except DependencyFailed:
             raise
         # A handler that calls `sys.exit` ends its call, and not this process.
         except (Exception, SystemExit) as error:
-            raise build_failure(operation, error, self.place(error)) from error
+            raise build_failure(operation, error, self.place(error), self.advise(error)) from error
         return read_response(returned, operation)
+
+    def invoke(
+        self,
+        event: dict[str, Any],
+        about: LambdaContext,
+        *,
+        resource: str = "",
+        context_optional: bool = False,
+    ) -> Any:
+        """What the function returns for any event; an async one runs in an event loop of its own.
+
+        It raises what the function raises. `resource` is for errors; by default, its name. With
+        `context_optional` a function may take the event alone.
+        """
+        function = self.find_function(resource or self.name)
+        if context_optional and not _takes_context(function):
+            return run_function(function, event)
+        return run_function(function, event, about)
+
+    def advise(self, error: BaseException) -> str:
+        """What to do about what the function raised; may be empty."""
+        return ""
+
+
+def _takes_context(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind({}, None)
+    except (TypeError, ValueError):  # it takes less, or is built in and has no signature
+        return False
+    return True
 
 
 def run_function(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -407,8 +351,8 @@ class LambdaHandler(LambdaFunction):
     """Runs a Lambda handler file in this process, with Bedrock's event and response.
 
     The file is checked when the handler is made and run at the first call. It has its own module
-    namespace and, with `environment`, its own environment variables; the module's docstring says
-    how.
+    namespace and its own environment variables; the module's docstring says how, and what the
+    limits are. `LambdaProcess` has none of them.
     """
 
     def __init__(
@@ -435,7 +379,8 @@ class LambdaHandler(LambdaFunction):
         self.file = handler_file(path, root, "handler")
         self.function = self.name = function
         check_function(self.file, function)
-        self._variables = Variables(_check_environment(environment)) if environment else None
+        self._environment = dict(check_environment(environment or {}))
+        self._variables: Variables | None = None
         self._module = HandlerModule(self.file)
         self._root = None if root is None else Path(root).resolve()
         weakref.finalize(self, self._module.unload).atexit = False
@@ -456,13 +401,44 @@ class LambdaHandler(LambdaFunction):
         """`file:line` of what the file's code raised; may be empty."""
         return place_in_folder(error, self.file.parent, self._root)
 
-    def call(self, call: Call, context: CallContext) -> ActionResult:
-        """Calls the handler, with its environment variables, as `LambdaFunction` does."""
-        with self._variables.active() if self._variables else nullcontext():
-            return super().call(call, context)
+    def invoke(
+        self,
+        event: dict[str, Any],
+        about: LambdaContext,
+        *,
+        resource: str = "",
+        context_optional: bool = False,
+    ) -> Any:
+        """What the handler returns, run with its environment variables; see `LambdaFunction`."""
+        with self._get_variables(about).active():
+            return super().invoke(
+                event, about, resource=resource, context_optional=context_optional
+            )
+
+    # Once: what a handler changes in `os.environ` is there at its next call, as in Lambda.
+    def _get_variables(self, about: LambdaContext) -> Variables:
+        with _lock:
+            if self._variables is None:
+                variables = lambda_variables(self.file, self.function, about)
+                self._variables = Variables(variables | self._environment)
+            return self._variables
+
+    def advise(self, error: BaseException) -> str:
+        """What to do when a file beside the code was not there."""
+        name: Any = error.filename if isinstance(error, FileNotFoundError) else None
+        if find_beside(name, self.file.parent) is None:
+            return ""
+        return (
+            f"{os.fspath(name)!r} is in the folder of the code, which is the working directory "
+            "with `isolation: PROCESS` only"
+        )
 
 
-def _check_environment(environment: Mapping[str, str]) -> Mapping[str, str]:
+_lock = threading.Lock()
+
+
+def check_environment(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Environment variables, when all are texts; else raises `DefinitionError`."""
     for name, value in environment.items():
         if not isinstance(name, str) or not isinstance(value, str) or not name or "=" in name:
             raise DefinitionError(

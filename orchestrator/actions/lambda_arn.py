@@ -9,8 +9,13 @@ from contextvars import ContextVar
 from typing import Any
 
 from orchestrator.actions.base import ActionResult, Call, CallContext
-from orchestrator.actions.handlers import LONGEST_SECONDS
-from orchestrator.actions.lambda_contract import lambda_event, read_response
+from orchestrator.actions.lambda_contract import (
+    DONE,
+    LARGEST_PAYLOAD,
+    lambda_event,
+    read_response,
+)
+from orchestrator.actions.lambda_environment import LONGEST_SECONDS
 from orchestrator.errors import ActionOutcomeUnknown, DefinitionError, DependencyFailed
 from orchestrator.support.aws import (
     Settings,
@@ -26,9 +31,6 @@ _ARN = re.compile(
     r"arn:aws[a-z-]*:lambda:(?P<region>[a-z]{2}[a-z-]*-\d):\d{12}:function:"
     r"(?P<name>[A-Za-z0-9_-]{1,140})(?::(?P<qualifier>\$LATEST|[A-Za-z0-9_-]{1,128}))?"
 )
-_LARGEST = 6 * 1024 * 1024  # (AWS: "Lambda quotas", synchronous payload, each way)
-# Lambda answers with the status 200 when the function has ended.
-_DONE = "The function ran: do not repeat it. Its answer"
 _ERROR_TYPE = re.compile(r"[A-Za-z_][\w.]{0,99}")
 
 _repeatable: ContextVar[bool] = ContextVar("lambda_repeatable", default=True)
@@ -104,9 +106,10 @@ class LambdaArn:
     ) -> Any:
         what = f"the Lambda function {self.name!r} in {self.region}"
         payload = json.dumps(event, ensure_ascii=False, default=str).encode("utf-8", "replace")
-        if len(payload) > _LARGEST:
+        if len(payload) > LARGEST_PAYLOAD:
             raise DependencyFailed(
-                f"the event for {what} has {len(payload)} bytes; Lambda takes at most {_LARGEST}",
+                f"the event for {what} has {len(payload)} bytes; Lambda takes at most "
+                f"{LARGEST_PAYLOAD}",
                 resource=resource,
             )
         target = Target(
@@ -123,13 +126,13 @@ class LambdaArn:
         response: dict[str, Any] = {}
         try:
             response = client.invoke(FunctionName=self.arn, Payload=payload)
-            body = body_of(response["Payload"], _LARGEST)
+            body = body_of(response["Payload"], LARGEST_PAYLOAD)
         except Exception as error:
             failed = failure(error, target)
             if failed is None:
                 raise
             if response and not (repeatable or response.get("FunctionError")):
-                return f"{_DONE} broke off ({type(error).__name__}), and is not shown."
+                return f"{DONE} broke off ({type(error).__name__}), and is not shown."
             if repeatable or is_unsent(error):
                 raise failed from None
             raise ActionOutcomeUnknown(
@@ -139,15 +142,15 @@ class LambdaArn:
             ) from None
         finally:
             _repeatable.reset(token)
-        if len(body) > _LARGEST and not (repeatable or response.get("FunctionError")):
-            return f"{_DONE} has more than {_LARGEST} bytes, and is not shown."
+        if len(body) > LARGEST_PAYLOAD and not (repeatable or response.get("FunctionError")):
+            return f"{DONE} has more than {LARGEST_PAYLOAD} bytes, and is not shown."
         return _read_result(response, body, what, resource)
 
 
 def _read_result(response: Mapping[str, Any], body: bytes, what: str, resource: str) -> Any:
-    if len(body) > _LARGEST:
+    if len(body) > LARGEST_PAYLOAD:
         raise DependencyFailed(
-            f"{what} returned more than {_LARGEST} bytes, which is more than Lambda allows",
+            f"{what} returned more than {LARGEST_PAYLOAD} bytes, which is more than Lambda allows",
             resource=resource,
         )
     text = body.decode("utf-8", "replace")

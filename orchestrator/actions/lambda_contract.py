@@ -14,6 +14,12 @@ from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
 from orchestrator.actions.results import as_text
 from orchestrator.message import clean
 
+LARGEST_PAYLOAD = 6 * 1024 * 1024
+"""Bytes of an event, and of a response (AWS: "Lambda quotas", synchronous payload)."""
+
+# What the model reads of a function that ran, when its answer cannot be read.
+DONE = "The function ran: do not repeat it. Its answer"
+
 _encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 

@@ -18,7 +18,6 @@ reply calls tools, else `end_turn`.
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -26,12 +25,11 @@ from typing import Any, ClassVar
 from uuid import uuid4
 
 from orchestrator.actions.handlers import (
-    LambdaContext,
     LambdaFunction,
     LambdaHandler,
     handler_file,
-    run_function,
 )
+from orchestrator.actions.lambda_environment import LambdaContext
 from orchestrator.errors import (
     DefinitionError,
     DependencyFailed,
@@ -212,15 +210,10 @@ class _Handler:
         self.name = name
         self.place = handler.place
         self._handler = handler
-        self._takes_context: bool | None = None
 
     def __call__(self, event: dict[str, Any]) -> Any:
-        function = self._handler.find_function(self.name)
-        if self._takes_context is None:
-            self._takes_context = _takes_two(function)
-        if not self._takes_context:
-            return run_function(function, event)
-        return run_function(function, event, LambdaContext(self.name, str(uuid4()), None))
+        about = LambdaContext(self.name, str(uuid4()), None)
+        return self._handler.invoke(event, about, context_optional=True)
 
 
 class _Arn:
@@ -232,11 +225,3 @@ class _Arn:
 
     def __call__(self, event: dict[str, Any]) -> Any:
         return self._lambda.invoke(event)
-
-
-def _takes_two(function: Callable[..., Any]) -> bool:
-    try:
-        inspect.signature(function).bind({}, None)
-    except (TypeError, ValueError):  # it takes less, or is built in and has no signature
-        return False
-    return True

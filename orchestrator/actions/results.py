@@ -70,12 +70,13 @@ def _plain_container(value: Any) -> Any:
 _encode = json.JSONEncoder(ensure_ascii=False, default=_plain).encode
 
 
-def build_failure(operation: Operation, error: BaseException, place: str = "") -> DependencyFailed:
+def build_failure(
+    operation: Operation, error: BaseException, place: str = "", advice: str = ""
+) -> DependencyFailed:
     """The error of an action that raised; it names the type and the place, never the payload."""
     name = operation.xml_name
-    return DependencyFailed(
-        f"the action {name!r} {describe_exception(error, place)}", resource=name
-    )
+    text = f"the action {name!r} {describe_exception(error, place)}"
+    return DependencyFailed(f"{text}; {advice}" if advice else text, resource=name)
 
 
 def limit_size(result: ActionResult, max_bytes: int, *, repeatable: bool) -> ActionResult:

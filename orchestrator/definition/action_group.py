@@ -179,7 +179,8 @@ class ActionGroupExecutor(OneOf):
 
     Attributes:
         lambda_: A Lambda handler file relative to the agent's folder, `handler.py` or
-            `handler.py:function`, which runs in this process; or a Lambda function's ARN.
+            `handler.py:function`, which runs in this process, or with the group's `isolation` in
+            one of its own; or a Lambda function's ARN.
         custom_control: `RETURN_CONTROL` hands the calls to whoever invoked the agent.
         python: A Python file relative to the agent's folder; its `@action` functions are the group.
         http: The API of the group's `apiSchema`, called over HTTP.
@@ -213,8 +214,9 @@ class ActionGroupDefinition(Part):
         api_schema: The operations as an OpenAPI document.
         function_schema: The operations as a list of functions.
         action_group_executor: What carries the calls out.
-        environment: Environment variables of an in-process handler, or of an MCP server's command;
-            there `${env:NAME}` in a value stands for one of this process.
+        environment: Environment variables of a handler file, or of an MCP server's command; there
+            `${env:NAME}` in a value stands for one of this process.
+        isolation: `PROCESS` runs a handler file in processes of its own, in the folder of its code.
     """
 
     READ_ONLY: ClassVar[frozenset[str]] = frozenset(
@@ -236,6 +238,7 @@ class ActionGroupDefinition(Part):
     function_schema: FunctionSchema | None = None
     action_group_executor: ActionGroupExecutor | None = None
     environment: dict[VariableName, str] | None = None
+    isolation: Literal["PROCESS"] | None = None
 
     @property
     def is_enabled(self) -> bool:
@@ -264,4 +267,8 @@ class ActionGroupDefinition(Part):
         # API.
         elif executor and executor.http is not None and self.function_schema:
             raise mistake("an API over HTTP needs an apiSchema, not functions", "functionSchema")
+        if self.isolation is not None:
+            handler = executor.lambda_ if executor else None
+            if handler is None or handler.startswith("arn:"):
+                raise mistake("only a handler file (lambda: handler.py) is isolated", "isolation")
         return self

@@ -155,13 +155,14 @@ class _Builder:
             from orchestrator.actions.lambda_arn import LambdaArn
 
             return self.make(LambdaArn, *keys, arn=executor.lambda_)
-        file, function = handler_of(executor.lambda_)
-        return LambdaHandler(
-            self.file(file, *keys),
-            function,
-            environment=self.group.environment,
-            root=self.folder,
-        )
+        name, function = handler_of(executor.lambda_)
+        file = self.file(name, *keys)
+        kind: type[LambdaHandler] = LambdaHandler
+        if self.group.isolation is not None:
+            from orchestrator.actions.lambda_process import LambdaProcess
+
+            kind = LambdaProcess
+        return kind(file, function, environment=self.group.environment, root=self.folder)
 
     def http_api(self, api: HttpApi) -> Executor:
         from orchestrator.actions.http_executor import HttpExecutor

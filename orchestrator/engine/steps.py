@@ -217,7 +217,7 @@ def prepare(catalog: Catalog, item: Mapping[str, Any], dialect: Dialect, id: str
     group = item.get("actionGroupName") or ""
     name = item.get("functionName") or item.get("apiName") or ""
     verb = item.get("verb") or ""
-    operation = catalog.find(group, name, verb, name)
+    operation = catalog.find_invocation(item)
     slot = Slot(item.get("id") or id, operation.xml_name if operation else "")
     if operation is None:
         mark = "__" if dialect.protocol == "tool_use" else "::"

@@ -155,11 +155,12 @@ def _read_id(one: _Object) -> dict[str, str]:
 
 def _read_action(one: _Object) -> dict[str, Any]:
     action: dict[str, Any] = {"actionGroupName": one.text("actionGroupName")}
-    if one.has("apiName") or not one.has("functionName"):
-        action["verb"] = one.text("verb").upper()
-        action["apiName"] = one.text("apiName")
-    else:
+    # Published parsers write the members of both kinds: the agent's groups say which one counts.
+    if one.has("functionName"):
         action["functionName"] = one.text("functionName")
+    if one.has("apiName") or not one.has("functionName"):
+        action["verb"] = one.text("verb", "" if one.has("functionName") else None).upper()
+        action["apiName"] = one.text("apiName")
     action |= _read_id(one)
     values = one.inside("actionGroupInput").members if one.has("actionGroupInput") else {}
     action["actionGroupInput"] = {

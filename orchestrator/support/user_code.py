@@ -68,10 +68,15 @@ def keep_causes() -> Iterator[None]:
 
 def describe_exception(error: BaseException, place: str = "") -> str:
     """`raised KeyError at handler.py:3; ...`, the end of a message about the code."""
+    return describe_type(type(error).__name__, place)
+
+
+def describe_type(name: str, place: str) -> str:
+    """The same of an exception of which only the type's name is known."""
     where = f" at {place}" if place else ""
     return (
-        f"raised {type(error).__name__}{where}; its own message is kept out of this one, since it "
-        "may hold what nobody else may read"
+        f"raised {name}{where}; its own message is kept out of this one, since it may hold what "
+        "nobody else may read"
     )
 
 

@@ -12,10 +12,12 @@ from orchestrator.definition.agent import AgentCollaborator
 from orchestrator.definition.files import is_arn
 from orchestrator.definition.knowledge_base import KnowledgeBaseAssociation
 from orchestrator.definition.trust import refuse_untrusted
+from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.transfer.document import PARTS, Document, list_lambdas, note
 from orchestrator.transfer.normalize import normalize_agent
 from orchestrator.transfer.request_members import to_request_members
+from orchestrator.transfer.unknown_values import Change, fit_unknown_values
 
 _DEFINITIONS = (
     AgentDefinition,
@@ -56,12 +58,14 @@ def build_document(
         DefinitionError: The data is no agent's.
     """
     left: list[str] = []
-    data = _to_agent_members("CreateAgent", agent, left)
+    changes: list[Change] = []
+    data = _to_agent_members("CreateAgent", agent, left, changes)
     if agent_id:
         data["agentId"] = str(agent_id)
     data["agentName"] = slug(str(data.get("agentName") or "")) or "agent"
     for (part, kind), items in zip(PARTS.items(), parts, strict=True):
-        data[part] = [_to_agent_members(kind.create_operation, it, left) for it in items]
+        operation = kind.create_operation
+        data[part] = [_to_agent_members(operation, it, left, changes) for it in items]
     for group in data["actionGroups"]:
         group["actionGroupName"] = slug(str(group.get("actionGroupName") or ""))
         # A file may hold both the text of a schema and its place in S3; the text wins.
@@ -73,25 +77,25 @@ def build_document(
     if unknown:
         names = ", ".join(map(repr, unknown[:20]))
         document.notes.append(note("left-out", f"{document.name}: left out {names}"))
+    document.notes += [_make_change_note(document, it) for it in changes]
     return document
 
 
-def _to_agent_members(operation: str, data: Mapping[str, Any], left: list[str]) -> dict[str, Any]:
+def _make_change_note(document: Document, change: Change) -> Diagnostic:
+    what = f"{document.name}: {change.member} ({change.name}) is known only when deployed; "
+    stands = f"{change.stand_in!r} stands for it" if change.stand_in else "it is left out"
+    way = "set it in agent.yaml; a parameter of a template can be given with --parameter"
+    return note("unknown", what + stands, way)
+
+
+def _to_agent_members(
+    operation: str, data: Mapping[str, Any], left: list[str], changes: list[Change]
+) -> dict[str, Any]:
     members = to_request_members(operation, data, left)
+    changes += fit_unknown_values(operation, members)
     # These say which agent a request is about, and not what it is.
     about = ("agentId", "agentVersion", "clientToken")
     return {name: value for name, value in members.items() if name not in about}
-
-
-def make_placeholder_id(name: str) -> str:
-    """An id for something that does not exist yet, made from its name."""
-    # AWS: ids of agents, aliases and knowledge bases are ten letters and digits.
-    letters = "".join(it for it in name if it.isascii() and it.isalnum()).upper()
-    if len(letters) <= 10:
-        return letters.ljust(10, "0")
-    from hashlib import sha256
-
-    return letters[:5] + sha256(name.encode()).hexdigest()[:5].upper()
 
 
 def refuse_untrusted_document(document: Document) -> None:

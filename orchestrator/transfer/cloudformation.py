@@ -15,10 +15,10 @@ from orchestrator.transfer.build_document import (
     as_mapping,
     build_document,
     list_mappings,
-    make_placeholder_id,
 )
 from orchestrator.transfer.document import Document, note
 from orchestrator.transfer.remote import parse_alias_arn
+from orchestrator.transfer.unknown_values import make_placeholder_id, make_unknown
 
 _AGENT = "AWS::Bedrock::Agent"
 _ALIAS = "AWS::Bedrock::AgentAlias"
@@ -174,10 +174,8 @@ class Intrinsics:
             "Fn::Split": self._evaluate_split,
             "Fn::Base64": self.evaluate,
             "Fn::ToJsonString": lambda it: json.dumps(self.evaluate(it), default=str),
-            "Fn::ImportValue": lambda it: self._assume(
-                f"ImportValue {self.evaluate(it)}", "imported"
-            ),
-            "Fn::Transform": lambda it: self._assume("Transform", "transformed"),
+            "Fn::ImportValue": self._evaluate_import,
+            "Fn::Transform": lambda it: self._assume("Transform", make_unknown("transform")),
             "Fn::GetAZs": lambda it: [],
             "Fn::Cidr": lambda it: [],
         }
@@ -235,9 +233,17 @@ class Intrinsics:
         if name not in self.parameters:
             return self._resolve_attribute(name, "Ref")
         parameter = as_mapping(self.parameters[name])
-        if "Default" in parameter:
+        # AWS: the default of such a parameter names another parameter, whose value only AWS has.
+        is_stored = str(parameter.get("Type", "")).startswith("AWS::SSM::Parameter::Value")
+        if "Default" in parameter and not is_stored:
             return self._convert_parameter(name, parameter["Default"])
-        return self._assume(f"the parameter {name}", f"UNKNOWN-{name}")
+        allowed = parameter.get("AllowedValues")
+        assumed = str(allowed[0]) if isinstance(allowed, list) and allowed else make_unknown(name)
+        return self._assume(f"the parameter {name}", assumed)
+
+    def _evaluate_import(self, argument: Any) -> str:
+        export = str(self.evaluate(argument))
+        return self._assume(f"ImportValue {export}", make_unknown(export))
 
     def _convert_parameter(self, name: str, value: Any) -> Any:
         kind = str(as_mapping(self.parameters.get(name)).get("Type", ""))
@@ -252,11 +258,15 @@ class Intrinsics:
 
     def _resolve_attribute(self, name: str, attribute: str) -> Any:
         resource = as_mapping(self.resources.get(name))
-        kind = str(resource.get("Type", ""))
-        own = self.evaluate(as_mapping(resource.get("Properties")).get(_NAMES.get(kind, "")))
+        kind, properties = str(resource.get("Type", "")), as_mapping(resource.get("Properties"))
+        # What the template sets is no guess, such as the version that another resource publishes.
+        same = _SAME.get((kind, attribute), attribute)
+        if same in properties:
+            return self.evaluate(properties[same])
+        own = self.evaluate(properties.get(_NAMES.get(kind, "")))
         known = _guess_attribute(kind, attribute, name, own if isinstance(own, str) else "")
         expression = f"{name}.{attribute}" if attribute != "Ref" else f"Ref {name}"
-        return self._assume(expression, known or f"UNKNOWN-{name}")
+        return self._assume(expression, known or make_unknown(name))
 
     def _evaluate_sub(self, argument: Any) -> Any:
         # AWS: `${!Name}` stands for the text `${Name}`.
@@ -354,6 +364,18 @@ _NAMES = {
     "AWS::IAM::Role": "RoleName",
     "AWS::S3::Bucket": "BucketName",
 }
+# Attributes that are what a property says (AWS: "Return values" of each resource type).
+_SAME = {
+    ("AWS::Bedrock::GuardrailVersion", "GuardrailId"): "GuardrailIdentifier",
+    ("AWS::Bedrock::GuardrailVersion", "GuardrailArn"): "GuardrailIdentifier",
+    ("AWS::SSM::Parameter", "Ref"): "Name",
+    ("AWS::DynamoDB::Table", "Ref"): "TableName",
+}
+_VERSIONS = {
+    ("AWS::Bedrock::Guardrail", "Version"): "DRAFT",
+    ("AWS::Bedrock::GuardrailVersion", "Version"): "1",
+    (_AGENT, "AgentVersion"): "DRAFT",
+}
 _BEDROCK = {
     _AGENT: "agent",
     # Which agent's alias it is, whoever reads the ARN finds by the alias's id.
@@ -367,6 +389,8 @@ def _guess_attribute(kind: str, attribute: str, name: str, own: str) -> str:
     # Attributes that no agent needs have no value.
     place = "us-east-1:000000000000"
     is_ref = attribute == "Ref"
+    if version := _VERSIONS.get((kind, attribute)):
+        return version
     if kind in _BEDROCK:
         id, is_arn = make_placeholder_id(name), attribute.endswith("Arn")
         if kind == "AWS::Bedrock::Guardrail":
@@ -381,4 +405,4 @@ def _guess_attribute(kind: str, attribute: str, name: str, own: str) -> str:
     if kind in _NAMES:
         is_name = is_ref and kind != "AWS::Lambda::Alias"
         return (own or name) if is_name else f"arn:aws:lambda:{place}:function:{own or name}"
-    return "1" if kind == "AWS::Bedrock::GuardrailVersion" else ""
+    return ""

@@ -222,6 +222,7 @@ class _PortableBuilder:
         name = group["actionGroupName"]
         executor = group.get("actionGroupExecutor") or {}
         had_environment = bool(group.pop("environment", None))
+        group.pop("isolation", None)  # a Lambda function always is
         own = next((it for it in ("python", "mcp", "http") if executor.get(it)), None)
         handler = executor.get("lambda")
         if own is None and handler is None:

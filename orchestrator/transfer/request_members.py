@@ -71,11 +71,16 @@ def _check_structure(shape: Any, value: Mapping[str, Any], at: Keys) -> Iterator
 
 def _check_text(shape: Any, value: str, at: Keys) -> Iterator[tuple[Keys, str]]:
     yield from _check_length(shape, len(value), "characters", at)
-    pattern = shape.metadata.get("pattern")
-    if pattern and len(value) <= 2048 and not re.fullmatch(pattern, value):
+    if not matches_pattern(shape, value):
         yield at, f"is {value[:80]!r}, which is not of the form that Bedrock takes"
     if shape.enum and value not in shape.enum and shape.name not in _OPEN:
         yield at, f"is {value[:80]!r}; Bedrock takes {', '.join(shape.enum)}"
+
+
+def matches_pattern(shape: Any, value: str) -> bool:
+    """Whether a text is of the form that its shape asks for."""
+    pattern = shape.metadata.get("pattern")
+    return not pattern or len(value) > 2048 or re.fullmatch(pattern, value) is not None
 
 
 def _check_length(shape: Any, length: int, unit: str, at: Keys) -> Iterator[tuple[Keys, str]]:

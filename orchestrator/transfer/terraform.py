@@ -13,10 +13,10 @@ from orchestrator.transfer.build_document import (
     as_mapping,
     build_document,
     list_mappings,
-    make_placeholder_id,
 )
 from orchestrator.transfer.document import Document, note
 from orchestrator.transfer.remote import parse_alias_arn
+from orchestrator.transfer.unknown_values import make_placeholder_id
 
 _AGENT = "aws_bedrockagent_agent"
 _GROUP = "aws_bedrockagent_agent_action_group"

@@ -16,8 +16,8 @@ import pytest
 from action_support import run
 from test_lambda_handlers import group, handler
 
-from orchestrator.actions import ActionGroup
-from orchestrator.errors import DefinitionError
+from orchestrator.actions import ActionGroup, lambda_environment
+from orchestrator.errors import DefinitionError, DependencyFailed
 
 
 def ask(made: Any) -> str:
@@ -276,3 +276,75 @@ def test_the_process_variables_still_reach_subprocesses_and_mocks(tmp_path: Path
 def test_variables_are_texts(tmp_path: Path, environment: Any) -> None:
     with pytest.raises(DefinitionError, match="the environment variable"):
         handler(tmp_path, READS, environment=environment)
+
+
+FILES = """
+import json, os
+from pathlib import Path
+with open("data/prices.json") as file:
+    PRICES = json.load(file)
+def lambda_handler(event, context):
+    root = Path(os.environ["LAMBDA_TASK_ROOT"])
+    with open(Path("data") / "prices.json", "rb") as file:
+        assert json.load(file) == PRICES == json.loads((root / "data/prices.json").read_text())
+    if (os.environ.get("MISSING")):
+        Path("data/prices.json").read_text()
+    return [PRICES, os.environ["AWS_LAMBDA_FUNCTION_NAME"] == context.function_name]
+"""
+
+
+def test_open_looks_beside_the_code_and_nothing_else_moves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "code" / "data").mkdir(parents=True)
+    (tmp_path / "code" / "data" / "prices.json").write_text('{"tea": 3}')
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert ask(handler(tmp_path / "code", FILES)) == '[{"tea": 3}, true]'
+    assert "LAMBDA_TASK_ROOT" not in os.environ
+    # What is there is found as always, and new files are where they always were.
+    code = """
+def lambda_handler(event, context):
+    with open("log.txt", "w") as file:
+        file.write("x")
+    with open("log.txt") as one, open(file.name) as other:
+        return one.read() + other.read()
+"""
+    assert ask(handler(tmp_path / "code", code, name="writer.py")) == "xx"
+    assert (tmp_path / "elsewhere" / "log.txt").read_text() == "x"
+
+
+def test_a_file_beside_the_code_that_a_library_does_not_find(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "code" / "data").mkdir(parents=True)
+    (tmp_path / "code" / "data" / "prices.json").write_text('{"tea": 3}')
+    monkeypatch.chdir(tmp_path)
+    made = handler(tmp_path / "code", FILES, environment={"MISSING": "yes"})
+    way = r"raised FileNotFoundError .*; 'data/prices.json' is in the folder of the code, which "
+    with pytest.raises(DependencyFailed, match=way + "is the working directory with `isolation"):
+        ask(made)
+
+
+@pytest.mark.parametrize(
+    ("variables", "region"),
+    [
+        ({"AWS_REGION": "eu-west-1"}, "eu-west-1"),
+        ({"AWS_DEFAULT_REGION": "eu-west-2"}, "eu-west-2"),
+        ({"AWS_PROFILE": "work"}, "eu-west-3"),
+        ({}, "us-east-1"),
+    ],
+)
+def test_there_is_always_a_region(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], region: str
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "config").write_text("[profile work]\nregion = eu-west-3\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    lambda_environment._find_profile_region.cache_clear()
+    code = "import os\ndef lambda_handler(e, c): return os.environ['AWS_REGION']"
+    assert ask(handler(tmp_path, code)) == region
+    lambda_environment._find_profile_region.cache_clear()

@@ -13,7 +13,7 @@ from orchestrator.definition import definition_schema
 SERVICE = Path(botocore.__file__).parent / "data" / "bedrock-agent"
 
 OUR_OWN = {
-    "ActionGroupDefinition": {"environment"},
+    "ActionGroupDefinition": {"environment", "isolation"},
     "ActionGroupExecutor": {"http", "mcp", "python"},
     "ApiSchema": {"file"},
     "AgentDescriptor": {"folder"},

@@ -41,7 +41,7 @@ TRUSTED = {
     "prompts.markers:Markers.__init__": "the words of a dialect, escaped letter by letter",
     "server.wire.api:Routes.__init__": "paths of botocore's own service models, escaped",
     "server.wire.values:compile_pattern": "patterns of botocore's own service models",
-    "transfer.request_members:_check_text": "patterns of botocore's own service models",
+    "transfer.request_members:matches_pattern": "patterns of botocore's own service models",
 }
 
 _FUNCTIONS = {"compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall"}

@@ -305,7 +305,7 @@ EVALUATED: list[tuple[Any, Any]] = [
     ({"Fn::If": ["No", 1, {"Ref": "P"}]}, "v"),
     ([{"Ref": "AWS::NoValue"}, 1], [1]),
     ({"a": {"Ref": "AWS::NoValue"}, "b": 1}, {"b": 1}),
-    ({"Fn::ImportValue": "x"}, "imported"),
+    ({"Fn::ImportValue": "x"}, "UNKNOWN-x"),
     ({"Fn::FindInMap": ["M", "k", "l"]}, "m"),
     ({"Fn::FindInMap": ["M", "k", "nothing"]}, "UNKNOWN"),
     ({"Fn::Base64": {"Ref": "P"}}, "v"),
