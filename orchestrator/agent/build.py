@@ -176,7 +176,10 @@ def _build_guardrail(source: AgentSource) -> Guardrail | None:
         return source.objects.guardrail
     part = source.definition.guardrail_configuration
     if part is not None and part.guardrail_identifier:
-        source.resolver.check_guardrail(part.guardrail_identifier)
+        version = part.guardrail_version or "DRAFT"
+        found = source.resolver.find_guardrail(part.guardrail_identifier, version)
+        if found is not None and part.file is None:
+            return found
     embedder = partial(resolve_embedder, "local")
     return build_guardrail(source.definition, source.folder, embedder=embedder)
 

@@ -53,8 +53,9 @@ class Resolver:
         """The knowledge base with an id, with the agent's description and configuration of it."""
         return None
 
-    def check_guardrail(self, id: str) -> None:
-        """Raises unless the guardrail of Bedrock with this id may be used."""
+    def find_guardrail(self, id: str, version: str) -> Guardrail | None:
+        """The guardrail with an id or ARN; `version` is a number, or `DRAFT`."""
+        return None
 
     def find_agent(self, alias_arn: str) -> Plan | None:
         """The agent that stands for the ARN of an agent's alias."""

@@ -72,6 +72,14 @@ class ServeOptions:
         list[str] | None,
         option("--bucket", "NAME=FOLDER", "Use this folder for an S3 bucket. Repeatable."),
     ] = None
+    guardrails: Annotated[
+        list[str] | None,
+        option(
+            "--guardrail",
+            "NAME=FILE",
+            "Use this local guardrail for the guardrail of an id or ARN. Repeatable.",
+        ),
+    ] = None
     keys: Annotated[
         Path | None,
         option(
@@ -121,11 +129,13 @@ def serve(terminal: Terminal, options: ServeOptions) -> None:
 
     every, patterns = _parse_models(options.model)
     buckets = parse_pairs(options.buckets, "--bucket")
+    guardrails = parse_pairs(options.guardrails, "--guardrail")
     converted = {
         "model": every,
         "models": patterns,
         "lambdas": parse_pairs(options.lambdas, "--lambda"),
         "buckets": {name: Path(folder).resolve() for name, folder in buckets.items()},
+        "guardrails": {name: Path(file).resolve() for name, file in guardrails.items()},
         "shutdown_seconds": max(options.shutdown_seconds, 0.0),
     }
     settings = Settings(**{**vars(options), **converted})

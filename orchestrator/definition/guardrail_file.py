@@ -75,28 +75,55 @@ def load_guardrail(
         ResourceNotFound: There is no such file.
         DefinitionError: The file is wrong; the error has all mistakes, with their places.
     """
+    return _build(_validate(*_read(path)), embedder)
+
+
+def read_members(path: str | Path) -> dict[str, Any]:
+    """The members of CreateGuardrail in a file, and our own; they are checked by `load_guardrail`.
+
+    Raises:
+        ResourceNotFound: There is no such file.
+        DefinitionError: It holds no mapping.
+    """
+    data, _ = _read(path)
+    return data
+
+
+def _read(path: str | Path) -> tuple[dict[str, Any], Source]:
     file = Path(path)
     if not file.is_file():
         raise ResourceNotFound(f"there is no guardrail at {str(path)!r}; give its file")
     data, source = parse_text(read_file(file), str(file), file.absolute().parent)
     if not isinstance(data, dict):
         raise source.error("the file must hold a mapping, such as 'name: my-guardrail'")
-    return _build(_validate(data, source), embedder)
+    return (_to_create_request(data) if "guardrailId" in data else data), source
+
+
+_IN_FILES = "notEnforced: [{}]"
 
 
 def guardrail_of(
-    members: Mapping[str, Any], *, embedder: Callable[[], Embedder] | None = None
+    members: Mapping[str, Any],
+    *,
+    embedder: Callable[[], Embedder] | None = None,
+    way_out: str = _IN_FILES,
 ) -> LocalGuardrail:
     """A local guardrail made of the members of a CreateGuardrail request.
+
+    Args:
+        members: The members, and our own.
+        embedder: Gives an embedding model, when the guardrail finds topics by meaning.
+        way_out: How whoever made it says that something may be left out, with `{}` for its name.
 
     Raises:
         DefinitionError: They are wrong; the error has all mistakes.
     """
-    return _build(_validate(copy_data(members), Source()), embedder)
+    return _build(_validate(copy_data(members), Source(), way_out), embedder)
 
 
-def _validate(data: dict[str, Any], source: Source) -> GuardrailDefinition:
-    data = _to_create_request(data) if "guardrailId" in data else data
+def _validate(
+    data: dict[str, Any], source: Source, way_out: str = _IN_FILES
+) -> GuardrailDefinition:
     try:
         definition = GuardrailDefinition.model_validate(data)
     except PydanticError as error:
@@ -108,7 +135,7 @@ def _validate(data: dict[str, Any], source: Source) -> GuardrailDefinition:
             for it in found
         ) from None
     definition._source = source
-    if refused := list(_check_supported(definition)):
+    if refused := list(_check_supported(definition, way_out)):
         raise combine_findings(refused)
     return definition
 
@@ -120,22 +147,23 @@ _SET_BY_BEDROCK = frozenset(
         "ResponseMetadata",
     )
 )
-_POLICIES = {
+POLICIES: Mapping[str, Mapping[str, str]] = {
     "topicPolicy": {"topics": "topicsConfig", "tier": "tierConfig"},
     "contentPolicy": {"filters": "filtersConfig", "tier": "tierConfig"},
     "wordPolicy": {"words": "wordsConfig", "managedWordLists": "managedWordListsConfig"},
     "sensitiveInformationPolicy": {"piiEntities": "piiEntitiesConfig", "regexes": "regexesConfig"},
-    "contextualGroundingPolicy": {},
+    "contextualGroundingPolicy": {"filters": "filtersConfig", "tier": "tierConfig"},
     "automatedReasoningPolicy": {},
 }
+"""The policies of GetGuardrail, and the names that CreateGuardrail has for their members."""
 
 
 # GetGuardrail answers with other names than CreateGuardrail takes (AWS: both API pages).
 def _to_create_request(data: Mapping[str, Any]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for name, value in data.items():
-        if name in _POLICIES:
-            names = _POLICIES[name]
+        if name in POLICIES:
+            names = POLICIES[name]
             inner = value.items() if isinstance(value, dict) else ()
             made[f"{name}Config"] = {names.get(key, key): item for key, item in inner}
         elif name not in _SET_BY_BEDROCK:
@@ -143,7 +171,7 @@ def _to_create_request(data: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _check_supported(definition: GuardrailDefinition) -> Iterator[Diagnostic]:
+def _check_supported(definition: GuardrailDefinition, way_out: str) -> Iterator[Diagnostic]:
     for name, what, instead, keys in _find_unsupported(definition):
         if name not in definition.not_enforced:
             yield definition.source.diagnostic(
@@ -151,7 +179,7 @@ def _check_supported(definition: GuardrailDefinition) -> Iterator[Diagnostic]:
                 "unsupported",
                 f"{what} cannot be had without Amazon's models",
                 *keys,
-                suggestion=f"{instead}, or say that it may be left out with notEnforced: [{name}]",
+                suggestion=f"{instead}, or say that it may be left out with {way_out.format(name)}",
             )
 
 

@@ -156,6 +156,9 @@ class LocalGuardrail:
         id: Its id, for errors and diagnostics.
         reach: Letters and digits that the longest finding with spaces in it may have.
         bounded: Whether findings depend on nothing further away: not with an embedder.
+        policies: What it checks, by the names that Bedrock counts it with (bedrock-runtime:
+            `GuardrailUsage`).
+        denied: The names of its denied topics.
     """
 
     def __init__(
@@ -216,6 +219,14 @@ class LocalGuardrail:
             if embedder is not None:
                 side.meanings = TopicVectors(embedder, denied, threshold)
         self.bounded = embedder is None
+        self.denied = [topic.name for topic in topics]
+        counted = {
+            "topicPolicyUnits": topics,
+            "wordPolicyUnits": [*words, *profanity],
+            "sensitiveInformationPolicyUnits": pii,
+            "sensitiveInformationPolicyFreeUnits": regexes,
+        }
+        self.policies = frozenset(name for name, entries in counted.items() if entries)
         self.reach = 1 + max(side.reach for side in self._sides.values())
 
     def check(self, text: str, source: Source) -> Verdict:

@@ -49,6 +49,7 @@ CREATE INDEX token_made ON token (made);
 _ONE = "tenant = ? AND kind = ? AND parent = ? AND id = ?"
 _LIST = "tenant = ? AND kind = ? AND parent = ?"
 _ORDER = ("place > ? ORDER BY place", "place < ? ORDER BY place DESC")
+_TOKENS = ("clientToken", "clientRequestToken")
 _LAST = 2**63 - 1
 _CHECKED = re.compile(r"[0-9a-f]{8}(?={)")
 # Sorts after every text.
@@ -236,13 +237,12 @@ class DocumentStore:
         Raises:
             Fault: ConflictException, when the token came with another request within a day.
         """
-        token, key = request.params.get("clientToken"), (request.caller.tenant, request.operation)
+        token = next((request.params[it] for it in _TOKENS if it in request.params), None)
+        key = request.caller.tenant, request.operation
         with self.transaction():
             if token is None:
                 return dict(make())
-            asked = digest(
-                {name: it for name, it in request.params.items() if name != "clientToken"}
-            )
+            asked = digest({name: it for name, it in request.params.items() if name not in _TOKENS})
             now = self._clock()
             self._file.rows("DELETE FROM token WHERE made < ?", (now - DAY,))
             found = self._file.rows(

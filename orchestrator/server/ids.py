@@ -24,6 +24,11 @@ def new_id() -> str:
     return "".join(secrets.choice(_LETTERS) for _ in range(10))
 
 
+def new_guardrail_id() -> str:
+    """Twelve small letters and digits that nobody can guess."""
+    return "".join(secrets.choice(_LETTERS.lower()) for _ in range(12))
+
+
 def derive_id(*names: str) -> str:
     """Ten upper-case letters and digits that are the same for the same names."""
     return hashlib.sha256("\0".join(names).encode()).hexdigest()[:10].upper()
@@ -63,6 +68,10 @@ class Arns(NamedTuple):
     def prompt(self, prompt_id: str) -> str:
         """The ARN of a prompt, or of a version of it (`ID:VERSION`)."""
         return self._arn(f"prompt/{prompt_id}")
+
+    def guardrail(self, guardrail_id: str) -> str:
+        """The ARN of a guardrail."""
+        return self._arn(f"guardrail/{guardrail_id}")
 
     def session(self, session_id: str) -> str:
         """The ARN of a session of the Sessions API."""

@@ -26,6 +26,8 @@ class Settings:
     # Lambda functions
     lambdas: Mapping[str, str] = field(default_factory=dict)
     buckets: Mapping[str, Path] = field(default_factory=dict)  # folders, by names of S3 buckets
+    # Files of local guardrails, by ids or ARNs of guardrails
+    guardrails: Mapping[str, Path] = field(default_factory=dict)
     keys: Path | None = None  # the file of access keys; without one nobody has to sign
     open: bool = False  # whether to serve others without keys, where they can reach the server
     workers: int = 1  # worker processes
@@ -52,5 +54,6 @@ class Settings:
         members: dict[str, Any] = json.loads(text)
         for name in ("agents", "state", "keys"):
             members[name] = None if members[name] is None else Path(members[name])
-        members["buckets"] = {name: Path(folder) for name, folder in members["buckets"].items()}
+        for name in ("buckets", "guardrails"):
+            members[name] = {key: Path(path) for key, path in members[name].items()}
         return cls(**members)

@@ -67,6 +67,7 @@ class ServerState:
         from orchestrator.server.agents.cleanup import AgentCleanup
         from orchestrator.server.agents.registry import Agents
         from orchestrator.server.document_store import DocumentStore
+        from orchestrator.server.guardrails.store import GuardrailStore
         from orchestrator.server.ids import Arns
         from orchestrator.server.inference.models import Models
         from orchestrator.server.knowledge_bases.service import KnowledgeBaseService
@@ -83,7 +84,9 @@ class ServerState:
         self.memory = memory_store(None, settings.state) or InMemoryMemory()
         opened.callback(_close_if_closable, self.memory)
         self.models = Models(settings, models)
-        self.prompts = PromptStore(self.documents, Arns.of(settings))
+        arns = Arns.of(settings)
+        self.prompts = PromptStore(self.documents, arns)
+        self.guardrails = GuardrailStore(self.documents, arns, settings.guardrails, self.embedder)
         # Agents search knowledge bases, and agents in folders bring some: they are opened later.
         self.bases = KnowledgeBaseService(
             self.documents,
@@ -94,7 +97,7 @@ class ServerState:
         )
         opened.callback(self.bases.close)
         self.resources = AgentResources(
-            *(settings, self.models, functions, self.bases),
+            *(settings, self.models, functions, self.bases, self.guardrails),
             *(self.sessions, self.memory, self.redactor),
         )
         self.agents = Agents(self.resources, self.documents)
@@ -106,6 +109,7 @@ class ServerState:
         """The operations of all packages."""
         from orchestrator.server import (
             control,
+            guardrails,
             inference,
             knowledge_bases,
             prompt_management,
@@ -126,7 +130,8 @@ class ServerState:
             runtime.operations_of(self.agents, self.embedder),
             sessions_api.operations(),
             prompt_management.operations_of(self.prompts),
-            inference.operations_of(self.models, self.prompts),
+            guardrails.operations_of(self.guardrails),
+            inference.operations_of(self.models, self.prompts, self.guardrails),
         ):
             for service, handlers in operations.items():
                 joined.setdefault(service, {}).update(handlers)

@@ -20,6 +20,7 @@ from orchestrator.agent.from_request import source_from_request
 from orchestrator.agent.source import AgentSource, Code, Resolver
 from orchestrator.engine.plan import MOST_LEVELS, Plan
 from orchestrator.errors import AccessDenied, OrchestratorError, ResourceNotFound, ValidationError
+from orchestrator.guardrails import Guardrail
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
 from orchestrator.memory import MemoryStore
@@ -27,6 +28,7 @@ from orchestrator.models import Model
 from orchestrator.server.access.permissions import check_access, check_retrieval
 from orchestrator.server.agents.kinds import ASSOCIATION, COLLABORATOR, GROUP
 from orchestrator.server.buckets import read_uri
+from orchestrator.server.guardrails.store import GuardrailStore
 from orchestrator.server.ids import Arns
 from orchestrator.server.inference.models import Models
 from orchestrator.server.knowledge_bases.service import KnowledgeBaseService
@@ -65,6 +67,7 @@ class AgentResources:
     models: Models  # models by the ids that definitions name
     lambdas: Lambdas  # the code that stands for Lambda functions
     bases: KnowledgeBaseService
+    guardrails: GuardrailStore
     sessions: Sessions  # the conversations of all agents
     memory: MemoryStore  # what agents remember of their users
     redactor: PathRedactor  # removes the server's folders from what callers read
@@ -199,8 +202,8 @@ class _CallerResolver(Resolver):
             check_access(self._caller, id)
             return None
 
-    def check_guardrail(self, id: str) -> None:
-        check_access(self._caller, id)
+    def find_guardrail(self, id: str, version: str) -> Guardrail:
+        return self._resources.guardrails.guardrail(self._caller, id, version)
 
     def find_agent(self, alias_arn: str) -> Plan | None:
         return self._plans.get(alias_arn)
@@ -228,6 +231,9 @@ class _OperatorResolver(Resolver):
             return self._resources.bases.base(OPERATOR, id, description, configuration)
         except OrchestratorError:
             return None
+
+    def find_guardrail(self, id: str, version: str) -> Guardrail:
+        return self._resources.guardrails.guardrail(OPERATOR, id, version)
 
     def find_agent(self, alias_arn: str) -> Plan | None:
         return self._resources.find_collaborator(OPERATOR, alias_arn)

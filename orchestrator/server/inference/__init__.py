@@ -6,17 +6,21 @@ becomes Converse's output or events, then whatever the operation answers with.
 
 from __future__ import annotations
 
-from orchestrator.server.inference.handlers import Inference
-from orchestrator.server.inference.models import Models
+from typing import TYPE_CHECKING
+
 from orchestrator.server.operations import Operations
-from orchestrator.server.prompt_management.store import PromptStore
 
-__all__ = ["operations_of"]
+if TYPE_CHECKING:
+    from orchestrator.server.guardrails.store import GuardrailStore
+    from orchestrator.server.inference.models import Models
+    from orchestrator.server.prompt_management.store import PromptStore
 
 
-def operations_of(models: Models, prompts: PromptStore) -> Operations:
+def operations_of(models: Models, prompts: PromptStore, guardrails: GuardrailStore) -> Operations:
     """The handlers of `bedrock-runtime`."""
-    inference = Inference(models, prompts)
+    from orchestrator.server.inference.handlers import Inference
+
+    inference = Inference(models, prompts, guardrails)
     return {
         "bedrock-runtime": {
             "Converse": inference.converse,

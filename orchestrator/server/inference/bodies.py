@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from orchestrator.errors import ValidationError
 from orchestrator.message import text_of
+from orchestrator.server.inference.guarding import GuardedCall
 from orchestrator.server.operations import pick
 from orchestrator.server.wire.requests import read_members
 from orchestrator.support.safe_json import json_or
@@ -14,6 +15,9 @@ from orchestrator.support.safe_json import json_or
 METRICS = "amazon-bedrock-invocationMetrics"
 """The costs in the last chunk of a stream, whatever the form (Bedrock)."""
 
+_GUARDRAIL_CONFIG = "amazon-bedrock-guardrailConfig"
+_ACTION = "amazon-bedrock-guardrailAction"
+_TRACE = "amazon-bedrock-trace"
 _FORMS = (
     "Anthropic's Messages (with 'anthropic_version'); Converse's members as Amazon Nova takes them "
     "('messages' whose 'content' is a list of blocks such as {'text': ...}); 'prompt' with "
@@ -42,14 +46,8 @@ class Body(Protocol):
 
 def parse_body(params: Mapping[str, Any], id: str) -> Body:
     """The body of a call of InvokeModel."""
-    if params.get("guardrailIdentifier"):
-        raise ValidationError(
-            "'guardrailIdentifier' is not supported: guardrails are not applied here; give one to "
-            "an agent"
-        )
-    result = json_or(params.get("body", b"").decode("utf-8", "replace"), None)
-    if not isinstance(result, dict):
-        raise ValidationError("the body is not a JSON object")
+    result = _read_object(params)
+    result.pop(_GUARDRAIL_CONFIG, None)
     if "anthropic_version" in result:
         from orchestrator.server.inference.anthropic import AnthropicBody
 
@@ -62,6 +60,59 @@ def parse_body(params: Mapping[str, Any], id: str) -> Body:
     if "inputText" in result and isinstance(config, dict):
         return CompletionBody(result, config, _TITAN_FORM)
     raise ValidationError(f"the body has none of the forms that are understood here: {_FORMS}")
+
+
+def _read_object(params: Mapping[str, Any]) -> dict[str, Any]:
+    result = json_or(params.get("body", b"").decode("utf-8", "replace"), None)
+    if not isinstance(result, dict):
+        raise ValidationError("the body is not a JSON object")
+    return result
+
+
+def read_guardrail_config(params: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The `guardrailConfig` of Converse that the headers of InvokeModel mean, if there is one.
+
+    Raises:
+        ValidationError: The body has a configuration of a guardrail that no header names, or one
+            that is not understood.
+    """
+    config = _read_object(params).get(_GUARDRAIL_CONFIG)
+    identifier = params.get("guardrailIdentifier")
+    if config is not None and not identifier:
+        raise ValidationError(
+            f"the body has {_GUARDRAIL_CONFIG!r} and the request no guardrailIdentifier; give one"
+        )
+    if not identifier:
+        return None
+    if config is not None and (not isinstance(config, dict) or "tagSuffix" in config):
+        raise ValidationError(
+            f"{_GUARDRAIL_CONFIG!r} with a tagSuffix is not understood here: the whole text is "
+            "checked; leave it out, or mark text with guardContent in Converse"
+        )
+    mode = (config or {}).get("streamProcessingMode", "SYNCHRONOUS")
+    return {
+        "guardrailIdentifier": identifier,
+        "guardrailVersion": params.get("guardrailVersion", ""),
+        "trace": params.get("trace", "DISABLED").lower(),
+        "streamProcessingMode": "async" if mode == "ASYNCHRONOUS" else "sync",
+    }
+
+
+def render_guardrail(guarded: GuardedCall | None, output: Data) -> dict[str, Any]:
+    """The members of an answer's body that say what a guardrail did."""
+    if guarded is None:
+        return {}
+    members: dict[str, Any] = {_ACTION: "INTERVENED" if guarded.intervened else "NONE"}
+    if "trace" in output:
+        found = dict(output["trace"]["guardrail"])
+        names = {"inputAssessment": "input", "outputAssessments": "outputs"}
+        trace = {names.get(name, name): it for name, it in found.items()}
+        if "outputs" in trace:
+            # A list of what Converse has by the guardrail's id.
+            ((id, outputs),) = trace["outputs"].items()
+            trace["outputs"] = [{id: it} for it in outputs]
+        members[_TRACE] = {"guardrail": trace}
+    return members
 
 
 def read_converse_params(body: Data, config: Data, top_k: str = "top_k") -> dict[str, Any]:

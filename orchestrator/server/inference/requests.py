@@ -23,7 +23,6 @@ _NAMES = {
 }
 # Ignoring these would answer something else than what was asked for.
 _REFUSED = {
-    "guardrailConfig": "guardrails are not applied here; give one to an agent",
     "outputConfig": "replies cannot be held to a form; have the model call a tool instead",
 }
 # What a provider's own fields could say of which model is asked, and for what.

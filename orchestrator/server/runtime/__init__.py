@@ -21,7 +21,7 @@ def operations_of(agents: Agents, embedder: Embedder | str) -> Operations:
     return {
         "bedrock-agent-runtime": {
             **operations_of_agents(agents),
-            **operations_of_knowledge(resources.bases, embedder),
+            **operations_of_knowledge(resources.bases, resources.guardrails, embedder),
             **operations_of_generation(resources),
         }
     }

@@ -18,6 +18,7 @@ from orchestrator.agent.source import optimize_model
 from orchestrator.engine.plan import SINGLE_KNOWLEDGE_BASE, Features, Override
 from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TurnEnd
 from orchestrator.errors import ValidationError
+from orchestrator.guardrails import Guardrail
 from orchestrator.knowledge.blocks import Unreadable
 from orchestrator.knowledge.chunks import Chunking, passages_of
 from orchestrator.knowledge.documents import Raw, is_document, read_blocks
@@ -176,7 +177,7 @@ class GenerationAgents:
         if not (earlier or rewriter.has_prompt):
             return text
         generation = configuration.get("generationConfiguration") or {}
-        guardrail = find_guardrail(request.caller, generation.get("guardrailConfiguration"))
+        guardrail = self._find_guardrail(request, generation)
         if guardrail is not None:
             verdict = guardrail.check(text, "INPUT")
             # The turn says so itself.
@@ -207,6 +208,10 @@ class GenerationAgents:
             return base
         return DecomposingKnowledgeBase(base, self._build_rewriter(request, configuration))
 
+    def _find_guardrail(self, request: Request, generation: Data) -> Guardrail | None:
+        configuration = generation.get("guardrailConfiguration")
+        return find_guardrail(self._resources.guardrails, request.caller, configuration)
+
     def _model(self, request: Request, model_id: str, config: Data) -> Model:
         model = self._resources.models.model(request.caller, model_id)
         return optimize_model(model) if is_optimized(config) else model
@@ -219,7 +224,7 @@ class GenerationAgents:
             inference=_map_inference(generation),
             additional=generation.get("additionalModelRequestFields") or {},
         )
-        guardrail = find_guardrail(request.caller, generation.get("guardrailConfiguration"))
+        guardrail = self._find_guardrail(request, generation)
         agent = Agent(
             _NAME,
             _INSTRUCTION,

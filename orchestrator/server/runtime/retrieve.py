@@ -8,14 +8,15 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import ValidationError
-from orchestrator.guardrails import BedrockGuardrail, Guardrail
-from orchestrator.server.access.permissions import check_access, check_retrieval
+from orchestrator.guardrails import Guardrail
+from orchestrator.server.access.permissions import check_retrieval
 from orchestrator.server.document_store import decode_offset, digest, encode_token
 from orchestrator.server.operations import Caller, Handler, Request
 from orchestrator.server.wire.shapes import get_converter
 
 if TYPE_CHECKING:
     from orchestrator.models.embeddings import Embedder
+    from orchestrator.server.guardrails.store import GuardrailStore
     from orchestrator.server.knowledge_bases.service import KnowledgeBaseService
 
 _RESULTS = "KnowledgeBaseRetrievalResults"
@@ -24,7 +25,7 @@ _PAGE_CHARS = 1_000_000
 
 
 def operations_of_knowledge(
-    bases: KnowledgeBaseService, embedder: Embedder | str
+    bases: KnowledgeBaseService, guardrails: GuardrailStore, embedder: Embedder | str
 ) -> dict[str, Handler]:
     """Retrieve, and Rerank by the server's embedder, whichever model a request names."""
 
@@ -34,16 +35,18 @@ def operations_of_knowledge(
 
         return resolve_embedder(embedder)
 
-    return {"Retrieve": partial(_retrieve, bases), "Rerank": partial(_rerank, resolve)}
+    return {"Retrieve": partial(_retrieve, bases, guardrails), "Rerank": partial(_rerank, resolve)}
 
 
-def _retrieve(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
+def _retrieve(
+    bases: KnowledgeBaseService, guardrails: GuardrailStore, request: Request
+) -> Mapping[str, Any]:
     params, caller = request.params, request.caller
     base = bases.base(caller, params["knowledgeBaseId"].rpartition("/")[2])
     query = _read_text(params["retrievalQuery"])
     configuration = params.get("retrievalConfiguration")
     check_retrieval(caller, configuration)
-    guardrail = find_guardrail(caller, params.get("guardrailConfiguration"))
+    guardrail = find_guardrail(guardrails, caller, params.get("guardrailConfiguration"))
     # A token of a page is good for the same search.
     name = digest({key: it for key, it in params.items() if key != "nextToken"})
     start = decode_offset(params.get("nextToken"), name)
@@ -102,13 +105,14 @@ def _read_document(document: Mapping[str, Any]) -> str:
 _INTERVENED, _NONE = "INTERVENED", "NONE"
 
 
-def find_guardrail(caller: Caller, configuration: Mapping[str, Any] | None) -> Guardrail | None:
-    """The guardrail of Amazon Bedrock that a `guardrailConfiguration` names, if there is one."""
+def find_guardrail(
+    guardrails: GuardrailStore, caller: Caller, configuration: Mapping[str, Any] | None
+) -> Guardrail | None:
+    """The guardrail that a `guardrailConfiguration` names, if there is one."""
     if not configuration:
         return None
-    id = configuration["guardrailId"]
-    check_access(caller, id)
-    return BedrockGuardrail(id, configuration["guardrailVersion"])
+    id, version = configuration["guardrailId"], configuration["guardrailVersion"]
+    return guardrails.guardrail(caller, id, version)
 
 
 def apply_guardrail(

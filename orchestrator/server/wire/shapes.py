@@ -184,7 +184,7 @@ def get_write_walks(service: str) -> Walks:
     return Walks(writing=True)
 
 
-SERVICES = ("bedrock-agent", "bedrock-agent-runtime", "bedrock-runtime")
+SERVICES = ("bedrock-agent", "bedrock-agent-runtime", "bedrock-runtime", "bedrock")
 """The services on the port. Where a path is in two, the first one's operation is tried first."""
 
 

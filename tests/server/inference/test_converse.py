@@ -22,6 +22,7 @@ from orchestrator.errors import (
 from orchestrator.models import ModelReply, ModelRequest
 from orchestrator.models.base import Usage
 from orchestrator.server.document_store import DocumentStore
+from orchestrator.server.guardrails.store import GuardrailStore
 from orchestrator.server.ids import Arns
 from orchestrator.server.inference.handlers import Inference
 from orchestrator.server.inference.models import Models
@@ -137,10 +138,7 @@ def test_what_a_model_is_asked(start):
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        (
-            {"guardrailConfig": {"guardrailIdentifier": "g", "guardrailVersion": "1"}},
-            "guardrails are not applied here",
-        ),
+        ({"guardrailConfig": {"guardrailIdentifier": "g"}}, "without a guardrailVersion"),
         (
             {
                 "outputConfig": {
@@ -246,8 +244,9 @@ def test_a_chosen_tool_is_the_only_one_that_may_be_called(start):
 
 
 async def _answered(caller: Caller, content: dict[str, Any]) -> Any:
-    prompts = PromptStore(DocumentStore(), Arns.of(Settings()))
-    room = Inference(Models(Settings(), {"*": ScriptedModel(["ok"])}), prompts)
+    arns, documents = Arns.of(Settings()), DocumentStore()
+    stores = PromptStore(documents, arns), GuardrailStore(documents, arns, {})
+    room = Inference(Models(Settings(), {"*": ScriptedModel(["ok"])}), *stores)
     messages = [{"role": "user", "content": [content]}]
     return await room.converse(request({"modelId": CLAUDE, "messages": messages}, caller))
 
