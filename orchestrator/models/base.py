@@ -106,9 +106,7 @@ _INFERENCE = {
 
 def map_inference(config: Mapping[str, Any]) -> dict[str, Any]:
     """Converse's `inferenceConfig` as `ModelRequest.inference`, which has other names."""
-    return {
-        ours: config[name] for name, ours in _INFERENCE.items() if config.get(name) is not None
-    }
+    return {ours: config[name] for name, ours in _INFERENCE.items() if config.get(name) is not None}
 
 
 _ONE_CALL = Usage(calls=1)

@@ -67,6 +67,7 @@ class ServerState:
         from orchestrator.server.agents.cleanup import AgentCleanup
         from orchestrator.server.agents.registry import Agents
         from orchestrator.server.document_store import DocumentStore
+        from orchestrator.server.flows.service import FlowService
         from orchestrator.server.inference.models import Models
         from orchestrator.server.knowledge_bases.service import KnowledgeBaseService
         from orchestrator.server.lambdas import Lambdas
@@ -98,16 +99,19 @@ class ServerState:
         opened.callback(self.agents.close)
         self.cleanup = AgentCleanup(self.documents, self.sessions, self.memory)
         opened.callback(self.cleanup.close)
+        self.flows = FlowService(self.documents, self.resources)
+        opened.callback(self.flows.close)
 
     def operations(self) -> Operations:
         """The operations of all packages."""
-        from orchestrator.server import control, inference, knowledge_bases, runtime
+        from orchestrator.server import control, flows, inference, knowledge_bases, runtime
         from orchestrator.server.runtime.sessions_api import SessionsApi
 
         sessions_api = SessionsApi(self.documents, self.settings)
         joined: dict[str, dict[str, Handler]] = {}
         for operations in (
-            control.operations_of(self.agents, self.cleanup, sessions_api),
+            control.operations_of(self.agents, self.cleanup, sessions_api, self.flows.store),
+            flows.operations_of(self.flows),
             knowledge_bases.operations_of(self.bases),
             runtime.operations_of(self.agents, self.embedder),
             sessions_api.operations(),

@@ -113,7 +113,7 @@ def read_definition(data: Mapping[str, Any], level: int = 1) -> FlowDefinition:
 
 
 def get_member(type: str) -> str:
-    """The member of a node's configuration that its type has: `knowledgeBase`, `loopInput` …"""
+    """The member of a node's configuration that its type has, such as `knowledgeBase`."""
     return type[:1].lower() + type[1:]
 
 

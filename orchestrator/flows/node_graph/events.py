@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from orchestrator.flows.node_graph.definition import FlowNode, NodeInput, NodeOutput
 from orchestrator.flows.node_graph.graph import FlowGraph
@@ -15,7 +16,8 @@ StreamEvent = tuple[str, Mapping[str, Any]]
 _NODE_TYPES = {"Input": "FlowInputNode", "Output": "FlowOutputNode"}
 
 
-class ControlStep(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ControlStep:
     """A round of an iterator or a loop that a node runs in."""
 
     name: str  # of the iterator or loop
@@ -24,7 +26,7 @@ class ControlStep(NamedTuple):
 
 
 def get_node_type(type: str) -> str:
-    """A node's type as events name it: `PromptNode`, `FlowInputNode` …
+    """A node's type as events name it, such as `PromptNode` or `FlowInputNode`.
 
     Bedrock's enum (NodeType) has only the oldest types.
     """

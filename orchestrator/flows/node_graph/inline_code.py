@@ -78,4 +78,3 @@ def _describe(result: ActionResult) -> str:
     error = (result.details or {}).get("executionError") or result.text
     lines = str(error).strip().splitlines()
     return lines[-1][:500] if lines else "it ended without one"
-

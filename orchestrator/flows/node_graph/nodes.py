@@ -91,9 +91,7 @@ class NodeRunner:
         text = self._ask_model(task, model, request, variant["modelId"])
         return _check_answer(guardrail, text)
 
-    def _ask_model(
-        self, task: NodeTask, model: Model, request: ModelRequest, model_id: str
-    ) -> str:
+    def _ask_model(self, task: NodeTask, model: Model, request: ModelRequest, model_id: str) -> str:
         self._budget.spend("model_calls")
         reply = model.complete(request)
         self._budget.spend("tokens", reply.usage.total_tokens)

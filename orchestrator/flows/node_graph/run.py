@@ -416,6 +416,8 @@ def _pick_category(controller: FlowNode, scope: Scope, category: str) -> dict[st
 def _measure(value: Any) -> int:
     """The bytes of a value as JSON."""
     try:
-        return len(json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
+        return len(
+            json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+        )
     except (TypeError, ValueError, RecursionError) as error:
         raise ValidationError(f"a value of it is no JSON data: {error}") from None

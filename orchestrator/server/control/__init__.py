@@ -10,10 +10,13 @@ from orchestrator.server.operations import Operations
 if TYPE_CHECKING:
     from orchestrator.server.agents.cleanup import AgentCleanup
     from orchestrator.server.agents.registry import Agents
+    from orchestrator.server.flows.store import FlowStore
     from orchestrator.server.runtime.sessions_api import SessionsApi
 
 
-def operations_of(agents: Agents, cleanup: AgentCleanup, sessions: SessionsApi) -> Operations:
+def operations_of(
+    agents: Agents, cleanup: AgentCleanup, sessions: SessionsApi, flows: FlowStore
+) -> Operations:
     """Agents, their parts, versions and aliases; and the tags of everything that has some."""
     from orchestrator.server.agents.prompts import Prompts
     from orchestrator.server.control import agents as agents_
@@ -21,7 +24,7 @@ def operations_of(agents: Agents, cleanup: AgentCleanup, sessions: SessionsApi) 
     from orchestrator.server.control.services import Services
     from orchestrator.server.control.tags import Tags, operations_of_tags
 
-    tags = Tags(agents.store, agents.resources.bases.tags, sessions.tags)
+    tags = Tags(agents.store, agents.resources.bases.tags, sessions.tags, flows.tags)
     services = Services(agents, cleanup, Prompts(agents.resources.models), tags)
     handlers = {
         name: partial(handler, services)

@@ -1,4 +1,4 @@
-"""Tags: of agents, aliases, knowledge bases and sessions, found by their ARNs."""
+"""Tags: of agents, aliases, knowledge bases, sessions and flows, found by their ARNs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ TagsOf = Callable[[Caller, str, TagChange | None], dict[str, str]]
 class Tags:
     """The tags of all that has some."""
 
-    def __init__(self, store: AgentStore, of_base: TagsOf, of_session: TagsOf) -> None:
+    def __init__(
+        self, store: AgentStore, of_base: TagsOf, of_session: TagsOf, of_flow: TagsOf
+    ) -> None:
         self._store = store
         # The most tags, too (Bedrock: quotas, and TagsMap of the Sessions API).
         self._kinds: dict[str, tuple[TagsOf, int]] = {
@@ -32,6 +34,7 @@ class Tags:
             "agent-alias": (self._of_alias, 50),
             "knowledge-base": (of_base, 50),
             "session": (of_session, 200),
+            "flow": (of_flow, 50),
         }
 
     def of(self, caller: Caller, arn: str, change: TagChange | None = None) -> dict[str, str]:
