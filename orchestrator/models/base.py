@@ -95,6 +95,20 @@ class ModelRequest:
     reply_bytes: int = REPLY_BYTES  # the size of the reply; see `Limits.reply_bytes`
 
 
+_INFERENCE = {
+    "maxTokens": "maximumLength",
+    "temperature": "temperature",
+    "topP": "topP",
+    "topK": "topK",
+    "stopSequences": "stopSequences",
+}
+
+
+def map_inference(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Converse's `inferenceConfig` as `ModelRequest.inference`, which has other names."""
+    return {ours: config[name] for name, ours in _INFERENCE.items() if config.get(name) is not None}
+
+
 _ONE_CALL = Usage(calls=1)
 
 

@@ -18,6 +18,7 @@ from orchestrator.support.aws import (
     read_object,
     translate_errors,
 )
+from orchestrator.support.private_files import make_private_folder, open_private
 
 _S3 = "s3://"
 _URI = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(.{1,1024})", re.DOTALL)
@@ -32,6 +33,14 @@ class BucketObject(NamedTuple):
 
 class Bucket(Protocol):
     """Where objects are."""
+
+    def write(self, key: str, content: bytes) -> None:
+        """Stores an object, in place of the one of that key.
+
+        Raises:
+            DependencyFailed: It cannot be stored.
+        """
+        ...
 
     def list(self, prefix: str) -> Iterator[BucketObject]:
         """The objects whose keys begin with `prefix`.
@@ -66,15 +75,34 @@ def read_uri(uri: str, caller: Caller, folders: Mapping[str, Path], most: int) -
         ResourceNotFound: A folder that stands for the bucket has none.
         DependencyFailed: It may not be read, or is not in Amazon S3.
     """
+    bucket, key = _find_object(uri, caller)
+    return open_bucket(bucket, folders).read(key, most)
+
+
+def write_uri(uri: str, caller: Caller, folders: Mapping[str, Path], content: bytes) -> None:
+    """Stores an object at an address that a caller gave.
+
+    Raises:
+        AccessDenied: The caller may not have it stored.
+        ValidationError: It is no such address.
+        ResourceNotFound: It leads out of the folder that stands for the bucket.
+        DependencyFailed: It cannot be stored.
+    """
+    bucket, key = _find_object(uri, caller)
+    open_bucket(bucket, folders).write(key, content)
+
+
+def _find_object(uri: str, caller: Caller) -> tuple[str, str]:
+    """The bucket and the key of an address, which the caller may use."""
     found = _URI.fullmatch(uri)
     if found is None:
         raise ValidationError(f"{uri!r:.200} is no address of an object: s3://<bucket>/<key>")
     bucket, key = found.groups()
     check_access(caller, uri)
-    # The way to another place, of which nobody was asked whether the caller may have it read.
+    # The way to another place, of which nobody was asked whether the caller may use it.
     if not {".", ".."}.isdisjoint(key.split("/")):
         raise ResourceNotFound(f"there is no object {uri!r}")
-    return open_bucket(bucket, folders).read(key, most)
+    return bucket, key
 
 
 class _S3Bucket:
@@ -98,6 +126,13 @@ class _S3Bucket:
 
     def read(self, key: str, most: int) -> bytes:
         return read_object(self._name, key, most, "the document")
+
+    def write(self, key: str, content: bytes) -> None:
+        place = f"{_S3}{self._name}/{key}"
+        target = Target(f"the object {place!r}", place, "allow s3:PutObject", callers=False)
+        client = get_shared_client(Settings("s3", read_timeout=30.0), target)
+        with translate_errors(target):
+            client.put_object(Bucket=self._name, Key=key, Body=content)
 
 
 class _FolderBucket:
@@ -127,11 +162,27 @@ class _FolderBucket:
                 elif entry.is_file():
                     yield key
 
-    def read(self, key: str, most: int) -> bytes:
+    def write(self, key: str, content: bytes) -> None:
+        path = self._find_path(key)
+        try:
+            make_private_folder(path.parent)
+            with open_private(path, "wb") as file:
+                file.write(content)
+        except OSError as error:
+            raise AccessDenied(
+                f"{_S3}{self._name}/{key} cannot be written: {error.strerror}", resource=key
+            ) from error
+
+    def _find_path(self, key: str) -> Path:
+        """The file of a key, within the folder."""
         path = self._root.joinpath(*PurePosixPath(key).parts)
         # Neither `..` nor a link is part of the way, nor does the key begin at the root.
         if "\0" in key or path != path.resolve() or not path.is_relative_to(self._root):
             raise self._not_found_error(key)
+        return path
+
+    def read(self, key: str, most: int) -> bytes:
+        path = self._find_path(key)
         try:
             if not path.is_file():
                 raise self._not_found_error(key)

@@ -77,6 +77,18 @@ class Arns(NamedTuple):
         """The ARN of a session of the Sessions API."""
         return self._arn(f"session/{session_id}")
 
+    def flow(self, flow_id: str) -> str:
+        """The ARN of a flow."""
+        return self._arn(f"flow/{flow_id}")
+
+    def flow_alias(self, flow_id: str, alias_id: str) -> str:
+        """The ARN of a flow's alias."""
+        return self._arn(f"flow/{flow_id}/alias/{alias_id}")
+
+    def flow_execution(self, flow_id: str, alias_id: str, execution_id: str) -> str:
+        """The ARN of an execution of a flow."""
+        return f"{self.flow_alias(flow_id, alias_id)}/execution/{execution_id}"
+
     def role(self) -> str:
         """The ARN that stands for the role of agents that have none."""
         return f"arn:aws:iam::{self.account}:role/AmazonBedrockExecutionRoleForAgents"

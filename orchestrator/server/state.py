@@ -67,6 +67,7 @@ class ServerState:
         from orchestrator.server.agents.cleanup import AgentCleanup
         from orchestrator.server.agents.registry import Agents
         from orchestrator.server.document_store import DocumentStore
+        from orchestrator.server.flows.service import FlowService
         from orchestrator.server.guardrails.store import GuardrailStore
         from orchestrator.server.ids import Arns
         from orchestrator.server.inference.models import Models
@@ -104,11 +105,14 @@ class ServerState:
         opened.callback(self.agents.close)
         self.cleanup = AgentCleanup(self.documents, self.sessions, self.memory)
         opened.callback(self.cleanup.close)
+        self.flows = FlowService(self.documents, self.resources)
+        opened.callback(self.flows.close)
 
     def operations(self) -> Operations:
         """The operations of all packages."""
         from orchestrator.server import (
             control,
+            flows,
             guardrails,
             inference,
             knowledge_bases,
@@ -119,6 +123,7 @@ class ServerState:
 
         sessions_api = SessionsApi(self.documents, self.settings)
         tags_of = {
+            "flow": self.flows.store.tags,
             "knowledge-base": self.bases.tags,
             "prompt": self.prompts.tags,
             "session": sessions_api.tags,
@@ -126,6 +131,7 @@ class ServerState:
         joined: dict[str, dict[str, Handler]] = {}
         for operations in (
             control.operations_of(self.agents, self.cleanup, tags_of),
+            flows.operations_of(self.flows),
             knowledge_bases.operations_of(self.bases),
             runtime.operations_of(self.agents, self.embedder),
             sessions_api.operations(),

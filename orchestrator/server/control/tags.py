@@ -1,4 +1,4 @@
-"""Tags: of agents, aliases, knowledge bases and sessions, found by their ARNs."""
+"""Tags: of agents, aliases, knowledge bases, sessions and flows, found by their ARNs."""
 
 from __future__ import annotations
 

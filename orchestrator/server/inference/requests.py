@@ -8,19 +8,13 @@ from typing import Any
 from orchestrator.errors import ValidationError
 from orchestrator.message import Block, Message, to_json
 from orchestrator.models import BedrockModel, CallFormat, Model, ModelRequest, OperationFormat
+from orchestrator.models.base import map_inference
 from orchestrator.server.access.permissions import check_access
 from orchestrator.server.operations import Caller
 
 STAGE = "CONVERSE"
 """What a request that no stage of an agent makes says in a stage's place."""
 
-_NAMES = {
-    "maxTokens": "maximumLength",
-    "temperature": "temperature",
-    "topP": "topP",
-    "topK": "topK",
-    "stopSequences": "stopSequences",
-}
 # Ignoring these would answer something else than what was asked for.
 _REFUSED = {
     "outputConfig": "replies cannot be held to a form; have the model call a tool instead",
@@ -91,11 +85,6 @@ def _check_fields(model: Model, additional: Mapping[str, Any]) -> None:
             f"additionalModelRequestFields may not have {named[0]!r}: it says which model is "
             "asked, or what; use Converse's own members"
         )
-
-
-def map_inference(config: Mapping[str, Any]) -> dict[str, Any]:
-    """An `inferenceConfig` in the names of prompt overrides, which models read."""
-    return {ours: config[name] for name, ours in _NAMES.items() if config.get(name) is not None}
 
 
 def _drop_cache_points(blocks: Sequence[Block]) -> Iterator[Block]:

@@ -23,12 +23,12 @@ from orchestrator.knowledge.blocks import Unreadable
 from orchestrator.knowledge.chunks import Chunking, passages_of
 from orchestrator.knowledge.documents import Raw, is_document, read_blocks
 from orchestrator.models import Model
+from orchestrator.models.base import map_inference
 from orchestrator.prompts.placeholders import KNOWLEDGE_BASE_RESPONSE_GENERATION
 from orchestrator.server.access.permissions import check_retrieval
 from orchestrator.server.buckets import read_uri
 from orchestrator.server.document_store import digest
 from orchestrator.server.ids import now
-from orchestrator.server.inference.requests import map_inference
 from orchestrator.server.operations import Caller, EventStream, Handler, Request, StreamEvent
 from orchestrator.server.runtime.invoke import (
     convert_citations,

@@ -1,0 +1,66 @@
+"""What one run of a flow may use."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from threading import Lock
+
+from orchestrator.errors import LimitExceeded
+from orchestrator.limits import Limits
+
+# Bytes of all values of a run together, as JSON: they are in memory until it ends.
+_MOST_BYTES = 64_000_000
+
+_TITLES = {
+    "iterations": "runs of its nodes",
+    "model_calls": "calls of models",
+    "actions": "calls of functions, agents, searches, buckets and code",
+    "tokens": "tokens of models",
+    "bytes": "bytes of values",
+}
+
+
+class RunBudget:
+    """Counts what a run uses, before it is used. Safe for many threads.
+
+    `Limits.iterations` is how many nodes run, rounds of iterators and loops counted each.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._used: Counter[str] = Counter()
+        self._lock = Lock()
+        self._end = None if limits.seconds is None else time.monotonic() + limits.seconds
+
+    def spend(self, name: str, count: int = 1) -> None:
+        """Counts a use.
+
+        Raises:
+            LimitExceeded: It is more than the run may use.
+        """
+        most = _MOST_BYTES if name == "bytes" else getattr(self.limits, name)
+        with self._lock:
+            self._used[name] += count
+            used = self._used[name]
+        if used > most:
+            raise LimitExceeded(f"the flow used all of its {most:,} {_TITLES[name]}", limit=name)
+
+    def seconds_left(self) -> float | None:
+        """The time that is left; `None` for no limit.
+
+        Raises:
+            LimitExceeded: None is left.
+        """
+        if self._end is None:
+            return None
+        left = self._end - time.monotonic()
+        if left <= 0:
+            seconds = self.limits.seconds
+            raise LimitExceeded(f"the flow ran for over {seconds:g} seconds", limit="seconds")
+        return left
+
+    def action_seconds(self) -> float | None:
+        """The time that one action has."""
+        found = [it for it in (self.seconds_left(), self.limits.action_seconds) if it is not None]
+        return min(found, default=None)
