@@ -84,7 +84,7 @@ def iter_nodes(node: Any) -> Iterator[Any]:
 
 def name_of(node: Any) -> str:
     """What a node is: the name of its rule, or of its token."""
-    return str(node.type if isinstance(node, str) else node.data)
+    return str(getattr(node, "type", None) or node.data)
 
 
 def _read_body(body: Any, block: Block) -> Block:

@@ -199,13 +199,12 @@ class Evaluator:
 
     def _evaluate_reference(self, node: Any) -> Any:
         root, steps = self._flatten(node)
-        if isinstance(root, str) and root in self.bindings:
-            value: Any = self.bindings[root]
-        elif isinstance(root, str):
-            value, steps = self.scope.look_up(root, steps)
-        else:
-            value = self.evaluate(root)
-        return follow(value, steps)
+        if not isinstance(root, str):
+            return follow(self.evaluate(root), steps)
+        if root in self.bindings:
+            return follow(self.bindings[root], steps)
+        value, rest = self.scope.look_up(root, steps)
+        return follow(value, rest)
 
     def _flatten(self, node: Any) -> tuple[Any, list[Step]]:
         """The name or expression that a reference begins with, and its steps."""

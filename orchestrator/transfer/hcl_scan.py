@@ -111,7 +111,7 @@ class _Scanner:
     def rewrite_heredoc(self, found: re.Match[str]) -> None:
         mark = found[0].strip()
         name = mark.lstrip("<-")
-        lines = []
+        lines: list[str] = []
         at = found.end()
         while at < len(self.text):
             end = self.text.find("\n", at)

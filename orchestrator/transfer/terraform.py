@@ -78,7 +78,9 @@ class _Reader:
             for kind, listed in zip((_GROUP, _BASE, _MEMBER), parts, strict=True):
                 found = [it for it in self.find_by_type(kind) if self.find_owner(it) is agent]
                 listed += [self.read_part(it, notes) for it in found]
-            document = build_document(values, parts, agent_id=agent.values.get("agent_id"))
+            # The id of an agent that is not deployed is a stand-in, by which its parts find it.
+            id = None if agent.folder else agent.values.get("agent_id")
+            document = build_document(values, parts, agent_id=id)
             if document.name == "agent" and not agent.values.get("agent_name"):
                 document.data["agentName"] = agent.name
             document.line = agent.line
@@ -225,7 +227,7 @@ def _make_unknown_note(what: str, value: str, part: Resource | None = None) -> A
 
 
 def _make_gap_note(resource: Resource, gap: Gap) -> Any:
-    text = f"{resource.address}.{gap.path} {gap.text}"
+    text = f"{resource.address}.{gap.path} {gap.text}" if gap.path else gap.text
     if gap.stand_in:
         text += f"; {gap.stand_in!r} stands for it"
     return note("unknown", text, gap.way, file=gap.file, line=gap.line)
