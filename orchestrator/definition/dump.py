@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -19,8 +20,13 @@ def dump_definition(definition: AgentDefinition) -> str:
 
     It has the members that were set, in Bedrock's spelling and this package's order.
     """
+    return dump_data(as_data(definition))
+
+
+def dump_data(data: Mapping[str, Any]) -> str:
+    """Plain data as readable YAML; texts of several lines are blocks."""
     text: str = yaml.dump(
-        as_data(definition), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100
+        dict(data), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100
     )
     return text
 

@@ -121,6 +121,20 @@ def guardrail_of(
     return _build(_validate(copy_data(members), Source(), way_out), embedder)
 
 
+def list_unsupported(members: Mapping[str, Any]) -> list[str]:
+    """What of a CreateGuardrail request only Amazon's models enforce, as `notEnforced` names it.
+
+    Raises:
+        DefinitionError: The members are wrong.
+    """
+    try:
+        definition = GuardrailDefinition.model_validate(copy_data(members))
+    except PydanticError:
+        _validate(copy_data(members), Source())
+        raise
+    return list(dict.fromkeys(name for name, *_ in _find_unsupported(definition)))
+
+
 def _validate(
     data: dict[str, Any], source: Source, way_out: str = _IN_FILES
 ) -> GuardrailDefinition:

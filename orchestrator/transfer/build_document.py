@@ -9,7 +9,7 @@ from orchestrator.actions.names import slug
 from orchestrator.definition import AgentDefinition, definition_of
 from orchestrator.definition.action_group import ActionGroupDefinition
 from orchestrator.definition.agent import AgentCollaborator
-from orchestrator.definition.files import is_arn
+from orchestrator.definition.files import handler_of, is_arn
 from orchestrator.definition.knowledge_base import KnowledgeBaseAssociation
 from orchestrator.definition.trust import refuse_untrusted
 from orchestrator.diagnostics import Diagnostic
@@ -107,7 +107,7 @@ def refuse_untrusted_document(document: Document) -> None:
     """
     for one in document.iter_agents():
         for what, spec in list_lambdas(one.data):
-            if not is_arn(spec):
+            if not is_arn(spec) and handler_of(spec)[0] not in one.code:
                 raise ValidationError(
                     f"{one.name}: {spec!r} as the Lambda function of {what!r} is no ARN; it could "
                     "be any file here, so it is not transferred"

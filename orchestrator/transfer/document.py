@@ -21,12 +21,16 @@ class Document:
             same document. Other collaborators stay where their `aliasArn` says.
         notes: What was left out, and what to do about it.
         source: Where it was read from, for messages.
+        code: Further files of its folder, such as handlers and what is beside them, by their paths.
+        line: The line of its source where it begins, if there is one.
     """
 
     data: dict[str, Any]
     team: dict[str, Document] = field(default_factory=dict)
     notes: list[Diagnostic] = field(default_factory=list)
     source: Source = field(default_factory=Source)
+    code: dict[str, str] = field(default_factory=dict)
+    line: int | None = None
 
     @property
     def name(self) -> str:
@@ -139,9 +143,18 @@ def stages_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     return stages or []
 
 
-def note(code: str, message: str, suggestion: str = "") -> Diagnostic:
+def note(
+    code: str,
+    message: str,
+    suggestion: str = "",
+    *,
+    file: str | None = None,
+    line: int | None = None,
+) -> Diagnostic:
     """A note for whoever moves the agent."""
-    return Diagnostic(severity="info", code=code, message=message, suggestion=suggestion)
+    return Diagnostic(
+        severity="info", code=code, message=message, suggestion=suggestion, file=file, line=line
+    )
 
 
 PARSER = "overrideLambda"

@@ -135,7 +135,7 @@ def files_of(document: Document) -> dict[str, str]:
         definition = definition_of(data)
     except DefinitionError as error:
         raise DefinitionError(f"the agent {document.name!r} is wrong: {error.reason}") from None
-    return {"agent.yaml": dump_definition(definition), **files}
+    return {"agent.yaml": dump_definition(definition), **files, **document.code}
 
 
 def _check_names(data: Mapping[str, Any]) -> None:

@@ -30,16 +30,16 @@ def find_violations(operation: str, params: Mapping[str, Any]) -> Iterator[tuple
 
 
 @cache
-def get_input_shape(operation: str) -> Any:
-    """The shape of the request of an operation of `bedrock-agent`."""
-    return _load_service().operation_model(operation).input_shape
+def get_input_shape(operation: str, service: str = "bedrock-agent") -> Any:
+    """The shape of the request of an operation."""
+    return _load_service(service).operation_model(operation).input_shape
 
 
 @cache
-def _load_service() -> Any:
+def _load_service(name: str) -> Any:
     import botocore.session
 
-    return botocore.session.get_session().get_service_model("bedrock-agent")
+    return botocore.session.get_session().get_service_model(name)
 
 
 def _check_value(shape: Any, value: Any, at: Keys) -> Iterator[tuple[Keys, str]]:
@@ -101,13 +101,15 @@ _OTHER_NAMES = {
 _MAP_KEY = "map_block_key"
 
 
-def to_request_members(operation: str, data: Mapping[str, Any], left: list[str]) -> dict[str, Any]:
+def to_request_members(
+    operation: str, data: Mapping[str, Any], left: list[str], *, service: str = "bedrock-agent"
+) -> dict[str, Any]:
     """The members of a request; names of members that it does not have are added to `left`.
 
     Raises:
         DefinitionError: A value stands where a mapping has to be.
     """
-    return _convert_structure(get_input_shape(operation), data, left)
+    return _convert_structure(get_input_shape(operation, service), data, left)
 
 
 def _convert_structure(shape: Any, data: Any, left: list[str]) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from orchestrator.transfer.agentcore_toolkit import (
 from orchestrator.transfer.build_document import refuse_untrusted_document
 from orchestrator.transfer.cloudformation import is_cloudformation, load_yaml, read_cloudformation
 from orchestrator.transfer.document import Document
-from orchestrator.transfer.terraform import is_terraform, read_terraform
+from orchestrator.transfer.terraform import read_terraform
+from orchestrator.transfer.terraform_resources import is_terraform
 
 _MOST_BYTES = 50_000_000
 _FORMATS = (

@@ -1,14 +1,11 @@
-"""Agents in a Terraform plan or state (`terraform show -json`) → `Document`s."""
+"""Agents among the resources of a Terraform plan, state or source → `Document`s."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator.engine.plan import MOST_LEVELS
-from orchestrator.errors import DefinitionError
 from orchestrator.transfer.build_document import (
     as_mapping,
     build_document,
@@ -16,41 +13,27 @@ from orchestrator.transfer.build_document import (
 )
 from orchestrator.transfer.document import Document, note
 from orchestrator.transfer.remote import parse_alias_arn
+from orchestrator.transfer.terraform_references import References
+from orchestrator.transfer.terraform_resources import (
+    Gap,
+    Resource,
+    find_after_unknown,
+    is_unknown_at,
+    iter_missing,
+    read_resources,
+)
 from orchestrator.transfer.unknown_values import make_placeholder_id
 
-_AGENT = "aws_bedrockagent_agent"
+_AGENT = ("aws_bedrockagent_agent", "awscc_bedrock_agent")
 _GROUP = "aws_bedrockagent_agent_action_group"
 _BASE = "aws_bedrockagent_agent_knowledge_base_association"
 _MEMBER = "aws_bedrockagent_agent_collaborator"
-_ALIAS = "aws_bedrockagent_agent_alias"
+_ALIAS = ("aws_bedrockagent_agent_alias", "awscc_bedrock_agent_alias")
+_GUARDRAIL = ("aws_bedrock_guardrail", "awscc_bedrock_guardrail")
 
-_MOST_LEVELS_OF_MODULES = 30
 _NOT_OF_A_PART = ("agent_version", "prepare_agent")
-
-
-@dataclass(frozen=True, slots=True)
-class _Resource:
-    """A resource of the plan."""
-
-    address: str  # its address, such as `module.hr.aws_bedrockagent_agent.this["eu"]`
-    kind: str  # its type
-    name: str  # its name in the configuration
-    values: Mapping[str, Any]  # what is known of it
-
-    @property
-    def place(self) -> str:
-        # Terraform: `configuration` has no indexes, `planned_values` has.
-        return re.sub(r"\[[^\]]*\]", "", self.address)
-
-    @property
-    def indexes(self) -> list[str]:
-        return re.findall(r"\[[^\]]*\]", self.address)
-
-
-def is_terraform(data: Mapping[str, Any]) -> bool:
-    """Whether data is a plan or a state of Terraform."""
-    values = data.get("planned_values", data.get("values"))
-    return isinstance(values, Mapping) and "root_module" in values
+# What says which agent a part belongs to, and what is found by references.
+_LINKS = ("agent_id", "knowledge_base_id", "agent_descriptor", "action_group_executor")
 
 
 def read_terraform(plan: Mapping[str, Any]) -> dict[str, Document]:
@@ -61,66 +44,95 @@ def read_terraform(plan: Mapping[str, Any]) -> dict[str, Document]:
     Raises:
         DefinitionError: An agent is wrong, or modules are nested without end.
     """
-    reader = _Reader(plan)
-    return {it.address: reader.read_agent(it, ()) for it in reader.find_by_type(_AGENT)}
+    return read_agents(read_resources(plan), plan)
 
 
-def _iter_resources(module: Mapping[str, Any], depth: int = 0) -> Iterator[_Resource]:
-    if depth > _MOST_LEVELS_OF_MODULES:
-        raise DefinitionError("the modules are nested too deeply")
-    for it in list_mappings(module.get("resources")):
-        if it.get("mode", "managed") == "managed":
-            address, kind, name = str(it.get("address")), str(it.get("type")), str(it.get("name"))
-            yield _Resource(address, kind, name, as_mapping(it.get("values")))
-    for child in list_mappings(module.get("child_modules")):
-        yield from _iter_resources(child, depth + 1)
+def read_agents(
+    resources: Sequence[Resource], plan: Mapping[str, Any] | None = None
+) -> dict[str, Document]:
+    """The agents among resources; those of a plan know its configuration's references.
+
+    Raises:
+        DefinitionError: An agent is wrong.
+    """
+    reader = _Reader([it for it in resources if it.mode == "managed"], plan or {})
+    return {it.address: reader.read_agent(it, ()) for it in reader.find_by_type(*_AGENT)}
 
 
 class _Reader:
-    def __init__(self, plan: Mapping[str, Any]) -> None:
-        values = as_mapping(plan.get("planned_values", plan.get("values")))
-        self.resources = list(_iter_resources(as_mapping(values.get("root_module"))))
+    def __init__(self, resources: Sequence[Resource], plan: Mapping[str, Any]) -> None:
+        self.resources = resources
         self.references = References(plan)
+        self.after_unknown = find_after_unknown(plan)
         self.known: dict[str, Document] = {}
 
-    def find_by_type(self, kind: str) -> list[_Resource]:
-        return [it for it in self.resources if it.kind == kind]
+    def find_by_type(self, *kinds: str) -> list[Resource]:
+        return [it for it in self.resources if it.kind in kinds]
 
-    def read_agent(self, agent: _Resource, above: tuple[str, ...]) -> Document:
+    def read_agent(self, agent: Resource, above: tuple[str, ...]) -> Document:
         if agent.address not in self.known:
             notes: list[Any] = []
-            parts = [
-                [
-                    self.read_part(it, notes)
-                    for it in self.find_by_type(kind)
-                    if self.find_owner(it) is agent
-                ]
-                for kind in (_GROUP, _BASE, _MEMBER)
-            ]
-            values = {k: v for k, v in agent.values.items() if k != "agent_version"}
-            document = build_document(values, parts, agent_id=agent.values.get("agent_id"))
+            values = self.read_own_values(agent, notes)
+            own = ("action_groups", "knowledge_bases", "agent_collaborators")
+            parts = [list_mappings(values.pop(name, None)) for name in own]
+            for kind, listed in zip((_GROUP, _BASE, _MEMBER), parts, strict=True):
+                found = [it for it in self.find_by_type(kind) if self.find_owner(it) is agent]
+                listed += [self.read_part(it, notes) for it in found]
+            # The id of an agent that is not deployed is a stand-in, by which its parts find it.
+            id = None if agent.folder else agent.values.get("agent_id")
+            document = build_document(values, parts, agent_id=id)
             if document.name == "agent" and not agent.values.get("agent_name"):
                 document.data["agentName"] = agent.name
-            document.notes += notes
-            for member in sorted(self.references.find_referring_members(agent.place)):
-                if agent.values.get(member) is None:
-                    text = f"{document.name}: {agent.address}.{member} is known only when applied"
-                    way = "set it in agent.yaml if you need it"
-                    document.notes.append(note("unknown", text, way))
+            document.line = agent.line
             self.known[agent.address] = document
             self.read_team(document, agent, (*above, agent.address))
+            document.notes += _pick_notes(document, notes)
         return self.known[agent.address]
 
-    def find_owner(self, part: _Resource) -> _Resource | None:
+    def read_own_values(self, agent: Resource, notes: list[Any]) -> dict[str, Any]:
+        values = {k: v for k, v in agent.values.items() if k != "agent_version"}
+        gaps = self.find_gaps(agent)
+        guardrail = self.find_guardrail(agent, gaps)
+        if guardrail is not None:
+            id = make_placeholder_id(guardrail.name).lower()
+            block = {"guardrail_identifier": id, "guardrail_version": "DRAFT"}
+            known = _first_block(values.get("guardrail_configuration"))
+            values["guardrail_configuration"] = {**block, **{k: v for k, v in known.items() if v}}
+            text = f"{agent.address}.guardrail_configuration.guardrail_identifier"
+            notes.append((_make_unknown_note(text, id), id))
+            gaps = [it for it in gaps if not it.path.startswith("guardrail_configuration")]
+        notes += [(_make_gap_note(agent, it), it.stand_in) for it in gaps]
+        return values
+
+    def find_guardrail(self, agent: Resource, gaps: Sequence[Gap]) -> Resource | None:
+        if all(it.path != "guardrail_configuration.guardrail_identifier" for it in gaps):
+            return None
+        places = self.references.resolve_member(agent.place, "guardrail_configuration")
+        found = [it for it in self.find_by_type(*_GUARDRAIL) if it.place in places]
+        return found[0] if found else None
+
+    def find_gaps(self, resource: Resource) -> list[Gap]:
+        # A source has noted its own. A plan's are where an expression refers to something, and
+        # there is no value; `after_unknown` tells them from values that are null.
+        gaps = [*resource.gaps]
+        expressions = self.references.find_expressions(resource.place)
+        after = self.after_unknown.get(resource.address)
+        for member, expression in expressions.items():
+            for path in iter_missing(expression, resource.values.get(member), member):
+                if after is None or is_unknown_at(after, path.split(".")):
+                    gaps.append(Gap(path))
+        return gaps
+
+    def find_owner(self, part: Resource) -> Resource | None:
         return self.find_referenced(part, "agent_id", _AGENT, ("agent_id", "id"))
 
     def find_referenced(
-        self, part: _Resource, member: str, kind: str, ids: tuple[str, ...]
-    ) -> _Resource | None:
+        self, part: Resource, member: str, kinds: Sequence[str], ids: tuple[str, ...]
+    ) -> Resource | None:
         # A state has values. A plan has only references for what is not made yet; of several
         # resources with one address, that with the same `count` or `for_each` index is meant.
         value = part.values.get(member)
-        candidates = self.find_by_type(kind)
+        candidates = self.find_by_type(*kinds)
         if value is not None:
             known = [it for it in candidates if value in [it.values.get(id) for id in ids]]
             if known:
@@ -132,26 +144,24 @@ class _Reader:
             return (same or found)[0]
         return None
 
-    def read_part(self, part: _Resource, notes: list[Any]) -> dict[str, Any]:
+    def read_part(self, part: Resource, notes: list[Any]) -> dict[str, Any]:
         values = {k: v for k, v in part.values.items() if k not in _NOT_OF_A_PART}
+        gaps = [it for it in self.find_gaps(part) if it.path.split(".")[0] not in _LINKS]
         if part.kind == _GROUP:
             self.put_lambda(part, values, notes)
         if part.kind == _BASE and not values.get("knowledge_base_id"):
             places = sorted(self.references.resolve_member(part.place, "knowledge_base_id"))
-            values["knowledge_base_id"] = make_placeholder_id(
-                (places or [part.name])[0].split(".")[-1]
-            )
-            notes.append(
-                _make_unknown_note(f"{part.address}.knowledge_base_id", values["knowledge_base_id"])
-            )
+            id = make_placeholder_id((places or [part.name])[0].split(".")[-1])
+            values["knowledge_base_id"] = id
+            notes.append((_make_unknown_note(f"{part.address}.knowledge_base_id", id, part), id))
+        notes += [(_make_gap_note(part, it), it.stand_in) for it in gaps]
         return values
 
-    def put_lambda(self, part: _Resource, values: dict[str, Any], notes: list[Any]) -> None:
+    def put_lambda(self, part: Resource, values: dict[str, Any], notes: list[Any]) -> None:
         # A plan does not know the ARN of a function that is not made yet; its name is enough for
         # a placeholder.
-        executor = values.get("action_group_executor") or [{}]
-        own = executor[0] if isinstance(executor, list) else executor
-        if not isinstance(own, Mapping) or own.get("lambda") or own.get("custom_control"):
+        own = _first_block(values.get("action_group_executor") or [{}])
+        if own is None or own.get("lambda") or own.get("custom_control"):
             return
         if values.get("parent_action_group_signature"):
             return
@@ -161,107 +171,63 @@ class _Reader:
         name = (names or [it.split(".")[-1] for it in sorted(places)] or [part.name])[0]
         arn = f"arn:aws:lambda:us-east-1:000000000000:function:{name}"
         values["action_group_executor"] = [{"lambda": arn}]
-        notes.append(_make_unknown_note(f"{part.address}.action_group_executor.lambda", arn))
+        text = f"{part.address}.action_group_executor.lambda"
+        notes.append((_make_unknown_note(text, arn, part), arn))
 
-    def read_team(self, document: Document, agent: _Resource, above: tuple[str, ...]) -> None:
+    def read_team(self, document: Document, agent: Resource, above: tuple[str, ...]) -> None:
         for part in self.find_by_type(_MEMBER):
-            if self.find_owner(part) is not agent:
-                continue
-            led = self.find_collaborator(part)
-            name = str(part.values.get("collaborator_name"))
-            if led is not None and led.address not in above and len(above) < MOST_LEVELS:
-                document.team[name] = self.read_agent(led, above)
+            if self.find_owner(part) is agent:
+                led = self.find_collaborator(part)
+                self.add_collaborator(document, part.values.get("collaborator_name"), led, above)
+        for member in list_mappings(agent.values.get("agent_collaborators")):
+            led = self.find_by_alias(_first_block(member.get("agent_descriptor")))
+            self.add_collaborator(document, member.get("collaborator_name"), led, above)
 
-    def find_collaborator(self, part: _Resource) -> _Resource | None:
-        descriptor = part.values.get("agent_descriptor")
-        block = descriptor[0] if isinstance(descriptor, list) and descriptor else descriptor
-        if ids := parse_alias_arn(as_mapping(block).get("alias_arn")):
-            known = [it for it in self.find_by_type(_AGENT) if it.values.get("agent_id") == ids[0]]
-            return known[0] if known else None
+    def add_collaborator(
+        self, document: Document, name: Any, led: Resource | None, above: tuple[str, ...]
+    ) -> None:
+        if led is not None and led.address not in above and len(above) < MOST_LEVELS:
+            document.team[str(name)] = self.read_agent(led, above)
+
+    def find_collaborator(self, part: Resource) -> Resource | None:
+        block = _first_block(part.values.get("agent_descriptor"))
+        if parse_alias_arn((block or {}).get("alias_arn")):
+            return self.find_by_alias(block)
         alias = self.find_referenced(part, "agent_descriptor", _ALIAS, ())
         return self.find_owner(alias) if alias is not None else None
 
+    def find_by_alias(self, block: Mapping[str, Any] | None) -> Resource | None:
+        ids = parse_alias_arn((block or {}).get("alias_arn"))
+        found = [
+            it for it in self.find_by_type(*_AGENT) if ids and it.values.get("agent_id") == ids[0]
+        ]
+        return found[0] if found else None
 
-def _make_unknown_note(what: str, value: str) -> Any:
+
+def _first_block(value: Any) -> Any:
+    """A block that can stand once, which providers list or do not; `None` for anything else."""
+    block = value[0] if isinstance(value, list) and value else value
+    return as_mapping(block) if isinstance(block, Mapping) or not block else None
+
+
+def _pick_notes(document: Document, notes: Sequence[tuple[Any, str]]) -> list[Any]:
+    # A stand-in that is nowhere in the agent needs no note: what it stood for was not used.
+    led = {name for name in document.team}
+    members = [
+        {**it, "agentDescriptor": None} if it.get("collaboratorName") in led else it
+        for it in document.parts("agentCollaborators")
+    ]
+    text = str({**document.data, "agentCollaborators": members, "agentId": None})
+    return list(dict.fromkeys(it for it, stand_in in notes if not stand_in or stand_in in text))
+
+
+def _make_unknown_note(what: str, value: str, part: Resource | None = None) -> Any:
     text = f"{what} is known only when applied; {value!r} stands for it"
     return note("unknown", text, "change it in agent.yaml, or put a file of yours in its place")
 
 
-_MOST_STEPS = 20
-
-
-class References:
-    """The references in a plan's `configuration`; a state has none."""
-
-    def __init__(self, plan: Mapping[str, Any]) -> None:
-        self._root = as_mapping(as_mapping(plan.get("configuration")).get("root_module"))
-
-    def resolve_member(self, place: str, member: str) -> set[str]:
-        """The addresses, without indexes, of what a resource's member refers to."""
-        path, own = _split_address(place)
-        expressions = self._find_expressions(path, own)
-        return set(self._resolve(path, _iter_references(expressions.get(member)), 0))
-
-    def find_referring_members(self, place: str) -> set[str]:
-        """The members of a resource whose values refer to something."""
-        path, own = _split_address(place)
-        found = self._find_expressions(path, own)
-        return {name for name, value in found.items() if any(True for _ in _iter_references(value))}
-
-    def _find_expressions(self, path: tuple[str, ...], own: str) -> Mapping[str, Any]:
-        resources = list_mappings(self._find_module(path).get("resources"))
-        found = (it.get("expressions") for it in resources if it.get("address") == own)
-        return as_mapping(next(found, None))
-
-    def _find_module(self, path: tuple[str, ...]) -> Mapping[str, Any]:
-        module = self._root
-        for name in path:
-            call = as_mapping(as_mapping(module.get("module_calls")).get(name))
-            module = as_mapping(call.get("module"))
-        return module
-
-    def _resolve(
-        self, path: tuple[str, ...], references: Iterable[str], steps: int
-    ) -> Iterator[str]:
-        # A forged plan may refer in a circle.
-        if steps > _MOST_STEPS:
-            return
-        for reference in references:
-            kind, *rest = reference.replace("[", ".").split(".")
-            if kind == "var" and path and rest:
-                calls = as_mapping(self._find_module(path[:-1]).get("module_calls"))
-                argument = as_mapping(as_mapping(calls.get(path[-1])).get("expressions")).get(
-                    rest[0]
-                )
-                yield from self._resolve(path[:-1], _iter_references(argument), steps + 1)
-            elif kind == "module" and len(rest) > 1:
-                inner = (*path, rest[0])
-                outputs = as_mapping(self._find_module(inner).get("outputs"))
-                names = [name for name in rest[1:] if name in outputs]
-                for name in names[:1]:
-                    inside = _iter_references(as_mapping(outputs[name]).get("expression"))
-                    yield from self._resolve(inner, inside, steps + 1)
-            elif rest and kind not in ("var", "local", "data", "each", "count", "module"):
-                yield "".join(f"module.{it}." for it in path) + f"{kind}.{rest[0]}"
-
-
-def _split_address(place: str) -> tuple[tuple[str, ...], str]:
-    parts = place.split(".")
-    path = []
-    while len(parts) > 2 and parts[0] == "module":
-        path.append(parts[1])
-        parts = parts[2:]
-    return tuple(path), ".".join(parts)
-
-
-def _iter_references(expression: Any) -> Iterator[str]:
-    if isinstance(expression, list):
-        for it in expression:
-            yield from _iter_references(it)
-    elif isinstance(expression, Mapping):
-        names = expression.get("references")
-        if isinstance(names, list) and all(isinstance(it, str) for it in names):
-            yield from names
-        else:
-            for it in expression.values():
-                yield from _iter_references(it)
+def _make_gap_note(resource: Resource, gap: Gap) -> Any:
+    text = f"{resource.address}.{gap.path} {gap.text}" if gap.path else gap.text
+    if gap.stand_in:
+        text += f"; {gap.stand_in!r} stands for it"
+    return note("unknown", text, gap.way, file=gap.file, line=gap.line)
