@@ -35,9 +35,9 @@ from orchestrator.engine.trace.parts import (
     STEPS_TRACE,
     PartWriter,
     action_input,
-    raw_response,
 )
 from orchestrator.message import Message, text_of
+from orchestrator.models.raw_reply import raw_reply
 from orchestrator.prompts.placeholders import (
     MEMORY_SUMMARIZATION,
     ORCHESTRATION,
@@ -398,7 +398,7 @@ class TraceParts(PartWriter):
         usage = record["usage"]
         metadata["usage"] = {"inputTokens": usage[0], "outputTokens": usage[1]}
         entry: dict[str, Any] = {
-            "rawResponse": {"content": raw_response(effect, record)},
+            "rawResponse": {"content": self._raw_response(effect, record, metadata)},
             "metadata": metadata,
         }
         for block in record["content"]:
@@ -414,6 +414,20 @@ class TraceParts(PartWriter):
         if not isinstance(effect, Converse):
             self._add_decision(parts, record)
         return parts
+
+    def _raw_response(self, effect: CallModel, record: Record, metadata: dict[str, Any]) -> str:
+        """A model's reply: its text in text protocols, elsewhere its provider's JSON (recorded)."""
+        if not isinstance(effect, Converse) and effect.stage.dialect.protocol != "tool_use":
+            return text_of(record["content"])
+        return raw_reply(
+            record["model"],
+            record["content"],
+            record["stop"],
+            record["usage"],
+            request_id=metadata["clientRequestId"],
+            milliseconds=metadata["totalTimeMs"],
+            stop_sequence=record.get("stop_sequence"),
+        )
 
     def _add_parsed_response(
         self, entry: dict[str, Any], stage: str, parsed: dict[str, Any]
