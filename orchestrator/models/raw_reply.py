@@ -18,13 +18,17 @@ _CLAUDE_ID = re.compile(r"(?:^|[./])(claude-[a-z0-9.-]+?)(?:-v[0-9]+(?::[0-9a-z]
 
 # The members of a block in the service's own classes, which it writes whether they are set or not.
 _MESSAGES_BLOCK: dict[str, Any] = dict.fromkeys(
-    ("imageSource", "reasoningTextSignature", "reasoningRedactedContent", "name", "type", "id")
-    + ("source", "input", "is_error", "text", "content", "reasoningText", "guardContent")
-    + ("tool_use_id",)
+    (
+        *("imageSource", "reasoningTextSignature", "reasoningRedactedContent", "name", "type"),
+        *("id", "source", "input", "is_error", "text", "content", "reasoningText"),
+        *("guardContent", "tool_use_id"),
+    )
 )
 _CONVERSE_BLOCK: dict[str, Any] = dict.fromkeys(
-    ("text", "image", "document", "video", "toolUse", "toolResult", "guardContent", "cachePoint")
-    + ("reasoningContent", "citationsContent")
+    (
+        *("text", "image", "document", "video", "toolUse", "toolResult", "guardContent"),
+        *("cachePoint", "reasoningContent", "citationsContent"),
+    )
 )
 
 
@@ -52,13 +56,13 @@ def raw_reply(
         padded: Whether members that are not set are there, as `null`.
     """
     tokens = Usage(*usage)
-    if claude := _CLAUDE_ID.search(model_id.lower()):
+    if claude := find_claude(model_id):
         return to_json(
             {
                 "id": f"msg_bdrk_{request_id.replace('-', '')}",
                 "type": "message",
                 "role": "assistant",
-                "model": claude[1],
+                "model": claude,
                 "content": [_pad(_to_messages(one), _MESSAGES_BLOCK, padded) for one in content],
                 "stop_reason": stop_reason,
                 "stop_sequence": stop_sequence,
@@ -80,6 +84,12 @@ def raw_reply(
     if padded:
         reply |= dict.fromkeys(("additionalModelResponseFields", "trace", "performanceConfig"))
     return to_json(reply)
+
+
+def find_claude(model_id: str) -> str:
+    """Anthropic's own name of a Claude model, by its id anywhere; empty for other models."""
+    named = _CLAUDE_ID.search(model_id.lower())
+    return named[1] if named else ""
 
 
 def _to_messages(block: Block) -> dict[str, Any]:

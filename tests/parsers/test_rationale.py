@@ -1,4 +1,4 @@
-"""The rationale of a reply: thinking, a reasoning model's thought, or the text before a decision."""
+"""The rationale of a reply: thinking, a model's reasoning, or the text before a decision."""
 
 from __future__ import annotations
 
