@@ -84,6 +84,7 @@ class Agent:
         memory: Memory | MemoryStore | str | Path | None = None,
         override_lambda: str | Callable[..., Any] | None = None,
         orchestration: Orchestration | Callable[..., Any] | None = None,
+        aws_compat: Sequence[str] = (),
         features: Features | None = None,
     ) -> None:
         """Compiles the agent.
@@ -122,6 +123,8 @@ class Agent:
             orchestration: What decides instead of the built-in loop: a generator function of the
                 turn, or an orchestration such as `LambdaOrchestration`; see
                 `orchestrator.flows.custom`.
+            aws_compat: Where to do as the service does, although ours says or does more:
+                `single_knowledge_base`, `trace`.
             features: All of these from `guardrail` on, except `override_lambda`, and the rarer
                 ones together, instead.
 
@@ -154,6 +157,7 @@ class Agent:
                 collaboration=collaboration,
                 memory=memory,
                 orchestration=orchestration,
+                aws_compat=aws_compat,
             ),
             resolve=resolve_model,
         )

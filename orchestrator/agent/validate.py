@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from orchestrator.actions import ActionGroup
 from orchestrator.actions.names import check_name
 from orchestrator.agent.overrides import override_from_argument
 from orchestrator.engine.plan import (
+    AWS_TRACE,
     MOST_LEVELS,
     SINGLE_KNOWLEDGE_BASE,
     Features,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 _SUPERVISOR = "SUPERVISOR"
 _COLLABORATIONS = (_SUPERVISOR, "SUPERVISOR_ROUTER")
-_COMPAT = frozenset({SINGLE_KNOWLEDGE_BASE})
+_COMPAT = frozenset({AWS_TRACE, SINGLE_KNOWLEDGE_BASE})
 _MOST_DAYS = 365  # (Bedrock: MemoryConfiguration.storageDays)
 
 
@@ -78,6 +79,7 @@ def features_from_arguments(
     collaboration: str,
     memory: Memory | MemoryStore | str | Path | None,
     orchestration: Orchestration | Callable[..., Any] | None,
+    aws_compat: Collection[str],
 ) -> Features:
     """The features that arguments of `Agent` mean; none may stand beside `features`."""
     if collaboration not in _COLLABORATIONS:
@@ -97,6 +99,7 @@ def features_from_arguments(
             routes=collaboration != _SUPERVISOR,
             memory=_memory(memory),
             orchestration=orchestration,
+            aws_compat=aws_compat,
         )
     _check_one("features", features, Features, "Features(...)")
     arguments: dict[str, Any] = {
@@ -105,6 +108,7 @@ def features_from_arguments(
         "collaboration": None if collaboration == _SUPERVISOR else collaboration,
         "memory": memory,
         "orchestration": orchestration,
+        "aws_compat": aws_compat or None,
     }
     for argument, value in arguments.items():
         if value is not None:
@@ -191,7 +195,7 @@ def check_features(name: str, features: Features) -> None:
         raise DefinitionError(f"aws_compat= is a list: [{features.aws_compat!r}]")
     if unknown := set(features.aws_compat) - _COMPAT:
         raise DefinitionError(
-            f"agent {name!r} has unknown aws_compat options {sorted(unknown)}; there is "
+            f"agent {name!r} has unknown aws_compat options {sorted(unknown)}; there are "
             f"{', '.join(sorted(_COMPAT))}"
         )
     _check_team(name, features)

@@ -249,7 +249,7 @@ class AgentDefinition(Document):
         orchestration: A script that orchestrates, relative to the agent's folder: `*.pl`,
             `*.ai.yaml` or `*.ppe.yaml`; it stands in the place of `customOrchestration`. Ours.
         aws_compat: Where to do as the service does, although users would expect something else:
-            `single_knowledge_base`. Ours.
+            `single_knowledge_base`, `trace`. Ours.
         limits: Budgets of one turn.
     """
 
@@ -284,7 +284,7 @@ class AgentDefinition(Document):
     orchestration_type: Literal["DEFAULT", "CUSTOM_ORCHESTRATION"] | None = None
     custom_orchestration: CustomOrchestration | None = None
     orchestration: Annotated[str, Field(min_length=1, max_length=2048)] | None = None
-    aws_compat: Many[Literal["single_knowledge_base"]] = ()
+    aws_compat: Many[Literal["single_knowledge_base", "trace"]] = ()
     limits: LimitsConfiguration | None = None
 
     @property

@@ -36,6 +36,10 @@ SINGLE_KNOWLEDGE_BASE = "single_knowledge_base"
 """The `aws_compat` option of an agent that has a knowledge base and nothing else: as the service,
 it searches for the user's input as it is, and ignores its instruction."""
 
+AWS_TRACE = "trace"
+"""The `aws_compat` option for traces as the service writes them, where ours say more; see
+`docs/traces.md`."""
+
 INLINE_AGENT = "INLINE_AGENT"
 """The id of every agent that is defined in the call; its traces leave it out (recorded)."""
 
@@ -160,7 +164,7 @@ class Features:
     memory: Memory | None = None
     orchestration: Orchestration | None = None
     # Where to do as the service does, although it is not what users would expect:
-    # `single_knowledge_base`
+    # `single_knowledge_base`, `trace`
     aws_compat: Collection[str] = ()
 
 

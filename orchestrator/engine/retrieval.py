@@ -80,7 +80,8 @@ def _check_results(
     turn: Turn, stage: StagePlan, found: Mapping[str, dict[str, Any]], number: int, index: int
 ) -> Generator[Effect, Any, tuple[str, bool]]:
     """What a stage reads of what was found, and whether a guardrail blocked it."""
-    results = _results(stage.dialect, found)
+    # The best passage stands last, next to what the model is to do (recorded).
+    results = _results(stage.dialect, dict(reversed(found.items())))
     if not turn.plan.features.guard_results:
         return results, False
     outcome = yield Guard(results, "OUTPUT", number, f"guardrail-found-{number}-{index}")

@@ -97,6 +97,16 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
     return Usage(fresh, output, cached, written, 1)
 
 
+def stop_sequence_of(stop: Mapping[str, Any]) -> str | None:
+    """Which stop sequence ended a reply, of the fields that a model adds; `None` if it says none.
+
+    `stop` is a whole answer of Converse, or the `messageStop` of a stream.
+    """
+    fields = stop.get("additionalModelResponseFields")
+    sequence = fields.get("stop_sequence") if isinstance(fields, dict) else None
+    return sequence if isinstance(sequence, str) else None
+
+
 def reply_content(content: Sequence[Block]) -> list[Block]:
     """A reply's blocks as JSON values: redacted reasoning is base64 text, as on the wire."""
     return [_plain(block) if "reasoningContent" in block else block for block in content]
@@ -115,11 +125,12 @@ class Pieces:
     `stop_reason` is empty until the reply has ended: a stream that leaves it empty was cut.
     """
 
-    __slots__ = ("_blocks", "_usage", "stop_reason")
+    __slots__ = ("_blocks", "_stop_sequence", "_usage", "stop_reason")
 
     def __init__(self) -> None:
         self._blocks: defaultdict[int, _Block] = defaultdict(_Block)
         self._usage = Usage(calls=1)
+        self._stop_sequence: str | None = None
         self.stop_reason = ""
 
     def take(self, event: Mapping[str, Any]) -> str:
@@ -134,6 +145,7 @@ class Pieces:
             self._blocks[part.get("contentBlockIndex", 0)].use = part["start"].get("toolUse")
         elif "messageStop" in event:
             self.stop_reason = event["messageStop"].get("stopReason", "end_turn")
+            self._stop_sequence = stop_sequence_of(event["messageStop"])
         elif "metadata" in event:
             self._usage = usage_of(event["metadata"].get("usage", {}))
         return ""
@@ -144,7 +156,7 @@ class Pieces:
         reason = self.stop_reason
         if any(isinstance(b["toolUse"]["input"], str) for b in content if "toolUse" in b):
             reason = "malformed_tool_use"
-        return ModelReply(content, reason, self._usage)
+        return ModelReply(content, reason, self._usage, self._stop_sequence)
 
 
 class _Block:

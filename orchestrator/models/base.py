@@ -139,6 +139,7 @@ class ModelReply:
     # `model_context_window_exceeded`)
     stop_reason: str = "end_turn"
     usage: Usage = _ONE_CALL  # tokens of this call; `calls` is 1
+    stop_sequence: str | None = None  # which stop sequence ended it, if the provider says so
 
     @property
     def text(self) -> str:

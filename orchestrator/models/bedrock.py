@@ -124,6 +124,7 @@ class BedrockModel(Model):
                 converse.reply_content(message.get("content", ())),
                 response.get("stopReason", "end_turn"),
                 converse.usage_of(response.get("usage", {})),
+                converse.stop_sequence_of(response),
             )
 
     def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:
@@ -156,6 +157,7 @@ class BedrockModel(Model):
         else:
             members = self._converse_members(request, self._refused)
             members.pop("inferenceConfig", None)
+            members.pop("additionalModelResponseFieldPaths", None)
             counted = {"converse": {**members, "messages": list(request.messages)}}
         with translate_errors(self._target):
             bounds = self._bounds(request, stream=False)
@@ -204,6 +206,8 @@ class BedrockModel(Model):
             members["inferenceConfig"] = inference
         if additional:
             members["additionalModelRequestFields"] = additional
+        if "anthropic." in self.model_id and inference.get("stopSequences"):
+            members["additionalModelResponseFieldPaths"] = ["/stop_sequence"]  # for traces
         if request.tools:
             members["toolConfig"] = {"tools": request.tools}
             if request.tool_choice:

@@ -146,6 +146,8 @@ class RecordingModel(Model):
             },
             "pieces": pieces,
         }
+        if reply.stop_sequence is not None:
+            record["reply"]["stop_sequence"] = reply.stop_sequence
         line = (encode(record) + "\n").encode("utf-8", "replace")
         with self._lock:
             make_private_folder(self._path.parent)
@@ -244,7 +246,8 @@ class ReplayModel(Model):
 def _reply(record: Mapping[str, Any]) -> ModelReply:
     reply = record["reply"]
     usage = Usage(*map(read_token_count, reply["usage"]))
-    return ModelReply(list(reply["content"]), reply["stop_reason"], usage)
+    stopped = reply.get("stop_sequence")
+    return ModelReply(list(reply["content"]), reply["stop_reason"], usage, stopped)
 
 
 def _load(path: Path) -> list[dict[str, Any]]:

@@ -61,7 +61,7 @@ STAGES = ("ORCHESTRATION", *_OTHERS)
 def maker(name: str, stage: str) -> Callable[[], Parser]:
     """What makes a parser for each reply of a stage.
 
-    `name` is one of `NAMES`; it matters in ORCHESTRATION only.
+    `name` is one of `NAMES`; it matters in ORCHESTRATION, and a little in PRE_PROCESSING.
 
     Raises:
         ValidationError: There is no such parser or stage.
@@ -70,6 +70,8 @@ def maker(name: str, stage: str) -> Callable[[], Parser]:
         raise ValidationError(f"there is no parser {name!r}; use one of {', '.join(NAMES)}")
     if stage == "ORCHESTRATION":
         return partial(Orchestration, name)
+    if stage == "PRE_PROCESSING":
+        return partial(PreProcessing, trims=name not in ("tool_use", "auto"))
     parser = _OTHERS.get(stage)
     if parser is None:
         there = ", ".join(STAGES)

@@ -9,6 +9,8 @@ What the service does, by recordings and documentation:
   calls, as if they had. A second `<answer>` inside an answer is dropped and its text stays: it has
   been streamed by then.
 - A reply without such tags is the answer itself, without its thinking.
+- The rationale is the thinking; without it, the text before a call or before `<answer>`; without
+  that, what a reasoning model thought (`reasoningContent`).
 - Where tools are native (`tool_use`), text is never a call: a model that quotes what somebody wrote
   would call it. A reply of call markup and nothing else is written again, natively.
 
@@ -40,6 +42,9 @@ _WRITTEN = re.compile(
 _WRITTEN_END = re.compile(r"</(?:function_calls?|invoke|fncall|__function)\s{0,8}>", re.I | re.A)
 _WRITTEN_MORE = re.compile(r"<(?:invoke|function_call|fncall|__function)", re.I | re.A)
 
+# What of a text beside native calls is no text before them.
+_BEFORE_CALL = re.compile(r"<(?:answer|function_calls?|__function)\b", re.IGNORECASE | re.ASCII)
+
 # What may decide a reply whose thinking was not closed.
 _LATE = re.compile(
     r"<(?:(answer)(?:[ \t\r\n][^<>]{0,256})?>"
@@ -54,12 +59,13 @@ _LATE = re.compile(
 class Orchestration:
     """Parses one orchestration reply; both call protocols are understood."""
 
-    __slots__ = ("_scanner", "name")
+    __slots__ = ("_blocks", "_scanner", "name")
 
     blocking: ClassVar[bool] = False
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self._blocks: Sequence[Block] = ()
         self._scanner: Scanner | None = None
 
     @property
@@ -76,11 +82,12 @@ class Orchestration:
     def finish(self, blocks: Sequence[Block] = ()) -> Parsed:
         """Ends the reply; see `orchestrator.parsers.base.Parser.finish`."""
         texts, uses = tool_uses(blocks)
+        self._blocks = blocks
         scanner = self._scanner
         if uses:
             return self._parse_native("".join(texts) if scanner is None else scanner.close(), uses)
         if scanner is None:
-            usual = _parse_usual("".join(texts))
+            usual = _parse_usual("".join(texts), blocks)
             if usual is not None:
                 return usual
             scanner = Scanner(f"ORCHESTRATION {self.name}")
@@ -93,7 +100,11 @@ class Orchestration:
         found = scanner
         if not scanner.verdict:
             found = _inside_thinking(scanner, text, self.name) or scanner
-        thinking = thinking_of(text, found.start if found.verdict else len(text))
+        thinking = (
+            rationale_of(text, found.start, self._blocks)
+            if found.verdict
+            else thinking_of(text, len(text)) or _reasoning_of(self._blocks)
+        )
         if found.verdict == CALL:
             return self._parse_text_calls(text, thinking, found)
         if found.verdict == ANSWER:
@@ -106,6 +117,9 @@ class Orchestration:
 
     def _parse_native(self, text: str, uses: list[Any]) -> Parsed:
         thinking = thinking_of(text, len(text))
+        if not thinking:
+            ended = _BEFORE_CALL.search(text)
+            thinking = rationale_of(text, ended.start() if ended else len(text), self._blocks)
         plain = (
             plain_actions(uses)
             if self.name in _NATIVE and "<function_call" not in text and "<__function" not in text
@@ -179,20 +193,19 @@ def _is_written_call(text: str) -> bool:
     return not rest or _WRITTEN_MORE.match(rest) is not None
 
 
-def _parse_usual(text: str) -> Parsed | None:
+def _parse_usual(text: str, blocks: Sequence[Block]) -> Parsed | None:
     # A whole reply as models usually write it: thinking, the answer, and no other tag; `None` for
     # every other reply. The scanner reads these the same, at seven times the cost.
     start = text.find("<answer>")
     if start < 0:
         return None
     head = text[:start].strip()
-    thinking = ""
-    if head:
-        if not (
-            head.startswith("<thinking>") and head.endswith("</thinking>") and head.count("<") == 2
-        ):
-            return None
+    if head.startswith("<thinking>") and head.endswith("</thinking>") and head.count("<") == 2:
         thinking = head[10:-11].strip()
+    elif "<" in head:
+        return None
+    else:
+        thinking = _reasoning_of(blocks) or head
     answer, _, after = text[start + 8 :].partition("</answer>")
     if "<" in answer or "<" in after or not (answer := answer.strip()):
         return None
@@ -328,6 +341,23 @@ def span_of(text: str, end: int) -> tuple[int, int] | None:
     if closes and closes[-1].start() >= start:
         return start, closes[-1].start()
     return start, end
+
+
+def rationale_of(text: str, end: int, blocks: Sequence[Block]) -> str:
+    """Why the model decides as it does at `end` of its text, trimmed; empty when it does not say.
+
+    Without thinking tags it is what a reasoning model thought, else the text before the decision.
+    """
+    return thinking_of(text, end) or _reasoning_of(blocks) or text[:end].strip()
+
+
+def _reasoning_of(blocks: Sequence[Block]) -> str:
+    thoughts = []
+    for block in blocks:
+        if isinstance(block, dict) and isinstance(block.get("reasoningContent"), dict):
+            text = (block["reasoningContent"].get("reasoningText") or {}).get("text")
+            thoughts.append(text if isinstance(text, str) else "")
+    return "".join(thoughts).strip()
 
 
 def thinking_of(text: str, end: int) -> str:

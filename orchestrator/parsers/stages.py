@@ -154,10 +154,15 @@ class PreProcessing(_BufferedParser):
     The input is valid if its category is D (the agent can help) or E (it answers a question that
     the agent asked). Any other letter (A malicious, B probing, C out of scope, or a template's
     own, as the samples' F and N) is not, and neither is a reply without a letter (code
-    `NO_CATEGORY`). The rationale keeps the thinking untrimmed, as recorded.
+    `NO_CATEGORY`). The rationale is the thinking: as it is where tools are native, and trimmed for
+    the models that write calls as text (both recorded).
     """
 
-    __slots__ = ()
+    __slots__ = ("_trims",)
+
+    def __init__(self, *, trims: bool = False) -> None:
+        super().__init__()
+        self._trims = trims
 
     def _read(self, text: str) -> Parsed:
         notes: list[str] = []
@@ -177,6 +182,8 @@ class PreProcessing(_BufferedParser):
             notes.append(f"the category {letter!r} is the template's own: only D and E are valid")
         self._mark(text, span, [("category", one.start(1), one.end(1)) for one in found[-1:]])
         rationale = text[span[0] : span[1]] if span else ""
+        if self._trims:
+            rationale = rationale.strip()
         result = {"isValidInput": letter in _VALID, "rationale": rationale}
         response = build_response("PRE_PROCESSING", result)
         return Parsed(response, "" if letter else codes.NO_CATEGORY, tuple(notes))

@@ -11,7 +11,7 @@ with a `kind`; `records.py` has the types of its members, reads them and upgrade
   `retrieval`, `files`, `attachments` (files that the model reads), `turns` and `thinking` (what the
   model reads of earlier turns), `closing` |
 | `model` | a model answered: `stage`, `model`, `content`, `stop`, `usage`, `began`, `ended`,
-  `response` (what the parser returned), `code`, `raw`, `notes` |
+  `response` (what the parser returned), `stop_sequence`, `code`, `raw`, `notes` |
 | `intent` | calls are about to be carried out: `calls`; a store that is not durable has only those
   that a turn stopped in |
 | `action` | one call's outcome: `id`, `text`, `state`, `began`, `ended`, `attributes`,

@@ -122,6 +122,7 @@ class ModelRecord(_Outcome):
     stop: str
     usage: tuple[int, int, int, int, int]
     response: dict[str, Any]
+    stop_sequence: NotRequired[str]
     code: NotRequired[Any]
     raw: NotRequired[Any]
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
+from golden_recordings import final_text, members, raw_reply, recording, replies, traces
 
 from orchestrator import ActionGroup, Agent
 from orchestrator.actions import ActionResult, Call, CallContext
 from orchestrator.testing import ScriptedModel
 
-GOLDEN = Path(__file__).resolve().parents[2] / ".." / "shared" / "golden"
 FUNCTIONS = [
     {
         "name": "add_two_numbers",
@@ -36,41 +34,6 @@ INFERENCE = {
 UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
-def recording(name: str) -> dict[str, Any]:
-    path = GOLDEN / f"{name}.json"
-    if not path.exists():
-        pytest.skip("the recordings are not here")
-    return json.loads(path.read_text())
-
-
-def traces(recorded: dict[str, Any]) -> list[dict[str, Any]]:
-    return [event["payload"] for event in recorded["events"] if event["type"] == "trace"]
-
-
-def members(part: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
-    ((kind, trace),) = part["trace"].items()
-    ((member, value),) = trace.items()
-    return kind, member, value
-
-
-def replies(recorded: dict[str, Any]) -> list[list[dict[str, Any]]]:
-    """The model's raw replies, as Converse content blocks."""
-    found = []
-    for part in traces(recorded):
-        _, member, value = members(part)
-        if member == "modelInvocationOutput":
-            raw = json.loads(value["rawResponse"]["content"])
-            found.append([converse(block) for block in raw["content"]])
-    return found
-
-
-def converse(block: dict[str, Any]) -> dict[str, Any]:
-    if block["type"] == "text":
-        return {"text": block["text"]}
-    called = {"toolUseId": block["id"], "name": block["name"], "input": block["input"]}
-    return {"toolUse": called}
-
-
 class Recorded:
     """An executor that returns the recorded outputs."""
 
@@ -88,7 +51,7 @@ class Recorded:
 
 
 def told(part: dict[str, Any]) -> dict[str, Any]:
-    """What a trace part says, without times, random ids, prompts and raw replies."""
+    """What a trace part says, without times, random ids and prompts."""
     kind, member, value = members(part)
     kept = {"kind": kind, "member": member, "id": re.sub(UUID, "<uuid>", value["traceId"])}
     for key in ("text", "type", "invocationType", "actionGroupInvocationInput", "parsedResponse"):
@@ -102,6 +65,7 @@ def told(part: dict[str, Any]) -> dict[str, Any]:
         if key in value:
             kept[key] = value[key]["text"]
     if member == "modelInvocationOutput":
+        kept["raw"] = raw_reply(value)
         kept["usage"] = sorted(plain(value["metadata"]["usage"]))
     for output in (value, *value.values()):
         if isinstance(output, dict) and "metadata" in output:
@@ -124,11 +88,6 @@ def expected(recorded: dict[str, Any]) -> list[dict[str, Any]]:
         if part.get("inferenceConfiguration") == {}:  # the service does not tell an inline agent's
             part["inferenceConfiguration"] = INFERENCE
     return found
-
-
-def final_text(recorded: dict[str, Any]) -> str:
-    chunks = [event["payload"]["bytes"] for event in recorded["events"] if event["type"] == "chunk"]
-    return "".join(base64.b64decode(chunk).decode() for chunk in chunks)
 
 
 def agent(model: ScriptedModel, *recordings: dict[str, Any], **options: Any) -> Agent:

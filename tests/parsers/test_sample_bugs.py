@@ -140,9 +140,11 @@ def test_a_question_of_the_multi_action_prompt_is_beside_its_calls() -> None:
     assert found["agentAskUser"]["responseText"] == "Who?"
 
 
-def test_no_thinking_is_no_rationale() -> None:
-    # The samples take all that stands before the answer.
-    assert member(parsers.parse("Sure! <answer>Yes."))["rationale"] == ""
+def test_without_thinking_the_text_before_the_answer_is_the_rationale() -> None:
+    # As the samples have it; with thinking only that counts, which they get wrong.
+    assert member(parsers.parse("Sure! <answer>Yes."))["rationale"] == "Sure!"
+    reply = "Sure! <thinking>It is.</thinking> Well: <answer>Yes."
+    assert member(parsers.parse(reply))["rationale"] == "It is."
 
 
 def test_a_classification_before_prefilled_text_is_read() -> None:

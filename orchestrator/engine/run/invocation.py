@@ -225,6 +225,8 @@ class Run:
             "ended": self.now(),
             "response": parsed.response,
         }
+        if reply.stop_sequence is not None:
+            record["stop_sequence"] = reply.stop_sequence
         if parsed.code:
             record["code"] = parsed.code
             record["raw"] = parsed.raw

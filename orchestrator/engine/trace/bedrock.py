@@ -7,19 +7,17 @@ somebody reads them, in the order in which the service sends them, with ids of i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter, itemgetter
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 from orchestrator.actions.base import Call
 from orchestrator.engine.calls import match_results, result_text
-from orchestrator.engine.decisions import NO_ANSWER
 from orchestrator.engine.effects import (
     AwaitResults,
     Branch,
     Branches,
     CallModel,
-    Converse,
     Dispatch,
     Effect,
     Guard,
@@ -30,28 +28,16 @@ from orchestrator.engine.guardrail_checks import ANSWER_GUARD, MEMORY_GUARD
 from orchestrator.engine.plan import Plan
 from orchestrator.engine.results import ControlReturn
 from orchestrator.engine.run.replay import Replay
-from orchestrator.engine.trace.parts import (
-    ROUTING_TRACE,
-    STEPS_TRACE,
-    PartWriter,
-    action_input,
-    raw_response,
-)
-from orchestrator.message import Message, text_of
-from orchestrator.prompts.placeholders import (
-    MEMORY_SUMMARIZATION,
-    ORCHESTRATION,
-    POST_PROCESSING,
-    PRE_PROCESSING,
-)
+from orchestrator.engine.trace.model_calls import ModelCallParts
+from orchestrator.engine.trace.parts import ROUTING_TRACE, STEPS_TRACE, action_input
+from orchestrator.prompts.placeholders import MEMORY_SUMMARIZATION
 from orchestrator.sessions import Record
 
 CODE_INTERPRETER_GROUP = "codeinterpreteraction"
 _BEGAN = itemgetter("began")
-_ENCODED: Callable[[Message], str] = attrgetter("json_text")
 
 
-class TraceParts(PartWriter):
+class TraceParts(ModelCallParts):
     """Makes the trace parts of one turn.
 
     Each method returns parts in order; a part is a JSON object equal in shape to the `trace`
@@ -69,11 +55,9 @@ class TraceParts(PartWriter):
         chain: Sequence[str] = (),  # ARNs of the aliases above the agent
         name: str = "",  # the agent's name in the team of the one above
     ) -> None:
-        super().__init__(plan, session_id, started, replay.turn.start.request_id, chain, name)
-        self._replay = replay
+        super().__init__(plan, session_id, started, replay, chain, name)
         self._reprompted = 0
         self._reported = reported
-        self._held: list[dict[str, Any]] = []
 
     def of_branch(self, branch: Branch, started: int) -> TraceParts:
         """The trace of a collaborator's turn within this one, or of an iteration of it."""
@@ -360,90 +344,23 @@ class TraceParts(PartWriter):
             parts.append(self._observation(end["at"], "ASK_USER", asked))
         if end["result"] == "failure":
             failure = {
-                "failureReason": end["message"],
+                "failureReason": self._failure_reason(end),
                 "traceId": self._step_id,
                 "metadata": self._operation_metadata(end["at"]),
             }
             parts.append(self._part(end["at"], "failureTrace", failure))
         return parts
 
-    def _model_input(self, effect: CallModel, at: int, outcome: Record) -> dict[str, Any]:
-        stage = effect.stage
-        entry: dict[str, Any] = {
-            "text": self._prompt_text(effect),
-            "type": stage.stage,
-            "foundationModel": outcome.get("model") or stage.model.model_id,
-            "inferenceConfiguration": dict(stage.inference),
-            "promptCreationMode": stage.creation_mode,
-            "parserMode": "OVERRIDDEN" if stage.parser_name else "DEFAULT",
-        }
-        if stage.parser_name:
-            entry["overrideLambda"] = stage.parser_name
-        if stage.stage == ORCHESTRATION:
-            return self._step(at, "modelInvocationInput", entry)
-        return self._stage_part(stage.stage, at, "modelInvocationInput", entry)
-
-    def _prompt_text(self, effect: CallModel) -> str:
-        bound, messages = self._replay.prompt(effect)
-        if bound.raw_text:
-            return text_of(messages[0]["content"])
-        system = bound.system.json_text
-        listed = ",".join(map(_ENCODED, messages))
-        return f'{{"system":{system},"messages":[{listed}]}}'
-
-    def _model_output(self, effect: CallModel, record: Record) -> list[dict[str, Any]]:
-        stage = effect.stage.stage
-        ended = record["ended"]
-        metadata = self._metadata(record, f"{stage}-{effect.number}")
-        usage = record["usage"]
-        metadata["usage"] = {"inputTokens": usage[0], "outputTokens": usage[1]}
-        entry: dict[str, Any] = {
-            "rawResponse": {"content": raw_response(effect, record)},
-            "metadata": metadata,
-        }
-        for block in record["content"]:
-            # What a reasoning model thought.
-            if "reasoningContent" in block and block["reasoningContent"].get("reasoningText"):
-                text = block["reasoningContent"]["reasoningText"]
-                entry["reasoningContent"] = {"reasoningText": text}
-                break
-        if stage != ORCHESTRATION:
-            self._add_parsed_response(entry, stage, record["response"])
-            return [self._stage_part(stage, ended, "modelInvocationOutput", entry)]
-        parts = [self._step(ended, "modelInvocationOutput", entry)]
-        if not isinstance(effect, Converse):
-            self._add_decision(parts, record)
-        return parts
-
-    def _add_parsed_response(
-        self, entry: dict[str, Any], stage: str, parsed: dict[str, Any]
-    ) -> None:
-        if stage == PRE_PROCESSING:
-            verdict = parsed.get("preProcessingParsedResponse") or {}
-            entry["parsedResponse"] = {
-                "isValid": bool(verdict.get("isValidInput")),
-                "rationale": verdict.get("rationale") or "",
-            }
-        elif stage == POST_PROCESSING:
-            final = parsed.get("postProcessingParsedResponse") or {}
-            entry["parsedResponse"] = {"text": final.get("responseText") or ""}
-
-    def _add_decision(self, parts: list[dict[str, Any]], record: Record) -> None:
-        ended = record["ended"]
-        parsed = record["response"]["orchestrationParsedResponse"]
-        if parsed.get("rationale"):
-            parts.append(self._step(ended, "rationale", {"text": parsed["rationale"]}))
-        final = (parsed.get("responseDetails") or {}).get("agentFinalResponse")
-        if final is not None and record["stop"] not in NO_ANSWER:
-            entry = {"text": final["responseText"], "metadata": self._operation_metadata(ended)}
-            seen = {"finalResponse": entry, "type": "FINISH"}
-            finish = self._step(ended, "observation", seen)
-            if self._plan.guardrail is not None and self._plan.post_processing is None:
-                self._held.append(finish)  # until the guardrail has seen it, as recorded
-            else:
-                parts.append(finish)
+    def _failure_reason(self, end: Record) -> str:
+        if self._aws and end["stop_reason"] == "iterations":
+            return "Max iterations exceeded"
+        if self._aws and end["error"] == "ModelOutputError":
+            return "LLM prediction format incorrect"
+        return str(end["message"])
 
     def _reprompts(self, number: int, at: int) -> Iterator[dict[str, Any]]:
+        if self._aws and self._plan.orchestration.dialect.protocol != "tool_use":
+            return  # only the next prompt says it there (recorded)
         entry = self._replay.turn.reprompts
         while self._reprompted < len(entry) and entry[self._reprompted][0] <= number:
             step, text = entry[self._reprompted]

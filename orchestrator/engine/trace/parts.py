@@ -10,9 +10,7 @@ from typing import Any
 
 from orchestrator.actions.base import Call
 from orchestrator.actions.lambda_contract import call_parameters
-from orchestrator.engine.effects import CallModel, Converse
 from orchestrator.engine.plan import INLINE_AGENT, Plan
-from orchestrator.message import content_to_json, text_of, text_to_json
 from orchestrator.prompts.placeholders import (
     KNOWLEDGE_BASE_RESPONSE_GENERATION,
     POST_PROCESSING,
@@ -144,26 +142,6 @@ def action_input(call: Call, execution: str) -> dict[str, Any]:
             "content": {kind: item["properties"] for kind, item in body["content"].items()}
         }
     return entry
-
-
-def raw_response(effect: CallModel, record: Record) -> str:
-    """A model's reply as the service's traces have it.
-
-    That is text for text protocols, and the whole message where blocks matter: to a custom
-    orchestration, whatever the dialect.
-    """
-    protocol = "tool_use" if isinstance(effect, Converse) else effect.stage.dialect.protocol
-    if protocol != "tool_use":
-        return text_of(record["content"])
-    content, steps, tokens = record["content"], effect.scratchpad, record["usage"]
-    if len(steps) > effect.upto and steps[effect.upto]["content"] is content:
-        message = steps[effect.upto].json_text[:-1]  # the next prompt has the same message
-    else:
-        message = f'{{"role": "assistant", "content": {content_to_json(content)}'
-    return (
-        f'{message}, "stop_reason": {text_to_json(record["stop"])}, "usage": '
-        f'{{"input_tokens": {tokens[0]}, "output_tokens": {tokens[1]}}}}}'
-    )
 
 
 @lru_cache(maxsize=64)
