@@ -302,6 +302,15 @@ class _Templates:
                 yield from as_findings(error)
         if self.own is not None:
             yield from self.lint_folder(self.own, dialects)
+        yield from self.lint_memory()
+
+    def lint_memory(self) -> Iterator[Diagnostic]:
+        # Beside `templates/`, a folder `memory/` may hold the texts about memory.
+        folder = self.root / "memory"
+        known = {it for it in _list_known_files(folder) if it.startswith("memory_")}
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and not file.name.startswith((".", "README")):
+                yield from _lint_file(file, folder, known if file.parent == folder else set())
 
     def find_model_id(self, stage: str) -> str:
         # Empty when no model is named: the dialect is then the default one.
@@ -324,6 +333,7 @@ class _Templates:
 
         own = prompt_text(self.definition, stage, self.root) if self.definition else None
         if own is not None:
+            yield from self.check_shadowed(stage, dialect, own.source)
             yield from lint_template(
                 own.text,
                 stage=stage,
@@ -334,6 +344,17 @@ class _Templates:
             )
         else:
             yield from self.lint_default(stage, dialect)
+
+    def check_shadowed(self, stage: str, dialect: Dialect, used: str) -> Iterator[Diagnostic]:
+        default = dialect.stages.get(stage)
+        file = Path(default.source) if default else None
+        if file is None or self.own is None or not file.is_relative_to(self.own):
+            return
+        if file.resolve() != Path(used).resolve():
+            text = (
+                f"{str(file.relative_to(self.own))!r} is not used: agent.yaml has its own {stage}"
+            )
+            yield _make_unused_finding(file, text, "keep one of them")
 
     def lint_default(self, stage: str, dialect: Dialect) -> Iterator[Diagnostic]:
         from orchestrator.prompts import lint_template
@@ -361,6 +382,7 @@ class _Templates:
         for file in sorted(own.rglob("*")):
             if file.is_file() and not file.name.startswith("."):
                 yield from _lint_file(file, own, known)
+        yield from self.check_other_dialects(own, used)
         for sub in sorted(it for it in own.iterdir() if it.is_dir()):
             try:
                 dialect = used.get(sub.name) or load_dialect(sub.name, own)
@@ -369,6 +391,27 @@ class _Templates:
                         yield from self.lint_default(stage, dialect)
             except DefinitionError as error:
                 yield from as_findings(error)
+
+    def check_other_dialects(self, own: Path, used: dict[str, Dialect]) -> Iterator[Diagnostic]:
+        # `orchestration.txt` beside `orchestration.json`: which is read depends on the dialect.
+        from orchestrator.prompts import STAGES
+
+        named = self.list_named_files()
+        stages = {stage.lower(): stage for stage in STAGES}
+        for file in sorted(it for it in own.iterdir() if it.is_file() and it.name not in named):
+            stage = stages.get(file.name.partition(".")[0])
+            read = {
+                name: Path(dialect.stages[stage].source)
+                for name, dialect in used.items()
+                if stage in dialect.stages
+            }
+            others = [(name, it) for name, it in read.items() if it.is_relative_to(own)]
+            if others and file not in read.values():
+                name, other = others[0]
+                text = f"{file.name!r} is not used with the dialect {name!r}, which reads "
+                text += repr(str(other.relative_to(own)))
+                way = "keep it for models of other dialects, or in the folder of one of them"
+                yield replace(_make_unused_finding(file, text, way), severity="info")
 
     def list_named_files(self) -> set[str]:
         overrides = self.definition and self.definition.prompt_override_configuration
@@ -379,7 +422,7 @@ class _Templates:
 
 def _list_known_files(own: Path) -> set[str]:
     from orchestrator.prompts.languages import ENDINGS
-    from orchestrator.prompts.template_files import read_yaml
+    from orchestrator.prompts.template_files import BODY_ENDINGS, read_yaml
 
     known = {"README.md", "dialect.yaml"}
     known |= {file.name for file in (content_root() / "templates").glob("*/*")}
@@ -392,7 +435,17 @@ def _list_known_files(own: Path) -> set[str]:
             # Reported when the dialect is loaded.
             continue
     stages = {Path(name).stem for name in known if name.endswith((".json", ".txt"))}
-    return known | {stem + ending for stem in stages for ending in ENDINGS}
+    return known | {stem + ending for stem in stages for ending in (*ENDINGS, *BODY_ENDINGS)}
+
+
+def _make_unused_finding(file: Path, message: str, suggestion: str) -> Diagnostic:
+    return Diagnostic(
+        severity="warning",
+        code="unused-template",
+        message=message,
+        suggestion=suggestion,
+        file=str(file),
+    )
 
 
 def _lint_file(file: Path, own: Path, known: set[str]) -> Iterator[Diagnostic]:
@@ -400,13 +453,8 @@ def _lint_file(file: Path, own: Path, known: set[str]) -> Iterator[Diagnostic]:
 
     if file.name not in known:
         close = find_close(file.name, sorted(known))
-        yield Diagnostic(
-            severity="warning",
-            code="unused-template",
-            message=f"nothing reads {str(file.relative_to(own))!r}",
-            suggestion=f"did you mean {close!r}?" if close else "give it a shipped file's name",
-            file=str(file),
-        )
+        way = f"did you mean {close!r}?" if close else "give it a shipped file's name"
+        yield _make_unused_finding(file, f"nothing reads {str(file.relative_to(own))!r}", way)
     elif file.suffix == ".j2" and known.isdisjoint((f"{file.stem}.json", f"{file.stem}.txt")):
         try:
             compile_partial(file.read_text(encoding="utf-8"), str(file))
