@@ -403,7 +403,7 @@ class _Templates:
             read = {
                 name: Path(dialect.stages[stage].source)
                 for name, dialect in used.items()
-                if stage in dialect.stages
+                if stage is not None and stage in dialect.stages
             }
             others = [(name, it) for name, it in read.items() if it.is_relative_to(own)]
             if others and file not in read.values():

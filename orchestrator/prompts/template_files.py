@@ -29,7 +29,7 @@ ENDINGS: Mapping[str, str] = {
     ".ppe.yaml": "ppe",
 }
 
-# Endings of templates in Bedrock's own form, whose text says what it is: a JSON body, or plain text.
+# Endings of templates in Bedrock's own form. The text says what it is: a JSON body, or plain text.
 BODY_ENDINGS = (".json", ".txt", ".md")
 
 

@@ -40,9 +40,8 @@ def prompt_of(folder, model_id=HAIKU):
     ("name", "text"),
     [
         ("orchestration.json", BODY),
-        ("orchestration.txt", TEXT),
         ("orchestration.txt", BODY),
-        ("orchestration.md", TEXT),
+        ("orchestration.md", BODY),
         ("orchestration.j2", "The inn. {{ instruction }} {{ question }}"),
         ("orchestration.hbs", "The inn. {{instruction}} {{question}}"),
     ],
@@ -53,6 +52,17 @@ def test_every_ending_is_read(run, inn, name, text, model_id):
     assert "The inn. You help the guests" in shown and "Is there a room?" in shown
     found = json.loads(run("lint", ".", "--json", "--model", model_id).stdout)["diagnostics"]
     assert [one for one in found if one["code"] == "unused-template"] == []
+
+
+@pytest.mark.parametrize("name", ["orchestration.txt", "orchestration.md", "orchestration.json"])
+def test_plain_text_is_for_models_that_read_text(run, inn, name):
+    (inn / "templates" / name).write_text(TEXT)
+    assert "The inn. You help the guests" in prompt_of(inn, CLAUDE_2)
+    # (Bedrock: the same text on a Claude 3 agent is refused.)
+    with pytest.raises(DefinitionError, match=f"{name}:1:1: .*Invalid JSON in the prompt"):
+        Agent.load(inn)
+    done = run("lint", ".")
+    assert done.exit_code == 1 and f"templates/{name}:1:1: error" in done.stdout
 
 
 def test_two_of_them_are_one_too_many(run, inn):
