@@ -176,7 +176,8 @@ def _assemble(source: AgentSource, parts: Mapping[str, Any]) -> Agent:
 
 
 def _build_groups(source: AgentSource) -> list[ActionGroup]:
-    groups = build_action_groups(source.definition, source.folder)
+    find_schema = source.resolver.find_schema
+    groups = build_action_groups(source.definition, source.folder, find_schema)
     for group in groups:
         executor = source.objects.executors.get(group.name) or _find_executor(group, source)
         if executor is not None:

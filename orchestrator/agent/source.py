@@ -48,6 +48,10 @@ class Resolver:
         """The code that stands for the ARN of a Lambda function."""
         return None
 
+    def find_schema(self, bucket: str, key: str) -> str | None:
+        """The text of the API schema in a bucket of Amazon S3."""
+        return None
+
     def find_knowledge_base(
         self, id: str, description: str, configuration: Mapping[str, Any] | None
     ) -> KnowledgeBase | None:
