@@ -24,8 +24,8 @@ _ASK_USER_PARAMETER = {
     "description": "The question, as the user will read it.",
     "required": True,
 }
-# Bedrock names its own tools so (recorded): a group of that name would shadow one. The console
-# calls groups of the code interpreter `codeinterpreteraction`; these are what it stands for.
+# Bedrock names its own tools so (recorded): a group of that name would shadow one. A group of the
+# code interpreter may have that name: the console gives it.
 _RESERVED_GROUPS = ("x_amz_knowledgebase_", "AgentCommunication", "codeinterpreteraction")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from orchestrator.definition.files import handler_of, is_arn, locate, locate_fol
 from orchestrator.definition.guardrail_file import build_guardrail
 from orchestrator.definition.knowledge_base import build_knowledge_bases
 from orchestrator.engine.plan import MOST_LEVELS, Features, Member, Memory, Orchestration, Plan
-from orchestrator.errors import DefinitionError
+from orchestrator.errors import DefinitionError, OrchestratorError
 from orchestrator.models import Model, resolve_embedder
 
 if TYPE_CHECKING:
@@ -77,25 +77,95 @@ def build(source: AgentSource) -> Agent:
         DefinitionError: The definition is wrong, with file, line and column where it has them.
         OrchestratorError: What it names is not there, or may not be used.
     """
+    return _assemble(source, {part: make(source) for part, make in _PARTS.items()})
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What came of building an agent, or one that it leads: its parts, and every mistake."""
+
+    source: AgentSource
+    parts: dict[str, Any] = field(default_factory=dict)  # those that could be built, by name
+    mistakes: list[OrchestratorError] = field(default_factory=list)
+
+    def close(self) -> None:
+        """Ends what the parts have begun, such as servers."""
+        for group in self.parts.get("groups", ()):
+            if callable(close := getattr(group.executor, "close", None)):
+                close()
+
+
+def try_build(source: AgentSource) -> list[Attempt]:
+    """Builds an agent as `build` does, and goes on after a mistake to find the others.
+
+    Gives an attempt for the agent, and one for each that it leads. Close them all.
+    """
+    attempts: list[Attempt] = []
+    _try_build(source, attempts)
+    return attempts
+
+
+def _try_build(source: AgentSource, attempts: list[Attempt]) -> Agent | None:
+    attempt = Attempt(source)
+    attempts.append(attempt)
+
+    def build_collaborator(one: AgentSource) -> Agent:
+        agent = _try_build(one, attempts)
+        if agent is None:
+            raise _Reported
+        return agent
+
+    for part, make in _PARTS.items():
+        try:
+            is_team = part == "collaborators"
+            made = _build_team(source, build_collaborator) if is_team else make(source)
+            attempt.parts[part] = made
+        except OrchestratorError as error:
+            attempt.mistakes.append(error)
+        except _Reported:
+            continue
+    if len(attempt.parts) < len(_PARTS):
+        return None
+    try:
+        return _assemble(source, attempt.parts)
+    except OrchestratorError as error:
+        attempt.mistakes.append(error)
+    return None
+
+
+class _Reported(Exception):
+    """An agent that another one leads could not be built; its own attempt says why."""
+
+
+def _assemble(source: AgentSource, parts: Mapping[str, Any]) -> Agent:
     definition = source.definition
     limits = source.limits
     if limits is None and definition.limits is not None:
         limits = definition.limits.as_limits()
+    guardrail = definition.guardrail_configuration
     agent = Agent(
         definition.agent_name,
         definition.instruction,
-        source.choose_model(),
-        action_groups=_build_groups(source),
-        knowledge_bases=_build_knowledge_bases(source),
+        parts["model"],
+        action_groups=parts["groups"],
+        knowledge_bases=parts["knowledge_bases"],
         templates=source.templates,
-        prompts=build_overrides(source),
+        prompts=parts["overrides"],
         sessions=source.sessions,
         limits=limits,
         idle_session_ttl=definition.idle_session_ttl_in_seconds,
         agent_id=source.agent_id or definition.agent_id or "",
         alias_id=source.alias_id,
         version=source.version,
-        features=_build_features(source),
+        features=Features(
+            guardrail=parts["guardrail"],
+            guard_results=guardrail is not None and guardrail.check_results,
+            collaborators=parts["collaborators"],
+            routes=definition.agent_collaboration == "SUPERVISOR_ROUTER",
+            memory=parts["memory"],
+            orchestration=parts["orchestration"],
+            aws_compat=definition.aws_compat,
+        ),
     )
     # `Agent(...)` knows no region and account: only a server has them.
     alias = f"agent-alias/{agent.plan.agent_id}/{agent.plan.alias_id}"
@@ -106,7 +176,8 @@ def build(source: AgentSource) -> Agent:
 
 
 def _build_groups(source: AgentSource) -> list[ActionGroup]:
-    groups = build_action_groups(source.definition, source.folder)
+    find_schema = source.resolver.find_schema
+    groups = build_action_groups(source.definition, source.folder, find_schema)
     for group in groups:
         executor = source.objects.executors.get(group.name) or _find_executor(group, source)
         if executor is not None:
@@ -154,23 +225,6 @@ def _insert_objects(built: Sequence[Any], objects: Mapping[int, Any]) -> list[An
     return merged
 
 
-def _build_features(source: AgentSource) -> Features:
-    definition = source.definition
-    part = definition.guardrail_configuration
-    return Features(
-        guardrail=_build_guardrail(source),
-        guard_results=part is not None and part.check_results,
-        collaborators=[
-            _build_member(source, one, index)
-            for index, one in enumerate(collaborators_of(definition))
-        ],
-        routes=definition.agent_collaboration == "SUPERVISOR_ROUTER",
-        memory=_build_memory(source),
-        orchestration=source.objects.orchestration or _build_orchestration(source),
-        aws_compat=definition.aws_compat,
-    )
-
-
 def _build_guardrail(source: AgentSource) -> Guardrail | None:
     if source.objects.guardrail is not None:
         return source.objects.guardrail
@@ -186,6 +240,8 @@ def _build_guardrail(source: AgentSource) -> Guardrail | None:
 
 def _build_orchestration(source: AgentSource) -> Orchestration | None:
     definition = source.definition
+    if source.objects.orchestration is not None:
+        return source.objects.orchestration
     if definition.orchestration is not None:
         return _read_script(source, definition.orchestration)
     spec = definition.orchestration_lambda
@@ -231,14 +287,33 @@ def _build_memory(source: AgentSource) -> Memory | None:
     return Memory(memory.store, days, most or memory.max_recent_sessions)
 
 
-def _build_member(source: AgentSource, one: AgentCollaborator, index: int) -> Member:
+def _build_team(
+    source: AgentSource, build_collaborator: Callable[[AgentSource], Agent] | None = None
+) -> list[Member]:
+    members, reported = [], None
+    for index, one in enumerate(collaborators_of(source.definition)):
+        try:
+            members.append(_build_member(source, one, index, build_collaborator or build))
+        except _Reported as error:  # the others are looked at, too
+            reported = error
+    if reported is not None:
+        raise reported
+    return members
+
+
+def _build_member(
+    source: AgentSource,
+    one: AgentCollaborator,
+    index: int,
+    build_collaborator: Callable[[AgentSource], Agent],
+) -> Member:
     plan: Plan | None = None
     remote = None
     arn = one.agent_descriptor.alias_arn if one.agent_descriptor else None
     if arn is not None:
         plan = source.resolver.find_agent(arn)
     elif source.open_collaborator is not None:
-        plan = build(source.open_collaborator(index, one)).plan
+        plan = build_collaborator(source.open_collaborator(index, one)).plan
     if plan is None:
         from orchestrator.agent.bedrock_agent import BedrockAgent
 
@@ -246,3 +321,16 @@ def _build_member(source: AgentSource, one: AgentCollaborator, index: int) -> Me
     text = one.collaboration_instruction or ""
     relay = one.relay_conversation_history == "TO_COLLABORATOR"
     return Member(one.collaborator_name, text, plan, remote, relay)
+
+
+# What an agent is made of. None of these needs another one.
+_PARTS: Mapping[str, Callable[[AgentSource], Any]] = {
+    "model": AgentSource.choose_model,
+    "groups": _build_groups,
+    "knowledge_bases": _build_knowledge_bases,
+    "overrides": build_overrides,
+    "guardrail": _build_guardrail,
+    "collaborators": _build_team,
+    "memory": _build_memory,
+    "orchestration": _build_orchestration,
+}

@@ -17,6 +17,7 @@ from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.limits import Limits
 from orchestrator.memory import MemoryStore
 from orchestrator.models import Model, file_of_model, resolve_model
+from orchestrator.support.documents import Source, combine_findings
 
 if TYPE_CHECKING:
     from orchestrator.actions import ActionGroup
@@ -45,6 +46,10 @@ class Resolver:
 
     def find_function(self, arn: str) -> Code | None:
         """The code that stands for the ARN of a Lambda function."""
+        return None
+
+    def find_schema(self, bucket: str, key: str) -> str | None:
+        """The text of the API schema in a bucket of Amazon S3."""
         return None
 
     def find_knowledge_base(
@@ -124,7 +129,7 @@ class AgentSource:
         except ValidationError as error:
             # A definition without a file has no line to point to.
             member = "" if source.file or not keys else f"{keys[-1]}: "
-            raise source.error(f"{member}{error.message}", *keys) from error
+            raise _make_model_error(source, f"{member}{error.message}", *keys) from error
 
     def choose_model(self) -> str | Model:
         """The agent's own model, or its spec.
@@ -140,11 +145,16 @@ class AgentSource:
             return chosen
         named = self.definition.foundation_model
         if named is None:
-            raise self.definition.source.error(
+            raise _make_model_error(
+                self.definition.source,
                 f"the agent {self.definition.agent_name!r} has no foundationModel; name one, such "
-                "as `foundationModel: local`"
+                "as `foundationModel: local`",
             )
         return self.find_model(named, "foundationModel")
+
+
+def _make_model_error(source: Source, message: str, *keys: str | int) -> DefinitionError:
+    return combine_findings([source.diagnostic("error", "model", message, *keys)])
 
 
 def optimize_model(model: Model) -> Model:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +25,7 @@ from orchestrator.support.content_root import content_root
 from orchestrator.support.spelling import did_you_mean, find_close
 
 if TYPE_CHECKING:
+    from orchestrator.agent.build import Attempt
     from orchestrator.definition import AgentDefinition
     from orchestrator.prompts import Dialect
 
@@ -101,13 +103,12 @@ def _show_summary(terminal: Terminal, found: Sequence[Diagnostic], count: Counte
     terminal.print(style_text(", ").join(assemble(part) for part in parts))
 
 
-def lint_agent(
-    folder: Path, model: str | None = None, *, strict: bool = False, level: int = 1
-) -> list[Diagnostic]:
+def lint_agent(folder: Path, model: str | None = None, *, strict: bool = False) -> list[Diagnostic]:
     """Checks an agent, and those that it leads, without running a turn or needing its models.
 
-    Python files that action groups name with `python:` are run, since their functions are the
-    group; handlers and parsers are not.
+    The agent is built as `Agent.load` builds it, so what keeps it from loading is found. Python
+    files that action groups name with `python:` are run, since their functions are the group;
+    handlers and parsers are not.
 
     Returns:
         The findings in the order of their places.
@@ -115,97 +116,130 @@ def lint_agent(
     Raises:
         ResourceNotFound: There is nothing at `folder`.
     """
-    from orchestrator.definition import lint_collaborator, lint_definition, load_definition
-    from orchestrator.definition.guardrail_file import build_guardrail
-
     found: list[Diagnostic] = []
-    definition: AgentDefinition | None = None
+    attempts: list[Attempt] = []
     with collect_findings(found):
-        definition = load_definition(folder)
-        found += lint_definition(definition)
-        found += lint_collaborator(definition) if level > 1 else ()
-        with collect_findings(found):
-            found += _check_actions(definition)
-        for check in (_check_knowledge, build_guardrail, _check_parsers):
-            with collect_findings(found):
-                check(definition)
-        found += _lint_script(definition)
-        found += _lint_team(definition, model, strict, level)
-    found += _Templates(get_agent_root(folder), definition, model, strict).lint()
+        attempts = _try_build(folder, model)
+    try:
+        by_folder = {attempt.source.folder: attempt for attempt in reversed(attempts)}
+        found += _lint_folder(folder, model, strict, by_folder, 1)
+        known = [(it.file, it.line, it.column) for it in found if it.severity == "error"]
+        for mistake in (it for attempt in attempts for it in _find_mistakes(attempt)):
+            # A template is looked into more closely above than when it is built.
+            if (mistake.file, mistake.line, mistake.column) not in known or mistake.file is None:
+                found.append(mistake)
+    finally:
+        for attempt in attempts:
+            attempt.close()
     return sorted(
         dict.fromkeys(found), key=lambda it: (it.file or "", it.line or 0, it.column or 0)
     )
 
 
-def _check_actions(definition: AgentDefinition) -> list[Diagnostic]:
-    from orchestrator.actions import Catalog
-    from orchestrator.actions.coercion import find_unchecked_patterns
-    from orchestrator.definition import build_action_groups
+def _try_build(folder: Path, model: str | None) -> list[Attempt]:
+    from orchestrator.agent.build import source_from_folder, try_build
+    from orchestrator.models.scripted_model import ScriptedModel
 
-    catalog = Catalog(build_action_groups(definition))
-    found = []
+    source = source_from_folder(folder, model=model)
+    # Without a model it loads with one that is given.
+    stand_in = model or source.definition.foundation_model
+    return try_build(source if stand_in else replace(source, model=ScriptedModel(())))
+
+
+def _find_mistakes(attempt: Attempt) -> Iterator[Diagnostic]:
+    for error in attempt.mistakes:
+        if isinstance(error, DefinitionError):
+            yield from as_findings(error)
+        else:
+            yield attempt.source.definition.source.diagnostic("error", "load", error.message)
+
+
+def _lint_folder(
+    folder: Path,
+    model: str | None,
+    strict: bool,
+    attempts: Mapping[Path | None, Attempt],
+    level: int,
+) -> list[Diagnostic]:
+    from orchestrator.definition import lint_collaborator, lint_definition, load_definition
+
+    found: list[Diagnostic] = []
+    definition: AgentDefinition | None = None
+    root = get_agent_root(folder)
+    with collect_findings(found):
+        definition = load_definition(folder)
+        found += lint_definition(definition)
+        found += lint_collaborator(definition) if level > 1 else _check_model(definition, model)
+        if (attempt := attempts.get(root)) is not None:
+            found += _check_patterns(attempt)
+            found += _lint_script(attempt)
+        found += _lint_team(definition, model, strict, attempts, level)
+    found += _Templates(root, definition, model, strict).lint()
+    return found
+
+
+def _check_model(definition: AgentDefinition, model: str | None) -> Iterator[Diagnostic]:
+    if model is None and definition.foundation_model is None:
+        text = "the agent names no foundationModel, and needs one to run"
+        way = "name one, such as `foundationModel: local`, or give one with --model"
+        yield definition.source.diagnostic("info", "no-model", text, suggestion=way)
+
+
+def _check_patterns(attempt: Attempt) -> Iterator[Diagnostic]:
+    from orchestrator.actions.coercion import find_unchecked_patterns
+
+    definition = attempt.source.definition
+    groups = {it.name: it for it in attempt.parts.get("groups", ())}
     for index, group in enumerate(definition.action_groups):
         executor = group.action_group_executor
         if executor is not None and executor.mcp is not None:  # the server checks its arguments
             continue
-        operations = (it for it in catalog.operations if it.group == group.action_group_name)
-        for operation in operations:
+        built = groups.get(group.action_group_name)
+        for operation in built.operations if built else ():
             for pattern, why in find_unchecked_patterns(operation.schema):
                 text = (
                     f"the pattern {pattern[:80]!r} of {operation.name!r} is not checked ({why}); "
                     "write it without, or check the argument in the action"
                 )
                 at = ("actionGroups", index, "actionGroupName")
-                found.append(definition.source.diagnostic("warning", "pattern", text, *at))
-    return found
+                yield definition.source.diagnostic("warning", "pattern", text, *at)
 
 
-def _check_knowledge(definition: AgentDefinition) -> None:
-    from orchestrator.definition.knowledge_base import build_knowledge_bases
-
-    build_knowledge_bases(definition, definition.source.folder)
-
-
-def _lint_script(definition: AgentDefinition) -> list[Diagnostic]:
+def _lint_script(attempt: Attempt) -> list[Diagnostic]:
     from orchestrator.definition.files import locate
 
+    definition = attempt.source.definition
     if definition.orchestration is None:
         return []
     # Every turn passes these two.
     inputs = ("question", "content")
     found = lint_script(locate(definition, definition.orchestration, ("orchestration",)))
     found = [one for one in found if one.code != "argument" or _extract_name(one) not in inputs]
-    return _check_calls(definition, found)
+    if not {"groups", "knowledge_bases"} <= attempt.parts.keys():
+        return found
+    return list(_check_calls(found, _list_callable_names(attempt)))
 
 
-def _check_calls(definition: AgentDefinition, found: Sequence[Diagnostic]) -> list[Diagnostic]:
+def _check_calls(found: Sequence[Diagnostic], known: set[str]) -> Iterator[Diagnostic]:
     # The functions of the agent are there, whatever the program's own lint says of them.
-    try:
-        known = _list_callable_names(definition)
-    except DefinitionError:  # another check reports it
-        return list(found)
-    findings = []
     for one in found:
         name = _extract_name(one)
         if one.code == "function" and name not in known:
             text = f"the agent has no action @{name}(...){did_you_mean(name, known)}"
-            findings.append(replace(one, severity="warning", message=text, suggestion=""))
+            yield replace(one, severity="warning", message=text, suggestion="")
         elif one.code != "function":
-            findings.append(one)
-    return findings
+            yield one
 
 
-def _list_callable_names(definition: AgentDefinition) -> set[str]:
-    from orchestrator.actions import Catalog
-    from orchestrator.definition import build_action_groups, collaborators_of
-    from orchestrator.definition.knowledge_base import build_knowledge_bases
+def _list_callable_names(attempt: Attempt) -> set[str]:
+    from orchestrator.definition import collaborators_of
 
     names: set[str] = set()
-    for one in Catalog(build_action_groups(definition)).operations:
+    for one in (it for group in attempt.parts["groups"] for it in group.operations):
         names |= {one.name, f"{one.group}__{one.name}", one.tool_use_name}
-    bases = build_knowledge_bases(definition, definition.source.folder)
+    bases = attempt.parts["knowledge_bases"]
     names |= {"search", *(one.id for one in bases)} if bases else set()
-    names |= {one.collaborator_name for one in collaborators_of(definition)}
+    names |= {one.collaborator_name for one in collaborators_of(attempt.source.definition)}
     return {re.sub(r"\W", "_", name) for name in names}
 
 
@@ -213,16 +247,12 @@ def _extract_name(finding: Diagnostic) -> str:
     return finding.message.split()[0].lstrip("$@")
 
 
-def _check_parsers(definition: AgentDefinition) -> None:
-    from orchestrator.agent.overrides import build_overrides
-    from orchestrator.agent.source import AgentSource
-
-    # With a model for all stages, those that they name need not be there.
-    build_overrides(AgentSource(definition, definition.source.folder or Path(), model="local"))
-
-
 def _lint_team(
-    definition: AgentDefinition, model: str | None, strict: bool, level: int
+    definition: AgentDefinition,
+    model: str | None,
+    strict: bool,
+    attempts: Mapping[Path | None, Attempt],
+    level: int,
 ) -> Iterator[Diagnostic]:
     from orchestrator.definition import collaborators_of
     from orchestrator.definition.files import locate_folder
@@ -230,15 +260,11 @@ def _lint_team(
 
     for index, member in enumerate(collaborators_of(definition)):
         where = member.agent_descriptor
-        if where is None or where.folder is None:
+        if where is None or where.folder is None or level == MOST_LEVELS:
             continue
         at = ("agentCollaborators", index, "agentDescriptor", "folder")
-        if level == MOST_LEVELS:
-            text = f"this is level {level + 1} of agents that lead agents; the most are {level}"
-            yield definition.source.diagnostic("error", "levels", text, *at)
-            continue
         folder = locate_folder(definition, where.folder, at)
-        yield from lint_agent(folder, model, strict=strict, level=level + 1)
+        yield from _lint_folder(folder, model, strict, attempts, level + 1)
 
 
 # Folders of templates that come with the package.
@@ -265,10 +291,8 @@ class _Templates:
         dialects: dict[str, Dialect] = {}
         for stage in STAGES:
             model_id = ""
-            try:
+            with suppress(OrchestratorError):  # which building the agent reports
                 model_id = self.find_model_id(stage)
-            except OrchestratorError as error:
-                yield self.make_model_finding(error, stage)
             try:
                 name = dialect_for(model_id, self.own)
                 dialect = load_dialect(name, self.own, model_id=model_id)
@@ -278,6 +302,15 @@ class _Templates:
                 yield from as_findings(error)
         if self.own is not None:
             yield from self.lint_folder(self.own, dialects)
+        yield from self.lint_memory()
+
+    def lint_memory(self) -> Iterator[Diagnostic]:
+        # Beside `templates/`, a folder `memory/` may hold the texts about memory.
+        folder = self.root / "memory"
+        known = {it for it in _list_known_files(folder) if it.startswith("memory_")}
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and not file.name.startswith((".", "README")):
+                yield from _lint_file(file, folder, known if file.parent == folder else set())
 
     def find_model_id(self, stage: str) -> str:
         # Empty when no model is named: the dialect is then the default one.
@@ -300,6 +333,7 @@ class _Templates:
 
         own = prompt_text(self.definition, stage, self.root) if self.definition else None
         if own is not None:
+            yield from self.check_shadowed(stage, dialect, own.source)
             yield from lint_template(
                 own.text,
                 stage=stage,
@@ -310,6 +344,17 @@ class _Templates:
             )
         else:
             yield from self.lint_default(stage, dialect)
+
+    def check_shadowed(self, stage: str, dialect: Dialect, used: str) -> Iterator[Diagnostic]:
+        default = dialect.stages.get(stage)
+        file = Path(default.source) if default else None
+        if file is None or self.own is None or not file.is_relative_to(self.own):
+            return
+        if file.resolve() != Path(used).resolve():
+            text = (
+                f"{str(file.relative_to(self.own))!r} is not used: agent.yaml has its own {stage}"
+            )
+            yield _make_unused_finding(file, text, "keep one of them")
 
     def lint_default(self, stage: str, dialect: Dialect) -> Iterator[Diagnostic]:
         from orchestrator.prompts import lint_template
@@ -330,18 +375,6 @@ class _Templates:
             if not shipped or finding.severity == "error":
                 yield finding
 
-    def make_model_finding(self, error: OrchestratorError, stage: str) -> Diagnostic:
-        # At the definition's member that names the model; `--model` has no place in a file.
-        if self.definition is None or self.model is not None:
-            return Diagnostic(severity="error", code="model", message=error.message)
-        keys: tuple[str | int, ...] = ("foundationModel",)
-        overrides = self.definition.prompt_override_configuration
-        for index, prompt in enumerate(overrides.prompt_configurations if overrides else ()):
-            if prompt.prompt_type == stage and prompt.foundation_model:
-                at = ("promptOverrideConfiguration", "promptConfigurations", index)
-                keys = (*at, "foundationModel")
-        return self.definition.source.diagnostic("error", "model", error.message, *keys)
-
     def lint_folder(self, own: Path, used: dict[str, Dialect]) -> Iterator[Diagnostic]:
         from orchestrator.prompts import load_dialect
 
@@ -349,6 +382,7 @@ class _Templates:
         for file in sorted(own.rglob("*")):
             if file.is_file() and not file.name.startswith("."):
                 yield from _lint_file(file, own, known)
+        yield from self.check_other_dialects(own, used)
         for sub in sorted(it for it in own.iterdir() if it.is_dir()):
             try:
                 dialect = used.get(sub.name) or load_dialect(sub.name, own)
@@ -357,6 +391,27 @@ class _Templates:
                         yield from self.lint_default(stage, dialect)
             except DefinitionError as error:
                 yield from as_findings(error)
+
+    def check_other_dialects(self, own: Path, used: dict[str, Dialect]) -> Iterator[Diagnostic]:
+        # `orchestration.txt` beside `orchestration.json`: which is read depends on the dialect.
+        from orchestrator.prompts import STAGES
+
+        named = self.list_named_files()
+        stages = {stage.lower(): stage for stage in STAGES}
+        for file in sorted(it for it in own.iterdir() if it.is_file() and it.name not in named):
+            stage = stages.get(file.name.partition(".")[0])
+            read = {
+                name: Path(dialect.stages[stage].source)
+                for name, dialect in used.items()
+                if stage is not None and stage in dialect.stages
+            }
+            others = [(name, it) for name, it in read.items() if it.is_relative_to(own)]
+            if others and file not in read.values():
+                name, other = others[0]
+                text = f"{file.name!r} is not used with the dialect {name!r}, which reads "
+                text += repr(str(other.relative_to(own)))
+                way = "keep it for models of other dialects, or in the folder of one of them"
+                yield replace(_make_unused_finding(file, text, way), severity="info")
 
     def list_named_files(self) -> set[str]:
         overrides = self.definition and self.definition.prompt_override_configuration
@@ -367,7 +422,7 @@ class _Templates:
 
 def _list_known_files(own: Path) -> set[str]:
     from orchestrator.prompts.languages import ENDINGS
-    from orchestrator.prompts.template_files import read_yaml
+    from orchestrator.prompts.template_files import BODY_ENDINGS, read_yaml
 
     known = {"README.md", "dialect.yaml"}
     known |= {file.name for file in (content_root() / "templates").glob("*/*")}
@@ -380,7 +435,17 @@ def _list_known_files(own: Path) -> set[str]:
             # Reported when the dialect is loaded.
             continue
     stages = {Path(name).stem for name in known if name.endswith((".json", ".txt"))}
-    return known | {stem + ending for stem in stages for ending in ENDINGS}
+    return known | {stem + ending for stem in stages for ending in (*ENDINGS, *BODY_ENDINGS)}
+
+
+def _make_unused_finding(file: Path, message: str, suggestion: str) -> Diagnostic:
+    return Diagnostic(
+        severity="warning",
+        code="unused-template",
+        message=message,
+        suggestion=suggestion,
+        file=str(file),
+    )
 
 
 def _lint_file(file: Path, own: Path, known: set[str]) -> Iterator[Diagnostic]:
@@ -388,13 +453,8 @@ def _lint_file(file: Path, own: Path, known: set[str]) -> Iterator[Diagnostic]:
 
     if file.name not in known:
         close = find_close(file.name, sorted(known))
-        yield Diagnostic(
-            severity="warning",
-            code="unused-template",
-            message=f"nothing reads {str(file.relative_to(own))!r}",
-            suggestion=f"did you mean {close!r}?" if close else "give it a shipped file's name",
-            file=str(file),
-        )
+        way = f"did you mean {close!r}?" if close else "give it a shipped file's name"
+        yield _make_unused_finding(file, f"nothing reads {str(file.relative_to(own))!r}", way)
     elif file.suffix == ".j2" and known.isdisjoint((f"{file.stem}.json", f"{file.stem}.txt")):
         try:
             compile_partial(file.read_text(encoding="utf-8"), str(file))

@@ -22,26 +22,33 @@ from orchestrator.definition.action_group import (
 from orchestrator.definition.agent import AgentDefinition
 from orchestrator.definition.dump import as_data
 from orchestrator.definition.files import handler_of, is_arn, locate
-from orchestrator.errors import DefinitionError, DependencyFailed, innermost
+from orchestrator.errors import DefinitionError, DependencyFailed, OrchestratorError, innermost
 from orchestrator.support.documents import Keys
 
 T = TypeVar("T")
 
 
+# The text of a schema, by its bucket and key; `None` for one that is in Amazon S3.
+FindSchema = Callable[[str, str], str | None]
+
+
 def build_action_groups(
-    definition: AgentDefinition, folder: str | Path | None = None
+    definition: AgentDefinition,
+    folder: str | Path | None = None,
+    find_schema: FindSchema = lambda bucket, key: None,
 ) -> list[ActionGroup]:
     """The action groups of an agent, ready to be called; disabled ones are left out.
 
     The Python files that groups name with `python` are run here, each as a separate module.
-    `folder` is the agent's; by default the one that the definition was read from.
+    `folder` is the agent's; by default the one that the definition was read from. `find_schema` is
+    asked for schemas in buckets before Amazon S3 is.
 
     Raises:
         DefinitionError: A schema, file or executor is wrong, missing or not supported yet.
     """
     root = Path(folder) if folder is not None else definition.source.folder
     return [
-        _Builder(definition, group, ("actionGroups", index), root).build()
+        _Builder(definition, group, ("actionGroups", index), root, find_schema).build()
         for index, group in enumerate(definition.action_groups)
         if group.is_enabled
     ]
@@ -55,6 +62,7 @@ class _Builder:
     group: ActionGroupDefinition
     keys: Keys
     folder: Path | None
+    find_schema: FindSchema
 
     def build(self) -> ActionGroup:
         try:
@@ -139,9 +147,11 @@ class _Builder:
         keys = ("apiSchema", "s3")
         if place.s3_bucket_name is None or place.s3_object_key is None:
             raise self.fail("a schema in Amazon S3 has an s3BucketName and an s3ObjectKey", *keys)
+        bucket, key = place.s3_bucket_name, place.s3_object_key
         try:
-            return read_s3_schema(place.s3_bucket_name, place.s3_object_key)
-        except (DefinitionError, DependencyFailed) as error:
+            found = self.find_schema(bucket, key)
+            return read_s3_schema(bucket, key) if found is None else found
+        except OrchestratorError as error:
             reason = error.reason if isinstance(error, DefinitionError) else error.message
             raise self.fail(reason, *keys) from error
 

@@ -29,6 +29,9 @@ ENDINGS: Mapping[str, str] = {
     ".ppe.yaml": "ppe",
 }
 
+# Endings of templates in Bedrock's own form. The text says what it is: a JSON body, or plain text.
+BODY_ENDINGS = (".json", ".txt", ".md")
+
 
 def get_shipped_folder() -> Path:
     """The folder of the shipped dialects."""
@@ -101,7 +104,8 @@ def read_file(name: str, where: Sequence[Place], endings: Iterable[str] = ()) ->
     """The text and path of the file `name`, from the first place that has it.
 
     A file of the name's stem and one of `endings` counts, too, in a folder that is not shipped: the
-    user's own templates may be in another language.
+    user's own templates may be in another language. Without any of these, one of `BODY_ENDINGS`
+    counts.
 
     Raises:
         TemplateError: There is none, or it may not or cannot be read; says where it was looked for.
@@ -111,16 +115,23 @@ def read_file(name: str, where: Sequence[Place], endings: Iterable[str] = ()) ->
         raise TemplateError(f"{name!r} is not the name of a file inside the templates folder")
     where = memory_places(where) if name.startswith("memory_") else where
     others = [path.with_name(path.stem + ending) for ending in endings]
+    bodies = [path.with_name(path.stem + ending) for ending in BODY_ENDINGS] if others else []
     for place in where:
-        names = [path] if place.root == get_shipped_folder() else [path, *others]
-        found = [(one, it) for one in names if (it := place.read(one)) is not None]
-        if len(found) > 1:
-            both = " and ".join(str(one) for one, _ in found)
-            raise TemplateError(f"there are {both}; keep one of them", file=found[0][1][1])
-        if found:
-            return found[0][1]
+        own = place.root != get_shipped_folder()
+        choices = ([path, *others], bodies) if own else ([path],)
+        found = next(filter(None, (_read_one(place, names) for names in choices)), None)
+        if found is not None:
+            return found
     looked = ", ".join(str(place.folder) for place in where)
     raise TemplateError(f"there is no file {name!r}; looked in {looked}", file=name)
+
+
+def _read_one(place: Place, names: Sequence[PurePosixPath]) -> tuple[str, Path] | None:
+    found = [(one, it) for one in names if (it := place.read(one)) is not None]
+    if len(found) > 1:
+        both = " and ".join(str(one) for one, _ in found)
+        raise TemplateError(f"there are {both}; keep one of them", file=found[0][1][1])
+    return found[0][1] if found else None
 
 
 def read_yaml(text: str, file: Path) -> dict[str, Any]:

@@ -75,9 +75,11 @@ def test_a_collaborators_templates_and_actions_are_checked(run, place):
 def test_too_many_levels_are_told_where_they_begin(run, place):
     done = run("lint", team(place, 5), "--json")
     ((severity, code, file, line, message),) = found(done)
-    assert (severity, code, line) == ("error", "levels", 7)
+    assert (severity, code, line) == ("error", "definition", 7)
     assert Path(file).relative_to(place) == Path("boss/helper/helper/agent.yaml")
-    assert message == "this is level 4 of agents that lead agents; the most are 3"
+    assert message == (
+        "with 'helper' there are 4 levels of agents that lead agents; the most are 3"
+    )
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,24 @@ class AgentResources:
         agent = self.find_agent(caller, found["agent"], found["alias"])
         return agent.for_tenant(caller.tenant).plan
 
+    def read_schema(self, caller: Caller, bucket: str, key: str) -> str:
+        """The text of an API schema in a bucket.
+
+        Raises:
+            AccessDenied: The caller may not have it read.
+            ResourceNotFound: It is not in the folder that stands for the bucket.
+            DependencyFailed: It could not be read.
+            ValidationError: It is too large, or is no UTF-8 text.
+        """
+        uri = f"s3://{bucket}/{key}"
+        content = read_uri(uri, caller, self.settings.buckets, MOST_LENGTH)
+        if len(content) > MOST_LENGTH:
+            raise ValidationError(f"the schema {uri!r} has more than {MOST_LENGTH} bytes")
+        try:
+            return str(content, "utf-8-sig")
+        except UnicodeDecodeError:
+            raise ValidationError(f"the schema {uri!r} is not UTF-8 text") from None
+
     def in_server(self, source: AgentSource) -> AgentSource:
         """The source of an agent that runs in this server: its sessions, region and account."""
         region, account = self.arns
@@ -148,15 +166,9 @@ class DefinitionReader:
                     f"{MOST_LENGTH:,} characters"
                 )
             return group
-        uri = f"s3://{place.get('s3BucketName')}/{place.get('s3ObjectKey')}"
-        buckets = self.resources.settings.buckets
-        content = read_uri(uri, self.caller, buckets, MOST_LENGTH)
-        if len(content) > MOST_LENGTH:
-            raise ValidationError(f"the schema {uri!r} has more than {MOST_LENGTH} bytes")
-        try:
-            return {**group, "apiSchema": {"payload": str(content, "utf-8-sig")}}
-        except UnicodeDecodeError:
-            raise ValidationError(f"the schema {uri!r} is not UTF-8 text") from None
+        bucket, key = str(place.get("s3BucketName")), str(place.get("s3ObjectKey"))
+        text = self.resources.read_schema(self.caller, bucket, key)
+        return {**group, "apiSchema": {"payload": text}}
 
     def _add_collaborator(self, arn: str) -> None:
         level = _LEVEL.get()
@@ -223,6 +235,11 @@ class _OperatorResolver(Resolver):
 
     def find_function(self, arn: str) -> Code | None:
         return self._resources.lambdas.find(arn)
+
+    def find_schema(self, bucket: str, key: str) -> str | None:
+        if bucket not in self._resources.settings.buckets:
+            return None
+        return self._resources.read_schema(OPERATOR, bucket, key)
 
     def find_knowledge_base(
         self, id: str, description: str, configuration: Data | None

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from threading import Lock, RLock
 from typing import Any, NamedTuple
 
@@ -87,7 +87,12 @@ class FolderAgent:
         self.skipped: frozenset[str] = frozenset(
             str(folder / it.folder) for it in bases if it.folder
         ).union(*(it.skipped for it in self.inner))
+        self._schemas: list[Path] = [
+            *_list_schemas(self.definition, resources.settings.buckets),
+            *(path for it in self.inner for path in it._schemas),
+        ]
         own = [it for it in seen if not any(map(it.is_in, self.skipped))]
+        own += self.look_at_schemas()
         self.files: list[_File] | None = own
         self.mark = digest([list(it) for it in own])
         self.changed = datetime.fromtimestamp(max([it.time for it in own], default=0) / 1e9, UTC)
@@ -103,6 +108,10 @@ class FolderAgent:
             return self.folder.name, derive_id(self.folder.name)
         name = self.definition.agent_name
         return name, self.definition.agent_id or derive_id(name)
+
+    def look_at_schemas(self) -> list[_File]:
+        """The API schemas that it has in folders that stand for buckets, as they are now."""
+        return [it for it in map(_look_at, self._schemas) if it is not None]
 
     def keep_identity(self, before: FolderAgent | None) -> FolderAgent:
         """Itself, under the id that it had before, if its file does not name one any more."""
@@ -278,7 +287,8 @@ class Folders:
         for folder in _agent_folders(root.resolve()):
             before = self._found.get(folder)
             seen = list(_scan_files(folder, before.skipped if before else frozenset()))
-            if before is not None and before.files == seen and before.agent_id != anew:
+            schemas = before.look_at_schemas() if before else []
+            if before and before.files == [*seen, *schemas] and before.agent_id != anew:
                 yield folder, before
             else:
                 found = FolderAgent(self._resources, self._fingerprint, folder, seen)
@@ -315,6 +325,17 @@ def _list_collaborator_arns(definition: AgentDefinition | None) -> Iterator[str]
             yield where.alias_arn
 
 
+def _list_schemas(
+    definition: AgentDefinition | None, buckets: Mapping[str, Path]
+) -> Iterator[Path]:
+    for group in definition.action_groups if definition else ():
+        place = group.api_schema.s3 if group.api_schema else None
+        folder = buckets.get(place.s3_bucket_name or "") if place else None
+        key = PurePosixPath((place and place.s3_object_key) or "")
+        if folder is not None and ".." not in key.parts and not key.is_absolute():
+            yield folder / key
+
+
 class _File(NamedTuple):
     # A file as it was when it was looked at.
     path: str
@@ -338,12 +359,17 @@ def _scan_files(folder: Path, skipped: frozenset[str]) -> Iterator[_File]:
         )
         for name in sorted(files)[:left]:
             left -= 1
-            path = os.path.join(where, name)
-            try:
-                state = os.stat(path)
-            except OSError:  # it was taken away in between
-                continue
-            yield _File(path, state.st_mtime_ns, state.st_size, state.st_ino)
+            file = _look_at(os.path.join(where, name))
+            if file is not None:
+                yield file
+
+
+def _look_at(path: str | Path) -> _File | None:
+    try:
+        state = os.stat(path)
+    except OSError:  # it is not there, or was taken away in between
+        return None
+    return _File(str(path), state.st_mtime_ns, state.st_size, state.st_ino)
 
 
 def _find_duplicates(found: list[FolderAgent]) -> Iterator[tuple[FolderAgent, DefinitionError]]:
