@@ -48,6 +48,7 @@ class Surroundings:
             bring_code(one, self.functions, self.files)
             self.bring_guardrail(one)
             self.bring_schemas(one)
+            one.drop_idle_notes()
 
     def bring_guardrail(self, document: Document) -> None:
         """Puts a guardrail of the same sources into the agent's folder."""

@@ -38,6 +38,7 @@ _MOST_BYTES = 2_000_000  # sources of one project
 _MOST_INSTANCES = 200
 _MOST_MODULES = 300
 _MOST_LEVELS = 20
+_VERSIONS = ("DRAFT", "1", "0", "$LATEST")
 # Whole types whose values are looked at; others are looked up when something refers to them.
 _WANTED = (
     *("aws_bedrock", "awscc_bedrock", "aws_lambda_function", "aws_lambda_alias"),
@@ -405,7 +406,8 @@ class Module:
 
     def note_stand_in(self, what: str, stand_in: str, why: str, way: str) -> None:
         """Notes that a text stands for what is not known."""
-        if self.project.gaps and self.project.places:
+        # A version says nothing without the id beside it, which is noted.
+        if self.project.gaps and self.project.places and stand_in not in _VERSIONS:
             file, line = self.project.places[0]
             gap = Gap("", f"{what} {why}", way, stand_in, file, line)
             self.project.gaps[-1].append(gap)
