@@ -218,7 +218,10 @@ def _make_unknown_note(what: str, value: str, part: Resource | None = None) -> A
 
 
 def _make_gap_note(resource: Resource, gap: Gap) -> Any:
-    text = f"{resource.address}.{gap.path} {gap.text}" if gap.path else gap.text
+    what = gap.path if gap.file else f"{resource.address}.{gap.path}"
+    text = f"{what} {gap.text}" if gap.path else gap.text
     if gap.stand_in:
         text += f"; {gap.stand_in!r} stands for it"
+    if gap.path == "agent_resource_role_arn":
+        return note("role", text, "only `orchestrator push` needs it", file=gap.file, line=gap.line)
     return note("unknown", text, gap.way, file=gap.file, line=gap.line)

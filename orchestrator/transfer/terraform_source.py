@@ -164,6 +164,9 @@ class Module:
                 if kind.startswith(_WANTED) or kind == "archive_file":
                     for index, bindings in self.expand(block):
                         yield self.build_resource(mode, (kind, name), block, index, bindings)
+                elif mode == "managed":
+                    # Nothing of it is needed but that it is there.
+                    yield Resource(f"{self.prefix}{kind}.{name}", kind, name, {}, mode)
         for name in self.calls:
             child = self.call_module(name)
             for one in child.values() if isinstance(child, dict) else _as_list(child):
