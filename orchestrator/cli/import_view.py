@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from orchestrator.transfer import Document
     from orchestrator.transfer.sources import ImportedAgents
 
+_ROLE = "role"
 # Codes of notes that need no decision; neither does a role.
 _NO_COUNTERPART = ("left-out",)
 _MOST_KINDS = 6
@@ -95,10 +96,13 @@ def _iter_rows(
         yield from _iter_agent_rows(agent, folders[key], same)
         for one in checked[key]:
             yield Row("decide", one.code[:11], one.message, _place(one), one.suggestion)
-    general = list(found.notes)
-    if general or found.unused:
+    roles = [it for agent in agents.values() for it in agent.all_notes() if it.code == _ROLE]
+    if found.notes or found.unused or roles:
         yield Row("agent", "beside the agents", "")
-    yield from map(_row_of_note, general)
+    yield from map(_row_of_note, found.notes)
+    if roles:
+        text = "AWS has the agents' roles, which only `orchestrator push` needs"
+        yield Row("none", "roles", text)
     if found.unused:
         yield Row("none", "resources", f"no counterpart: {_list_kinds(found.unused)}")
 
@@ -116,7 +120,7 @@ def _iter_agent_rows(agent: Document, folder: Path, same: str, leader: str = "")
     led = f" (led by {leader})" if leader else ""
     yield Row("agent", agent.name, f"→ {format_path(folder)}{led}{same}", place)
     yield from _iter_parts(agent.data)
-    rows = [_row_of_note(it, agent.name) for it in agent.notes]
+    rows = [_row_of_note(it, agent.name) for it in agent.notes if it.code != _ROLE]
     yield from sorted(rows, key=lambda it: it.kind)  # what to decide comes first
     seen: set[int] = set()
     for name, member in agent.team.items():

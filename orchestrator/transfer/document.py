@@ -72,7 +72,12 @@ class Document:
         ]
         text = str({**self.data, "agentCollaborators": members, "agentId": None})
         text += "".join(self.code.values())
-        idle = {note for note, value in self.stand_ins.items() if value not in text}
+        idle = set()
+        # A short value, such as an account's number, may be a part of a longer one.
+        for one, value in sorted(self.stand_ins.items(), key=lambda it: -len(it[1])):
+            if value not in text:
+                idle.add(one)
+            text = text.replace(value, "")
         self.notes = [it for it in dict.fromkeys(self.notes) if it not in idle]
 
     def all_notes(self) -> list[Diagnostic]:

@@ -169,7 +169,10 @@ def include_files(template: Any, files: ProjectFiles, folder: Path) -> Any:
     return _include(template, files, folder, 0)
 
 
-def _include(node: Any, files: ProjectFiles, folder: Path, level: int) -> Any:
+def _include(
+    node: Any, files: ProjectFiles, folder: Path, level: int, *, is_text: bool = False
+) -> Any:
+    # A schema is a text, and stays as it is written.
     if level > _MOST_LEVELS:
         raise DefinitionError("the template is nested too deeply")
     if isinstance(node, list):
@@ -180,8 +183,11 @@ def _include(node: Any, files: ProjectFiles, folder: Path, level: int) -> Any:
         with suppress(DefinitionError):
             text = files.read_text(location, folder)
             # AWS: what is included is data, with functions of its own.
-            return parse_template(text, location).data
-    return {name: _include(it, files, folder, level + 1) for name, it in node.items()}
+            return text if is_text else parse_template(text, location).data
+    return {
+        name: _include(it, files, folder, level + 1, is_text=name == "Payload")
+        for name, it in node.items()
+    }
 
 
 def _iter_included(node: Mapping[str, Any]) -> Iterator[str]:
