@@ -11,6 +11,7 @@ import typer
 
 from orchestrator.cli import knowledge, memory, models, sessions
 from orchestrator.cli.chat import chat
+from orchestrator.cli.import_agents import import_
 from orchestrator.cli.init import init, schema
 from orchestrator.cli.invoke import invoke
 from orchestrator.cli.lint import lint
@@ -19,7 +20,7 @@ from orchestrator.cli.render import render
 from orchestrator.cli.run import run
 from orchestrator.cli.serve import serve
 from orchestrator.cli.trace import trace
-from orchestrator.cli.transfer import diff, import_, pull, push
+from orchestrator.cli.transfer import diff, pull, push
 from orchestrator.cli.verb import Verb, Verbs
 
 app = typer.Typer(

@@ -1,8 +1,8 @@
-"""`orchestrator pull`, `push`, `diff` and `import`: agents between folders and other places."""
+"""`orchestrator pull`, `push` and `diff`: agents between folders and AWS, or any endpoint."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
@@ -19,7 +19,6 @@ from orchestrator.errors import OrchestratorError, ValidationError
 if TYPE_CHECKING:
     from orchestrator.diagnostics import Diagnostic
     from orchestrator.transfer import Change, Document, Remote
-    from orchestrator.transfer.sources import ImportedAgents
 
 
 @dataclass(frozen=True)
@@ -88,19 +87,20 @@ def _render_diff(change: Change) -> Iterable[str]:
     return unified_diff(before, after, *names, lineterm="")
 
 
-def _write_agent(
-    terminal: Terminal, document: Document, folder: Path, *, force: bool
+def write_agent(
+    terminal: Terminal, document: Document, folder: Path, *, force: bool, quiet: bool = False
 ) -> dict[str, Any]:
-    # Gives members of the JSON document. Without `force`, files that would be changed or removed
-    # are an error, and the changes are shown.
-    from orchestrator.transfer import changes, files_of, write_files
+    """Writes an agent's folder, and tells the files unless `quiet`; gives members for `--json`.
+
+    Raises:
+        ValidationError: Files would be changed or removed, which are shown, without `force`.
+    """
+    from orchestrator.transfer import files_of, write_files
 
     files = files_of(document)
-    changed = [it for it in changes(files, folder) if it.before is not None]
-    if changed and not force and not terminal.json:
-        _show_changes(terminal, changed)
+    check_unchanged(terminal, files, folder, force=force)
     written = write_files(files, folder, force=force)
-    if not terminal.json:
+    if not terminal.json and not quiet:
         for it in written:
             did = "removed" if it.after is None else "wrote"
             terminal.path(f"{did} {format_path(folder / it.path)}")
@@ -113,6 +113,23 @@ def _write_agent(
         **({"removed": removed} if removed else {}),
         "files": [*files],
     }
+
+
+def check_unchanged(
+    terminal: Terminal, files: Mapping[str, str], folder: Path, *, force: bool
+) -> None:
+    """Shows what writing would change or remove, when that is not allowed.
+
+    Raises:
+        ValidationError: There is such a file.
+    """
+    from orchestrator.transfer import changes, write_files
+
+    changed = [it for it in changes(files, folder) if it.before is not None]
+    if changed and not force:
+        if not terminal.json:
+            _show_changes(terminal, changed)
+        write_files(files, folder)
 
 
 def _check_one_version(alias: str | None, version: str | None) -> None:
@@ -146,7 +163,7 @@ def pull(
     _check_one_version(alias, version)
     remote = endpoint.connect()
     document = read_agent(remote, agent_id, alias=alias, version=version)
-    written = _write_agent(terminal, document, into or Path(document.name), force=force)
+    written = write_agent(terminal, document, into or Path(document.name), force=force)
     notes = document.all_notes()
     if terminal.json:
         terminal.document({**written, "notes": [it.as_dict() for it in notes]})
@@ -274,85 +291,3 @@ def diff(
     _show_notes(terminal, found.notes)
     if found.changes:
         raise typer.Exit(AGENT_FAILED)
-
-
-@verb
-def import_(
-    terminal: Terminal,
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE",
-            help="The file; after GetAgent's answer, also those of its action groups.",
-        ),
-    ],
-    name: Annotated[
-        str | None, option("--name", "RESOURCE", "The agent to take, of a file with several.")
-    ] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="Take all agents, each into a folder of its own.")
-    ] = False,
-    into: Into = None,
-    parameter: Annotated[
-        list[str] | None,
-        option(
-            "--parameter",
-            "NAME=VALUE",
-            "A parameter of a CloudFormation template, such as AWS::Region. Repeatable.",
-        ),
-    ] = None,
-    force: Force = False,
-) -> None:
-    """Carry agents of other tools' files into folders.
-
-    Reads GetAgent's JSON, the AgentCore toolkit's bedrock_config.json, CloudFormation templates
-    and Terraform plans (terraform show -json); which of these it is, the file tells.
-
-    [bold]Examples[/bold]
-      $ orchestrator import get-agent.json get-agent-action-group.json
-      $ orchestrator import template.yaml --name ClaimsAgent --into agents/claims
-      $ orchestrator import plan.json --all --into agents
-    """
-    from orchestrator.transfer import read_source
-
-    found = read_source(files[0], files[1:], parse_pairs(parameter, "--parameter"))
-    agents = _choose_agents(found, name, every)
-    folders = _choose_folders(agents, into, every)
-    written = {
-        folder: _write_agent(terminal, agents[key], folder, force=force)
-        for key, folder in folders.items()
-    }
-    notes = list(dict.fromkeys(it for agent in agents.values() for it in agent.all_notes()))
-    if terminal.json:
-        document: dict[str, Any] = {"format": found.format, "agents": [*written.values()]}
-        terminal.document({**document, "notes": [it.as_dict() for it in notes]})
-    _show_notes(terminal, notes)
-
-
-def _choose_agents(found: ImportedAgents, name: str | None, every: bool) -> dict[str, Document]:
-    if name is not None:
-        return {name: found.get_agent(name)}
-    leading = found.find_top_level()
-    if len(leading) > 1 and not every:
-        listed = "\n".join(f"  {key}  ({agent.name})" for key, agent in leading.items())
-        raise ValidationError(
-            f"the file has {len(leading)} agents; take one with --name, or all with --all:\n"
-            f"{listed}"
-        )
-    return leading
-
-
-def _choose_folders(agents: dict[str, Document], into: Path | None, every: bool) -> dict[str, Path]:
-    # Agents of one name go into folders with numbers.
-    if not every:
-        return {key: into or Path(agent.name) for key, agent in agents.items()}
-    taken: set[str] = set()
-    folders = {}
-    for key, agent in agents.items():
-        name, number = agent.name, 1
-        while name.lower() in taken:
-            number += 1
-            name = f"{agent.name}-{number}"
-        taken.add(name.lower())
-        folders[key] = (into or Path()) / name
-    return folders

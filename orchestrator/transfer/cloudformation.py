@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from orchestrator.engine.plan import MOST_LEVELS
 from orchestrator.errors import DefinitionError
-from orchestrator.support.documents import Rules, parse
+from orchestrator.support.documents import Document as Parsed
+from orchestrator.support.documents import Place, Rules, parse, parse_json
 from orchestrator.transfer.build_document import (
     as_mapping,
     build_document,
@@ -18,19 +19,23 @@ from orchestrator.transfer.build_document import (
 )
 from orchestrator.transfer.document import Document, note
 from orchestrator.transfer.remote import parse_alias_arn
+from orchestrator.transfer.template_places import find_expression
 from orchestrator.transfer.unknown_values import make_placeholder_id, make_unknown
 
 _AGENT = "AWS::Bedrock::Agent"
 _ALIAS = "AWS::Bedrock::AgentAlias"
 
 
-def load_yaml(text: str, file: str) -> Any:
-    """The data of a template's YAML; its functions as mappings of one member.
+def parse_template(text: str, file: str) -> Parsed:
+    """The data of a template and its places; its functions as mappings of one member.
 
     Raises:
-        DefinitionError: It is no YAML.
+        DefinitionError: It is neither YAML nor JSON.
     """
-    return parse(text, file, _RULES).data
+    if text.lstrip()[:1] == "{":
+        with suppress(DefinitionError):  # a text that begins like JSON may be YAML's flow style
+            return parse_json(text, file, _RULES)
+    return parse(text, file, _RULES)
 
 
 def _construct_function(tag: str, value: Any) -> dict[str, Any]:
@@ -63,23 +68,27 @@ def _find_by_type(template: Mapping[str, Any], kind: str) -> dict[str, Mapping[s
 
 
 def read_cloudformation(
-    template: Mapping[str, Any], parameters: Mapping[str, str]
+    template: Mapping[str, Any], parameters: Mapping[str, str], root: Place | None = None
 ) -> dict[str, Document]:
     """The agents of a template, by their logical ids, with those of the template that they lead.
 
-    `parameters` may also set pseudo parameters, such as `AWS::Region`.
+    `parameters` may also set pseudo parameters, such as `AWS::Region`. `root` has the places of the
+    template, for notes.
 
     Raises:
         DefinitionError: An agent is wrong, or functions are nested without end.
     """
-    reader = _Reader(template, parameters)
+    reader = _Reader(template, parameters, root)
     return {name: reader.read_agent(name, ()) for name in reader.agents}
 
 
 class _Reader:
-    def __init__(self, template: Mapping[str, Any], parameters: Mapping[str, str]) -> None:
+    def __init__(
+        self, template: Mapping[str, Any], parameters: Mapping[str, str], root: Place | None = None
+    ) -> None:
         self.template = template
         self.parameters = parameters
+        self.root = root
         self.agents = _find_by_type(template, _AGENT)
         self.ids = {make_placeholder_id(name): name for name in self.agents}
         self.aliases = {
@@ -97,8 +106,21 @@ class _Reader:
             ]
             document = self.known[name] = build_document(properties, parts)
             self.read_team(document, (*above, name))
-            document.notes += _note_placeholders(document, intrinsics)
+            self.note_placeholders(document, name, intrinsics)
         return self.known[name]
+
+    def note_placeholders(self, document: Document, name: str, intrinsics: Intrinsics) -> None:
+        place = self.root.follow(("Resources", name))[0] if self.root else None
+        document.line = place.key[0] if place and place.key else None
+        for expression, value in intrinsics.assumed.items():
+            line = find_expression(self.agents[name], place, expression) or document.line
+            text = f"{document.name}: {expression} is known only when deployed"
+            way = "give it with --parameter, or change it in agent.yaml"
+            one = note("unknown", f"{text}; {value!r} stands for it", way, line=line)
+            if value:
+                document.notes.append(one)
+                document.stand_ins[one] = value
+        document.drop_idle_notes()
 
     def read_team(self, document: Document, above: tuple[str, ...]) -> None:
         for member in document.parts("agentCollaborators"):
@@ -114,19 +136,6 @@ class _Reader:
             return None
         agent = Intrinsics(self.template, self.parameters).evaluate(alias.get("AgentId"))
         return self.ids.get(str(agent))
-
-
-def _note_placeholders(document: Document, intrinsics: Intrinsics) -> Iterator[Any]:
-    members = [
-        {**it, "agentDescriptor": None} if it.get("collaboratorName") in document.team else it
-        for it in document.parts("agentCollaborators")
-    ]
-    text = str({**document.data, "agentCollaborators": members})
-    for expression, value in intrinsics.assumed.items():
-        if value and value in text:
-            known_late = f"{document.name}: {expression} is known only when deployed"
-            way = "give it with --parameter, or change it in agent.yaml"
-            yield note("unknown", f"{known_late}; {value!r} stands for it", way)
 
 
 # A value that is left out (`AWS::NoValue`).

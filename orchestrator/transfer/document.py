@@ -23,6 +23,8 @@ class Document:
         source: Where it was read from, for messages.
         code: Further files of its folder, such as handlers and what is beside them, by their paths.
         line: The line of its source where it begins, if there is one.
+        stand_ins: What stands in the data for values that nobody knows yet, by the notes that say
+            so; a note whose value is in the data no more is dropped with `drop_idle_notes`.
     """
 
     data: dict[str, Any]
@@ -31,6 +33,7 @@ class Document:
     source: Source = field(default_factory=Source)
     code: dict[str, str] = field(default_factory=dict)
     line: int | None = None
+    stand_ins: dict[Diagnostic, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -60,6 +63,22 @@ class Document:
             yield one
 
         return visit(self)
+
+    def drop_idle_notes(self) -> None:
+        """Drops the notes on values that stand nowhere in the agent."""
+        members = [
+            {**it, "agentDescriptor": None} if it.get("collaboratorName") in self.team else it
+            for it in self.parts("agentCollaborators")
+        ]
+        text = str({**self.data, "agentCollaborators": members, "agentId": None})
+        text += "".join(self.code.values())
+        idle = set()
+        # A short value, such as an account's number, may be a part of a longer one.
+        for one, value in sorted(self.stand_ins.items(), key=lambda it: -len(it[1])):
+            if value not in text:
+                idle.add(one)
+            text = text.replace(value, "")
+        self.notes = [it for it in dict.fromkeys(self.notes) if it not in idle]
 
     def all_notes(self) -> list[Diagnostic]:
         """The notes of the agent and of all that come along."""

@@ -1,41 +1,63 @@
-"""A file in any format that agents are exported or deployed in → `Document`s."""
+"""A file or folder in any format that agents are exported or deployed in → `Document`s."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from orchestrator.definition import Source
+from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, ResourceNotFound, ValidationError
-from orchestrator.support.documents import decode
+from orchestrator.support.documents import Place, decode
 from orchestrator.transfer.agentcore_toolkit import (
     is_get_agent,
     is_toolkit,
     read_get_agent,
     read_toolkit,
 )
-from orchestrator.transfer.build_document import refuse_untrusted_document
-from orchestrator.transfer.cloudformation import is_cloudformation, load_yaml, read_cloudformation
+from orchestrator.transfer.build_document import as_mapping, refuse_untrusted_document
+from orchestrator.transfer.cloudformation import (
+    is_cloudformation,
+    parse_template,
+    read_cloudformation,
+)
 from orchestrator.transfer.document import Document
-from orchestrator.transfer.terraform import read_terraform
-from orchestrator.transfer.terraform_resources import is_terraform
+from orchestrator.transfer.project_files import ProjectFiles
+from orchestrator.transfer.template_surroundings import (
+    TemplateFile,
+    find_surroundings,
+    import_values,
+    include_files,
+)
+from orchestrator.transfer.terraform import read_agents
+from orchestrator.transfer.terraform_resources import Resource, is_terraform, read_resources
+from orchestrator.transfer.terraform_source import read_source_folder
+from orchestrator.transfer.terraform_surroundings import find_surroundings as find_beside_resources
 
 _MOST_BYTES = 50_000_000
+_MOST_LEVELS = 200
+# Larger ones have no places; AWS: a template has at most 1 MB.
+_MOST_PLACED = 2_000_000
 _FORMATS = (
     "GetAgent's answer, a bedrock_config.json, a CloudFormation template with AWS::Bedrock::Agent, "
-    "or the JSON of a Terraform plan or state"
+    "Terraform's sources, or the JSON of a Terraform plan or state"
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ImportedAgents:
-    """The agents of a file."""
+    """The agents of a file or folder."""
 
     format: str  # what the file is, for people
     agents: dict[str, Document]  # all of its agents, by what the file calls them
+    notes: list[Diagnostic] = field(default_factory=list)  # what is not about one agent
+    # The types of resources beside the agents, which nothing here stands for
+    unused: Counter[str] = field(default_factory=Counter)
 
     def find_top_level(self) -> dict[str, Document]:
         """The agents that none of the others leads."""
@@ -58,71 +80,220 @@ class ImportedAgents:
         raise ValidationError(f"there is {some} {name!r}; there are {', '.join(self.agents)}")
 
 
+@dataclass(frozen=True, slots=True)
+class LoadedFile:
+    """A file's data, and the places in it where they are known."""
+
+    path: Path
+    data: Mapping[str, Any]
+    root: Place | None = None
+
+
 def read_source(
     file: Path, others: Sequence[Path] = (), parameters: Mapping[str, str] | None = None
 ) -> ImportedAgents:
-    """Reads the agents of a file, whose format shows in what it holds.
+    """Reads the agents of a file, or of all files in a folder, whatever their formats.
+
+    What agents name beside them (the code of handlers, guardrails, schemas) comes along, as far as
+    it is in the folder, or in that of the file.
 
     Raises:
         ResourceNotFound: There is no such file.
         ValidationError: It is none of the formats, or its agents name what is on this machine.
         DefinitionError: It cannot be read, or an agent is wrong.
+        DependencyFailed: It is Terraform's source, and the extra `terraform` is not installed.
     """
-    data = _load_file(file)
-    extra = [_load_file(it) for it in others]
-    found = _read_agents(data, extra, parameters or {}, str(file))
+    if file.is_dir():
+        from orchestrator.transfer.project import read_project
+
+        if others:
+            raise ValidationError("a folder has no files beside it; give the folder alone")
+        return read_project(file, parameters or {})
+    if file.suffix == ".tf":
+        found = read_terraform_folder(file.parent, ProjectFiles(file.parent), parameters or {})
+        return _check(found, file)
+    loaded = load_file(file)
+    extra = [load_file(it) for it in others]
+    found = read_loaded(loaded, extra, parameters or {}, ProjectFiles(file.parent))
     if extra and found.format != "GetAgent":
         raise ValidationError(f"only GetAgent's answer has others beside it, not {found.format}")
+    return _check(found, file)
+
+
+def _check(found: ImportedAgents, file: Path) -> ImportedAgents:
+    if not found.agents:
+        raise ValidationError(f"{str(file)!r} has no aws_bedrockagent_agent")
     for document in found.agents.values():
         refuse_untrusted_document(document)
     return found
 
 
-def _read_agents(
-    data: Mapping[str, Any],
-    extra: Sequence[Mapping[str, Any]],
+def read_loaded(
+    loaded: LoadedFile,
+    extra: Sequence[LoadedFile],
     parameters: Mapping[str, str],
-    file: str,
+    files: ProjectFiles,
+    assets: Mapping[str, str] | None = None,
+    exports: Mapping[str, str] | None = None,
 ) -> ImportedAgents:
+    """The agents of a file, whose assets and imported values may be those of the AWS CDK.
+
+    Raises:
+        ValidationError: It is none of the formats.
+        DefinitionError: An agent is wrong.
+    """
+    data, file = loaded.data, loaded.path
     if is_cloudformation(data):
-        return ImportedAgents("CloudFormation", read_cloudformation(data, parameters))
+        template = include_files(import_values(data, exports or {}), files, file.parent)
+        own = TemplateFile(template, file, loaded.root, assets or {})
+        return _read_template(own, files, parameters)
     if is_terraform(data):
-        agents = read_terraform(data)
-        if not agents:
-            raise ValidationError(f"{file!r} has no aws_bedrockagent_agent")
-        return ImportedAgents("Terraform", agents)
+        return _read_terraform_data(data, file, files)
     if is_toolkit(data):
         document = read_toolkit(data)
-        return ImportedAgents("bedrock_config.json", {document.name: document})
+        return _name_source(ImportedAgents("bedrock_config.json", {document.name: document}), file)
     if is_get_agent(data):
-        document = read_get_agent(data, extra)
-        return ImportedAgents("GetAgent", {document.name: document})
-    raise ValidationError(f"{file!r} holds no agent: {_FORMATS} would")
+        document = read_get_agent(data, [it.data for it in extra])
+        return _name_source(ImportedAgents("GetAgent", {document.name: document}), file)
+    raise ValidationError(f"{str(file)!r} holds no agent: {_FORMATS} would")
 
 
-def _load_file(file: Path) -> Mapping[str, Any]:
+def _read_template(
+    template: TemplateFile, files: ProjectFiles, parameters: Mapping[str, str]
+) -> ImportedAgents:
+    agents = read_cloudformation(template.data, parameters, template.root)
+    beside = find_surroundings(template, files, parameters)
+    for document in agents.values():
+        beside.bring(document)
+    kinds = (as_mapping(it).get("Type") for it in as_mapping(template.data["Resources"]).values())
+    found = ImportedAgents("CloudFormation", agents)
+    found.unused.update(it for it in map(str, kinds) if it not in _USED_TYPES)
+    return _name_source(found, template.file)
+
+
+def _read_terraform_data(
+    data: Mapping[str, Any], file: Path, files: ProjectFiles
+) -> ImportedAgents:
+    resources = read_resources(data)
+    found = _build_from_resources(resources, data, files, file.parent)
+    return _name_source(found, file)
+
+
+def read_terraform_folder(
+    folder: Path, files: ProjectFiles, parameters: Mapping[str, str]
+) -> ImportedAgents:
+    """The agents of Terraform's sources in a folder; there may be none.
+
+    Raises:
+        DefinitionError: A file cannot be read, or an agent is wrong.
+        DependencyFailed: The extra `terraform` is not installed.
+    """
+    folder = files.resolve(str(folder.resolve()))
+    resources = read_source_folder(folder, files, parameters)
+    found = _build_from_resources(resources, {}, files, folder)
+    found.format = "Terraform's sources"
+    for resource in resources:
+        if resource.address in found.agents and resource.file:
+            found.agents[resource.address].source = Source(file=resource.file)
+    return _place_notes(found)
+
+
+def _build_from_resources(
+    resources: Sequence[Resource], plan: Mapping[str, Any], files: ProjectFiles, folder: Path
+) -> ImportedAgents:
+    agents = read_agents(resources, plan)
+    beside = find_beside_resources(resources, files, folder)
+    for document in agents.values():
+        beside.bring(document)
+    found = ImportedAgents("Terraform", agents)
+    managed = (it.kind for it in resources if it.mode == "managed")
+    found.unused.update(it for it in managed if not it.startswith(_USED_KINDS))
+    return found
+
+
+_USED_TYPES = (
+    *("AWS::Bedrock::Agent", "AWS::Bedrock::AgentAlias", "AWS::Bedrock::Guardrail"),
+    *("AWS::Bedrock::GuardrailVersion", "AWS::Bedrock::KnowledgeBase", "AWS::CDK::Metadata"),
+    *("AWS::Lambda::Function", "AWS::Serverless::Function", "AWS::Lambda::Permission"),
+    *("AWS::Lambda::Alias", "AWS::Lambda::Version", "AWS::IAM::Role", "AWS::IAM::Policy"),
+)
+_USED_KINDS = (
+    *("aws_bedrockagent_agent", "awscc_bedrock_agent", "aws_bedrock_guardrail"),
+    *("awscc_bedrock_guardrail", "aws_bedrockagent_knowledge_base", "aws_lambda_function"),
+    *("awscc_bedrock_knowledge_base", "aws_lambda_permission", "aws_lambda_alias", "aws_iam_"),
+    *("aws_s3_object", "aws_s3_bucket_object"),
+)
+
+
+def _name_source(found: ImportedAgents, file: Path) -> ImportedAgents:
+    for one in {id(it): it for top in found.agents.values() for it in top.iter_agents()}.values():
+        one.source = Source(file=str(file))
+    return _place_notes(found)
+
+
+def _place_notes(found: ImportedAgents) -> ImportedAgents:
+    # A note that knows no better place has its agent's.
+    from dataclasses import replace
+
+    for one in {id(it): it for top in found.agents.values() for it in top.iter_agents()}.values():
+        file = one.source.file or None
+        one.notes = [
+            it if it.file else replace(it, file=file, line=it.line or one.line) for it in one.notes
+        ]
+    return found
+
+
+def load_file(file: Path) -> LoadedFile:
+    """Reads a file in YAML or JSON.
+
+    Raises:
+        ResourceNotFound: There is no such file.
+        ValidationError: It holds something else than a mapping.
+        DefinitionError: It is neither, too large or nested too deeply.
+    """
     try:
         with file.open("rb") as stream:
             content = stream.read(_MOST_BYTES + 1)
     except FileNotFoundError:
         raise ResourceNotFound(f"there is no file {str(file)!r}") from None
     text = decode(content, str(file), limit=_MOST_BYTES)
-    data = _parse(text, str(file))
+    data, root = _parse(text, str(file))
     if not isinstance(data, Mapping):
         raise ValidationError(f"{str(file)!r} holds no agent: {_FORMATS} would")
-    return data
+    _check_depth(data, str(file))
+    return LoadedFile(file, data, root)
 
 
-def _parse(text: str, file: str) -> Any:
+def _parse(text: str, file: str) -> tuple[Any, Place | None]:
     if text.lstrip()[:1] != "{":
-        return load_yaml(text, file)
+        parsed = parse_template(text, file)
+        return parsed.data, parsed.root
     try:
-        return json.loads(text)
+        data = json.loads(text)
     except RecursionError:
         raise DefinitionError("it is nested too deeply", file=file) from None
     except json.JSONDecodeError as error:
         with suppress(DefinitionError):  # a text that begins like JSON may be YAML's flow style
-            return load_yaml(text, file)
+            parsed = parse_template(text, file)
+            return parsed.data, parsed.root
         raise DefinitionError(
             f"this is not JSON: {error.msg}", file=file, line=error.lineno, column=error.colno
         ) from None
+    if isinstance(data, dict) and is_cloudformation(data) and len(text) <= _MOST_PLACED:
+        with suppress(DefinitionError):
+            return data, parse_template(text, file).root
+    return data, None
+
+
+def _check_depth(data: Any, file: str) -> None:
+    level = [data]
+    for _ in range(_MOST_LEVELS):
+        level = [
+            inner
+            for it in level
+            if isinstance(it, (dict, list))
+            for inner in (it.values() if isinstance(it, dict) else it)
+        ]
+        if not level:
+            return
+    raise DefinitionError("it is nested too deeply", file=file)

@@ -6,7 +6,7 @@ The code of their Lambda functions, their guardrails, and API schemas that are o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from orchestrator.actions.names import slug
@@ -48,6 +48,8 @@ class Surroundings:
             bring_code(one, self.functions, self.files)
             self.bring_guardrail(one)
             self.bring_schemas(one)
+            one.drop_idle_notes()
+            sharpen_notes(one)
 
     def bring_guardrail(self, document: Document) -> None:
         """Puts a guardrail of the same sources into the agent's folder."""
@@ -85,6 +87,21 @@ class Surroundings:
             same = [text for (_, name), text in self.objects.items() if name == key]
             if found is not None or len(same) == 1:
                 group["apiSchema"] = {"payload": found if found is not None else same[0]}
+
+
+def sharpen_notes(document: Document) -> None:
+    """Has the notes on values that are not known say what to do about each of them."""
+    bases = {it.get("knowledgeBaseId") for it in document.parts("knowledgeBases")}
+    for one, value in [*document.stand_ins.items()]:
+        better = one
+        if value in bases:
+            way = "write the id of a knowledge base, or add `folder:` with documents"
+            better = replace(one, code="knowledge-base", suggestion=way)
+        elif ":role/" in value:
+            better = replace(one, code="role", suggestion="only `orchestrator push` needs it")
+        if better is not one and one in document.notes:
+            document.notes[document.notes.index(one)] = better
+            document.stand_ins[better] = document.stand_ins.pop(one)
 
 
 def _write_guardrail(source: GuardrailSource) -> tuple[str, list[str]]:

@@ -86,7 +86,9 @@ class _Reader:
             document.line = agent.line
             self.known[agent.address] = document
             self.read_team(document, agent, (*above, agent.address))
-            document.notes += _pick_notes(document, notes)
+            document.stand_ins = {it: stand_in for it, stand_in in notes if stand_in}
+            document.notes += [it for it, _ in notes]
+            document.drop_idle_notes()
         return self.known[agent.address]
 
     def read_own_values(self, agent: Resource, notes: list[Any]) -> dict[str, Any]:
@@ -210,24 +212,16 @@ def _first_block(value: Any) -> Any:
     return as_mapping(block) if isinstance(block, Mapping) or not block else None
 
 
-def _pick_notes(document: Document, notes: Sequence[tuple[Any, str]]) -> list[Any]:
-    # A stand-in that is nowhere in the agent needs no note: what it stood for was not used.
-    led = {name for name in document.team}
-    members = [
-        {**it, "agentDescriptor": None} if it.get("collaboratorName") in led else it
-        for it in document.parts("agentCollaborators")
-    ]
-    text = str({**document.data, "agentCollaborators": members, "agentId": None})
-    return list(dict.fromkeys(it for it, stand_in in notes if not stand_in or stand_in in text))
-
-
 def _make_unknown_note(what: str, value: str, part: Resource | None = None) -> Any:
     text = f"{what} is known only when applied; {value!r} stands for it"
     return note("unknown", text, "change it in agent.yaml, or put a file of yours in its place")
 
 
 def _make_gap_note(resource: Resource, gap: Gap) -> Any:
-    text = f"{resource.address}.{gap.path} {gap.text}" if gap.path else gap.text
+    what = gap.path if gap.file else f"{resource.address}.{gap.path}"
+    text = f"{what} {gap.text}" if gap.path else gap.text
     if gap.stand_in:
         text += f"; {gap.stand_in!r} stands for it"
+    if gap.path == "agent_resource_role_arn":
+        return note("role", text, "only `orchestrator push` needs it", file=gap.file, line=gap.line)
     return note("unknown", text, gap.way, file=gap.file, line=gap.line)

@@ -38,6 +38,7 @@ _MOST_BYTES = 2_000_000  # sources of one project
 _MOST_INSTANCES = 200
 _MOST_MODULES = 300
 _MOST_LEVELS = 20
+_VERSIONS = ("DRAFT", "1", "0", "$LATEST")
 # Whole types whose values are looked at; others are looked up when something refers to them.
 _WANTED = (
     *("aws_bedrock", "awscc_bedrock", "aws_lambda_function", "aws_lambda_alias"),
@@ -163,6 +164,9 @@ class Module:
                 if kind.startswith(_WANTED) or kind == "archive_file":
                     for index, bindings in self.expand(block):
                         yield self.build_resource(mode, (kind, name), block, index, bindings)
+                elif mode == "managed":
+                    # Nothing of it is needed but that it is there.
+                    yield Resource(f"{self.prefix}{kind}.{name}", kind, name, {}, mode)
         for name in self.calls:
             child = self.call_module(name)
             for one in child.values() if isinstance(child, dict) else _as_list(child):
@@ -405,7 +409,8 @@ class Module:
 
     def note_stand_in(self, what: str, stand_in: str, why: str, way: str) -> None:
         """Notes that a text stands for what is not known."""
-        if self.project.gaps and self.project.places:
+        # A version says nothing without the id beside it, which is noted.
+        if self.project.gaps and self.project.places and stand_in not in _VERSIONS:
             file, line = self.project.places[0]
             gap = Gap("", f"{what} {why}", way, stand_in, file, line)
             self.project.gaps[-1].append(gap)
