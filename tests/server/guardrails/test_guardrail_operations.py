@@ -26,7 +26,41 @@ def test_a_guardrail_is_made_edited_and_versioned(server: Served) -> None:
     }
     assert made["ResponseMetadata"]["HTTPStatusCode"] == 202
     first = shown(control.get_guardrail(guardrailIdentifier=id))
-    assert {**first, "guardrailId": "ID", "guardrailArn": "ARN"} == snapshot({'name': 'banking', 'description': 'For banks.', 'guardrailId': 'ID', 'guardrailArn': 'ARN', 'version': 'DRAFT', 'status': 'READY', 'topicPolicy': {'topics': [{'name': 'Investment advice', 'definition': 'What to buy.', 'examples': ['which stock'], 'type': 'DENY'}]}, 'wordPolicy': {'words': [{'text': 'darn'}]}, 'sensitiveInformationPolicy': {'piiEntities': [{'type': 'EMAIL', 'action': 'ANONYMIZE'}, {'type': 'US_SOCIAL_SECURITY_NUMBER', 'action': 'BLOCK'}], 'regexes': [{'name': 'booking', 'pattern': '\\bBK-\\d{4}\\b', 'action': 'ANONYMIZE'}]}, 'createdAt': 'TIME', 'updatedAt': 'TIME', 'statusReasons': [], 'blockedInputMessaging': 'I cannot talk about this.', 'blockedOutputsMessaging': 'I cannot say that.'})
+    assert {**first, "guardrailId": "ID", "guardrailArn": "ARN"} == snapshot(
+        {
+            "name": "banking",
+            "description": "For banks.",
+            "guardrailId": "ID",
+            "guardrailArn": "ARN",
+            "version": "DRAFT",
+            "status": "READY",
+            "topicPolicy": {
+                "topics": [
+                    {
+                        "name": "Investment advice",
+                        "definition": "What to buy.",
+                        "examples": ["which stock"],
+                        "type": "DENY",
+                    }
+                ]
+            },
+            "wordPolicy": {"words": [{"text": "darn"}]},
+            "sensitiveInformationPolicy": {
+                "piiEntities": [
+                    {"type": "EMAIL", "action": "ANONYMIZE"},
+                    {"type": "US_SOCIAL_SECURITY_NUMBER", "action": "BLOCK"},
+                ],
+                "regexes": [
+                    {"name": "booking", "pattern": "\\bBK-\\d{4}\\b", "action": "ANONYMIZE"}
+                ],
+            },
+            "createdAt": "TIME",
+            "updatedAt": "TIME",
+            "statusReasons": [],
+            "blockedInputMessaging": "I cannot talk about this.",
+            "blockedOutputsMessaging": "I cannot say that.",
+        }
+    )
     assert shown(control.get_guardrail(guardrailIdentifier=arn)) == first
 
     version = control.create_guardrail_version(guardrailIdentifier=id, description="One.")
@@ -62,7 +96,17 @@ def test_a_guardrail_is_made_edited_and_versioned(server: Served) -> None:
         ("banks", "DRAFT"),
         ("other", "DRAFT"),
     ]
-    assert {**shown(listed[0]), "id": "ID", "arn": "ARN"} == snapshot({'id': 'ID', 'arn': 'ARN', 'status': 'READY', 'name': 'banks', 'version': 'DRAFT', 'createdAt': 'TIME', 'updatedAt': 'TIME'})
+    assert {**shown(listed[0]), "id": "ID", "arn": "ARN"} == snapshot(
+        {
+            "id": "ID",
+            "arn": "ARN",
+            "status": "READY",
+            "name": "banks",
+            "version": "DRAFT",
+            "createdAt": "TIME",
+            "updatedAt": "TIME",
+        }
+    )
     pages = control.get_paginator("list_guardrails").paginate(
         guardrailIdentifier=id, PaginationConfig={"PageSize": 1}
     )
@@ -70,7 +114,7 @@ def test_a_guardrail_is_made_edited_and_versioned(server: Served) -> None:
     assert versions == [["DRAFT"], ["1"]]
 
     control.delete_guardrail(guardrailIdentifier=id, guardrailVersion="1")
-    with refused("ResourceNotFoundException", "version of the guardrail"):
+    with refused("ResourceNotFoundException", "has no version"):
         control.get_guardrail(guardrailIdentifier=id, guardrailVersion="1")
     control.delete_guardrail(guardrailIdentifier=id)
     with refused("ResourceNotFoundException"):
@@ -244,13 +288,123 @@ def test_a_guardrail_is_applied(server: Served) -> None:
         "guardrailOrigin": ["REQUEST"],
         "guardrailOwnership": "SELF",
     }
-    assert blocked == snapshot({'usage': {'topicPolicyUnits': 1, 'contentPolicyUnits': 0, 'wordPolicyUnits': 1, 'sensitiveInformationPolicyUnits': 1, 'sensitiveInformationPolicyFreeUnits': 1, 'contextualGroundingPolicyUnits': 0}, 'action': 'GUARDRAIL_INTERVENED', 'actionReason': 'Guardrail blocked.', 'outputs': [{'text': 'I cannot talk about this.'}], 'assessments': [{'topicPolicy': {'topics': [{'name': 'Investment advice', 'type': 'DENY', 'action': 'BLOCKED', 'detected': True}]}, 'sensitiveInformationPolicy': {'piiEntities': [{'match': 'ana@example.com', 'type': 'EMAIL', 'action': 'ANONYMIZED', 'detected': True}], 'regexes': []}, 'invocationMetrics': {'guardrailProcessingLatency': 0, 'usage': {'topicPolicyUnits': 1, 'contentPolicyUnits': 0, 'wordPolicyUnits': 1, 'sensitiveInformationPolicyUnits': 1, 'sensitiveInformationPolicyFreeUnits': 1, 'contextualGroundingPolicyUnits': 0}, 'guardrailCoverage': {'textCharacters': {'guarded': 32, 'total': 32}}}}], 'guardrailCoverage': {'textCharacters': {'guarded': 32, 'total': 32}}})
+    assert blocked == snapshot(
+        {
+            "usage": {
+                "topicPolicyUnits": 1,
+                "contentPolicyUnits": 0,
+                "wordPolicyUnits": 1,
+                "sensitiveInformationPolicyUnits": 1,
+                "sensitiveInformationPolicyFreeUnits": 1,
+                "contextualGroundingPolicyUnits": 0,
+            },
+            "action": "GUARDRAIL_INTERVENED",
+            "actionReason": "Guardrail blocked.",
+            "outputs": [{"text": "I cannot talk about this."}],
+            "assessments": [
+                {
+                    "topicPolicy": {
+                        "topics": [
+                            {
+                                "name": "Investment advice",
+                                "type": "DENY",
+                                "action": "BLOCKED",
+                                "detected": True,
+                            }
+                        ]
+                    },
+                    "sensitiveInformationPolicy": {
+                        "piiEntities": [
+                            {
+                                "match": "ana@example.com",
+                                "type": "EMAIL",
+                                "action": "ANONYMIZED",
+                                "detected": True,
+                            }
+                        ],
+                        "regexes": [],
+                    },
+                    "invocationMetrics": {
+                        "guardrailProcessingLatency": 0,
+                        "usage": {
+                            "topicPolicyUnits": 1,
+                            "contentPolicyUnits": 0,
+                            "wordPolicyUnits": 1,
+                            "sensitiveInformationPolicyUnits": 1,
+                            "sensitiveInformationPolicyFreeUnits": 1,
+                            "contextualGroundingPolicyUnits": 0,
+                        },
+                        "guardrailCoverage": {"textCharacters": {"guarded": 32, "total": 32}},
+                    },
+                }
+            ],
+            "guardrailCoverage": {"textCharacters": {"guarded": 32, "total": 32}},
+        }
+    )
     masked = _apply(server, made, "Mail ana@example.com about BK-1042.", "Or not.", source="OUTPUT")
     masked["assessments"][0].pop("appliedGuardrailDetails")
-    assert masked == snapshot({'usage': {'topicPolicyUnits': 1, 'contentPolicyUnits': 0, 'wordPolicyUnits': 1, 'sensitiveInformationPolicyUnits': 1, 'sensitiveInformationPolicyFreeUnits': 1, 'contextualGroundingPolicyUnits': 0}, 'action': 'GUARDRAIL_INTERVENED', 'actionReason': 'Guardrail masked.', 'outputs': [{'text': 'Mail {EMAIL} about {booking}.'}, {'text': 'Or not.'}], 'assessments': [{'sensitiveInformationPolicy': {'piiEntities': [{'match': 'ana@example.com', 'type': 'EMAIL', 'action': 'ANONYMIZED', 'detected': True}], 'regexes': [{'name': 'booking', 'match': 'BK-1042', 'regex': '\\bBK-\\d{4}\\b', 'action': 'ANONYMIZED', 'detected': True}]}, 'invocationMetrics': {'guardrailProcessingLatency': 0, 'usage': {'topicPolicyUnits': 1, 'contentPolicyUnits': 0, 'wordPolicyUnits': 1, 'sensitiveInformationPolicyUnits': 1, 'sensitiveInformationPolicyFreeUnits': 1, 'contextualGroundingPolicyUnits': 0}, 'guardrailCoverage': {'textCharacters': {'guarded': 42, 'total': 42}}}}], 'guardrailCoverage': {'textCharacters': {'guarded': 42, 'total': 42}}})
+    assert masked == snapshot(
+        {
+            "usage": {
+                "topicPolicyUnits": 1,
+                "contentPolicyUnits": 0,
+                "wordPolicyUnits": 1,
+                "sensitiveInformationPolicyUnits": 1,
+                "sensitiveInformationPolicyFreeUnits": 1,
+                "contextualGroundingPolicyUnits": 0,
+            },
+            "action": "GUARDRAIL_INTERVENED",
+            "actionReason": "Guardrail masked.",
+            "outputs": [{"text": "Mail {EMAIL} about {booking}."}, {"text": "Or not."}],
+            "assessments": [
+                {
+                    "sensitiveInformationPolicy": {
+                        "piiEntities": [
+                            {
+                                "match": "ana@example.com",
+                                "type": "EMAIL",
+                                "action": "ANONYMIZED",
+                                "detected": True,
+                            }
+                        ],
+                        "regexes": [
+                            {
+                                "name": "booking",
+                                "match": "BK-1042",
+                                "regex": "\\bBK-\\d{4}\\b",
+                                "action": "ANONYMIZED",
+                                "detected": True,
+                            }
+                        ],
+                    },
+                    "invocationMetrics": {
+                        "guardrailProcessingLatency": 0,
+                        "usage": {
+                            "topicPolicyUnits": 1,
+                            "contentPolicyUnits": 0,
+                            "wordPolicyUnits": 1,
+                            "sensitiveInformationPolicyUnits": 1,
+                            "sensitiveInformationPolicyFreeUnits": 1,
+                            "contextualGroundingPolicyUnits": 0,
+                        },
+                        "guardrailCoverage": {"textCharacters": {"guarded": 42, "total": 42}},
+                    },
+                }
+            ],
+            "guardrailCoverage": {"textCharacters": {"guarded": 42, "total": 42}},
+        }
+    )
     passed = _apply(server, made, "Good morning!", outputScope="FULL")
-    assert (passed["action"], passed["actionReason"], passed["outputs"]) == snapshot(('NONE', 'No action.', []))
-    assert passed["assessments"][0]["topicPolicy"] == snapshot({'topics': [{'name': 'Investment advice', 'type': 'DENY', 'action': 'NONE', 'detected': False}]})
+    assert (passed["action"], passed["actionReason"], passed["outputs"]) == snapshot(
+        ("NONE", "No action.", [])
+    )
+    assert passed["assessments"][0]["topicPolicy"] == snapshot(
+        {
+            "topics": [
+                {"name": "Investment advice", "type": "DENY", "action": "NONE", "detected": False}
+            ]
+        }
+    )
 
 
 def test_nothing_hides_between_two_texts_of_one_request(server: Served) -> None:
@@ -277,7 +431,41 @@ def test_checks_without_a_guardrail(server: Served) -> None:
         {"role": "assistant", "content": [{"text": "Call +49 170 1234567 or c@d.example"}]},
     ]
     answer = server.models.invoke_guardrail_checks(messages=messages, checks=asked)
-    assert shown(answer) == snapshot({'results': {'sensitiveInformation': {'results': [{'type': 'EMAIL', 'confidenceScore': 1.0, 'beginOffset': 7, 'endOffset': 18, 'messageIndex': 0, 'contentIndex': 0}, {'type': 'PHONE', 'confidenceScore': 1.0, 'beginOffset': 5, 'endOffset': 20, 'messageIndex': 1, 'contentIndex': 0}, {'type': 'EMAIL', 'confidenceScore': 1.0, 'beginOffset': 24, 'endOffset': 35, 'messageIndex': 1, 'contentIndex': 0}]}}, 'usage': {'sensitiveInformation': {'textUnits': 1}}})
+    assert shown(answer) == snapshot(
+        {
+            "results": {
+                "sensitiveInformation": {
+                    "results": [
+                        {
+                            "type": "EMAIL",
+                            "confidenceScore": 1.0,
+                            "beginOffset": 7,
+                            "endOffset": 18,
+                            "messageIndex": 0,
+                            "contentIndex": 0,
+                        },
+                        {
+                            "type": "PHONE",
+                            "confidenceScore": 1.0,
+                            "beginOffset": 5,
+                            "endOffset": 20,
+                            "messageIndex": 1,
+                            "contentIndex": 0,
+                        },
+                        {
+                            "type": "EMAIL",
+                            "confidenceScore": 1.0,
+                            "beginOffset": 24,
+                            "endOffset": 35,
+                            "messageIndex": 1,
+                            "contentIndex": 0,
+                        },
+                    ]
+                }
+            },
+            "usage": {"sensitiveInformation": {"textUnits": 1}},
+        }
+    )
     for checks, text in (
         ({"contentFilter": {"categories": [{"category": "HATE"}]}}, "checks.contentFilter needs"),
         ({"promptAttack": {"categories": [{"category": "JAILBREAK"}]}}, "checks.promptAttack"),
