@@ -24,6 +24,14 @@ from orchestrator.message import clean
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
+SUFFIXES = {
+    "text/markdown": ".md",
+    "text/html": ".html",
+    "text/plain": ".txt",
+    "application/pdf": ".pdf",
+}
+"""How the names of documents end, by their media types."""
+
 _MOST_METADATA = 64 * 1024
 _EXTRA = "pip install 'bedrock-orchestrator[knowledge]'"
 

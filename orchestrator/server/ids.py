@@ -73,6 +73,14 @@ class Arns(NamedTuple):
         """The ARN of a guardrail."""
         return self._arn(f"guardrail/{guardrail_id}")
 
+    def foundation_model(self, model_id: str) -> str:
+        """The ARN of a foundation model, which no account owns."""
+        return f"arn:aws:bedrock:{self.region}::foundation-model/{model_id}"
+
+    def inference_profile(self, profile_id: str) -> str:
+        """The ARN of an inference profile."""
+        return self._arn(f"inference-profile/{profile_id}")
+
     def session(self, session_id: str) -> str:
         """The ARN of a session of the Sessions API."""
         return self._arn(f"session/{session_id}")

@@ -137,7 +137,7 @@ class ServerState:
             sessions_api.operations(),
             prompt_management.operations_of(self.prompts),
             guardrails.operations_of(self.guardrails),
-            inference.operations_of(self.models, self.prompts, self.guardrails),
+            inference.operations_of(self.models, self.prompts, self.guardrails, self.agents.store),
         ):
             for service, handlers in operations.items():
                 joined.setdefault(service, {}).update(handlers)

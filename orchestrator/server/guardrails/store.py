@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.definition.guardrail_file import guardrail_of, load_guardrail, read_members
-from orchestrator.errors import ValidationError
+from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.guardrails import BedrockGuardrail, Guardrail, Source, Verdict
 from orchestrator.guardrails.local import LocalGuardrail
 from orchestrator.models.embeddings import Embedder
 from orchestrator.server.access.permissions import check_access
 from orchestrator.server.document_store import DocumentStore, digest
 from orchestrator.server.ids import DRAFT, Arns
-from orchestrator.server.operations import Caller, TagChange, conflict_error, not_found_error, pick
+from orchestrator.server.operations import Caller, TagChange, conflict_error, pick
 from orchestrator.server.stored_tags import StoredTags
 from orchestrator.support.lru_cache import LruCache
 
@@ -111,7 +111,7 @@ class GuardrailStore:
 
         Raises:
             AccessDenied: The caller may not use one of AWS.
-            Fault: ResourceNotFoundException, when there is no such guardrail, or version of it.
+            ResourceNotFound: There is no such guardrail, or version of it.
             ValidationError: The identifier or the version is empty.
         """
         if not identifier or not version:
@@ -166,20 +166,20 @@ class GuardrailStore:
         """The id that an id or ARN has.
 
         Raises:
-            Fault: ResourceNotFoundException, for an ARN of another region or account.
+            ResourceNotFound: It is an ARN of another region or account.
         """
         found = _ARN.fullmatch(identifier)
         if found is None:
             return identifier
         if found.group("region", "account") != self.arns and identifier not in self._files:
-            raise not_found_error("guardrail", identifier)
+            raise ResourceNotFound(f"there is no guardrail {identifier!r}")
         return found["id"]
 
     def find(self, caller: Caller, identifier: str, version: str | None = None) -> GuardrailRecord:
         """A guardrail's version; the draft by default.
 
         Raises:
-            Fault: ResourceNotFoundException, when the caller has no such guardrail or version.
+            ResourceNotFound: The caller has no such guardrail or version.
         """
         in_file = self._find_in_files(identifier)
         if in_file is not None:
@@ -187,12 +187,12 @@ class GuardrailStore:
         id = self.split(identifier)
         draft = self.documents.get(caller.tenant, GUARDRAIL, id)
         if draft is None:
-            raise not_found_error("guardrail", identifier)
+            raise ResourceNotFound(f"there is no guardrail {identifier!r}")
         if version in (None, DRAFT):
             return GuardrailRecord(**draft)
         found = self.documents.get(caller.tenant, VERSION, str(version), id)
         if found is None:
-            raise not_found_error(f"version of the guardrail {id!r}", str(version))
+            raise ResourceNotFound(f"the guardrail {id!r} has no version {version!r}")
         return GuardrailRecord(**found)
 
     def get_editable(self, caller: Caller, identifier: str) -> GuardrailRecord:

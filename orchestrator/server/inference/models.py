@@ -47,14 +47,25 @@ class Models:
             ValidationError: It is a file or an address.
             ResourceNotFound: There is no such model.
         """
-        found = self._every or next(
-            (model for pattern, model in self._patterns if fnmatchcase(model_id, pattern)), None
-        )
+        found = self._find_mapped(model_id)
         if found is not None:
             return found
         spec = model_id.strip()
         _check(caller, spec)
         return self._named.get(spec, lambda: resolve_model(spec))
+
+    def _find_mapped(self, model_id: str) -> Model | None:
+        return self._every or next(
+            (model for pattern, model in self._patterns if fnmatchcase(model_id, pattern)), None
+        )
+
+    def is_mapped(self, model_id: str) -> bool:
+        """Whether the operator has set a model for the id."""
+        return self._find_mapped(model_id) is not None
+
+    def list_exact_ids(self) -> list[str]:
+        """The ids that the operator has set a model for one by one, without patterns."""
+        return [pattern for pattern, _ in self._patterns if not set("*?[") & set(pattern)]
 
 
 def _check(caller: Caller, spec: str) -> None:

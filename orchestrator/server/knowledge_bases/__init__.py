@@ -17,10 +17,17 @@ if TYPE_CHECKING:
 
 
 def operations_of(bases: KnowledgeBaseService) -> Operations:
-    """The operations of knowledge bases, data sources and ingestion jobs."""
+    """The operations of knowledge bases, and of all that belongs to them."""
     from functools import partial
 
-    from orchestrator.server.knowledge_bases import data_sources, jobs, knowledge_bases
+    from orchestrator.server.knowledge_bases import (
+        data_sources,
+        documents,
+        jobs,
+        knowledge_bases,
+        policies,
+    )
 
-    handlers = {**knowledge_bases.HANDLERS, **data_sources.HANDLERS, **jobs.HANDLERS}
+    modules = (knowledge_bases, data_sources, jobs, documents, policies)
+    handlers = {name: it for module in modules for name, it in module.HANDLERS.items()}
     return {"bedrock-agent": {name: partial(it, bases) for name, it in handlers.items()}}

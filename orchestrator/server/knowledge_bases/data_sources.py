@@ -61,15 +61,16 @@ def _save(bases: KnowledgeBaseService, tenant: str, source: Data) -> None:
 
 def _check_configuration(params: Data, caller: Caller) -> None:
     config = params["dataSourceConfiguration"]
-    if config["type"] != "S3":
+    if config["type"] not in ("S3", "CUSTOM"):
         raise ValidationError(
             f"dataSourceConfiguration.type: data sources of the type {config['type']} are not read "
-            "here; those of the type S3 are"
+            "here; those of the types S3 and CUSTOM are"
         )
-    if "s3Configuration" not in config:
-        raise ValidationError("dataSourceConfiguration: the type S3 needs s3Configuration")
-    bucket, prefix = get_s3_location(params)
-    check_access(caller, f"s3://{bucket}/{prefix}")
+    if config["type"] == "S3":
+        if "s3Configuration" not in config:
+            raise ValidationError("dataSourceConfiguration: the type S3 needs s3Configuration")
+        bucket, prefix = get_s3_location(params)
+        check_access(caller, f"s3://{bucket}/{prefix}")
     build_chunker(params.get("vectorIngestionConfiguration"))
 
 
@@ -101,6 +102,12 @@ def update(bases: KnowledgeBaseService, request: Request) -> Data:
 
 
 def _check_same(before: Data, params: Data) -> None:
+    types = [it["dataSourceConfiguration"]["type"] for it in (before, params)]
+    if types[0] != types[1]:
+        raise ValidationError(
+            f"dataSourceConfiguration.type is {types[0]} and cannot be changed; make another data "
+            "source"
+        )
     name = "vectorIngestionConfiguration"
     was, wanted = (it.get(name, {}).get(_CHUNKING) for it in (before, params))
     if was != wanted:

@@ -26,23 +26,44 @@ _log = get_logger(__name__)
 
 DATA_SOURCE = RESERVED + "data-source-id"
 
+_CUSTOM = "custom:"
+
 # To read documents and to embed them takes all that a machine has. Of all ingestion jobs one is at
 # it at a time, for one document or some passages, so that requests are still answered.
 _computing = Lock()
 
 
 class DocumentName(str):
-    """A document's name in an index: the id of its data source and its `s3://` address."""
+    """A document's name in an index: the id of its data source, and its place.
+
+    The place is an `s3://` address, or `custom:` with the id that its owner gave it.
+    """
 
     @classmethod
     def of(cls, source: str, uri: str) -> DocumentName:
-        """The name of a document."""
+        """The name of a document in S3."""
         return cls(f"{source}/{uri}")
+
+    @classmethod
+    def of_custom(cls, source: str, id: str) -> DocumentName:
+        """The name of a document that its owner has given an id."""
+        return cls(f"{source}/{_CUSTOM}{id}")
+
+    @property
+    def place(self) -> str:
+        """The document's place."""
+        return self.partition("/")[2]
+
+    @property
+    def custom_id(self) -> str | None:
+        """The id that its owner has given it; `None` when it is in S3."""
+        place = self.place
+        return place.removeprefix(_CUSTOM) if place.startswith(_CUSTOM) else None
 
     @property
     def uri(self) -> str:
-        """The document's address."""
-        return self.partition("/")[2]
+        """The document's address, or the id that its owner has given it."""
+        return self.place.removeprefix(_CUSTOM)
 
 
 class Index:
@@ -162,4 +183,9 @@ class _BackgroundEmbedder:
 
 def _convert_reference(reference: dict[str, Any]) -> dict[str, Any]:
     place = DocumentName(reference["location"]["customDocumentLocation"]["id"])
-    return {**reference, "location": {"type": "S3", "s3Location": {"uri": place.uri}}}
+    location = (
+        {"type": "S3", "s3Location": {"uri": place.uri}}
+        if place.custom_id is None
+        else {"type": "CUSTOM", "customDocumentLocation": {"id": place.custom_id}}
+    )
+    return {**reference, "location": location}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from orchestrator.errors import OrchestratorError, ResourceNotFound
+from orchestrator.errors import OrchestratorError, ResourceNotFound, ValidationError
 from orchestrator.server.access.permissions import check_access
 from orchestrator.server.buckets import open_bucket
 from orchestrator.server.document_store import paginate, render_page
@@ -255,18 +255,23 @@ class _Job:
 
     def _load_fingerprints(self) -> Iterator[tuple[DocumentName, DocumentFingerprint]]:
         for it in self.bases.documents.all(self.caller.tenant, DOCUMENT, self.parent):
-            fingerprint = DocumentFingerprint(it["content"], it["metadata"])
+            fingerprint = DocumentFingerprint(it.get("content", ""), it.get("metadata", ""))
             yield DocumentName.of(self.source, it["uri"]), fingerprint
 
     def _save_fingerprint(
         self, place: DocumentName, fingerprint: DocumentFingerprint | None
     ) -> None:
-        key = sha256(place.uri.encode("utf-8", "backslashreplace")).hexdigest()
+        key = get_document_key(place)
         if fingerprint is None:
             self.bases.documents.delete(self.caller.tenant, DOCUMENT, key, self.parent)
         else:
             record = {"uri": place.uri, **fingerprint._asdict()}
             self.bases.documents.put(self.caller.tenant, DOCUMENT, key, record, self.parent)
+
+
+def get_document_key(name: DocumentName) -> str:
+    """The id under which it is stored what is known of a document."""
+    return sha256(name.place.encode("utf-8", "backslashreplace")).hexdigest()
 
 
 def _shorten_reasons(reasons: Sequence[str], most: int = 100, longest: int = 2000) -> list[str]:
@@ -276,7 +281,16 @@ def _shorten_reasons(reasons: Sequence[str], most: int = 100, longest: int = 200
 
 
 def get_s3_location(source: Data) -> tuple[str, str]:
-    """The bucket of an S3 data source, and how the keys of what is read of it begin."""
+    """The bucket of an S3 data source, and how the keys of what is read of it begin.
+
+    Raises:
+        ValidationError: It is of another type.
+    """
+    if source["dataSourceConfiguration"]["type"] != "S3":
+        raise ValidationError(
+            "a data source of the type CUSTOM has no ingestion jobs; call "
+            "IngestKnowledgeBaseDocuments"
+        )
     config = source["dataSourceConfiguration"]["s3Configuration"]
     (prefix,) = config.get("inclusionPrefixes") or ("",)
     return config["bucketArn"].rsplit(":", 1)[1], prefix

@@ -12,6 +12,7 @@ from orchestrator.server.knowledge_bases.service import (
     BASE,
     DOCUMENT,
     JOB,
+    POLICY,
     SOURCE,
     Data,
     KnowledgeBaseService,
@@ -103,6 +104,7 @@ def delete(bases: KnowledgeBaseService, request: Request) -> Data:
             for kind in (JOB, DOCUMENT):
                 documents.clear(tenant, kind, f"{id}/{source['dataSourceId']}")
         documents.clear(tenant, SOURCE, id)
+        documents.delete(tenant, POLICY, id)
         documents.delete(tenant, BASE, id)
     if all(source["dataDeletionPolicy"] == "DELETE" for source in sources):
         bases.destroy(tenant, id)

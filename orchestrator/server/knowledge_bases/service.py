@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ BASE = "knowledge-base"
 SOURCE = "data-source"
 JOB = "ingestion-job"
 DOCUMENT = "knowledge-base-document"
+POLICY = "knowledge-base-policy"
 
 Data = Mapping[str, Any]
 
@@ -65,6 +67,7 @@ class KnowledgeBaseService:
         self._indexes: dict[tuple[str, str], Index] = {}
         self._embedder = embedder
         self._work: set[Future[None]] = set()
+        self._batches: Counter[str] = Counter()  # batches of documents being read, by tenant
 
     def close(self) -> None:
         """Ends the work in the background, and closes all indexes."""
@@ -82,6 +85,12 @@ class KnowledgeBaseService:
         started = in_thread(work)
         self._work.add(started)
         started.add_done_callback(self._work.discard)
+
+    def count_batches(self, tenant: str, change: int = 0) -> int:
+        """How many batches of a tenant's documents are being read, after a change of that."""
+        with self._lock:
+            self._batches[tenant] += change
+            return self._batches[tenant]
 
     # -- searching -------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ def fill_params(prompts: PromptStore, caller: Caller, params: Mapping[str, Any])
     are, without their `promptVariables`, which mean nothing then.
 
     Raises:
-        Fault: ResourceNotFoundException, when the caller has no such prompt.
+        ResourceNotFound: The caller has no such prompt.
         ValidationError: A variable has no value, or the request has what the prompt has to say.
     """
     arn = params["modelId"]

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.errors import ValidationError
+from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.server.document_store import DocumentStore
 from orchestrator.server.ids import DRAFT, Arns
-from orchestrator.server.operations import Caller, TagChange, not_found_error
+from orchestrator.server.operations import Caller, TagChange
 from orchestrator.server.stored_tags import StoredTags
 
 PROMPT = "prompt"
@@ -54,7 +54,7 @@ class PromptStore:
             version: A number, or `DRAFT`; by default the ARN's, or `DRAFT`.
 
         Raises:
-            Fault: ResourceNotFoundException, when the caller has no such prompt or version.
+            ResourceNotFound: The caller has no such prompt or version.
         """
         id, named = self.split(identifier)
         record = self.record(caller, id)
@@ -63,14 +63,14 @@ class PromptStore:
             return record.prompt
         found = self.documents.get(caller.tenant, VERSION, str(int(version)), id)
         if found is None:
-            raise not_found_error(f"version of the prompt {id!r}", version)
+            raise ResourceNotFound(f"the prompt {id!r} has no version {version!r}")
         return found
 
     def find_variant(self, caller: Caller, identifier: str) -> dict[str, Any]:
         """The default variant of the prompt that an id or ARN means.
 
         Raises:
-            Fault: ResourceNotFoundException, when the caller has no such prompt or version.
+            ResourceNotFound: The caller has no such prompt or version.
             ValidationError: The prompt has no variant.
         """
         prompt = self.find(caller, identifier)
@@ -88,24 +88,24 @@ class PromptStore:
         """The id of the prompt that an id or ARN means, and the version that an ARN names.
 
         Raises:
-            Fault: ResourceNotFoundException, for an ARN of another region or account.
+            ResourceNotFound: It is an ARN of another region or account.
         """
         found = _ARN.fullmatch(identifier)
         if found is None:
             return identifier, None
         if found.group("region", "account") != self.arns:
-            raise not_found_error("prompt", identifier)
+            raise ResourceNotFound(f"there is no prompt {identifier!r}")
         return found["id"], found["version"]
 
     def record(self, caller: Caller, id: str) -> PromptRecord:
         """A prompt as it is edited.
 
         Raises:
-            Fault: ResourceNotFoundException, when the caller has none with this id.
+            ResourceNotFound: The caller has none with this id.
         """
         found = self.documents.get(caller.tenant, PROMPT, id)
         if found is None:
-            raise not_found_error("prompt", id)
+            raise ResourceNotFound(f"there is no prompt {id!r}")
         return PromptRecord(found["prompt"], found["latest"])
 
     def save(self, caller: Caller, record: PromptRecord) -> None:
@@ -130,7 +130,7 @@ class PromptStore:
         """The tags of a prompt, or of the version in `ID:VERSION`, after a change if there is one.
 
         Raises:
-            Fault: ResourceNotFoundException, when the caller has no such prompt or version.
+            ResourceNotFound: The caller has no such prompt or version.
         """
         prompt = self.find(caller, self.arns.prompt(id))
         return self.stored_tags.change(caller, prompt["arn"], change)

@@ -21,7 +21,7 @@ from orchestrator.errors import ValidationError
 from orchestrator.guardrails import Guardrail
 from orchestrator.knowledge.blocks import Unreadable
 from orchestrator.knowledge.chunks import Chunking, passages_of
-from orchestrator.knowledge.documents import Raw, is_document, read_blocks
+from orchestrator.knowledge.documents import SUFFIXES, Raw, is_document, read_blocks
 from orchestrator.models import Model
 from orchestrator.models.base import map_inference
 from orchestrator.prompts.placeholders import KNOWLEDGE_BASE_RESPONSE_GENERATION
@@ -268,12 +268,6 @@ def _map_inference(config: Data) -> dict[str, Any]:
 # Bedrock: ByteContentBlob.
 _MOST_SOURCE_BYTES = 10 * 1024 * 1024
 _MOST_PASSAGES = 100
-_SUFFIXES = {
-    "text/markdown": ".md",
-    "text/html": ".html",
-    "text/plain": ".txt",
-    "application/pdf": ".pdf",
-}
 
 
 class _SourcesBase:
@@ -303,7 +297,7 @@ def _references(
     if kind == "BYTE_CONTENT" and inline:
         name, media_type = inline["identifier"], inline["contentType"].partition(";")[0].lower()
         location = {"type": "CUSTOM", "customDocumentLocation": {"id": name}}
-        return _passages(name, _SUFFIXES.get(media_type, ""), inline["data"], location)
+        return _passages(name, SUFFIXES.get(media_type, ""), inline["data"], location)
     raise ValidationError(f"a source of the type {kind!r} has to come with its content")
 
 

@@ -114,7 +114,7 @@ def test_a_guardrail_is_made_edited_and_versioned(server: Served) -> None:
     assert versions == [["DRAFT"], ["1"]]
 
     control.delete_guardrail(guardrailIdentifier=id, guardrailVersion="1")
-    with refused("ResourceNotFoundException", "version of the guardrail"):
+    with refused("ResourceNotFoundException", "has no version"):
         control.get_guardrail(guardrailIdentifier=id, guardrailVersion="1")
     control.delete_guardrail(guardrailIdentifier=id)
     with refused("ResourceNotFoundException"):

@@ -270,12 +270,6 @@ def test_other_bodies_are_refused_with_a_way_out(start, given, said):
     assert server.model.requests == []
 
 
-def test_a_guardrail_is_refused_rather_than_ignored(start):
-    server = start(["never"])
-    with pytest.raises(ClientError, match="guardrails are not applied here"):
-        server.client.invoke_model(**body(ANTHROPIC), guardrailIdentifier="g", guardrailVersion="1")
-
-
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.floats() | st.text(max_size=9),
     lambda inner: (

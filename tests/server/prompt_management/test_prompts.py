@@ -118,7 +118,7 @@ def test_a_prompt_is_made_edited_and_versioned(server: Served) -> None:
         assert control.list_tags_for_resource(resourceArn=what)["tags"] == {"stage": stage}
     gone = control.delete_prompt(promptIdentifier=id, promptVersion="1")
     assert shown(gone) == {"id": id, "version": "1"}
-    with refused("ResourceNotFoundException", "version of the prompt"):
+    with refused("ResourceNotFoundException", "has no version"):
         control.get_prompt(promptIdentifier=id, promptVersion="1")
     assert control.create_prompt_version(promptIdentifier=id)["version"] == "2"
     assert shown(control.delete_prompt(promptIdentifier=id)) == {"id": id}
@@ -174,7 +174,7 @@ def test_what_cannot_be_is_refused(server: Served) -> None:
             (control.create_prompt_version, {}),
             (control.list_prompts, {}),
         ):
-            with refused("ResourceNotFoundException", "Failed to retrieve the prompt"):
+            with refused("ResourceNotFoundException", "there is no prompt"):
                 call(promptIdentifier=other, **given)
 
 
