@@ -117,3 +117,78 @@ def outputs(events: Iterable[Mapping[str, Any]]) -> list[tuple[str, Any]]:
     """What the Output nodes gave."""
     found = [event["flowOutputEvent"] for event in events if "flowOutputEvent" in event]
     return [(it["nodeName"], it["content"]["document"]) for it in found]
+
+
+def story(events: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Events and traces in lines; one for each field of a node's inputs and outputs."""
+    return [
+        line
+        for event in told(events)
+        for name, members in event.items()
+        for line in _lines(name, members)
+    ]
+
+
+def _lines(name: str, members: Mapping[str, Any]) -> list[str]:
+    if name == "flowCompletionEvent":
+        return [f"the end: {members['completionReason']}"]
+    node = members["nodeName"]
+    if name == "flowOutputEvent":
+        return [f"{node} outputs {members['content']['document']!r}"]
+    if name == "flowMultiTurnInputRequestEvent":
+        return [f"{node} asks {members['content']['document']!r}"]
+    if name == "conditionNodeResultTrace":
+        return [f"{node} holds {[it['conditionName'] for it in members['satisfiedConditions']]}"]
+    if name == "nodeInputTrace":
+        return [f"{node} takes {_taken(it)}" for it in members["fields"]]
+    if name == "nodeOutputTrace":
+        return [f"{node} {line}" for it in members["fields"] for line in _given(it)]
+    if name == "nodeActionTrace":
+        return [f"{node} has {members['operationName']}"]
+    (part,) = members["traceElements"]["agentTraces"]
+    ((kind, steps),) = part["trace"].items()
+    return [f"{node} has {kind} {sorted(steps.keys() - {'traceId'})}"]
+
+
+def _taken(field: Mapping[str, Any]) -> str:
+    chain = field.get("executionChain", ())
+    rounds = "".join(f" in {it['nodeName']}[{it['index']}]" for it in chain)
+    category = f" as {field['category']}" if "category" in field else ""
+    source, document = field["source"], field["content"]["document"]
+    part = source["expression"].removeprefix("$.data")
+    way = f"{source['nodeName']}.{source['outputFieldName']}{part and ' ' + part}"
+    return f"{field['nodeInputName']}={document!r}{category} <- {way}{rounds}"
+
+
+def _given(field: Mapping[str, Any]) -> list[str]:
+    given = f"gives {field['nodeOutputName']}={field['content']['document']!r}"
+    return [given, *(f"  -> {it['nodeName']}.{it['inputFieldName']}" for it in field["next"])]
+
+
+def sizes() -> dict[str, Any]:
+    """A flow that says how large a number is."""
+    checks = node(
+        "Check",
+        "Condition",
+        [("size", "Number", "$.data.size"), ("name", "String", "$.data.name")],
+        conditions=[
+            {"name": "huge", "expression": "size >= 100 and not (name == 'mouse')"},
+            {"name": "large", "expression": "size > 10"},
+            {"name": "default"},
+        ],
+    )
+    return flow(
+        start("Object"),
+        checks,
+        data("Start.document", "Check.size"),
+        data("Start.document", "Check.name"),
+        *(
+            part
+            for name in ("huge", "large", "default")
+            for part in (
+                end(name=f"Is{name}", expression="$.data.name"),
+                data("Start.document", f"Is{name}.document"),
+                when(f"Check.{name}", f"Is{name}"),
+            )
+        ),
+    )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any
 
-from control_support import Answering
+from control_support import Answering, Served
 from node_graphs import ROLE
 
 from orchestrator.models import ModelRequest
@@ -54,3 +54,9 @@ def invoke(
     assert answer["executionId"]
     with closing(answer["responseStream"]) as stream:
         return list(stream)
+
+
+def run(server: Served, definition: dict[str, Any], document: Any, **params: Any) -> list[Any]:
+    """The events of a new flow."""
+    id = ready(server.control, definition)
+    return invoke(server.runtime, id, document, **params)
