@@ -80,8 +80,8 @@ def _find_in_data(graph: FlowGraph, one: Connection) -> Findings:
     if not fits:
         yield FlowValidation(
             "IncompatibleConnectionDataType",
-            f"the connection {one.name!r} gives a {output.type}, of which the input {one.input!r} "
-            f"of the node {one.target!r} takes {input.expression} as a {input.type}",
+            f"the connection {one.name!r} gives {output.type}, of which the input {one.input!r} "
+            f"of the node {one.target!r} takes {input.expression} as {input.type}",
             where,
         )
 

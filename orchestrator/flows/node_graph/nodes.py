@@ -88,10 +88,10 @@ class NodeRunner:
         blocked = _check_prompt(guardrail, request)
         if blocked is not None:
             return blocked
-        text = self._ask_model(task, model, request, variant["modelId"])
+        text = self._ask_model(task, model, request, variant)
         return _check_answer(guardrail, text)
 
-    def _ask_model(self, task: NodeTask, model: Model, request: ModelRequest, model_id: str) -> str:
+    def _ask_model(self, task: NodeTask, model: Model, request: ModelRequest, variant: Data) -> str:
         self._budget.spend("model_calls")
         reply = model.complete(request)
         self._budget.spend("tokens", reply.usage.total_tokens)
@@ -101,13 +101,13 @@ class NodeRunner:
                 "bedrock",
                 "Converse",
                 str(uuid4()),
-                _describe_request(request, model_id),
+                _describe_request(request, variant),
                 _describe_reply(reply),
             )
         )
         if not reply.text and reply.stop_reason != "end_turn":
             raise ModelOutputError(
-                f"the model {model_id!r} gave no text; it stopped with {reply.stop_reason!r}",
+                f"the model {variant['modelId']!r} gave no text; it stopped with {reply.stop_reason!r}",
                 code=reply.stop_reason,
             )
         return reply.text
@@ -231,12 +231,12 @@ def _check_prompt(guardrail: Guardrail | None, request: ModelRequest) -> str | N
     return verdict.text if verdict.blocked else None
 
 
-def _describe_request(request: ModelRequest, model_id: str) -> dict[str, Any]:
+def _describe_request(request: ModelRequest, variant: Data) -> dict[str, Any]:
     return {
-        "modelId": model_id,
+        "modelId": variant["modelId"],
         "system": [{"text": request.system}] if request.system else [],
         "messages": [dict(it) for it in request.messages],
-        "inferenceConfig": dict(request.inference),
+        "inferenceConfig": dict((variant.get("inferenceConfiguration") or {}).get("text") or {}),
         "additionalModelRequestFields": dict(request.additional),
     }
 

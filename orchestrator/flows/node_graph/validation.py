@@ -63,7 +63,7 @@ def _find_all(definition: FlowDefinition, loop: FlowNode | None) -> Findings:
 
 def _find_in_names(definition: FlowDefinition) -> Findings:
     for what, items in (("nodes", definition.nodes), ("connections", definition.connections)):
-        counts = Counter(it.name for it in items)  # type: ignore[attr-defined]
+        counts = Counter(it.name for it in items)
         for name, count in counts.items():
             if count > 1:
                 yield _unspecified(f"{count} {what} are called {name!r}; give each its own name")

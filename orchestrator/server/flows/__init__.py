@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from orchestrator.server.operations import Operations
+from orchestrator.server.operations import Handler, Operations
 
 if TYPE_CHECKING:
     from orchestrator.server.flows.service import FlowService
@@ -18,7 +18,7 @@ def operations_of(flows: FlowService) -> Operations:
     from orchestrator.server.flows.invoke import invoke
 
     control = {**flow_handlers.HANDLERS, **versions.HANDLERS}
-    runtime = {
+    runtime: dict[str, Handler] = {
         **{name: partial(it, flows) for name, it in executions.HANDLERS.items()},
         "InvokeFlow": partial(invoke, flows),
     }

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.errors import ValidationError
-from orchestrator.flows.node_graph import read_definition, validate_definition
+from orchestrator.flows.node_graph import (
+    FlowValidation,
+    read_definition,
+    validate_definition,
+)
 from orchestrator.server.document_store import digest, render_page
 from orchestrator.server.flows.store import FLOW, FlowStore
 from orchestrator.server.ids import DRAFT, new_id, now
@@ -30,7 +34,8 @@ Data = Mapping[str, Any]
 
 def page_size(params: Data) -> int:
     """How many results a page of flows, versions, aliases or executions has at most."""
-    return min(params.get("maxResults", _PAGE), _PAGE)
+    asked: int = params.get("maxResults", _PAGE)
+    return min(asked, _PAGE)
 
 
 def _create(store: FlowStore, request: Request) -> Data:
@@ -139,9 +144,7 @@ def _validate(definition: Data) -> list[dict[str, Any]]:
         return [it.to_api() for it in validate_definition(read_definition(definition))]
     except ValidationError as error:
         # There is too much of it to be looked at.
-        details = {"unspecified": {}}
-        too_large = {"type": "Unspecified", "message": error.message, "details": details}
-        return [{**too_large, "severity": "Error"}]
+        return [FlowValidation("Unspecified", error.message).to_api()]
 
 
 def _validate_definition(store: FlowStore, request: Request) -> Data:

@@ -250,10 +250,9 @@ class _RemoteAgent:
         self._agent = agent
 
     def ask(self, text: str, session_id: str, state: Data) -> Iterator[Any]:
-        attributes = (
-            state.get(it) or {} for it in ("sessionAttributes", "promptSessionAttributes")
-        )
-        reply = self._agent.invoke(text, session_id, *attributes)
+        of_session = state.get("sessionAttributes") or {}
+        of_prompt = state.get("promptSessionAttributes") or {}
+        reply = self._agent.invoke(text, session_id, of_session, of_prompt)
         yield from map(get_converter("TracePart"), reply.trace)
         yield _RemoteTurn(reply.text)
 

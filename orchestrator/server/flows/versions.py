@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator.errors import ValidationError
@@ -70,7 +70,7 @@ def _list_versions(store: FlowStore, request: Request) -> Data:
 
 
 def _build_page(
-    request: Request, id: str, found: list[tuple[tuple[Any, ...], Data]], member: str
+    request: Request, id: str, found: Sequence[tuple[Sequence[Any], Data]], member: str
 ) -> dict[str, Any]:
     params = request.params
     scope = "\0".join((request.caller.tenant, request.operation, id))
@@ -168,7 +168,7 @@ def _list_aliases(store: FlowStore, request: Request) -> Data:
     aliases += [
         ((1, it["createdAt"].timestamp(), it["id"]), it) for it in store.aliases(request.caller, id)
     ]
-    return _build_page(request, id, list(aliases), "flowAliasSummaries")
+    return _build_page(request, id, aliases, "flowAliasSummaries")
 
 
 def _refuse_test_alias(alias_id: str) -> None:

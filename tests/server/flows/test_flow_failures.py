@@ -1,0 +1,138 @@
+"""What goes wrong in a flow: errors say which node, and what to do about it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from bedrock_flow_support import create, model, prepare, ready, run
+from botocore.exceptions import EventStreamError
+from control_support import LAMBDA, Served, refused, served
+from node_graphs import (
+    chain,
+    data,
+    end,
+    flow,
+    node,
+    outputs,
+    prompt,
+    sizes,
+    start,
+)
+
+
+def test_a_node_that_fails_ends_the_stream_with_its_exception() -> None:
+    def fail(event: Any, context: Any) -> Any:
+        raise KeyError("secret")
+
+    asks = node(
+        "Call",
+        "LambdaFunction",
+        [("codeHookInput", "String")],
+        [("functionResponse", "String")],
+        lambdaArn=LAMBDA,
+    )
+    with served(model=model(), lambdas={LAMBDA: fail}) as server:
+        with pytest.raises(EventStreamError) as found:
+            run(server, chain(asks, "codeHookInput", "functionResponse"), "a")
+    error = found.value.response["Error"]
+    assert error["Code"] == "dependencyFailedException"
+    assert re.fullmatch(
+        f"the node 'Call' failed: the function '{LAMBDA}' raised KeyError at "
+        r"test_flow_failures.py:\d+; its own message is kept out of this one, .*",
+        error["Message"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("expression", "type", "document", "message"),
+    [
+        ("$.data.a", "String", {"b": 1}, "is $.data.a, and the input has no such part"),
+        ("$.data.a", "String", {"a": 1}, "is of the type Number, and the flow says String"),
+        ("$.data.a", "String", {"a": None}, "is of the type null, and the flow says String"),
+        ("$.data", "Object", "text", "is of the type String, and the flow says Object"),
+    ],
+)
+def test_a_value_of_another_type_is_an_error(
+    server: Served, expression: str, type: str, document: Any, message: str
+) -> None:
+    graph = flow(
+        start("Object"), end(type, expression=expression), data("Start.document", "End.document")
+    )
+    with pytest.raises(EventStreamError) as found:
+        run(server, graph, document)
+    error = found.value.response["Error"]
+    assert error["Code"] == "validationException"
+    assert message in error["Message"], error
+
+
+def test_a_prompt_without_a_value_for_a_variable_says_which(server: Served) -> None:
+    graph = chain(prompt("Ask", "{{what}}", ("text", "String")), "text", "modelCompletion")
+    with pytest.raises(EventStreamError, match="has a variable 'what', and the node no input"):
+        run(server, graph, "a")
+
+
+def test_a_stored_prompt_is_not_there_yet(server: Served) -> None:
+    arn = "arn:aws:bedrock:us-east-1:000000000000:prompt/ABCDEFGHIJ"
+    asks = node(
+        "Ask",
+        "Prompt",
+        [("text", "String")],
+        [("modelCompletion", "String")],
+        sourceConfiguration={"resource": {"promptArn": arn}},
+    )
+    with pytest.raises(EventStreamError, match="this server stores no prompts; write it into"):
+        run(server, chain(asks, "text", "modelCompletion"), "a")
+
+
+def test_a_stored_prompt_comes_from_whoever_has_them(server: Served) -> None:
+    arn = "arn:aws:bedrock:us-east-1:000000000000:prompt/ABCDEFGHIJ:1"
+    asks = node(
+        "Ask",
+        "Prompt",
+        [("text", "String")],
+        [("modelCompletion", "String")],
+        sourceConfiguration={"resource": {"promptArn": arn}},
+    )
+    inline = prompt("Ask", "Stored: {{text}}")["configuration"]["prompt"]["sourceConfiguration"]
+    seen = []
+
+    class Prompts:
+        def find_prompt(self, arn: str) -> Any:
+            seen.append(arn)
+            return inline["inline"]
+
+    server.world.flows.find_prompts = lambda caller: Prompts()
+    events = run(server, chain(asks, "text", "modelCompletion"), "a")
+    assert (outputs(events), seen) == ([("End", "<Stored: a>")], [arn])
+
+
+def test_an_input_goes_to_the_input_node(server: Served) -> None:
+    id = ready(server.control, sizes())
+    common = {"flowIdentifier": id, "flowAliasIdentifier": "TSTALIASID"}
+    content = {"content": {"document": {}}}
+    with refused("ValidationException", "a flow begins at its Input node 'Start', and not at 'X'"):
+        server.runtime.invoke_flow(**common, inputs=[{"nodeName": "X", **content}])
+    with refused("ValidationException", "has the output 'document', and no 'other'"):
+        given = {"nodeName": "Start", "nodeOutputName": "other", **content}
+        server.runtime.invoke_flow(**common, inputs=[given])
+
+
+def test_a_lex_node_is_refused_by_name_with_a_way_out(server: Served) -> None:
+    lex = node(
+        "Bot",
+        "Lex",
+        [("inputText", "String")],
+        [("predictedIntent", "String")],
+        botAliasArn="arn:aws:lex:us-east-1:123456789012:bot-alias/A/B",
+        localeId="en_US",
+    )
+    id = create(server.control, chain(lex, "inputText", "predictedIntent"))
+    found = prepare(server.control, id)
+    (said,) = found["validations"]
+    assert (found["status"], said["type"]) == ("Failed", "Unspecified")
+    assert said["message"] == (
+        "the node 'Bot' is of the type Lex, which is not run here: use a LambdaFunction node that "
+        "asks the bot, or a Prompt node that names the intent"
+    )
