@@ -2,11 +2,13 @@
 
 AWS's SDK for JavaScript does: its clients of the two runtimes know no other protocol. `h2` reads
 and writes the frames. What it leaves to its users is here: flow control in both directions, and
-limits for what a client can make the server do.
+limits for what a client can make the server do. (Uvicorn's own HTTP/2 counts none of it, and its
+library is a young one in Zig.)
 
 | what a client does | what happens |
 |---|---|
-| opens over 100 streams, or does so faster than the work for reset ones ends | REFUSED_STREAM |
+| has over 100 streams | GOAWAY |
+| opens streams faster than the work for those that it reset ends | REFUSED_STREAM |
 | sends frames that carry no request, headers or frames that are too large | `frame_gate`: GOAWAY |
 | sends no whole headers, or has no stream, for 20 seconds | GOAWAY |
 | gives no room for an answer, or does not read it, for 60 seconds | its stream is reset |
@@ -46,6 +48,7 @@ from orchestrator.server.protocols.request_head import MalformedRequest, build_s
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
+# As many as clients expect before they are told.
 _STREAMS = 100
 # With those that were reset and whose work has not ended yet.
 _TASKS = 200
@@ -111,7 +114,7 @@ class Http2Protocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Says what this server allows."""
         self._transport = transport
-        self._server.connections.add(self)
+        self._server.connections.add(self)  # type: ignore[arg-type]
         self._common["server"] = get_local_addr(transport)
         self._common["client"] = get_remote_addr(transport)
         self._h2.initiate_connection()
@@ -189,7 +192,8 @@ class Http2Protocol(asyncio.Protocol):
             self._try(lambda: self._h2.reset_stream(id, ErrorCodes.REFUSED_STREAM))
             return
         try:
-            scope = build_scope(event.headers, self._common)
+            has_body = event.stream_ended is None
+            scope = build_scope(event.headers, self._common, has_body=has_body)
         except MalformedRequest:
             self._try(lambda: self._h2.reset_stream(id, ErrorCodes.PROTOCOL_ERROR))
             return

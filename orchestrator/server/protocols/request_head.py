@@ -20,15 +20,8 @@ class MalformedRequest(Exception):
     """Headers of a request that HTTP/1.1 could not have."""
 
 
-def read_head(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, bytes, Headers]:
-    """The method, the target and the headers of a request, as HTTP/1.1 would have them.
-
-    What `:authority` says is the `host`, and there is no other one. `h2` has seen to it that the
-    two do not differ, that no name is in upper case and that no header is about the connection.
-
-    Raises:
-        MalformedRequest: It is no request that HTTP/1.1 could be used for.
-    """
+def _read_head(headers: Iterable[tuple[bytes, bytes]]) -> tuple[dict[bytes, bytes], Headers]:
+    # `h2` has seen to it that no name is in upper case and no header is about the connection.
     pseudo: dict[bytes, bytes] = {}
     rest: Headers = []
     for name, value in headers:
@@ -40,14 +33,10 @@ def read_head(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, bytes, Heade
             raise MalformedRequest("a name has characters of other kinds")
         else:
             rest.append((name, value))
-    _check(pseudo, rest)
-    authority = pseudo.get(b":authority")
-    if authority is not None:
-        rest = [(b"host", authority), *(one for one in rest if one[0] != b"host")]
-    return pseudo[b":method"].decode("ascii"), pseudo[b":path"], rest
+    return pseudo, rest
 
 
-def _check(pseudo: Mapping[bytes, bytes], rest: Headers) -> None:
+def _check(pseudo: Mapping[bytes, bytes], rest: Headers, has_body: bool) -> None:
     method = pseudo.get(b":method", b"")
     if method == b"CONNECT" or not _TOKEN.fullmatch(method):
         raise MalformedRequest("a method of another kind")
@@ -55,26 +44,35 @@ def _check(pseudo: Mapping[bytes, bytes], rest: Headers) -> None:
         raise MalformedRequest("a scheme of another kind")
     if not _TARGET.fullmatch(pseudo.get(b":path", b"")):
         raise MalformedRequest("a target of another kind")
-    if sum(name == b"content-length" for name, _ in rest) > 1:
-        raise MalformedRequest("more than one length")
+    lengths = [value for name, value in rest if name == b"content-length"]
+    # `h2` compares the length with what comes, where something comes.
+    if len(lengths) > 1 or (lengths and not has_body and int(lengths[0])):
+        raise MalformedRequest("lengths that differ")
 
 
 def build_scope(
-    headers: Iterable[tuple[bytes, bytes]], common: Mapping[str, Any]
+    headers: Iterable[tuple[bytes, bytes]], common: Mapping[str, Any], *, has_body: bool
 ) -> dict[str, Any]:
     """The scope of a request; `common` is what all those of a connection have.
+
+    What `:authority` says is the `host`, and there is no other one; `h2` has seen to it that the
+    two do not differ.
 
     Raises:
         MalformedRequest: It is no request that HTTP/1.1 could be used for.
     """
-    method, target, rest = read_head(headers)
-    raw_path, _, query = target.partition(b"?")
+    pseudo, rest = _read_head(headers)
+    _check(pseudo, rest, has_body)
+    authority = pseudo.get(b":authority")
+    if authority is not None:
+        rest = [(b"host", authority), *(one for one in rest if one[0] != b"host")]
+    raw_path, _, query = pseudo[b":path"].partition(b"?")
     root: str = common["root_path"]
     return {
         **common,
         "type": "http",
         "http_version": "2",
-        "method": method,
+        "method": pseudo[b":method"].decode("ascii"),
         "path": root + unquote(raw_path.decode("ascii")),
         "raw_path": root.encode("ascii") + raw_path,
         "query_string": query,
