@@ -180,7 +180,7 @@ class Http2Protocol(asyncio.Protocol):
         else:
             stream = self._streams.get(getattr(event, "stream_id", 0) or 0)
             if stream is not None:
-                _tell(stream, event)
+                _pass_to_stream(stream, event)
             elif isinstance(event, DataReceived):
                 # Its request was refused.
                 self.acknowledge(event.stream_id, event.flow_controlled_length)
@@ -312,7 +312,7 @@ class Http2Protocol(asyncio.Protocol):
             )
 
 
-def _tell(stream: Http2Stream, event: Event) -> None:
+def _pass_to_stream(stream: Http2Stream, event: Event) -> None:
     if isinstance(event, DataReceived):
         stream.add_body(event.data, event.flow_controlled_length)
     elif isinstance(event, StreamEnded):
