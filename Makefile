@@ -65,7 +65,14 @@ $(CLIENTS)/.installed: tests/clients/requirements.txt
 	@$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-test-clients: $(VENV)/.installed-dev $(CLIENTS)/.installed  ## Run other people's clients against the server
+# Those of npm. Without Node.js the tests say at their end what to install.
+NODE_CLIENTS := tests/clients/node
+$(NODE_CLIENTS)/node_modules/.installed: $(NODE_CLIENTS)/package-lock.json
+	@if command -v npm >/dev/null; then \
+	  echo "Installing clients of npm into $(@D) ..." && \
+	  npm ci --prefix $(NODE_CLIENTS) --silent && touch $@; fi
+
+test-clients: $(VENV)/.installed-dev $(CLIENTS)/.installed $(NODE_CLIENTS)/node_modules/.installed  ## Run other people's clients against the server
 	@AWS_CLI=$(CURDIR)/$(CLIENTS)/bin/aws $(BIN)/python -m pytest -q tests/server/test_aws_cli.py
 	@$(CLIENTS)/bin/python -m pytest -q tests/clients -p no:cacheprovider \
 	  --override-ini addopts= --override-ini filterwarnings=default
@@ -115,4 +122,4 @@ eval-retrieval: $(VENV)/.installed-dev  ## Sixty questions to local knowledge ba
 	@$(BIN)/python evals/retrieval/run.py
 
 clean:  ## Remove the environment and all caches
-	rm -rf $(VENV) $(CLIENTS) $(MUTANTS_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(CLIENTS) $(NODE_CLIENTS)/node_modules $(MUTANTS_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -9,7 +9,6 @@ import logging
 import math
 import multiprocessing
 import os
-import re
 import signal
 import socket
 import sys
@@ -20,10 +19,8 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-import h11
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
-from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.supervisors import Multiprocess, multiprocess
 
 from orchestrator.errors import DependencyFailed, OrchestratorError, ValidationError
@@ -32,6 +29,7 @@ from orchestrator.server.access.guards import check_binding
 from orchestrator.server.active_requests import ActiveRequests
 from orchestrator.server.app import application
 from orchestrator.server.ids import now
+from orchestrator.server.protocols.http1 import Protocol
 from orchestrator.server.settings import Settings
 from orchestrator.support.aws import serving_at
 from orchestrator.support.logs import get_logger
@@ -357,68 +355,3 @@ class _FastStopServer(uvicorn.Server):
         for task in state.tasks:
             task.cancel()
         await self.lifespan.shutdown()
-
-
-_HEAD_SECONDS = 20.0
-_NEXT = re.compile(rb"\n(?:(?P<folded>[ \t])|\r?\n)")
-"""What ends a head, or the first line of one that goes on in the next line."""
-
-
-class Protocol(H11Protocol):
-    """HTTP/1.1, for clients that are at it: who starts no request within 20 seconds is cut off.
-
-    Uvicorn waits for ever for the rest of a request's head, so that a few thousand clients that
-    send a byte now and then would use up all connections ("slow loris").
-
-    Headers over several lines are refused, as RFC 9112 asks (section 5.2): whoever reads them
-    otherwise than the server may see another request in them.
-    """
-
-    _patience: asyncio.TimerHandle | None = None
-    # How much of a head.
-    _looked = 0
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Starts waiting for the first request."""
-        super().connection_made(transport)
-        self._update_timer()
-
-    def data_received(self, data: bytes) -> None:
-        """Waits on, unless the data has a request's whole head."""
-        super().data_received(data)
-        self._update_timer()
-
-    def handle_events(self) -> None:
-        """Looks at a request's head before it is read."""
-        if self.conn.their_state is h11.IDLE and self._has_folded_header():
-            self.send_400_response("A header goes over several lines.")
-        else:
-            super().handle_events()
-
-    def _has_folded_header(self) -> bool:
-        head, _ = self.conn.trailing_data
-        found = _NEXT.search(head, self._looked)
-        # What came before is not looked at again with every byte that comes.
-        self._looked = 0 if found else max(len(head) - 2, 0)
-        return found is not None and found["folded"] is not None
-
-    def on_response_complete(self) -> None:
-        """Waits for the next request, and the rest of this one's body."""
-        super().on_response_complete()
-        self._update_timer()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Waits no longer."""
-        super().connection_lost(exc)
-        self._cancel_timer()
-
-    def _update_timer(self) -> None:
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._cancel_timer()
-        elif self._patience is None and not self.transport.is_closing():
-            self._patience = self.loop.call_later(_HEAD_SECONDS, self.transport.close)
-
-    def _cancel_timer(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None

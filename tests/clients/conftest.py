@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,11 +19,33 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVER = ROOT / ".venv" / "bin" / "orchestrator"
+NODE = Path(__file__).with_name("node")
 MODEL = "anthropic.claude-3-5-sonnet-20240620-v1:0"
 ROLE = "arn:aws:iam::123456789012:role/agent"
 INSTRUCTION = "You help employees with their vacations. Look the days up before you answer."
 
 collect_ignore_glob = [] if importlib.util.find_spec("langchain_aws") else ["test_*.py"]
+
+
+@cache
+def find_node_trouble() -> str:
+    """Why clients from npm cannot run here; empty when they can."""
+    program = shutil.which("node")
+    if program is None or shutil.which("npm") is None:
+        return "there is no Node.js: install Node.js 20 or later, with npm"
+    version = subprocess.run([program, "--version"], capture_output=True, text=True).stdout.strip()
+    if int(version.lstrip("v").partition(".")[0] or 0) < 20:
+        return f"Node.js is {version}: install version 20 or later, with npm"
+    if not (NODE / "node_modules" / ".installed").exists():
+        return "the packages of npm are not installed: run make test-clients"
+    return ""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says at the end that JavaScript was not run, and what is missing."""
+    if trouble := find_node_trouble():
+        line = f"NOT RUN: all clients in JavaScript, since {trouble}"
+        terminalreporter.write_line(line, red=True, bold=True)
 
 
 class Served(NamedTuple):

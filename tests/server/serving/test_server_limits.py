@@ -17,7 +17,7 @@ from server_requests import API_KEY, ID, Raw, now, send, write_keys
 from server_requests import client as signed_client
 from serving_support import Start, WaitingModel, client, invoke, text_of, write_agent
 
-import orchestrator.server.serving
+from orchestrator.server.protocols import http1
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
 from orchestrator.server.state import ServerState
@@ -82,7 +82,7 @@ def test_a_body_that_does_not_come(serve_with: Callable[..., str]) -> None:
 def test_a_head_that_does_not_come(
     serve_with: Callable[..., str], monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
-    monkeypatch.setattr(orchestrator.server.serving, "_HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(http1, "HEAD_SECONDS", 0.2)
     with closing(raw(serve_with())) as connection:
         connection.sendall(sent)
         assert connection.recv(4096) == b""

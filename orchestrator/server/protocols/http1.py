@@ -1,0 +1,104 @@
+"""HTTP/1.1, by uvicorn and h11, and the look at a connection's first bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from orchestrator.server.protocols.http2 import PREFACE, Http2Protocol
+
+# Seconds for a request's head, over both protocols.
+HEAD_SECONDS = 20.0
+
+_NEXT = re.compile(rb"\n(?:(?P<folded>[ \t])|\r?\n)")
+"""What ends a head, or the first line of one that goes on in the next line."""
+
+
+class Protocol(H11Protocol):
+    """HTTP/1.1, for clients that are at it: who starts no request within 20 seconds is cut off.
+
+    Uvicorn waits for ever for the rest of a request's head, so that a few thousand clients that
+    send a byte now and then would use up all connections ("slow loris").
+
+    Headers over several lines are refused, as RFC 9112 asks (section 5.2): whoever reads them
+    otherwise than the server may see another request in them.
+
+    A client that begins with HTTP/2's preface (RFC 9113, section 3.3: "prior knowledge") has its
+    connection handed to `Http2Protocol`.
+    """
+
+    _patience: asyncio.TimerHandle | None = None
+    # How much of a head.
+    _looked = 0
+    # The first bytes, while they may still be those of HTTP/2; `None` once that is known.
+    _first: bytes | None = b""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Starts waiting for the first request."""
+        super().connection_made(transport)
+        self._update_timer()
+
+    def data_received(self, data: bytes) -> None:
+        """Waits on, unless the data has a request's whole head."""
+        if self._first is not None:
+            data = self._first + data
+            if self._may_be_http2(data):
+                return
+        super().data_received(data)
+        self._update_timer()
+
+    def _may_be_http2(self, data: bytes) -> bool:
+        if data.startswith(PREFACE):
+            self._switch(data)
+            return True
+        self._first = data if PREFACE.startswith(data) else None
+        return self._first is not None
+
+    def _switch(self, data: bytes) -> None:
+        """Has another protocol go on with the connection."""
+        self._cancel_timer()
+        self.connections.discard(self)
+        successor = Http2Protocol(
+            self.config, self.server_state, self.app_state, self.loop, HEAD_SECONDS
+        )
+        self.transport.set_protocol(successor)
+        successor.connection_made(self.transport)
+        successor.data_received(data)
+
+    def handle_events(self) -> None:
+        """Looks at a request's head before it is read."""
+        if self.conn.their_state is h11.IDLE and self._has_folded_header():
+            self.send_400_response("A header goes over several lines.")
+        else:
+            super().handle_events()
+
+    def _has_folded_header(self) -> bool:
+        head, _ = self.conn.trailing_data
+        found = _NEXT.search(head, self._looked)
+        # What came before is not looked at again with every byte that comes.
+        self._looked = 0 if found else max(len(head) - 2, 0)
+        return found is not None and found["folded"] is not None
+
+    def on_response_complete(self) -> None:
+        """Waits for the next request, and the rest of this one's body."""
+        super().on_response_complete()
+        self._update_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Waits no longer."""
+        super().connection_lost(exc)
+        self._cancel_timer()
+
+    def _update_timer(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._cancel_timer()
+        elif self._patience is None and not self.transport.is_closing():
+            self._patience = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def _cancel_timer(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None

@@ -1,0 +1,168 @@
+"""What npm has: AWS's SDK for JavaScript, LangChain.js, the AI SDK and Strands.
+
+Each script of `node/` talks to a server, and prints what it got as one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import Any
+
+import boto3
+import pytest
+
+from tests.clients.conftest import GROUP, INSTRUCTION, MODEL, NODE, Serve, call, find_node_trouble
+
+pytestmark = pytest.mark.skipif(bool(find_node_trouble()), reason=find_node_trouble())
+
+CALL = call("get_days", employee="7")
+AGENT_CALL = call("vacations__get_days", employee="7")
+ANSWER = "You have 12 days left."
+both = pytest.mark.parametrize("http", ["2", "1"])
+
+
+def run(script: str, **environment: Any) -> Any:
+    """What a script prints."""
+    given = {"GROUP": json.dumps(GROUP), "INSTRUCTION": INSTRUCTION, "MODEL": MODEL, **environment}
+    done = subprocess.run(
+        ["node", "--no-warnings", script],
+        cwd=NODE,
+        env={**os.environ, **given},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@both
+def test_an_agent_is_made_and_calls_a_function(serve: Serve, http: str) -> None:
+    serve([AGENT_CALL, f"<answer>{ANSWER}</answer>"])
+    told = run("agent.mjs", HTTP=http)
+    turn = {"text": ANSWER, "traces": ["orchestrationTrace"]}
+    assert told == {"status": "PREPARED", "turns": [turn]}
+
+
+@both
+def test_an_agent_returns_control(serve: Serve, http: str) -> None:
+    serve([AGENT_CALL, f"<answer>{ANSWER}</answer>"])
+    group = {**GROUP, "actionGroupExecutor": {"customControl": "RETURN_CONTROL"}}
+    asked, answered = run("agent.mjs", HTTP=http, GROUP=json.dumps(group))["turns"]
+    assert asked["text"] == ""
+    assert asked["control"]["invocationInputs"] == [
+        {
+            "functionInvocationInput": {
+                "actionGroup": "vacations",
+                "actionInvocationType": "RESULT",
+                "function": "get_days",
+                "parameters": [{"name": "employee", "type": "string", "value": "7"}],
+            }
+        }
+    ]
+    assert answered == {"text": ANSWER, "traces": []}
+
+
+@both
+def test_an_inline_agent_talks(serve: Serve, http: str) -> None:
+    serve([AGENT_CALL, f"<answer>{ANSWER}</answer>", "<answer>Twelve.</answer>"])
+    assert run("inline_agent.mjs", HTTP=http) == [
+        {"text": ANSWER, "traces": []},
+        {"text": "Twelve.", "traces": []},
+    ]
+
+
+@both
+def test_a_knowledge_base_is_made_and_answers(serve: Serve, http: str) -> None:
+    text = "Everybody has 30 days of vacation a year."
+    part = "<answer_part><text>Thirty.</text><sources><source>1</source></sources></answer_part>"
+    serve([f"<answer>{part}</answer>"])
+    assert run("knowledge.mjs", HTTP=http) == {
+        "status": "INDEXED",
+        "found": [{"text": text, "useful": True}],
+        "text": "Thirty.",
+        "cited": [text],
+    }
+
+
+@both
+def test_sessions_are_kept(serve: Serve, http: str) -> None:
+    serve([])
+    assert run("sessions.mjs", HTTP=http) == {
+        "made": "ACTIVE",
+        "text": "Hello",
+        "image": [137, 80, 78, 71],
+        "time": 0,
+        "steps": 1,
+        "invocations": 1,
+        "ended": ["ENDED", "ENDED", "vacations"],
+        "listed": 1,
+        "gone": "ResourceNotFoundException",
+    }
+
+
+@both
+def test_models_answer(serve: Serve, http: str) -> None:
+    serve(["Ask me with a tool.", CALL, ANSWER, "Twelve."])
+    told = run("models.mjs", HTTP=http)
+    assert told.pop("kinds")[0] == "message_start"
+    assert told == {
+        "whole": [{"text": "Ask me with a tool."}],
+        "call": ["get_days", {"employee": "7"}],
+        "stopReason": "tool_use",
+        "answer": ANSWER,
+        "own": "Twelve.",
+    }
+
+
+def test_langchain_talks(serve: Serve) -> None:
+    serve([CALL, ANSWER])
+    text = "Everybody has 30 days of vacation a year."
+    assert run("langchain.mjs", KNOWLEDGE_BASE=make_knowledge_base(text)) == {
+        "call": ["get_days", {"employee": "7"}],
+        "text": ANSWER,
+        "documents": [text],
+    }
+
+
+def make_knowledge_base(text: str) -> str:
+    control = boto3.client("bedrock-agent")
+    embeddings = "arn:aws:bedrock:us-east-1::foundation-model/amazon.titan-embed-text-v2:0"
+    base = control.create_knowledge_base(
+        name="handbook",
+        roleArn="arn:aws:iam::123456789012:role/knowledge",
+        knowledgeBaseConfiguration={
+            "type": "VECTOR",
+            "vectorKnowledgeBaseConfiguration": {"embeddingModelArn": embeddings},
+        },
+    )["knowledgeBase"]["knowledgeBaseId"]
+    source = control.create_data_source(
+        knowledgeBaseId=base, name="texts", dataSourceConfiguration={"type": "CUSTOM"}
+    )["dataSource"]["dataSourceId"]
+    inline = {"type": "TEXT", "textContent": {"data": text}}
+    custom = {
+        "customDocumentIdentifier": {"id": "vacations"},
+        "sourceType": "IN_LINE",
+        "inlineContent": inline,
+    }
+    content = {"dataSourceType": "CUSTOM", "custom": custom}
+    control.ingest_knowledge_base_documents(
+        knowledgeBaseId=base, dataSourceId=source, documents=[{"content": content}]
+    )
+    return str(base)
+
+
+def test_the_ai_sdk_talks(serve: Serve) -> None:
+    serve([CALL, ANSWER, CALL, ANSWER])
+    assert run("ai_sdk.mjs") == {
+        "calls": [[{"employee": "7"}, "12"]],
+        "whole": ANSWER,
+        "text": ANSWER,
+    }
+
+
+def test_strands_talks(serve: Serve) -> None:
+    serve([CALL, ANSWER])
+    assert run("strands.mjs") == {"calls": ["7"], "stopReason": "endTurn", "text": ANSWER}
