@@ -424,13 +424,18 @@ class LambdaHandler(LambdaFunction):
             return self._variables
 
     def advise(self, error: BaseException) -> str:
-        """What to do when a file beside the code was not there."""
-        name: Any = error.filename if isinstance(error, FileNotFoundError) else None
-        if find_beside(name, self.file.parent) is None:
+        """What to do when something beside the code was not there."""
+        name = ""
+        if isinstance(error, FileNotFoundError) and isinstance(error.filename, str):
+            name = os.path.relpath(error.filename)  # from the working directory
+        elif isinstance(error, ModuleNotFoundError) and error.name:
+            top = error.name.partition(".")[0]
+            name = next((it for it in (f"{top}.py", top) if find_beside(it, self.file.parent)), "")
+        if not name or find_beside(name, self.file.parent) is None:
             return ""
         return (
-            f"{os.fspath(name)!r} is in the folder of the code, which is the working directory "
-            "with `isolation: PROCESS` only"
+            f"{name!r} is in the folder of the code, where it is found with `isolation: PROCESS`, "
+            "which makes that the working directory"
         )
 
 

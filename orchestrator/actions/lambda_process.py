@@ -78,7 +78,7 @@ class LambdaProcess(LambdaHandler):
                 system cannot run handlers in processes.
         """
         super().__init__(path, function, environment=environment, root=root)
-        if not hasattr(os, "killpg") or not sys.executable or getattr(sys, "frozen", False):
+        if not has_processes():
             raise DefinitionError("handlers run in their own processes on Linux and macOS only")
         self._places = threading.BoundedSemaphore(processes)
         self._warm_key = object()
@@ -161,6 +161,11 @@ class LambdaProcess(LambdaHandler):
             case {"large": int(size)}:
                 return f"{DONE} has {size} bytes, and is not shown."
         raise _fail(name, "answered what is no answer")
+
+
+def has_processes() -> bool:
+    """Whether handlers can run in processes of their own on this system."""
+    return hasattr(os, "killpg") and bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
 class _Traceback(Exception):

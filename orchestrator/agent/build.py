@@ -198,11 +198,13 @@ def _find_executor(group: ActionGroup, source: AgentSource) -> Any:
 def _executor_of(code: Code) -> Any:
     """The executor that calls a function, or the function of a file, as AWS calls Lambda."""
     from orchestrator.actions.handlers import LambdaFunction, LambdaHandler
+    from orchestrator.actions.lambda_process import LambdaProcess, has_processes
 
     if not isinstance(code, str):
         return LambdaFunction(code)
+    # A file that stands for a Lambda function was written for Lambda, and not for this process.
     file, _, function = code.rpartition(":")
-    return LambdaHandler(file, function)
+    return (LambdaProcess if has_processes() else LambdaHandler)(file, function)
 
 
 def _build_knowledge_bases(source: AgentSource) -> list[KnowledgeBase]:

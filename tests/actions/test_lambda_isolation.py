@@ -321,8 +321,17 @@ def test_a_file_beside_the_code_that_a_library_does_not_find(
     (tmp_path / "code" / "data" / "prices.json").write_text('{"tea": 3}')
     monkeypatch.chdir(tmp_path)
     made = handler(tmp_path / "code", FILES, environment={"MISSING": "yes"})
-    way = r"raised FileNotFoundError .*; 'data/prices.json' is in the folder of the code, which "
-    with pytest.raises(DependencyFailed, match=way + "is the working directory with `isolation"):
+    way = "is in the folder of the code, where it is found with `isolation: PROCESS`"
+    with pytest.raises(DependencyFailed, match=f"FileNotFoundError .*; 'data/prices.json' {way}"):
+        ask(made)
+    (tmp_path / "code" / "tools").mkdir()
+    code = """
+import importlib
+def lambda_handler(event, context):
+    return importlib.import_module("tools.prices")
+"""
+    made = handler(tmp_path / "code", code, name="dynamic.py")
+    with pytest.raises(DependencyFailed, match=f"ModuleNotFoundError .*; 'tools' {way}"):
         ask(made)
 
 

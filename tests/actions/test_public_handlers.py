@@ -15,6 +15,7 @@ import pytest
 from whole_agents import BOTH, NATIVE, XML, Family, agent, answer, members
 
 from orchestrator import ActionGroup, Agent, DependencyFailed, LambdaHandler
+from orchestrator.actions import LambdaProcess
 
 REPLY = """
 def reply(event, body, **more):
@@ -321,3 +322,133 @@ def lambda_handler(event, context):
     turn = Turn(NATIVE, group(tmp_path, code, function("kind")), kind="lease")
     with pytest.raises(DependencyFailed, match="raised SystemExit"):
         turn.run()
+
+
+MORTGAGE = """
+import os, datetime
+LIMITS = {"income": 5, "deposit": 0.1}
+
+def rate(event):
+    years = int(given(event).get("years", "30"))
+    return {"years": years, "rate": 0.031 if years > 15 else 0.027}
+
+def documents(event):
+    return ["passport", "pay slips", datetime.date(2026, 1, 31)]
+
+def application(event):
+    values = given(event)
+    values["approved"] = float(values["income"]) * LIMITS["income"] > float(values["price"])
+    return values
+
+def lambda_handler(event, context):
+    print(f"{context.function_name} {event['actionGroup']}::{event['function']}")
+    body = globals()[event["function"]](event)
+    return reply(event, str(body))
+"""
+NUMBERS = {"price": {"type": "number", "required": True}, "income": {"type": "number"}}
+
+
+@pytest.mark.parametrize("executor", [LambdaHandler, LambdaProcess])
+def test_one_handler_for_several_groups_of_a_mortgage_desk(
+    tmp_path: Path, executor: type[LambdaHandler]
+) -> None:
+    (tmp_path / "lambda_function.py").write_text(REPLY + MORTGAGE)
+    handler = executor(tmp_path / "lambda_function.py")
+    groups = [
+        ActionGroup(name, functions=functions, executor=handler)
+        for name, functions in {
+            "offers": [{"name": "rate", "parameters": {"years": {"type": "integer"}}}],
+            "papers": [{"name": "documents"}, {"name": "application", "parameters": NUMBERS}],
+        }.items()
+    ]
+    calls = NATIVE.calls(
+        ("offers::rate", {"years": 10}),
+        ("papers::documents", {}),
+        ("papers::application", {"price": 200000, "income": 50000}),
+    )
+    model = NATIVE.model([calls, answer("Approved.")])
+    assert agent(model, groups).invoke("A mortgage?", "s-1").text == "Approved."
+    results = [block["toolResult"]["content"][0]["text"] for block in _results(model)]
+    assert results == [
+        "{'years': 10, 'rate': 0.027}",
+        "['passport', 'pay slips', datetime.date(2026, 1, 31)]",
+        "{'price': '200000', 'income': '50000', 'approved': True}",
+    ]
+
+
+def _results(model: Any) -> list[dict[str, Any]]:
+    return [it for it in model.requests[1].messages[-1]["content"] if "toolResult" in it]
+
+
+STAFF = """
+import urllib.parse
+BUDGETS = {"sales": {"year": 2026, "left": 1200.5}}
+
+def find(event, name, default=None):
+    for one in event.get("parameters") or []:
+        if one["name"] == name:
+            return urllib.parse.unquote(one["value"])
+    return default
+
+def lambda_handler(event, context):
+    path, verb = event["apiPath"], event["httpMethod"]
+    if (verb, path) == ("GET", "/budgets/{team}"):
+        body = BUDGETS.get(find(event, "team"), {})
+    elif (verb, path) == ("POST", "/vacations"):
+        body = properties(event)
+        body["days"] = len(body["dates"].strip("[]").split(","))
+    else:
+        return api_reply(event, "not found", status=404)
+    return api_reply(event, body)
+"""
+
+
+@pytest.mark.parametrize("executor", [LambdaHandler, LambdaProcess])
+@pytest.mark.parametrize(
+    ("path", "verb", "body", "values", "read"),
+    [
+        ("/budgets/{team}", "get", (), {"team": "sales"}, '{"year": 2026, "left": 1200.5}'),
+        ("/pay/{person}", "get", (), {"person": "E-7"}, "not found"),
+        (
+            *("/vacations", "post", ("dates",), {"dates": "[2026-08-03,2026-08-04]"}),
+            '{"dates": "[2026-08-03,2026-08-04]", "days": 2}',
+        ),
+    ],
+)
+def test_budgets_pay_and_vacations_of_a_staff_office(
+    tmp_path: Path,
+    executor: type[LambdaHandler],
+    path: str,
+    verb: str,
+    body: tuple[str, ...],
+    values: dict[str, Any],
+    read: str,
+) -> None:
+    made = api_group(tmp_path, STAFF, path, verb, body=body)
+    made.executor = executor(tmp_path / "lambda_function.py")
+    assert Turn(NATIVE, made, **values).run().read() == read
+
+
+@pytest.mark.parametrize("executor", [LambdaHandler, LambdaProcess])
+def test_a_profile_that_somebody_has_to_approve(
+    tmp_path: Path, executor: type[LambdaHandler]
+) -> None:
+    code = """
+PROFILES = {"u-1": {"name": "Ana", "newsletter": False}}
+
+def lambda_handler(event, context):
+    profile = PROFILES[event["sessionAttributes"]["user"]]
+    profile.update(given(event))
+    return {**reply(event, profile), "sessionAttributes": {"user": "u-1", "changed": "yes"}}
+"""
+    functions = function("newsletter")
+    functions[0]["requireConfirmation"] = "ENABLED"
+    made = group(tmp_path, code, functions)
+    made.executor = executor(tmp_path / "lambda_function.py")
+    model = NATIVE.model([NATIVE.calls(("actions::act", {"newsletter": "on"})), answer("Done.")])
+    asked = agent(model, [made])
+    reply = asked.invoke("I want news.", "s-1", session_attributes={"user": "u-1"})
+    assert reply.return_control is not None
+    confirmed = reply.return_control.answer({"act": True})
+    assert asked.invoke(session_id="s-1", results=confirmed).text == "Done."
+    assert results_of(model.requests[1]) == ['{"name": "Ana", "newsletter": "on"}']

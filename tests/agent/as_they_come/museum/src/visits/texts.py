@@ -1,0 +1,2 @@
+def closed(day):
+    return f"We are closed on {day.title()}."
