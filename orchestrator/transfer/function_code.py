@@ -143,7 +143,10 @@ def bring_code(
             handlers[function.name] = _try_to_build(function, files)
         handler = handlers[function.name]
         if isinstance(handler, str):
-            text = f"{document.name}: the code of {what} ({function.name}) stays: {handler}"
+            # This says more than that the ARN is not known.
+            known = [it for it, value in document.stand_ins.items() if value == arn]
+            document.notes = [it for it in document.notes if it not in known]
+            text = f"{document.name}: {what} calls {arn}, whose code stays: {handler}"
             place: dict[str, Any] = {"file": function.file, "line": function.line}
             document.notes.append(note("code", text, OWN_WAY, **place))
             return

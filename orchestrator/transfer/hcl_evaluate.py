@@ -17,7 +17,7 @@ from orchestrator.transfer.hcl import iter_nodes, name_of, unescape
 from orchestrator.transfer.hcl_functions import FUNCTIONS
 
 _MOST_DEPTH = 90
-_MOST_STEPS = 500_000
+_MOST_STEPS = 200_000
 _MOST_MADE = 10_000_000  # characters and items
 _MOST_PARTS = 200_000  # values in one list or mapping, inner ones too
 
@@ -208,19 +208,18 @@ class Evaluator:
 
     def _flatten(self, node: Any) -> tuple[Any, list[Step]]:
         """The name or expression that a reference begins with, and its steps."""
-        steps: list[Step] = []
+        steps: list[Step] = []  # the last one first
         while True:
             with self.budget.nest():
                 name = name_of(node)
                 if name == "expr_term" and len(node.children) == 1:
                     node = node.children[0]
-                elif name == "identifier":
-                    return str(node.children[0]), steps
                 elif name.endswith("_expr_term") and name in _NODES:
                     node, last = iter_nodes(node)
-                    steps = [*self._read_steps(last), *steps]
+                    steps += reversed(self._read_steps(last))
                 else:
-                    return node, steps
+                    root = str(node.children[0]) if name == "identifier" else node
+                    return root, steps[::-1]
 
     def _read_steps(self, node: Any) -> list[Step]:
         match name_of(node):

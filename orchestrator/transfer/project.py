@@ -33,6 +33,7 @@ _MOST_BYTES = 50_000_000
 _MOST_CANDIDATES = 500
 _MARKS = (b"AWS::Bedrock::Agent", b"aws_bedrockagent_agent", b"awscc_bedrock_agent")
 _DUMP_MARKS = (b'"agentName"', b'"agentActionGroup"', b'"action_groups"')
+_ANSWER_MARKS = (b'"agentArn"', b'"agent"')
 _SUFFIXES = (".json", ".yaml", ".yml", ".template", ".tfstate")
 # The forms, those first that know the most of an agent.
 _RANKS = (
@@ -69,10 +70,11 @@ def _make_empty_error(folder: Path, notes: Sequence[Diagnostic]) -> Orchestrator
 
 
 def _note_unread(file: Path, error: OrchestratorError) -> Diagnostic:
+    way = "mend it and import again, if agents of it are missing here"
     if not isinstance(error, DefinitionError):
-        return note("unread", f"not read: {error.message}", file=str(file))
+        return note("unread", f"not read: {error.message}", way, file=str(file))
     name = error.file or str(file)
-    return note("unread", f"not read: {error.reason}", file=name, line=error.line)
+    return note("unread", f"not read: {error.reason}", way, file=name, line=error.line)
 
 
 @dataclass(slots=True)
@@ -126,7 +128,8 @@ class _ProjectReader:
     # Files that hold one thing each, and answers of the API, which belong together.
 
     def read_data_files(self, files: Sequence[Path]) -> None:
-        wanted = [it for it in files if it.name not in FILE_NAMES]
+        # Folders of agents that run here already are nothing to import.
+        wanted = [it for it in files if it.name not in FILE_NAMES or _has_mark(it, _ANSWER_MARKS)]
         marked = [it for it in wanted if _has_mark(it, (*_MARKS, *_DUMP_MARKS))]
         if len(marked) > _MOST_CANDIDATES:
             raise DefinitionError(
@@ -148,9 +151,10 @@ class _ProjectReader:
             answers.append(loaded)
             return None
         try:
-            return read_loaded(loaded, (), self.parameters, self.files)
+            found = read_loaded(loaded, (), self.parameters, self.files)
         except ValidationError:  # it holds something else, whatever it is called
             return None
+        return found if found.format != "GetAgent" else None
 
     # Terraform's sources, of which those count that no other calls as a module.
 
@@ -265,7 +269,7 @@ def _agent_of(data: Mapping[str, Any]) -> Mapping[str, Any]:
     if "action_groups" in data:  # the toolkit's
         return {}
     inner = as_mapping(data.get("agent", data.get("agentVersion"))) or data
-    return inner if "agentName" in inner else {}
+    return inner if isinstance(inner.get("agentName"), str) else {}
 
 
 def _belongs(answer: LoadedFile, agent: LoadedFile, answers: Sequence[LoadedFile]) -> bool:

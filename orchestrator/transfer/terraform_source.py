@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from orchestrator.errors import DefinitionError
@@ -35,6 +36,7 @@ from orchestrator.transfer.terraform_handles import (
 from orchestrator.transfer.terraform_resources import Gap, Resource
 
 _MOST_BYTES = 2_000_000  # sources of one project
+_MOST_SECONDS = 60  # of the parser
 _MOST_INSTANCES = 200
 _MOST_MODULES = 300
 _MOST_LEVELS = 20
@@ -81,6 +83,7 @@ class _Project:
     budget: Budget = field(default_factory=Budget)
     parsed: dict[Path, list[Block]] = field(default_factory=dict)
     size: int = 0
+    seconds: float = 0.0
     modules: int = 0
     # What was not known while a resource was worked out, and where; innermost last.
     gaps: list[list[Gap]] = field(default_factory=list)
@@ -97,7 +100,13 @@ class _Project:
         self.size += len(text)
         if self.size > _MOST_BYTES:
             raise DefinitionError(f"the sources are larger than {_MOST_BYTES:,} bytes", file=file)
-        return parse_hcl(text, str(file))
+        if self.seconds > _MOST_SECONDS:
+            text = f"reading the sources before this one took more than {_MOST_SECONDS} seconds"
+            raise DefinitionError(text, file=file)
+        began = monotonic()
+        block = parse_hcl(text, str(file))
+        self.seconds += monotonic() - began
+        return block
 
 
 class Module:
@@ -129,6 +138,7 @@ class Module:
             if one.kind == "locals"
             for name, it in one.attributes.items()
         }
+        self.known_locals: dict[str, tuple[Any, list[Gap]]] = {}
         self.children: dict[str, Any] = {}
 
     @property
@@ -241,12 +251,14 @@ class Module:
             }
             for inner in block.blocks:
                 if inner.kind == "dynamic" and inner.labels:
-                    items = self.read_dynamic(inner, bindings)
-                    values.setdefault(inner.labels[0], []).extend(items)
+                    before = values.get(inner.labels[0], [])
+                    if isinstance(before, list):
+                        items = self.read_dynamic(inner, bindings)
+                        values[inner.labels[0]] = [*before, *items]
                 elif inner.kind not in META:
-                    found = values.setdefault(inner.kind, [])
-                    if isinstance(found, list):
-                        found.append(self.read_body(inner, bindings))
+                    before = values.get(inner.kind, [])
+                    if isinstance(before, list):
+                        values[inner.kind] = [*before, self.read_body(inner, bindings)]
             return values
 
     def read_dynamic(self, block: Block, bindings: Mapping[str, Any]) -> list[Any]:
@@ -297,9 +309,7 @@ class Module:
             case "var" if names:
                 return self.look_up_variable(names[0]), steps[1:]
             case "local" if names:
-                found = self.locals.get(names[0])
-                missing = Unknown(f"local.{names[0]}", "is not in the sources")
-                return (self.evaluate(found) if found else missing), steps[1:]
+                return self.look_up_local(names[0]), steps[1:]
             case "path":
                 return {"module": self.path, "root": ".", "cwd": "."}, steps
             case "terraform":
@@ -311,6 +321,22 @@ class Module:
         if names and not steps[:1] == [None]:
             return self.look_up_block("managed", (root, names[0])), steps[1:]
         return Unknown(".".join([root, *names]), "is not worked out here"), steps
+
+    def look_up_local(self, name: str) -> Any:
+        """A local value, which is worked out once; what was not known in it is noted again."""
+        if name not in self.locals:
+            return Unknown(f"local.{name}", "is not in the sources")
+        if name not in self.known_locals:
+            gaps: list[Gap] = []
+            self.project.gaps.append(gaps)
+            try:
+                self.known_locals[name] = (self.evaluate(self.locals[name]), gaps)
+            finally:
+                self.project.gaps.pop()
+        value, gaps = self.known_locals[name]
+        for it in dict.fromkeys(gaps):
+            self.add_gap(it)
+        return value
 
     def look_up_variable(self, name: str) -> Any:
         """The value of a variable."""
@@ -410,10 +436,14 @@ class Module:
     def note_stand_in(self, what: str, stand_in: str, why: str, way: str) -> None:
         """Notes that a text stands for what is not known."""
         # A version says nothing without the id beside it, which is noted.
-        if self.project.gaps and self.project.places and stand_in not in _VERSIONS:
+        if stand_in not in _VERSIONS:
+            self.add_gap(Gap("", f"{what} {why}", way, stand_in))
+
+    def add_gap(self, gap: Gap) -> None:
+        """Notes a gap of the resource that is worked out, at the member that needs it."""
+        if self.project.gaps and self.project.places:
             file, line = self.project.places[0]
-            gap = Gap("", f"{what} {why}", way, stand_in, file, line)
-            self.project.gaps[-1].append(gap)
+            self.project.gaps[-1].append(replace(gap, file=file, line=line))
 
 
 def _by_label(blocks: Sequence[Block], kind: str) -> dict[str, Block]:

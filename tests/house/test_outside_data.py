@@ -16,6 +16,7 @@ import pytest
 
 # Who may import a library, and why.
 DOORS = {
+    "hcl2": {"transfer.hcl"},
     "re2": {"support.regexes"},
     "regex": {"flows.ppe.regexes"},
     "jsonschema": {"flows.ppe.json_schemas"},

@@ -20,6 +20,10 @@ TEMPLATE = (
     '{"system":"$instruction$","messages":[{"role":"user","content":[{"text":"$question$"}]},'
     '{"role":"assistant","content":[{"text":"$agent_scratchpad$"}]}]}'
 )
+LIBRARY = (
+    "You are the desk of a small library. You tell readers what they have borrowed and until when."
+)
+FERRY = "You tell passengers when the ferry goes, which depends on the tide."
 
 
 def copy_project(kind: str, folder: Path) -> Path:
@@ -48,7 +52,7 @@ def _describe(data: dict[str, Any]) -> dict[str, Any]:
         if data["agentName"] == "tides":
             group.pop("environment", None)
     for member in own.get("agentCollaborators", ()):
-        member.pop("agentDescriptor")
+        member.pop("agentDescriptor", None)
     return own
 
 
@@ -78,12 +82,14 @@ def _ask_garden(folder: Path) -> str:
     model = ScriptedModel([call("watering__water_bed", bed="B", minutes=5)], CLAUDE)
     reply = Agent.load(folder, model=model).invoke("Water bed B.", session_id="s-1")
     assert reply.return_control is not None
-    [[invocation]] = [[it for it in reply.return_control.invocation_inputs]]
+    [invocation] = reply.return_control.invocation_inputs
     assert (
         model.requests[0].system
         == yaml.safe_load((folder / "agent.yaml").read_text())["instruction"]
     )
-    return str(invocation["functionInvocationInput"]["parameters"])
+    wanted = invocation["functionInvocationInput"]
+    values = ", ".join(f"{it['name']}={it['value']}" for it in wanted["parameters"])
+    return f"{wanted['function']}: {values}"
 
 
 def _offend_garden(folder: Path) -> str:
