@@ -11,6 +11,7 @@ from orchestrator.errors import ValidationError
 from orchestrator.models import Model, ModelRequest
 from orchestrator.models._encoding import encode
 from orchestrator.server.inference.bodies import Body, parse_body
+from orchestrator.server.inference.conversations import check_conversation
 from orchestrator.server.inference.models import Models
 from orchestrator.server.inference.requests import build_request
 from orchestrator.server.inference.responses import answer, stream_answer
@@ -28,11 +29,13 @@ class Inference:
     async def converse(self, request: Request) -> Mapping[str, Any]:
         """A whole reply (Bedrock: Converse)."""
         model = await self._model(request)
+        check_conversation(request.params)
         return await answer(model, build_request(request.params, model, request.caller))
 
     async def converse_stream(self, request: Request) -> EventStream:
         """A reply in pieces (Bedrock: ConverseStream)."""
         model = await self._model(request)
+        check_conversation(request.params)
         return EventStream(
             await stream_answer(model, build_request(request.params, model, request.caller))
         )
