@@ -142,7 +142,7 @@ class LocalKnowledgeBase:
         `content.text` is the passage under its headings; `location` is `CUSTOM` with the file's
         path in the folder; `metadata` holds the file's attributes, `x-amz-bedrock-kb-source-uri`,
         `x-amz-bedrock-kb-chunk-id`, and for a PDF `x-amz-bedrock-kb-document-page-number`; `score`
-        is from 0 to 1, and comparable only within one search.
+        is from 0 to 1: how near the meaning is, or how many of the question's words there are.
 
         Args:
             query: What to look for.

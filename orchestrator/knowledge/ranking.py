@@ -57,21 +57,41 @@ def _terms(query: str) -> list[str]:
 
 def expression(store: Store, query: str) -> str:
     """An FTS5 expression that finds any word of a question; empty when it has none."""
+    return " OR ".join(_find_rarities(store, query))
+
+
+def _find_rarities(store: Store, query: str) -> dict[str, float]:
     # Words that a great part of the passages has mean little and cost most: they count only when
     # the question has no others. Each is a phrase: nothing in it is an operator, and a code of
     # several parts must stand together.
-    terms = [f'"{term}"' for term in _terms(query)]
-    most = max(_COMMON_FROM, int(store.size() * _COMMON_SHARE))
-    rare = [term for term in terms if len(store.find_ids(term, most)) < most]
-    return " OR ".join(rare or terms)
+    size = store.size()
+    most = max(_COMMON_FROM, int(size * _COMMON_SHARE))
+    having = {f'"{term}"': len(store.find_ids(f'"{term}"', most)) for term in _terms(query)}
+    rare = {term: count for term, count in having.items() if count < most}
+    # (Lucene's variant of BM25.) SQLite's comes to nothing where half of the passages have a word.
+    return {
+        # A word that no passage has tells none from another.
+        term: math.log1p(max(size - count + 0.5, 0.5) / (count + 0.5))
+        for term, count in ((term, max(count, 1)) for term, count in (rare or having).items())
+    }
 
 
 def rank_by_words(store: Store, query: str, limit: int, allowed: Allowed | None) -> list[Hit]:
-    """The passages that have words of the question, best first (BM25); scores are from 0 to 1."""
-    words = expression(store, query)
-    hits = store.with_words(words, limit, allowed) if words else []
-    # BM25 has no upper end; the order is what counts.
-    return [Hit(hit.passage, hit.score / (1 + hit.score)) for hit in hits]
+    """The passages that have words of the question, best first (BM25); scores are from 0 to 1.
+
+    The best one's score is the share of the question's words that it has, each as much as it is
+    rare. That is comparable between searches and indexes, as a cosine is, and BM25 is not: it has
+    no upper end, and comes to nothing in an index of few passages. The others have their share of
+    it by BM25.
+    """
+    rarities = _find_rarities(store, query)
+    hits = store.with_words(" OR ".join(rarities), limit, allowed) if rarities else []
+    if not hits:
+        return []
+    best = hits[0]
+    present = [term for term in rarities if store.with_words(term, 1, [best.passage])]
+    share = sum(rarities[term] for term in present) / sum(rarities.values())
+    return [Hit(hit.passage, share * hit.score / best.score) for hit in hits]
 
 
 class Catalog:

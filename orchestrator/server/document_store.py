@@ -387,15 +387,26 @@ def decode_token(token: str | None, scope: str) -> list[Any] | None:
     """The key of a token, of which nothing more is known; `None` without one."""
     if token is None:
         return None
+    parts = _read_token(token)
+    if parts is None or parts[0] != _hash_scope(scope):
+        raise invalid_token_error()
+    return parts[1]
+
+
+def is_token(text: str) -> bool:
+    """Whether a text has the form of a token, of whichever list."""
+    return _read_token(text) is not None
+
+
+def _read_token(token: str) -> tuple[str, list[Any]] | None:
     try:
-        key = json.loads(base64.urlsafe_b64decode(token.encode() + b"=="))
-    except (binascii.Error, ValueError, RecursionError) as error:
-        raise invalid_token_error() from error
-    if not isinstance(key, list) or len(key) != 2 or key[0] != _hash_scope(scope):
-        raise invalid_token_error()
-    if not isinstance(key[1], list):
-        raise invalid_token_error()
-    return key[1]
+        parts = json.loads(base64.urlsafe_b64decode(token.encode() + b"=="))
+    except (binascii.Error, ValueError, RecursionError):
+        return None
+    match parts:
+        case [str(scope), list(key)]:
+            return scope, key
+    return None
 
 
 def decode_offset(token: str | None, scope: str, first: int = 0) -> int:

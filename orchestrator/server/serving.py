@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
@@ -107,14 +108,35 @@ def _run_single(state: ServerState, listening: socket.socket, report: Callable[[
 
 
 class Worker(multiprocess.Process):
-    """A worker process whose supervisor sees its end at once, also in the middle of a ping."""
+    """A worker process, which its supervisor looks at without waiting for it.
+
+    Uvicorn's waits for each worker's answer in turn. While one of them starts or loads a model, it
+    would see none of the others end, for as long as a minute.
+    """
+
+    _asked: float | None = None  # since when an answer is awaited, by the monotonic clock
 
     def start(self) -> None:
         """Starts the process."""
         super().start()
         # As long as this process has the worker's end of their pipe open, the pipe does not end
-        # with the worker, and the supervisor waits a minute for an answer before it starts another.
+        # with the worker, and to wait for an answer takes its whole time.
         self.child_conn.close()
+
+    def is_alive(self, timeout: float = 5) -> bool:
+        """Whether the process runs, and has answered within `timeout` seconds, as far as known."""
+        if not self.process.is_alive():
+            return False
+        try:
+            if self._asked is None:
+                self.parent_conn.send(b"ping")
+                self._asked = time.monotonic()
+            elif self.parent_conn.poll():
+                self.parent_conn.recv()
+                self._asked = None
+        except (OSError, EOFError):
+            return False
+        return self._asked is None or time.monotonic() - self._asked < timeout
 
 
 def _build_supervisor(settings: Settings, listening: socket.socket) -> Multiprocess:

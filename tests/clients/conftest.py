@@ -87,6 +87,9 @@ GROUP = {
 }
 """An action group whose Lambda function is a file here."""
 
+DOCUMENT = "Everybody has 30 days of vacation a year."
+"""What is in the bucket `documents`."""
+
 
 def call(name: str, **given: Any) -> list[dict[str, Any]]:
     """A reply that calls a tool."""
@@ -101,6 +104,7 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
         "AWS_ACCESS_KEY_ID": "local",
         "AWS_SECRET_ACCESS_KEY": "local",
         "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_REGION": "us-east-1",
         "AWS_CONFIG_FILE": str(tmp_path / "no-config"),
         "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "no-credentials"),
     }
@@ -109,9 +113,12 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
         file = tmp_path / "replies.jsonl"
         file.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
         (tmp_path / "vacations.py").write_text(HANDLER)
+        documents = tmp_path / "documents"
+        documents.mkdir(exist_ok=True)
+        (documents / "vacations.txt").write_text(DOCUMENT)
         handler = f"vacations={tmp_path / 'vacations.py'}:lambda_handler"
         command = [str(SERVER), "serve", "--port", "0", "--json", "--lambda", handler]
-        command += ["--model", f"scripted:{file}"]
+        command += ["--bucket", f"documents={documents}", "--model", f"scripted:{file}"]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
         running.append(server)
         if server.stdout is None:

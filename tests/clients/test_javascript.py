@@ -10,10 +10,18 @@ import os
 import subprocess
 from typing import Any
 
-import boto3
 import pytest
 
-from tests.clients.conftest import GROUP, INSTRUCTION, MODEL, NODE, Serve, call, find_node_trouble
+from tests.clients.conftest import (
+    DOCUMENT,
+    GROUP,
+    INSTRUCTION,
+    MODEL,
+    NODE,
+    Serve,
+    call,
+    find_node_trouble,
+)
 
 pytestmark = pytest.mark.skipif(bool(find_node_trouble()), reason=find_node_trouble())
 
@@ -52,16 +60,14 @@ def test_an_agent_returns_control(serve: Serve, http: str) -> None:
     group = {**GROUP, "actionGroupExecutor": {"customControl": "RETURN_CONTROL"}}
     asked, answered = run("agent.mjs", HTTP=http, GROUP=json.dumps(group))["turns"]
     assert asked["text"] == ""
-    assert asked["control"]["invocationInputs"] == [
-        {
-            "functionInvocationInput": {
-                "actionGroup": "vacations",
-                "actionInvocationType": "RESULT",
-                "function": "get_days",
-                "parameters": [{"name": "employee", "type": "string", "value": "7"}],
-            }
-        }
-    ]
+    ((wanted,),) = [one.values() for one in asked["control"]["invocationInputs"]]
+    assert len(wanted.pop("agentId")) == 10
+    assert wanted == {
+        "actionGroup": "vacations",
+        "actionInvocationType": "RESULT",
+        "function": "get_days",
+        "parameters": [{"name": "employee", "type": "string", "value": "7"}],
+    }
     assert answered == {"text": ANSWER, "traces": []}
 
 
@@ -76,14 +82,15 @@ def test_an_inline_agent_talks(serve: Serve, http: str) -> None:
 
 @both
 def test_a_knowledge_base_is_made_and_answers(serve: Serve, http: str) -> None:
-    text = "Everybody has 30 days of vacation a year."
-    part = "<answer_part><text>Thirty.</text><sources><source>1</source></sources></answer_part>"
-    serve([f"<answer>{part}</answer>"])
-    assert run("knowledge.mjs", HTTP=http) == {
-        "status": "INDEXED",
-        "found": [{"text": text, "useful": True}],
+    part = "<text>Thirty.</text><sources><source>1</source></sources>"
+    serve([f"<answer><answer_part>{part}</answer_part></answer>"])
+    told = run("knowledge.mjs", HTTP=http)
+    assert len(told.pop("knowledgeBaseId")) == 10
+    assert told == {
+        "status": "COMPLETE",
+        "found": [{"text": DOCUMENT, "useful": True}],
         "text": "Thirty.",
-        "cited": [text],
+        "cited": [DOCUMENT],
     }
 
 
@@ -118,40 +125,13 @@ def test_models_answer(serve: Serve, http: str) -> None:
 
 
 def test_langchain_talks(serve: Serve) -> None:
-    serve([CALL, ANSWER])
-    text = "Everybody has 30 days of vacation a year."
-    assert run("langchain.mjs", KNOWLEDGE_BASE=make_knowledge_base(text)) == {
+    serve(["", CALL, ANSWER])
+    base = run("knowledge.mjs")["knowledgeBaseId"]
+    assert run("langchain.mjs", KNOWLEDGE_BASE=base) == {
         "call": ["get_days", {"employee": "7"}],
         "text": ANSWER,
-        "documents": [text],
+        "documents": [DOCUMENT],
     }
-
-
-def make_knowledge_base(text: str) -> str:
-    control = boto3.client("bedrock-agent")
-    embeddings = "arn:aws:bedrock:us-east-1::foundation-model/amazon.titan-embed-text-v2:0"
-    base = control.create_knowledge_base(
-        name="handbook",
-        roleArn="arn:aws:iam::123456789012:role/knowledge",
-        knowledgeBaseConfiguration={
-            "type": "VECTOR",
-            "vectorKnowledgeBaseConfiguration": {"embeddingModelArn": embeddings},
-        },
-    )["knowledgeBase"]["knowledgeBaseId"]
-    source = control.create_data_source(
-        knowledgeBaseId=base, name="texts", dataSourceConfiguration={"type": "CUSTOM"}
-    )["dataSource"]["dataSourceId"]
-    inline = {"type": "TEXT", "textContent": {"data": text}}
-    custom = {
-        "customDocumentIdentifier": {"id": "vacations"},
-        "sourceType": "IN_LINE",
-        "inlineContent": inline,
-    }
-    content = {"dataSourceType": "CUSTOM", "custom": custom}
-    control.ingest_knowledge_base_documents(
-        knowledgeBaseId=base, dataSourceId=source, documents=[{"content": content}]
-    )
-    return str(base)
 
 
 def test_the_ai_sdk_talks(serve: Serve) -> None:

@@ -85,10 +85,11 @@ def test_the_life_of_an_agent(aws: Shell) -> None:
     aws.told("bedrock-agent", "tag-resource", **arn, tags={"team": "hr"})
     tags = aws.told("bedrock-agent", "list-tags-for-resource", **arn)["tags"]
     assert tags == {"team": "hr"}
-    passing = aws.told("bedrock-agent", "get-agent", **agent)["agent"]["agentStatus"]
-    assert passing == "PREPARING"
     found = aws.told("bedrock-agent", "get-agent", **agent)["agent"]
-    assert (found["agentName"], found["agentStatus"]) == ("vacations", "PREPARED")
+    assert found["agentName"] == "vacations"
+    while found["agentStatus"] == "PREPARING":  # for a second
+        found = aws.told("bedrock-agent", "get-agent", **agent)["agent"]
+    assert found["agentStatus"] == "PREPARED"
     gone = aws.run("bedrock-agent", "get-agent", agent_id="NOSUCHAGNT")
     assert gone.returncode != 0 and "ResourceNotFoundException" in gone.stderr
 

@@ -30,8 +30,8 @@ class Record:
     agent: dict[str, Any]  # the members of GetAgent's `agent`, as far as they are known
     latest: int = 0  # the number of its latest version; 0 without one
     folder: FolderAgent | None = None  # where it is defined, and cannot be changed
-    # A status on the way to its own, which nobody has read yet: clients wait to see it
-    passing: str = ""
+    # Until when it shows as being prepared, in seconds since 1970
+    preparing_until: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,8 @@ class AgentStore:
         found = self.documents.get(caller.tenant, AGENT, agent_id)
         if found is None:
             raise not_found_error("agent", agent_id)
-        return Record(found["agent"], found["latest"], passing=found.get("passing", ""))
+        until = found.get("preparingUntil", 0.0)
+        return Record(found["agent"], found["latest"], preparing_until=until)
 
     def has(self, caller: Caller, agent_id: str) -> bool:
         """Whether the caller has made an agent with this id."""
@@ -105,13 +106,13 @@ class AgentStore:
         if self.folders.has_name(name):
             raise conflict_error(taken)
         body = {"agent": agent, "latest": record.latest}
-        if record.passing:
-            body["passing"] = record.passing
+        if record.preparing_until:
+            body["preparingUntil"] = record.preparing_until
         self.documents.put(caller.tenant, AGENT, agent["agentId"], body, name=name, taken=taken)
 
     def touch(self, caller: Caller, record: Record) -> None:
         """Stores that `DRAFT` was edited: it has to be prepared."""
-        record.passing = ""
+        record.preparing_until = 0.0
         record.agent |= {"agentStatus": "NOT_PREPARED", "updatedAt": now()}
         record.agent.pop("failureReasons", None)
         self.save(caller, record)

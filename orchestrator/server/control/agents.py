@@ -22,6 +22,9 @@ _GIVEN = (
     *("customerEncryptionKeyArn", "guardrailConfiguration", "memoryConfiguration"),
     *("agentCollaboration", "promptOverrideConfiguration"),
 )
+# How long an agent shows as PREPARING, though it is prepared at once: some clients wait to see it.
+PREPARING_SECONDS = 1.0
+
 _PASSING = ("agentStatus", "updatedAt", "preparedAt", "failureReasons", "clientToken")
 """Members that change without the agent being another."""
 
@@ -99,18 +102,9 @@ def _get(services: Services, request: Request) -> Data:
     if record.folder is not None:
         return {"agent": record.agent}
     agent = services.prompts.add_defaults(request.caller, record.agent)
-    return {"agent": {**agent, **_pop_passing_status(services, request.caller, record)}}
-
-
-def _pop_passing_status(services: Services, caller: Caller, record: Record) -> Data:
-    """The status that the agent passed through, shown once: some clients wait for it."""
-    if not record.passing:
-        return {}
-    with services.store.documents.transaction():
-        current = services.store.agent(caller, record.agent["agentId"])
-        current.passing = ""
-        services.store.save(caller, current)
-    return {"agentStatus": record.passing}
+    if now().timestamp() < record.preparing_until:
+        agent = {**agent, "agentStatus": "PREPARING"}
+    return {"agent": agent}
 
 
 def _update(services: Services, request: Request) -> Data:
@@ -179,7 +173,7 @@ def _prepare(services: Services, request: Request) -> Data:
             record.agent.pop("failureReasons", None)
             if failure:
                 record.agent["failureReasons"] = [failure[:2048]]
-        record.passing = "PREPARING"
+        record.preparing_until = at.timestamp() + PREPARING_SECONDS
         services.store.save(caller, record)
     return {"agentId": id, "agentStatus": "PREPARING", "agentVersion": DRAFT, "preparedAt": at}
 

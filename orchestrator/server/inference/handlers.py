@@ -18,6 +18,7 @@ from orchestrator.server.inference.bodies import (
     read_guardrail_config,
     render_guardrail,
 )
+from orchestrator.server.inference.conversations import check_conversation
 from orchestrator.server.inference.guarding import GuardedCall, begin_guarded, stream_blocked
 from orchestrator.server.inference.models import Models
 from orchestrator.server.inference.requests import build_request
@@ -98,6 +99,7 @@ class Inference:
         """Converse's call, with what a stored prompt says."""
         caller = request.caller
         params = fill_params(self._prompts, caller, request.params)
+        check_conversation(params)
         guarded = begin_guarded(self._guardrails, caller, params.pop("guardrailConfig", None))
         return _Call(self._models.model(caller, params["modelId"]), params, caller, guarded)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any
 
-from orchestrator.errors import AccessDenied, ResourceNotFound
+from orchestrator.errors import ResourceNotFound
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.knowledge.settings import check, merge_configurations
 from orchestrator.models.embeddings import Embedder
@@ -123,7 +123,7 @@ class KnowledgeBaseService:
             return lambda: in_folder
         if not caller.may_use(id) or not ID.fullmatch(id):
             raise ResourceNotFound(f"there is no knowledge base {id!r}")
-        return lambda: _open_aws_base(id)
+        return lambda: _AwsKnowledgeBase(id)
 
     def index(self, tenant: str, id: str) -> Index:
         """The index of a knowledge base, open.
@@ -235,14 +235,23 @@ class CallerKnowledgeBase:
         return self.bases.find(self.caller, self.id)().retrieve(query, merged)
 
 
-def _open_aws_base(id: str) -> KnowledgeBase:
-    from orchestrator.knowledge import BedrockKnowledgeBase
+@dataclass(slots=True)
+class _AwsKnowledgeBase:
+    """A knowledge base of Amazon Bedrock, should there be one with this id."""
 
-    target = aws.Target(f"the knowledge base {id!r}", id, "allow bedrock:Retrieve")
-    try:
-        client = aws.get_shared_client(aws.Settings("bedrock-agent-runtime"), target)
-    except AccessDenied as error:
-        raise ResourceNotFound(
-            f"there is no knowledge base {id!r} here; were it one of AWS: {error.message}"
-        ) from error
-    return BedrockKnowledgeBase(id, client=client)
+    id: str
+    description: str = ""
+
+    def retrieve(self, query: str, configuration: Data | None = None) -> list[dict[str, Any]]:
+        """See `KnowledgeBase.retrieve`."""
+        from orchestrator.knowledge import BedrockKnowledgeBase
+
+        target = aws.Target(f"the knowledge base {self.id!r}", self.id, "allow bedrock:Retrieve")
+        try:
+            client = aws.get_shared_client(aws.Settings("bedrock-agent-runtime"), target)
+            return BedrockKnowledgeBase(self.id, client=client).retrieve(query, configuration)
+        except aws.NotSignedIn as error:
+            # Who serves without an account of AWS has none there.
+            raise ResourceNotFound(
+                f"there is no knowledge base {self.id!r} here; were it one of AWS: {error.message}"
+            ) from error

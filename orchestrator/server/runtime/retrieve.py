@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.errors import ValidationError
 from orchestrator.guardrails import Guardrail
 from orchestrator.server.access.permissions import check_retrieval
-from orchestrator.server.document_store import decode_offset, digest, encode_token
+from orchestrator.server.document_store import decode_offset, digest, encode_token, is_token
 from orchestrator.server.operations import Caller, Handler, Request
 from orchestrator.server.wire.shapes import get_converter
 
@@ -49,7 +49,9 @@ def _retrieve(
     guardrail = find_guardrail(guardrails, caller, params.get("guardrailConfiguration"))
     # A token of a page is good for the same search.
     name = digest({key: it for key, it in params.items() if key != "nextToken"})
-    start = decode_offset(params.get("nextToken"), name)
+    token = params.get("nextToken", "")
+    # Notebooks of AWS send "string", which Bedrock takes for none.
+    start = decode_offset(token, name) if is_token(token) else 0
     found: Sequence[Mapping[str, Any]] = base.retrieve(query, configuration)
     answer: dict[str, Any] = {}
     if guardrail is not None:

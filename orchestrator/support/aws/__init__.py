@@ -15,6 +15,7 @@ from orchestrator.support.aws.clients import (
     serving_at,
 )
 from orchestrator.support.aws.failures import (
+    NotSignedIn,
     Target,
     code_of,
     failure,
@@ -25,6 +26,7 @@ from orchestrator.support.aws.failures import (
 from orchestrator.support.aws.replies import bound_replies, use_bounds
 
 __all__ = [
+    "NotSignedIn",
     "Settings",
     "Target",
     "body_of",

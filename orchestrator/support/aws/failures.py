@@ -102,7 +102,7 @@ def failure(error: Exception, target: Target) -> OrchestratorError | None:
     if isinstance(error, NoRegionError):
         return without_region(target)
     if isinstance(error, BotoCoreError) and _CREDENTIALS.search(kind):
-        return AccessDenied(
+        return NotSignedIn(
             f"no usable AWS credentials for {target.what} ({kind}): {_setup(target)}",
             resource=target.resource,
         )
@@ -119,17 +119,21 @@ def failure(error: Exception, target: Target) -> OrchestratorError | None:
     return None
 
 
-def without_credentials(target: Target) -> AccessDenied:
+class NotSignedIn(AccessDenied):
+    """The credentials of AWS are missing, wrong or expired."""
+
+
+def without_credentials(target: Target) -> NotSignedIn:
     """The error when there are no credentials."""
-    return AccessDenied(
+    return NotSignedIn(
         f"no AWS credentials were found for {target.what}: {_setup(target)}",
         resource=target.resource,
     )
 
 
-def without_region(target: Target) -> AccessDenied:
+def without_region(target: Target) -> NotSignedIn:
     """The error when no region is known."""
-    return AccessDenied(
+    return NotSignedIn(
         f"no AWS region is known for {target.what}: set AWS_REGION, pass region=..., or name a "
         "region in the profile",
         resource=target.resource,
@@ -226,7 +230,7 @@ def _build_error(kind: _Kind, place: str, words: str, target: Target) -> Orchest
     what, resource = target.what, target.resource
     match kind:
         case "sign in":
-            return AccessDenied(
+            return NotSignedIn(
                 f"AWS refused the credentials for {what}{place}: they are wrong or have expired; "
                 f"sign in again: {_setup(target)}",
                 resource=resource,

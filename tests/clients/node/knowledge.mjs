@@ -3,7 +3,8 @@ import {
   BedrockAgentClient,
   CreateDataSourceCommand,
   CreateKnowledgeBaseCommand,
-  IngestKnowledgeBaseDocumentsCommand,
+  GetIngestionJobCommand,
+  StartIngestionJobCommand,
 } from "@aws-sdk/client-bedrock-agent";
 import {
   BedrockAgentRuntimeClient,
@@ -25,39 +26,25 @@ const base = await control.send(
   }),
 );
 const { knowledgeBaseId } = base.knowledgeBase;
+const s3Configuration = { bucketArn: "arn:aws:s3:::documents" };
 const source = await control.send(
   new CreateDataSourceCommand({
     knowledgeBaseId,
     name: "texts",
-    dataSourceConfiguration: { type: "CUSTOM" },
+    dataSourceConfiguration: { type: "S3", s3Configuration },
   }),
 );
-const text = "Everybody has 30 days of vacation a year.";
-const ingested = await control.send(
-  new IngestKnowledgeBaseDocumentsCommand({
-    knowledgeBaseId,
-    dataSourceId: source.dataSource.dataSourceId,
-    documents: [
-      {
-        content: {
-          dataSourceType: "CUSTOM",
-          custom: {
-            customDocumentIdentifier: { id: "vacations" },
-            sourceType: "IN_LINE",
-            inlineContent: { type: "TEXT", textContent: { data: text } },
-          },
-        },
-      },
-    ],
-  }),
-);
+const { dataSourceId } = source.dataSource;
+let job = await control.send(new StartIngestionJobCommand({ knowledgeBaseId, dataSourceId }));
+const { ingestionJobId } = job.ingestionJob;
+while (!["COMPLETE", "FAILED"].includes(job.ingestionJob.status)) {
+  job = await control.send(new GetIngestionJobCommand({ knowledgeBaseId, dataSourceId, ingestionJobId }));
+}
 
 const runtime = new BedrockAgentRuntimeClient(options);
 const query = { text: "How many days of vacation?" };
-let found = [];
-while (!found.length) {
-  found = (await runtime.send(new RetrieveCommand({ knowledgeBaseId, retrievalQuery: query }))).retrievalResults;
-}
+const search = new RetrieveCommand({ knowledgeBaseId, retrievalQuery: query, nextToken: "string" });
+const found = (await runtime.send(search)).retrievalResults;
 const answer = await runtime.send(
   new RetrieveAndGenerateStreamCommand({
     input: query,
@@ -68,11 +55,12 @@ const answer = await runtime.send(
   }),
 );
 const events = await collect(answer.stream);
-const citations = events.filter((it) => it.citation).map((it) => it.citation);
+const references = events.flatMap((it) => it.citation?.retrievedReferences ?? []);
 report({
-  status: ingested.documentDetails[0].status,
+  status: job.ingestionJob.status,
+  knowledgeBaseId,
   found: found.map((it) => ({ text: it.content.text, useful: it.score > 0.3 && it.score <= 1 })),
   text: events.filter((it) => it.output).map((it) => it.output.text).join(""),
-  cited: citations.flatMap((it) => (it.retrievedReferences ?? it.citation.retrievedReferences)).map((it) => it.content.text),
+  cited: references.map((it) => it.content.text),
 });
 runtime.destroy();

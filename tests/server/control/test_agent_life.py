@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -21,6 +22,9 @@ from control_support import (
     says,
     served,
 )
+
+from orchestrator.server.control import agents
+from orchestrator.server.ids import now
 
 
 def vacations(event: dict[str, Any], context: Any) -> dict[str, Any]:
@@ -273,3 +277,23 @@ def test_a_request_that_is_sent_twice_makes_one_agent(server: Served) -> None:
     )
     with refused("ResourceNotFoundException"):
         server.control.get_agent_version(agentId=first["agentId"], agentVersion="2")
+
+
+def test_an_agent_shows_as_preparing_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it is looked at, and by however many."""
+    with served() as server:
+        id = server.create()
+
+        def look() -> str:
+            return str(server.control.get_agent(agentId=id)["agent"]["agentStatus"])
+
+        monkeypatch.setattr(agents, "PREPARING_SECONDS", 1000.0)
+        server.control.prepare_agent(agentId=id)
+        assert [look() for _ in range(3)] == 3 * ["PREPARING"]
+        later = now() + timedelta(seconds=1001)
+        monkeypatch.setattr(agents, "now", lambda: later)
+        assert look() == "PREPARED"
+        server.control.prepare_agent(agentId=id)
+        assert look() == "PREPARING"
+        server.add(id, **by_lambda())
+        assert look() == "NOT_PREPARED"  # an edit counts at once

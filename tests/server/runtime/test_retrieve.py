@@ -76,6 +76,15 @@ def test_pages(start: Any, handbook: Any, monkeypatch: pytest.MonkeyPatch) -> No
     assert code_of(caught) == "ValidationException"
 
 
+@pytest.mark.parametrize("token", ["string", "next", "e30", "WzEsMl0"])
+def test_what_is_no_token_is_taken_for_none(start: Any, handbook: Any, token: str) -> None:
+    """Notebooks of AWS send "string"."""
+    server = start([], handbook)
+    results = search(server, nextToken=token)["retrievalResults"]
+    assert results == search(server)["retrievalResults"]
+    assert len(results) == 3
+
+
 @pytest.mark.usefixtures("missing_in_aws")
 def test_no_such_knowledge_base(start: Any, handbook: Any) -> None:
     with pytest.raises(ClientError) as caught:

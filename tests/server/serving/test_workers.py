@@ -47,6 +47,26 @@ def test_the_end_of_a_worker_ends_the_wait_for_its_answer() -> None:
     assert not worker.ping()
 
 
+def test_a_killed_worker_is_replaced_while_another_one_does_not_answer(
+    start: Start, tmp_path: Path
+) -> None:
+    server = start("--state", tmp_path / "sessions.sqlite", "--workers", 2)
+    client(server.url, "bedrock-agent").list_agents()
+    mute, victim = sorted(server.workers())
+    os.kill(mute, signal.SIGSTOP)
+    os.kill(victim, signal.SIGKILL)
+    until(lambda: set(server.workers()) - {mute, victim})
+    # It was not waited for, until it was killed as one that hangs.
+    assert mute in server.workers()
+    assert client(server.url, "bedrock-agent").list_agents()["agentSummaries"] == []
+    os.kill(mute, signal.SIGCONT)
+    server.signal()
+    code, log = server.end()
+    assert code == 0
+    assert f"Child process [{victim}] died" in log
+    assert f"Child process [{mute}] died" not in log
+
+
 def test_a_worker_that_loads_a_model_is_given_time(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
