@@ -125,6 +125,13 @@ class Served:
         """A client of the models."""
         return self.client("bedrock-runtime")
 
+    def clients(self, service: str) -> Any:
+        """A client of a service, made once."""
+        known = self.__dict__.setdefault("_clients", {})
+        if service not in known:
+            known[service] = self.client(service)
+        return known[service]
+
     def client(self, service: str, key: str = "anybody", secret: str = "x" * 20) -> Any:
         """A client of a service, with a key."""
         return self.as_key(key, secret).client(service, **self._at())

@@ -101,7 +101,8 @@ def section(title: str, heads: Row, rows: Iterable[Row]) -> str:
 NOTES = {
     "Operations": "Of the services `bedrock-agent-runtime` and `bedrock-runtime`.",
     "Operations of the server": "What `orchestrator serve` answers to AWS's own clients. "
-    "What is not there yet answers a `ValidationException` that names the operation.",
+    "What is not there yet answers a `ValidationException` that names the operation. "
+    + server.summary(),
     "InvokeAgent": "Options of `Agent.invoke` and its kind, in Bedrock's spelling or Python's "
     "(`memory_id=`); `sessionState` may be given whole or by its members (`session_attributes=`).",
     "InvokeInlineAgent": "What defines the agent is `Agent.inline`'s, the rest `invoke`'s.",

@@ -78,7 +78,7 @@ def application(
 
 
 class _Bedrock:
-    """The three services of Amazon Bedrock, as an ASGI application."""
+    """The four services of Amazon Bedrock, as an ASGI application."""
 
     def __init__(self, state: ServerState, running: ActiveRequests) -> None:
         self._api = Api(running.limit_operations(state.operations()), state.redactor.as_fault)

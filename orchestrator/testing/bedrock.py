@@ -27,7 +27,7 @@ from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
 from orchestrator.testing.stubs import Lambdas, TestWorld, with_model
 
-Service = Literal["bedrock-agent-runtime", "bedrock-agent", "bedrock-runtime"]
+Service = Literal["bedrock-agent-runtime", "bedrock-agent", "bedrock-runtime", "bedrock"]
 
 _TEST_ALIAS = "TSTALIASID"
 _SECONDS = 30.0  # for an agent to be prepared
@@ -129,7 +129,7 @@ class BedrockAgents:
         self._opened.close()
 
     def client(self, service: Service) -> Any:
-        """A boto3 client of one of the three services, which does not try again."""
+        """A boto3 client of one of the four services, which does not try again."""
         # A retry would hide a failure that the test is about; a proxy would leave the machine.
         config = Config(retries={"total_max_attempts": 1}, proxies={})
         settings: dict[str, Any] = {"region_name": self._world.settings.region, "config": config}

@@ -91,7 +91,7 @@ ALGORITHM = "AWS4-HMAC-SHA256"
 SKEW = timedelta(minutes=5)
 """How far the clocks of client and server may differ; an older request is a replay."""
 
-# What all three services sign for (botocore: `signingName`).
+# What all four services sign for (botocore: `signingName`).
 _SERVICE = "bedrock"
 _PARTS = re.compile(r"\s*(Credential|SignedHeaders|Signature)=([^,\s]+)\s*")
 _REGION = re.compile(r"[a-z0-9-]{1,64}")

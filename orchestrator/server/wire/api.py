@@ -1,4 +1,4 @@
-"""The three services, carried out: an HTTP request in, an HTTP answer out."""
+"""The four services, carried out: an HTTP request in, an HTTP answer out."""
 
 from __future__ import annotations
 

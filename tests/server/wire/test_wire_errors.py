@@ -181,7 +181,7 @@ def test_an_unknown_address_is_an_unknown_operation() -> None:
 
 
 def test_handlers_of_what_no_model_has_are_refused() -> None:
-    with pytest.raises(ValueError, match="'bedrock'"):
-        Api({"bedrock": {}})
+    with pytest.raises(ValueError, match="'bedrock-data'"):
+        Api({"bedrock-data": {}})
     with pytest.raises(ValueError, match="'MakeAgent'"):
         Api({"bedrock-agent": {"MakeAgent": raising(KeyError())}})

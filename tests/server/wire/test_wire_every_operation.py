@@ -1,4 +1,4 @@
-"""Every operation of the three services: what botocore sends is read, what is answered it reads."""
+"""Every operation of the four services: what botocore sends is read, what is answered it reads."""
 
 from __future__ import annotations
 
