@@ -105,10 +105,10 @@ class NodeRunner:
                 _describe_reply(reply),
             )
         )
-        if not reply.text and reply.stop_reason != "end_turn":
+        reason = reply.stop_reason
+        if not reply.text and reason != "end_turn":
             raise ModelOutputError(
-                f"the model {variant['modelId']!r} gave no text; it stopped with {reply.stop_reason!r}",
-                code=reply.stop_reason,
+                f"its model gave no text, and stopped with {reason!r}", code=reason
             )
         return reply.text
 
