@@ -38,7 +38,7 @@ class NodeTask:
     node: FlowNode
     key: str  # names the node, and the rounds that it runs in
     values: Data  # of its inputs
-    tell: Callable[[StreamEvent], None]
+    send: Callable[[StreamEvent], None]
     answer: str | None = None  # what the user said to the agent's question
 
     @property
@@ -95,7 +95,7 @@ class NodeRunner:
         self._budget.spend("model_calls")
         reply = model.complete(request)
         self._budget.spend("tokens", reply.usage.total_tokens)
-        task.tell(
+        task.send(
             action_event(
                 task.node,
                 "bedrock",
@@ -128,7 +128,7 @@ class NodeRunner:
         state = _read_attributes(task.values)
         for item in agent.ask(text, self._name_session(task), state):
             if isinstance(item, Mapping):
-                task.tell(dependency_event(task.node, item))
+                task.send(dependency_event(task.node, item))
             else:
                 return _read_turn(item)
         raise DependencyFailed("its agent ended without an answer")

@@ -24,7 +24,7 @@ from orchestrator.server.document_store import render_page
 from orchestrator.server.flows.flow_handlers import page_size
 from orchestrator.server.flows.invoke import Invocation, check_input, find_input_node
 from orchestrator.server.flows.service import FlowService
-from orchestrator.server.flows.store import EVENT, EXECUTION, build_event_parent
+from orchestrator.server.flows.store import EVENT, EXECUTION, PreparedFlow, build_event_parent
 from orchestrator.server.ids import now
 from orchestrator.server.operations import (
     Caller,
@@ -151,7 +151,7 @@ class _Execution:
         """Runs it to its end, whatever that is."""
         try:
             document = self.invocation.state.document
-            self._store_flow_event("flowInputEvent", find_input_node(self._prepared), document)
+            self._store_flow_event("flowInputEvent", find_input_node(self._flow), document)
             if self._run.run(self.invocation.state):
                 self._end("Succeeded")
             else:
@@ -170,7 +170,7 @@ class _Execution:
             self._fail(Fault("InternalServerException", "something went wrong in the server"))
 
     @property
-    def _prepared(self) -> Any:
+    def _flow(self) -> PreparedFlow:
         return self.invocation.prepared
 
     def _record(self, event: StreamEvent) -> None:
@@ -190,7 +190,7 @@ class _Execution:
 
     def _store_event(self, type: str, kind: str, members: Data) -> None:
         documents, tenant = self.flows.store.documents, self.caller.tenant
-        flow_id, id = self._prepared.flow_id, self.invocation.execution_id
+        flow_id, id = self._flow.flow_id, self.invocation.execution_id
         with documents.transaction():
             record = documents.get(tenant, EXECUTION, id, flow_id)
             if record is None or record["status"] != _RUNNING:
@@ -219,7 +219,7 @@ class _Execution:
 
     def _end(self, status: str, errors: list[dict[str, Any]] | None = None) -> None:
         documents, tenant = self.flows.store.documents, self.caller.tenant
-        flow_id, id = self._prepared.flow_id, self.invocation.execution_id
+        flow_id, id = self._flow.flow_id, self.invocation.execution_id
         with documents.transaction():
             record = documents.get(tenant, EXECUTION, id, flow_id)
             if record is not None and record["status"] == _RUNNING:
