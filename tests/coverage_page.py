@@ -15,6 +15,7 @@ from typing import Any
 
 import botocore
 import coverage_contracts as contracts
+import coverage_flows as flows
 import coverage_pl as pl
 import coverage_ppe as ppe
 import coverage_server as server
@@ -84,6 +85,7 @@ def build() -> str:
         ),
         ("Trace", ("member", "state"), trace_members()),
         ("Stop reasons of models", ("Converse's stop reason", "the turn"), stop_reasons()),
+        ("Nodes of flows", ("type", "state"), flows.node_types()),
         ("The workflow language", ("of the language", "state"), pl.language()),
         ("PPE scripts", ("of the language", "state"), ppe.language()),
     ]
@@ -111,6 +113,8 @@ NOTES = {
     "stands for something that there is not here. The last columns say for which models AWS "
     "documents the name.",
     "The workflow language": "Each is tried in a program that runs; see docs/flows.md.",
+    "Nodes of flows": "Each type that works is invoked with boto3 in tests/server/flows; what else "
+    "there is to say is in docs/bedrock-flows.md.",
     "PPE scripts": "Each is tried in a script that runs; see docs/ppe.md.",
     "Local guardrails": "A guardrail of Bedrock's does what Bedrock does. Here, what is refused "
     "may be left out by name (`notEnforced`).",
@@ -134,7 +138,7 @@ def ways() -> Iterator[Row]:
     yield "command line (`orchestrator`)", "works"
     services = ", ".join(code(name) for name in SERVICES)
     yield f"HTTP, for unmodified boto3 clients of {services}", "works"
-    yield "flows (`bedrock-agent`'s Flow)", "not yet"
+    yield "flows (`bedrock-agent`'s Flow), by the server; see docs/bedrock-flows.md", "works"
 
 
 _EVENTS = {

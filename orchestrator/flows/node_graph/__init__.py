@@ -2,7 +2,7 @@
 
 A definition (Bedrock: `FlowDefinition`) is read (`definition.py`) and checked whole
 (`validation.py`, whose findings are Bedrock's `FlowValidation`s). `graph.py` says in which order
-its nodes can run and which of them an iterator repeats. `run.py` runs it, node by node, and tells
+its nodes can run and which of them an iterator repeats. `run.py` runs it, node by node, and sends
 the events of InvokeFlow; `nodes.py` and the modules beside it carry single nodes out. What a node
 names outside of the flow, such as a model or a bucket, comes from `services.py`'s protocol.
 """

@@ -22,7 +22,7 @@ def find_in_connections(graph: FlowGraph) -> Findings:
     for one in graph.find_cycles():
         message = f"the connection {one.name!r} is part of a circle; a Loop node repeats nodes"
         yield FlowValidation("CyclicConnection", message, {"connection": one.name})
-    for name in graph.mixed:
+    for name in graph.conflicts:
         yield FlowValidation(
             "Unspecified",
             f"the node {name!r} joins the items of two iterators that are not one within the "

@@ -92,30 +92,30 @@ class FlowGraph:
 
     @cached_property
     def chains(self) -> dict[str, Chain]:
-        """The iterators that repeat each node of `order`; see `mixed`."""
-        return self._chains_and_mixed[0]
+        """The iterators that repeat each node of `order`; see `conflicts`."""
+        return self._chains_and_conflicts[0]
 
     @cached_property
-    def mixed(self) -> list[str]:
+    def conflicts(self) -> list[str]:
         """Nodes that cannot be in a chain: of two iterators apart, or a collector of none."""
-        return self._chains_and_mixed[1]
+        return self._chains_and_conflicts[1]
 
     @cached_property
-    def _chains_and_mixed(self) -> tuple[dict[str, Chain], list[str]]:
+    def _chains_and_conflicts(self) -> tuple[dict[str, Chain], list[str]]:
         chains: dict[str, Chain] = {}
-        mixed = []
+        conflicts = []
         for name in self.order:
             sources = [self._chain_after(one.source, chains) for one in self.incoming[name]]
             chain = max(sources, key=len, default=())
             if any(chain[: len(it)] != it for it in sources):
-                mixed.append(name)
+                conflicts.append(name)
             if self.nodes[name].type == "Collector":
                 item = self.get_sources(name).get("arrayItem")
                 if not chain or (item and self._chain_after(item.source, chains) != chain):
-                    mixed.append(name)
+                    conflicts.append(name)
                 chain = chain[:-1]
             chains[name] = chain
-        return chains, mixed
+        return chains, conflicts
 
     def _chain_after(self, name: str, chains: dict[str, Chain]) -> Chain:
         chain = chains[name]

@@ -38,7 +38,7 @@ class NodeTask:
     node: FlowNode
     key: str  # names the node, and the rounds that it runs in
     values: Data  # of its inputs
-    tell: Callable[[StreamEvent], None]
+    send: Callable[[StreamEvent], None]
     answer: str | None = None  # what the user said to the agent's question
 
     @property
@@ -95,7 +95,7 @@ class NodeRunner:
         self._budget.spend("model_calls")
         reply = model.complete(request)
         self._budget.spend("tokens", reply.usage.total_tokens)
-        task.tell(
+        task.send(
             action_event(
                 task.node,
                 "bedrock",
@@ -105,10 +105,10 @@ class NodeRunner:
                 _describe_reply(reply),
             )
         )
-        if not reply.text and reply.stop_reason != "end_turn":
+        reason = reply.stop_reason
+        if not reply.text and reason != "end_turn":
             raise ModelOutputError(
-                f"the model {variant['modelId']!r} gave no text; it stopped with {reply.stop_reason!r}",
-                code=reply.stop_reason,
+                f"its model gave no text, and stopped with {reason!r}", code=reason
             )
         return reply.text
 
@@ -128,7 +128,7 @@ class NodeRunner:
         state = _read_attributes(task.values)
         for item in agent.ask(text, self._name_session(task), state):
             if isinstance(item, Mapping):
-                task.tell(dependency_event(task.node, item))
+                task.send(dependency_event(task.node, item))
             else:
                 return _read_turn(item)
         raise DependencyFailed("its agent ended without an answer")

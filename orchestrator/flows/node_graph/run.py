@@ -7,7 +7,7 @@ runs its own flow again and again.
 
 A run can stop in the middle, because an agent asks the user. What its nodes have given is in its
 `RunState` then: a run of the same state goes through the flow again, takes from there what is
-there, tells no event twice, and goes on with the answer.
+there, sends no event twice, and goes on with the answer.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class RunState:
     document: Any  # what the flow was given
     done: dict[str, Any] = field(default_factory=dict)  # what nodes gave, by their keys
     waiting: dict[str, str] = field(default_factory=dict)  # agents' questions, by nodes' keys
-    told: list[str] = field(default_factory=list)  # the events that were told, by their keys
+    sent: list[str] = field(default_factory=list)  # the events that were sent, by their keys
 
     def to_json(self) -> dict[str, Any]:
         """It as JSON data."""
@@ -82,7 +82,7 @@ class FlowRun:
         definition: FlowDefinition,
         services: FlowServices,
         identity: FlowIdentity,
-        tell: Callable[[StreamEvent], None],
+        send: Callable[[StreamEvent], None],
         *,
         limits: Limits = FLOW_LIMITS,
     ) -> None:
@@ -92,7 +92,7 @@ class FlowRun:
             definition: A flow in which `validate_definition` finds no error.
             services: What its nodes need.
             identity: Whose run it is.
-            tell: Gets each event, from one thread at a time.
+            send: Gets each event, from one thread at a time.
             limits: Its budgets.
         """
         self.failed_node = ""
@@ -100,7 +100,7 @@ class FlowRun:
         self._definition = definition
         self._budget = RunBudget(limits)
         self._runner = NodeRunner(services, identity, self._budget)
-        self._tell_caller = tell
+        self._send_event = send
         self._lock = Lock()
         self._places = BoundedSemaphore(limits.parallel)
         self._is_over = False
@@ -133,7 +133,7 @@ class FlowRun:
         except BaseException:
             self._is_over = True
             raise
-        self._tell(completion_event("SUCCESS" if ended else "INPUT_REQUIRED"))
+        self._send(completion_event("SUCCESS" if ended else "INPUT_REQUIRED"))
         return ended
 
     def _graph(self, definition: FlowDefinition) -> FlowGraph:
@@ -143,14 +143,14 @@ class FlowRun:
                 found = self._graphs[id(definition)] = FlowGraph(definition)
             return found
 
-    def _tell(self, event: StreamEvent, key: str = "") -> None:
-        """Tells an event, if that of its key was not told before."""
+    def _send(self, event: StreamEvent, key: str = "") -> None:
+        """Sends an event, if that of its key was not sent before."""
         with self._lock:
-            if self._is_over or key in self._state.told:
+            if self._is_over or key in self._state.sent:
                 return
             if key:
-                self._state.told.append(key)
-            self._tell_caller(event)
+                self._state.sent.append(key)
+            self._send_event(event)
 
     # -- the order of nodes ----------------------------------------------------------------------
 
@@ -213,14 +213,14 @@ class FlowRun:
         """Runs a node that has no outputs: an Output, a condition, a loop's controller."""
         values, key = self._read_inputs(scope, node), scope.key(node.name)
         if node.type == "Output":
-            self._tell(output_event(node, values["document"]), f"{key} output")
+            self._send(output_event(node, values["document"]), f"{key} output")
             return
         if node.type == "LoopController":
             scope.controls = values
             return
         found = _find_condition(node, values)
         scope.conditions[node.name] = found
-        self._tell(condition_event(node, found), f"{key} condition")
+        self._send(condition_event(node, found), f"{key} condition")
 
     def _collect(self, scope: Scope, node: FlowNode) -> None:
         values = self._read_inputs(scope, node)
@@ -246,10 +246,10 @@ class FlowRun:
     def _carry_out(self, scope: Scope, node: FlowNode, values: Mapping[str, Any]) -> bool:
         key, state = scope.key(node.name), self._state
         if key in state.waiting:
-            self._tell(input_request_event(node, state.waiting[key]))
+            self._send(input_request_event(node, state.waiting[key]))
             return False
         if key not in state.done:
-            task = NodeTask(node, key, values, self._tell, self._answers.get(key))
+            task = NodeTask(node, key, values, self._send, self._answers.get(key))
             with self._places:
                 if self._is_over:
                     raise RunStopped
@@ -257,7 +257,7 @@ class FlowRun:
                     outputs = self._runner.run(task)
                 except AgentAsks as asks:
                     state.waiting[key] = str(asks)
-                    self._tell(input_request_event(node, str(asks)))
+                    self._send(input_request_event(node, str(asks)))
                     return False
             self._check_outputs(node, outputs)
             state.done[key] = outputs
@@ -305,13 +305,13 @@ class FlowRun:
         if not _holds(condition["expression"], values):
             return False
         key = f"{scope.key(controller.name)} condition"
-        self._tell(condition_event(controller, condition["name"]), key)
+        self._send(condition_event(controller, condition["name"]), key)
         return True
 
     # -- values ----------------------------------------------------------------------------------
 
     def _read_inputs(self, scope: Scope, node: FlowNode) -> dict[str, Any]:
-        """The values of a node's inputs; tells them."""
+        """The values of a node's inputs; sends them."""
         sources = scope.graph.get_sources(node.name)
         values = {}
         for one in node.inputs:
@@ -323,17 +323,17 @@ class FlowRun:
                 values[one.name] = read(scope.get(sources[one.name]))
         if node.inputs:
             event = node_input_event(scope.graph, node, values, scope.steps)
-            self._tell(event, f"{scope.key(node.name)} input")
+            self._send(event, f"{scope.key(node.name)} input")
         return values
 
     def _give(self, scope: Scope, node: FlowNode, values: Mapping[str, Any]) -> None:
-        """Has a node's outputs have these values; tells them."""
+        """Has a node's outputs have these values; sends them."""
         self._check_outputs(node, values)
         for one in node.outputs:
             scope.values[node.name, one.name] = values[one.name]
         if node.outputs:
             event = node_output_event(scope.graph, node, values)
-            self._tell(event, f"{scope.key(node.name)} output")
+            self._send(event, f"{scope.key(node.name)} output")
 
     def _check_outputs(self, node: FlowNode, values: Mapping[str, Any]) -> None:
         for one in node.outputs:

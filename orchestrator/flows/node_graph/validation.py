@@ -66,10 +66,10 @@ def _find_in_names(definition: FlowDefinition) -> Findings:
         counts = Counter(it.name for it in items)
         for name, count in counts.items():
             if count > 1:
-                yield _unspecified(f"{count} {what} are called {name!r}; give each its own name")
+                yield _other_finding(f"{count} {what} are called {name!r}; give each its own name")
 
 
-def _unspecified(message: str) -> FlowValidation:
+def _other_finding(message: str) -> FlowValidation:
     return FlowValidation("Unspecified", message)
 
 
@@ -81,12 +81,12 @@ def _find_in_ends(graph: FlowGraph) -> Findings:
     if not starts:
         yield FlowValidation("MissingStartingNodes", "the flow has no Input node, where it begins")
     if len(starts) > 1:
-        yield _unspecified(f"the flow has {len(starts)} Input nodes; it begins with one")
+        yield _other_finding(f"the flow has {len(starts)} Input nodes; it begins with one")
     if not graph.definition.find_nodes("Output"):
         yield FlowValidation("MissingEndingNodes", "the flow has no Output node, where it ends")
     for node in graph.nodes.values():
         if node.type in _ONLY_IN_LOOPS:
-            yield _unspecified(f"the node {node.name!r} of the type {node.type} is in no loop")
+            yield _other_finding(f"the node {node.name!r} of the type {node.type} is in no loop")
     if len(starts) == 1:
         yield from _find_unreachable(graph, starts[0])
 
@@ -128,17 +128,17 @@ def _find_in_loop_ports(graph: FlowGraph, loop: FlowNode) -> Findings:
         for port in start.outputs:
             outer = loop.find_input(port.name)
             if outer is None:
-                yield _missing_input(loop, Port(port.name))
+                yield _input_lack(loop, Port(port.name))
             elif outer.type != port.type:
-                yield _mismatched_input(loop, outer, port.type)
+                yield _input_mismatch(loop, outer, port.type)
     for controller in graph.definition.find_nodes("LoopController")[:1]:
         exits = {it.name: it for it in controller.inputs if it.category == "ExitLoop"}
         for output in loop.outputs:
             inner = exits.get(output.name)
             if inner is None:
-                yield _missing_input(controller, Port(output.name))
+                yield _input_lack(controller, Port(output.name))
             elif inner.type != output.type:
-                yield _mismatched_input(controller, inner, output.type)
+                yield _input_mismatch(controller, inner, output.type)
 
 
 def _find_boundaries(graph: FlowGraph, body: FlowDefinition) -> Findings:
@@ -159,7 +159,7 @@ def _find_boundaries(graph: FlowGraph, body: FlowDefinition) -> Findings:
 def _find_in_node(node: FlowNode) -> Findings:
     where = {"node": node.name}
     if node.type == "Lex":
-        yield _unspecified(
+        yield _other_finding(
             f"the node {node.name!r} is of the type Lex, which is not run here: use a "
             "LambdaFunction node that asks the bot, or a Prompt node that names the intent"
         )
@@ -188,11 +188,11 @@ def _find_in_inputs(node: FlowNode) -> Findings:
             details = {"node": node.name, "input": one.name}
             yield FlowValidation("UnknownNodeInput", message, details)
         elif port is not None and port.type and port.type != one.type:
-            yield _mismatched_input(node, one, port.type)
+            yield _input_mismatch(node, one, port.type)
         yield from _find_in_expression(node, one)
     for port in ports or ():
         if port.required and node.find_input(port.name) is None:
-            yield _missing_input(node, port)
+            yield _input_lack(node, port)
 
 
 def _find_in_expression(node: FlowNode, one: NodeInput) -> Findings:
@@ -207,12 +207,12 @@ def _find_in_expression(node: FlowNode, one: NodeInput) -> Findings:
         )
 
 
-def _missing_input(node: FlowNode, port: Port) -> FlowValidation:
+def _input_lack(node: FlowNode, port: Port) -> FlowValidation:
     message = f"the node {node.name!r} has no input {port.name!r}, which it needs"
     return FlowValidation("MissingNodeInput", message, {"node": node.name, "input": port.name})
 
 
-def _mismatched_input(node: FlowNode, one: NodeInput, type: str) -> FlowValidation:
+def _input_mismatch(node: FlowNode, one: NodeInput, type: str) -> FlowValidation:
     return FlowValidation(
         "MismatchedNodeInputType",
         f"the input {one.name!r} of the node {node.name!r} is of the type {one.type}; it has to "

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import count
 from typing import Any
 from uuid import uuid4
 
@@ -23,7 +24,7 @@ from orchestrator.server.document_store import render_page
 from orchestrator.server.flows.flow_handlers import page_size
 from orchestrator.server.flows.invoke import Invocation, check_input, find_input_node
 from orchestrator.server.flows.service import FlowService
-from orchestrator.server.flows.store import EVENT, EXECUTION
+from orchestrator.server.flows.store import EVENT, EXECUTION, PreparedFlow, build_event_parent
 from orchestrator.server.ids import now
 from orchestrator.server.operations import (
     Caller,
@@ -121,8 +122,7 @@ def _delete_oldest(flows: FlowService, caller: Caller, flow_id: str) -> None:
         return
     for one in documents.all(tenant, EXECUTION, flow_id):
         if one["status"] != _RUNNING:
-            documents.clear(tenant, EVENT, f"{flow_id}/{one['id']}")
-            documents.delete(tenant, EXECUTION, one["id"], flow_id)
+            flows.store.remove_execution(caller, flow_id, one["id"])
             return
     raise Fault(
         "ServiceQuotaExceededException",
@@ -138,6 +138,7 @@ class _Execution:
     caller: Caller
     invocation: Invocation
     _run: FlowRun = field(init=False)
+    _places: Iterator[int] = field(default_factory=count)
 
     def __post_init__(self) -> None:
         self._run = self.invocation.build_run(self._record)
@@ -150,7 +151,7 @@ class _Execution:
         """Runs it to its end, whatever that is."""
         try:
             document = self.invocation.state.document
-            self._store_flow_event("flowInputEvent", find_input_node(self._prepared), document)
+            self._store_flow_event("flowInputEvent", find_input_node(self._flow), document)
             if self._run.run(self.invocation.state):
                 self._end("Succeeded")
             else:
@@ -169,7 +170,7 @@ class _Execution:
             self._fail(Fault("InternalServerException", "something went wrong in the server"))
 
     @property
-    def _prepared(self) -> Any:
+    def _flow(self) -> PreparedFlow:
         return self.invocation.prepared
 
     def _record(self, event: StreamEvent) -> None:
@@ -189,16 +190,16 @@ class _Execution:
 
     def _store_event(self, type: str, kind: str, members: Data) -> None:
         documents, tenant = self.flows.store.documents, self.caller.tenant
-        flow_id, id = self._prepared.flow_id, self.invocation.execution_id
+        flow_id, id = self._flow.flow_id, self.invocation.execution_id
         with documents.transaction():
             record = documents.get(tenant, EXECUTION, id, flow_id)
             if record is None or record["status"] != _RUNNING:
                 # It was stopped by another process, or its flow was deleted.
                 self._run.stop()
                 return
-            parent = f"{flow_id}/{id}"
-            place = f"{documents.count(tenant, EVENT, parent):08}"
-            documents.put(tenant, EVENT, place, {"type": type, "event": {kind: members}}, parent)
+            place = f"{next(self._places):08}"
+            parent = build_event_parent(flow_id, id, type)
+            documents.put(tenant, EVENT, place, {kind: members}, parent)
 
     def _fail(self, error: OrchestratorError | Fault) -> None:
         message = self.flows.resources.redactor.redact(error.message)
@@ -218,7 +219,7 @@ class _Execution:
 
     def _end(self, status: str, errors: list[dict[str, Any]] | None = None) -> None:
         documents, tenant = self.flows.store.documents, self.caller.tenant
-        flow_id, id = self._prepared.flow_id, self.invocation.execution_id
+        flow_id, id = self._flow.flow_id, self.invocation.execution_id
         with documents.transaction():
             record = documents.get(tenant, EXECUTION, id, flow_id)
             if record is not None and record["status"] == _RUNNING:
@@ -279,10 +280,8 @@ def _settle(flows: FlowService, caller: Caller, flow_id: str, id: str) -> dict[s
             return record
         at = now()
         failure = {"timestamp": at, "errorCode": "INTERNAL_SERVER", "errorMessage": _ENDED}
-        parent = f"{flow_id}/{id}"
-        place = f"{documents.count(tenant, EVENT, parent):08}"
-        event = {"type": "Flow", "event": {"flowFailureEvent": failure}}
-        documents.put(tenant, EVENT, place, event, parent)
+        parent = build_event_parent(flow_id, id, "Flow")
+        documents.put(tenant, EVENT, "ended", {"flowFailureEvent": failure}, parent)
         record |= {"status": "Failed", "endedAt": at}
         documents.put(tenant, EXECUTION, id, record, flow_id)
     return record
@@ -314,12 +313,9 @@ def _list(flows: FlowService, request: Request) -> Data:
 def _list_events(flows: FlowService, request: Request) -> Data:
     params, record = request.params, _find(flows, request)
     documents, tenant = flows.store.documents, request.caller.tenant
-    parent = f"{record['flowIdentifier']}/{record['id']}"
-    records, token = documents.page(
-        tenant, EVENT, parent, page_size(params), params.get("nextToken")
-    )
-    events = [it["event"] for it in records if it["type"] == params["eventType"]]
-    return render_page("flowExecutionEvents", (events, token))
+    parent = build_event_parent(record["flowIdentifier"], record["id"], params["eventType"])
+    page = documents.page(tenant, EVENT, parent, page_size(params), params.get("nextToken"))
+    return render_page("flowExecutionEvents", page)
 
 
 def _get_snapshot(flows: FlowService, request: Request) -> Data:

@@ -41,7 +41,7 @@ class Invocation:
     state: RunState
     answers: Mapping[str, str]
 
-    def build_run(self, tell: Callable[[StreamEvent], None]) -> FlowRun:
+    def build_run(self, send: Callable[[StreamEvent], None]) -> FlowRun:
         """The run of the flow."""
         caller, params = self.request.caller, self.request.params
         optimized = is_optimized(params.get("modelPerformanceConfiguration"))
@@ -49,7 +49,7 @@ class Invocation:
             read_definition(self.prepared.members.get("definition") or {}),
             CallerServices(self.flows, caller, optimized=optimized),
             self.flows.build_identity(self.prepared, self.execution_id, caller.tenant),
-            tell,
+            send,
             limits=self.flows.get_limits(self.prepared),
         )
 
@@ -165,7 +165,7 @@ async def _stream(invocation: Invocation, with_trace: bool) -> AsyncGenerator[St
     loop = asyncio.get_running_loop()
     events: asyncio.Queue[StreamEvent | BaseException | None] = asyncio.Queue()
 
-    def tell(event: StreamEvent | BaseException | None) -> None:
+    def send(event: StreamEvent | BaseException | None) -> None:
         # Nobody listens on a closed loop.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(events.put_nowait, event)
@@ -173,11 +173,11 @@ async def _stream(invocation: Invocation, with_trace: bool) -> AsyncGenerator[St
     def work() -> None:
         try:
             invocation.run(run)
-            tell(None)
+            send(None)
         except BaseException as error:
-            tell(error)  # raised again in the task that reads
+            send(error)  # raised again in the task that reads
 
-    run = invocation.build_run(tell)
+    run = invocation.build_run(send)
     try:
         # The empty first item is for `start_stream`.
         yield "", {}

@@ -80,7 +80,8 @@ class FlowService:
         close = getattr(self._interpreter, "close", None)
         if close is not None:
             close()
-        wait(work)
+        # A node that still waits for something is not waited for.
+        wait(work, self.resources.settings.shutdown_seconds)
 
     def run_in_background(
         self, id: str, stop: Callable[[], None], work: Callable[[], None]

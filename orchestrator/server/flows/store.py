@@ -17,14 +17,21 @@ VERSION = "flow-version"  # what a version runs, of the flow that is its parent;
 ALIAS = "flow-alias"
 CONVERSATION = "flow-conversation"  # runs that wait for the user, of a flow
 EXECUTION = "flow-execution"
-EVENT = "flow-execution-event"  # of an execution: its parent is `<flow>/<execution>`
+EVENT = "flow-execution-event"
 
 _ARN = re.compile(
     r"arn:aws:bedrock:(?P<region>[a-z0-9-]+):(?P<account>\d{12}):flow/(?P<flow>[0-9a-zA-Z]{10})"
     r"(?:/alias/(?P<alias>[0-9a-zA-Z]{10})(?:/execution/(?P<execution>[0-9a-zA-Z-]{1,36}))?)?"
 )
 
+_EVENT_TYPES = ("Node", "Flow")
+
 Data = Mapping[str, Any]
+
+
+def build_event_parent(flow_id: str, execution_id: str, type: str) -> str:
+    """The parent of an execution's events of a type, `Node` or `Flow`."""
+    return f"{flow_id}/{execution_id}/{type}"
 
 
 class PreparedFlow(NamedTuple):
@@ -87,10 +94,17 @@ class FlowStore:
         """Deletes a flow and all that belongs to it."""
         documents, tenant = self.documents, caller.tenant
         for execution in documents.all(tenant, EXECUTION, id):
-            documents.clear(tenant, EVENT, f"{id}/{execution['id']}")
+            self.remove_execution(caller, id, execution["id"])
         for kind in (VERSION, ALIAS, CONVERSATION, EXECUTION):
             documents.clear(tenant, kind, id)
         documents.delete(tenant, FLOW, id)
+
+    def remove_execution(self, caller: Caller, id: str, execution_id: str) -> None:
+        """Deletes an execution of a flow, with its events."""
+        for type in _EVENT_TYPES:
+            parent = build_event_parent(id, execution_id, type)
+            self.documents.clear(caller.tenant, EVENT, parent)
+        self.documents.delete(caller.tenant, EXECUTION, execution_id, id)
 
     # -- versions and aliases --------------------------------------------------------------------
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
-from bedrock_flow_support import create, model, prepare, ready, run
+from bedrock_flow_support import create, invoke, model, prepare, ready, run
 from botocore.exceptions import EventStreamError
 from control_support import LAMBDA, Served, refused, served
 from node_graphs import (
@@ -19,7 +20,9 @@ from node_graphs import (
     prompt,
     sizes,
     start,
+    when,
 )
+from server_requests import ID, SECRET, write_keys
 
 
 def test_a_node_that_fails_ends_the_stream_with_its_exception() -> None:
@@ -136,3 +139,89 @@ def test_a_lex_node_is_refused_by_name_with_a_way_out(server: Served) -> None:
         "the node 'Bot' is of the type Lex, which is not run here: use a LambdaFunction node that "
         "asks the bot, or a Prompt node that names the intent"
     )
+
+
+def test_a_run_ends_when_it_has_used_its_budget(server: Served) -> None:
+    graph = flow(
+        start("Array"),
+        node("Each", "Iterator", [("array", "Array")], [("arrayItem", "Number")]),
+        end("Number"),
+        data("Start.document", "Each.array"),
+        data("Each.arrayItem", "End.document"),
+    )
+    id = ready(server.control, graph)
+    with pytest.raises(EventStreamError, match="used all of its 1,000 runs of its nodes") as found:
+        invoke(server.runtime, id, list(range(2_000)))
+    assert found.value.response["Error"]["Code"] == "serviceQuotaExceededException"
+
+
+def test_a_collector_that_misses_an_item_is_an_error(server: Served) -> None:
+    checks = node(
+        "Check",
+        "Condition",
+        [("text", "String")],
+        conditions=[{"name": "cats", "expression": "text == 'cat'"}, {"name": "default"}],
+    )
+    graph = flow(
+        start("Array"),
+        node(
+            "Each",
+            "Iterator",
+            [("array", "Array")],
+            [("arrayItem", "String"), ("arraySize", "Number")],
+        ),
+        checks,
+        prompt("Ask", "{{text}}", ("text", "String")),
+        node(
+            "All",
+            "Collector",
+            [("arrayItem", "String"), ("arraySize", "Number")],
+            [("collectedArray", "Array")],
+        ),
+        end("Array"),
+        data("Start.document", "Each.array"),
+        data("Each.arrayItem", "Check.text"),
+        data("Each.arrayItem", "Ask.text"),
+        when("Check.cats", "Ask"),
+        data("Ask.modelCompletion", "All.arrayItem"),
+        data("Each.arraySize", "All.arraySize"),
+        data("All.collectedArray", "End.document"),
+    )
+    id = ready(server.control, graph)
+    assert outputs(invoke(server.runtime, id, ["cat"])) == [("End", ["<cat>"])]
+    assert outputs(invoke(server.runtime, id, [])) == [("End", [])]
+    with pytest.raises(EventStreamError, match="the node 'All' failed: 1 of 2 items reached it"):
+        invoke(server.runtime, id, ["cat", "dog"])
+
+
+def test_nodes_use_what_the_caller_may_use(tmp_path: Path) -> None:
+    def read(bucket: str) -> dict[str, Any]:
+        s3 = {"serviceConfiguration": {"s3": {"bucketName": bucket}}}
+        reads = node(
+            "Read", "Retrieval", [("objectKey", "String")], [("s3Content", "String")], **s3
+        )
+        return chain(reads, "objectKey", "s3Content")
+
+    calls = node(
+        "Call",
+        "LambdaFunction",
+        [("codeHookInput", "String")],
+        [("functionResponse", "String")],
+        lambdaArn=LAMBDA,
+    )
+    forbidden = [read("letters"), chain(calls, "codeHookInput", "functionResponse")]
+    (tmp_path / "one.txt").write_text("Dear Ada")
+    settings: dict[str, Any] = {
+        "keys": write_keys(tmp_path),
+        "buckets": {"claims": tmp_path, "letters": tmp_path},
+        "lambdas": {LAMBDA: lambda event, context: "no"},
+    }
+    with served(model=model(), **settings) as server:
+        control, runtime = server.control_as(ID, SECRET), server.runtime_as(ID, SECRET)
+        allowed = ready(control, read("claims"), "allowed")
+        assert outputs(invoke(runtime, allowed, "one.txt")) == [("End", "Dear Ada")]
+        for count, definition in enumerate(forbidden):
+            id = ready(control, definition, f"forbidden{count}")
+            with pytest.raises(EventStreamError, match="this access key may not use") as found:
+                invoke(runtime, id, "one.txt")
+            assert found.value.response["Error"]["Code"] == "accessDeniedException"

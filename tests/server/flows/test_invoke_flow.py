@@ -172,7 +172,7 @@ def test_a_prompt_node_fills_its_variables_and_asks_a_model(server: Served) -> N
             [
                 {
                     "role": "user",
-                    "content": [{"text": 'Hello {{about}}! {"animal": "cat"} {"animal": "cat"}'}],
+                    "content": [{"text": 'Hi {{about}}! {"is": "cat"} {"is": "cat"}'}],
                 }
             ],
             {"maximumLength": 20, "temperature": 0.5},
@@ -554,7 +554,7 @@ def test_storage_and_retrieval_nodes_use_a_bucket(tmp_path: Path) -> None:
             id = ready(server.control, chain(read, "objectKey", "s3Content", end=type), type)
             assert outputs(invoke(server.runtime, id, "new/one.json")) == [("End", content)]
             for key in ("../keys.json", "nothing.json"):
-                with pytest.raises(EventStreamError, match="ResourceNotFound|no object"):
+                with pytest.raises(EventStreamError, match="there is no object"):
                     invoke(server.runtime, id, key)
 
 
@@ -572,7 +572,7 @@ def test_inline_code_gives_the_value_of_its_last_line(server: Served) -> None:
     graph = chain(runs, "numbers", "response", start="Array", end="Object")
     id = ready(server.control, graph)
     assert outputs(invoke(server.runtime, id, [4, 9])) == [("End", {"roots": [2.0, 3.0]})]
-    with pytest.raises(EventStreamError, match="the node 'Roots' failed: its code.*ValueError"):
+    with pytest.raises(EventStreamError, match=r"the node 'Roots' failed: its code.*ValueError"):
         invoke(server.runtime, id, [-1])
 
 
