@@ -12,7 +12,6 @@ Row = tuple[str, ...]
 
 # Why an operation is not there, by a part of its name.
 REASONS = {
-    "Flow": "flows are not run yet",
     "RetrievalInstruction": "only AgenticRetrieveStream uses them",
     "AgenticRetrieveStream": "how Amazon's own agent searches is not documented; an agent with "
     "knowledge bases does it here",
@@ -20,8 +19,6 @@ REASONS = {
     "DocumentAcl": "documents have no access control lists here; tenants have keys",
     "GetDocumentContent": "it answers with a presigned URL, which needs no signature; the server "
     "serves nobody without one",
-    "GenerateQuery": "it names neither a model nor a schema: both are in a knowledge base of the "
-    "type SQL, over Redshift",
     "OptimizePrompt": "it rewrites prompts with a model and instructions of Amazon's",
     "AsyncInvoke": "models that answer later make video or embed it, and none of those is here",
     "InvokeModelWithBidirectionalStream": "models that listen while they speak are not here",

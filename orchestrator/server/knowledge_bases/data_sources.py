@@ -15,6 +15,7 @@ from orchestrator.server.knowledge_bases.service import (
     SOURCE,
     Data,
     KnowledgeBaseService,
+    check_holds_documents,
 )
 from orchestrator.server.operations import Caller, Request, check_quota, pick
 
@@ -34,7 +35,7 @@ def create(bases: KnowledgeBaseService, request: Request) -> Data:
     base = params["knowledgeBaseId"]
 
     def make() -> Data:
-        bases.record(tenant, base)
+        check_holds_documents(bases.record(tenant, base))
         count = bases.documents.count(tenant, SOURCE, base)
         check_quota(count, _MOST, f"data sources of the knowledge base {base!r}")
         time = now()

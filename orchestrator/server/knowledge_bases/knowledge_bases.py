@@ -28,10 +28,7 @@ _FIXED = ("knowledgeBaseConfiguration", "storageConfiguration")
 def create(bases: KnowledgeBaseService, request: Request) -> Data:
     """CreateKnowledgeBase: it is `CREATING` in the answer, and `ACTIVE` ever after."""
     params, tenant = request.params, request.caller.tenant
-    if params["knowledgeBaseConfiguration"]["type"] != "VECTOR":
-        raise ValidationError(
-            "knowledgeBaseConfiguration.type: only knowledge bases of the type VECTOR are run here"
-        )
+    _check_type(params["knowledgeBaseConfiguration"])
     check_tags(params.get("tags", {}))
 
     def make() -> Data:
@@ -41,6 +38,18 @@ def create(bases: KnowledgeBaseService, request: Request) -> Data:
         return {"knowledgeBase": {**base, "status": "CREATING"}}
 
     return bases.documents.run_once(request, make)
+
+
+def _check_type(configuration: Data) -> None:
+    if configuration["type"] == "VECTOR":
+        return
+    sql = configuration.get("sqlKnowledgeBaseConfiguration") or {}
+    if configuration["type"] != "SQL" or "redshiftConfiguration" not in sql:
+        raise ValidationError(
+            "knowledgeBaseConfiguration: only knowledge bases of the types VECTOR and, for "
+            "GenerateQuery, SQL with sqlKnowledgeBaseConfiguration.redshiftConfiguration are run "
+            "here"
+        )
 
 
 def _build_base(bases: KnowledgeBaseService, params: Data) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any
 
-from orchestrator.errors import ResourceNotFound
+from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.knowledge.settings import check, merge_configurations
 from orchestrator.models.embeddings import Embedder
@@ -115,8 +115,11 @@ class KnowledgeBaseService:
 
         Raises:
             ResourceNotFound: There is no such knowledge base for the caller.
+            ValidationError: It holds no documents.
         """
-        if self.documents.get(caller.tenant, BASE, id) is not None:
+        made = self.documents.get(caller.tenant, BASE, id)
+        if made is not None:
+            check_holds_documents(made)
             return lambda: self.index(caller.tenant, id)
         in_folder = self.in_folders.base(id)
         if in_folder is not None:
@@ -216,6 +219,20 @@ class KnowledgeBaseService:
                 self.save(caller.tenant, record)
         tags: dict[str, str] = record["tags"]
         return tags
+
+
+def check_holds_documents(record: Data) -> None:
+    """Refuses a knowledge base that stands for tables.
+
+    Raises:
+        ValidationError: It is of the type SQL.
+    """
+    base = record["knowledgeBase"]
+    if base["knowledgeBaseConfiguration"]["type"] == "SQL":
+        raise ValidationError(
+            f"the knowledge base {base['knowledgeBaseId']!r} is of the type SQL, and no Redshift "
+            "is asked here; GenerateQuery writes queries for it"
+        )
 
 
 @dataclass(slots=True)

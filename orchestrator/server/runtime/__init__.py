@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 def operations_of(agents: Agents, embedder: Embedder | str) -> Operations:
     """The operations that start, show and end the turns of agents, or search."""
     from orchestrator.server.runtime.generate import operations_of_generation
+    from orchestrator.server.runtime.generate_query import operations_of_queries
     from orchestrator.server.runtime.invoke import operations_of_agents
     from orchestrator.server.runtime.retrieve import operations_of_knowledge
 
@@ -23,5 +24,6 @@ def operations_of(agents: Agents, embedder: Embedder | str) -> Operations:
             **operations_of_agents(agents),
             **operations_of_knowledge(resources.bases, resources.guardrails, embedder),
             **operations_of_generation(resources),
+            **operations_of_queries(resources),
         }
     }

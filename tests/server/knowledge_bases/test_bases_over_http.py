@@ -226,7 +226,7 @@ WEB = {"sourceConfiguration": {"urlConfiguration": {"seedUrls": [{"url": "https:
 
 
 @pytest.mark.parametrize(
-    "configuration", [{"type": "WEB", "webConfiguration": WEB}, {"type": "CUSTOM"}]
+    "configuration", [{"type": "WEB", "webConfiguration": WEB}, {"type": "REDSHIFT_METADATA"}]
 )
 def test_sources_of_other_types_are_refused(server: Caller, configuration: Any) -> None:
     problem, text = refused(
