@@ -276,15 +276,11 @@ class CallerGuardrail:
         self._guardrails = guardrails
         self._named = (caller, identifier, version)
 
-    @property
-    def reach(self) -> int:
-        """See `LocalGuardrail`."""
-        return int(getattr(self._get(), "reach", BedrockGuardrail.reach))
-
-    @property
-    def bounded(self) -> bool:
-        """See `LocalGuardrail`."""
-        return bool(getattr(self._get(), "bounded", False))
+    def __getattr__(self, name: str) -> Any:
+        # What streaming asks of a guardrail that is on this machine.
+        if name not in ("reach", "bounded"):
+            raise AttributeError(name)
+        return getattr(self._get(), name)
 
     def check(self, text: str, source: Source) -> Verdict:
         """See `Guardrail.check`."""

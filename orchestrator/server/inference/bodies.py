@@ -102,7 +102,7 @@ def render_guardrail(guarded: GuardedCall | None, output: Data) -> dict[str, Any
     """The members of an answer's body that say what a guardrail did."""
     if guarded is None:
         return {}
-    members: dict[str, Any] = {_ACTION: "INTERVENED" if guarded.intervened else "NONE"}
+    members: dict[str, Any] = {_ACTION: "INTERVENED" if guarded.has_intervened else "NONE"}
     if "trace" in output:
         found = dict(output["trace"]["guardrail"])
         names = {"inputAssessment": "input", "outputAssessments": "outputs"}

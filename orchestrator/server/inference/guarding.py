@@ -48,7 +48,7 @@ class GuardedCall:
         self._model_output: list[str] = []
 
     @property
-    def intervened(self) -> bool:
+    def has_intervened(self) -> bool:
         """Whether anything was blocked or masked."""
         return any(it.has_findings for it in self._assessments())
 
