@@ -9,7 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import botocore.session
 import yaml
+from botocore.validate import ParamValidator
 from hypothesis import strategies as st
 
 from orchestrator import DefinitionError, OrchestratorError
@@ -24,6 +26,7 @@ from orchestrator.definition import (
 )
 from orchestrator.definition.guardrail_file import guardrail_of
 from orchestrator.flows.languages import read_text
+from orchestrator.flows.node_graph import read_definition, validate_definition
 from orchestrator.prompts import load_dialect
 from orchestrator.prompts.languages import read_template
 
@@ -124,6 +127,31 @@ def _guardrail_is_read_or_refused(given: Any) -> None:
         assert str(error)
 
 
+def _flow_is_checked(given: Any) -> None:
+    shape = (
+        botocore.session.get_session()
+        .get_service_model("bedrock-agent")
+        .shape_for("FlowDefinition")
+    )
+    # The door of the server lets no other data in.
+    if ParamValidator().validate(given, shape).has_errors() or not _has_known_types(given):
+        return
+    try:
+        found = validate_definition(read_definition(given))
+    except OrchestratorError as error:
+        assert str(error)
+        return
+    for one in found:
+        assert one.message and one.to_api()["details"]
+
+
+def _has_known_types(definition: Any) -> bool:
+    nodes, known = definition.get("nodes") or (), {it["type"] for it in good.FLOW["nodes"]}
+    ports = [it for node in nodes for name in ("inputs", "outputs") for it in node.get(name) or ()]
+    types = ("String", "Number", "Boolean", "Object", "Array")
+    return all(it["type"] in known for it in nodes) and all(it["type"] in types for it in ports)
+
+
 def _arguments_are_fitted_or_refused(given: tuple[Any, Any]) -> None:
     schema, value = given
     reader = SchemaReader(schema, lambda message, where: DefinitionError(message))
@@ -157,6 +185,7 @@ def opened() -> Iterator[list[Property]]:
     yield [
         Property("texts", _wrong(), _text_is_read_or_refused_with_its_place),
         Property("data", _mappings(good.WHOLE_AGENT), _data_is_read_or_refused),
+        Property("flows", _mappings(good.FLOW), _flow_is_checked),
         Property("guardrails", _mappings(good.GUARDRAIL), _guardrail_is_read_or_refused),
         Property(
             "arguments",

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from node_graphs import sizes
+
+FLOW: dict[str, Any] = sizes()
+"""A flow of Bedrock's."""
+
 WHOLE_AGENT: dict[str, Any] = {
     "agentName": "whole",
     "instruction": "You answer questions of all kinds, as well as you can, and nothing else.",

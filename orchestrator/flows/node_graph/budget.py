@@ -44,7 +44,8 @@ class RunBudget:
             self._used[name] += count
             used = self._used[name]
         if used > most:
-            raise LimitExceeded(f"the flow used all of its {most:,} {_TITLES[name]}", limit=name)
+            limit = "result_bytes" if name == "bytes" else name
+            raise LimitExceeded(f"the flow used all of its {most:,} {_TITLES[name]}", limit=limit)
 
     def seconds_left(self) -> float | None:
         """The time that is left; `None` for no limit.

@@ -10,9 +10,10 @@ from orchestrator.server.agents.build import add_schemas
 from orchestrator.server.agents.kinds import ASSOCIATION, COLLABORATOR
 from orchestrator.server.agents.store import AGENT, Record, build_head
 from orchestrator.server.agents.to_api import IDLE_SECONDS
+from orchestrator.server.alias_rules import check_unused
 from orchestrator.server.control.services import Handling, Services, build_page
 from orchestrator.server.ids import DRAFT, TEST_ALIAS, new_id, now
-from orchestrator.server.operations import Caller, Fault, Request, check_quota, conflict_error, pick
+from orchestrator.server.operations import Caller, Fault, Request, check_quota, pick
 
 # Bedrock: "Agents per account".
 _MOST_AGENTS = 200
@@ -124,11 +125,7 @@ def _delete(services: Services, request: Request) -> Data:
     with services.store.documents.transaction():
         services.store.get_editable(caller, id)
         aliases = services.store.aliases(caller, id)
-        if aliases and not request.params.get("skipResourceInUseCheck"):
-            raise conflict_error(
-                f"the agent {id!r} has {len(aliases)} aliases, which may be in use; delete them "
-                "first, or set skipResourceInUseCheck"
-            )
+        check_unused(f"the agent {id!r}", len(aliases), request.params)
         for alias in aliases:
             services.tags.forget(caller, alias["agentAliasArn"])
         for alias_id in (TEST_ALIAS, *(it["agentAliasId"] for it in aliases)):

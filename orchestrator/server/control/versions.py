@@ -8,16 +8,10 @@ from typing import Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.server.agents.store import Record
+from orchestrator.server.alias_rules import check_version_unused, refuse_test_alias
 from orchestrator.server.control.services import Handling, Services, build_page
 from orchestrator.server.ids import DRAFT, TEST_ALIAS, new_id, now
-from orchestrator.server.operations import (
-    Caller,
-    Request,
-    check_quota,
-    conflict_error,
-    not_found_error,
-    pick,
-)
+from orchestrator.server.operations import Caller, Request, check_quota, not_found_error, pick
 
 # Bedrock: "Associated aliases per agent".
 _MOST_ALIASES = 10
@@ -100,7 +94,7 @@ def _update_alias(services: Services, request: Request) -> Data:
     agent_id, id = params["agentId"], params["agentAliasId"]
     with services.store.documents.transaction():
         record = services.store.get_editable(caller, agent_id)
-        _refuse_test_alias(id)
+        refuse_test_alias(id, "agent")
         alias = _find_alias(services, caller, agent_id, id)
         routing, at = _resolve_routing(services, caller, record, params), now()
         alias.pop("description", None)
@@ -117,13 +111,6 @@ def _extend_history(events: list[Any], routing: list[Any], at: datetime) -> list
     ended = {**events[-1], "endDate": at}
     now_on = {"routingConfiguration": routing, "startDate": at}
     return [*events[:-1], ended, now_on][-_MOST_EVENTS:]
-
-
-def _refuse_test_alias(id: str) -> None:
-    if id == TEST_ALIAS:
-        raise ValidationError(
-            f"the alias {TEST_ALIAS} belongs to every agent and cannot be changed or deleted"
-        )
 
 
 def _find_alias(services: Services, caller: Caller, agent_id: str, id: str) -> dict[str, Any]:
@@ -174,7 +161,7 @@ def _delete_alias(services: Services, request: Request) -> Data:
     agent_id, id = params["agentId"], params["agentAliasId"]
     with services.store.documents.transaction():
         services.store.get_editable(caller, agent_id)
-        _refuse_test_alias(id)
+        refuse_test_alias(id, "agent")
         alias = _find_alias(services, caller, agent_id, id)
         services.tags.forget(caller, alias["agentAliasArn"])
         services.store.remove_alias(caller, agent_id, id)
@@ -214,11 +201,7 @@ def _delete_version(services: Services, request: Request) -> Data:
             for it in services.store.aliases(caller, agent_id)
             if it["routingConfiguration"][0].get("agentVersion") == version
         ]
-        if used and not params.get("skipResourceInUseCheck"):
-            raise conflict_error(
-                f"the version {version!r} of the agent {agent_id!r} is used by the aliases "
-                f"{', '.join(used)}; point them to another one, or set skipResourceInUseCheck"
-            )
+        check_version_unused(version, f"the agent {agent_id!r}", used, params)
         services.store.remove_version(caller, agent_id, version)
     return {"agentId": agent_id, "agentVersion": version, "agentStatus": "DELETING"}
 

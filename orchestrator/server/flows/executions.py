@@ -19,7 +19,6 @@ from orchestrator.errors import (
 )
 from orchestrator.flows.node_graph import FlowRun, RunState
 from orchestrator.flows.node_graph.run import RunStopped
-from orchestrator.server.agents.store import not_found_error
 from orchestrator.server.document_store import render_page
 from orchestrator.server.flows.flow_handlers import page_size
 from orchestrator.server.flows.invoke import Invocation, check_input, find_input_node
@@ -32,6 +31,7 @@ from orchestrator.server.operations import (
     Request,
     StreamEvent,
     conflict_error,
+    not_found_error,
     pick,
 )
 from orchestrator.server.wire.faults import log_failure

@@ -11,6 +11,7 @@ from orchestrator.flows.node_graph import (
     read_definition,
     validate_definition,
 )
+from orchestrator.server.alias_rules import check_unused
 from orchestrator.server.document_store import digest, render_page
 from orchestrator.server.flows.store import FLOW, FlowStore
 from orchestrator.server.ids import DRAFT, new_id, now
@@ -101,12 +102,7 @@ def _delete(store: FlowStore, request: Request) -> Data:
     id = store.read_id(params["flowIdentifier"])
     with store.documents.transaction():
         store.flow(caller, id)
-        aliases = store.aliases(caller, id)
-        if aliases and not params.get("skipResourceInUseCheck"):
-            raise conflict_error(
-                f"the flow {id!r} has {len(aliases)} aliases, which may be in use; delete them "
-                "first, or set skipResourceInUseCheck"
-            )
+        check_unused(f"the flow {id!r}", len(store.aliases(caller, id)), params)
         store.remove(caller, id)
     return {"id": id}
 

@@ -27,7 +27,7 @@ from orchestrator.errors import (
     OrchestratorError,
     ResourceNotFound,
 )
-from orchestrator.flows.node_graph import FLOW_LIMITS, FlowAgent, FlowIdentity, PromptResolver
+from orchestrator.flows.node_graph import FLOW_LIMITS, FlowAgent, FlowIdentity
 from orchestrator.guardrails import BedrockGuardrail, Guardrail
 from orchestrator.limits import Limits
 from orchestrator.models import Model
@@ -49,22 +49,22 @@ if TYPE_CHECKING:
 _MOST_FUNCTIONS = 64
 
 Data = Mapping[str, Any]
-FindPrompts = Callable[[Caller], PromptResolver]
-"""The prompts of Prompt management that a caller has."""
+FindPrompt = Callable[[Caller, str], Data]
+"""The variant of a caller's stored prompt, by its ARN; see `PromptResolver.find_prompt`."""
 
 
 class FlowService:
     """Flows, and what all runs of them share. Safe for many threads.
 
     Attributes:
-        find_prompts: The callers' stored prompts; `None` while the server has none.
+        find_prompt: Finds callers' stored prompts; `None` while the server stores none.
     """
 
     def __init__(self, documents: DocumentStore, resources: AgentResources) -> None:
         self.store = FlowStore(documents, resources.arns)
         self.resources = resources
         self.generation = GenerationAgents(resources)
-        self.find_prompts: FindPrompts | None = None
+        self.find_prompt: FindPrompt | None = None
         self._functions: LruCache[ParserFunction] = LruCache(_MOST_FUNCTIONS)
         self._interpreter: Executor | None = None
         self._lock = Lock()
@@ -158,12 +158,12 @@ class CallerServices:
 
     def find_prompt(self, arn: str) -> Data:
         """See `PromptResolver`."""
-        if self._flows.find_prompts is None:
+        if self._flows.find_prompt is None:
             raise ResourceNotFound(
                 f"there is no prompt {arn!r}: this server stores no prompts; write it into the "
                 "node, as sourceConfiguration.inline"
             )
-        return self._flows.find_prompts(self._caller).find_prompt(arn)
+        return self._flows.find_prompt(self._caller, arn)
 
     def find_guardrail(self, id: str, version: str) -> Guardrail:
         """See `FlowServices`."""

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from orchestrator.errors import ValidationError
-from orchestrator.server.agents.store import not_found_error
 from orchestrator.server.document_store import DocumentStore
 from orchestrator.server.ids import DRAFT, TEST_ALIAS, Arns
-from orchestrator.server.operations import Caller, TagChange
+from orchestrator.server.operations import Caller, TagChange, not_found_error
 
 FLOW = "flow"
 VERSION = "flow-version"  # what a version runs, of the flow that is its parent; `DRAFT` is one

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator.errors import ValidationError
+from orchestrator.server.alias_rules import check_version_unused, refuse_test_alias
 from orchestrator.server.document_store import paginate, render_page
 from orchestrator.server.flows.flow_handlers import build_version, page_size
 from orchestrator.server.flows.store import ALIAS, VERSION, FlowStore
@@ -15,7 +16,6 @@ from orchestrator.server.operations import (
     Request,
     check_quota,
     check_tags,
-    conflict_error,
     pick,
 )
 
@@ -87,11 +87,7 @@ def _delete_version(store: FlowStore, request: Request) -> Data:
             for it in store.aliases(caller, id)
             if it["routingConfiguration"][0]["flowVersion"] == version
         ]
-        if users and not params.get("skipResourceInUseCheck"):
-            raise conflict_error(
-                f"the version {version!r} of the flow {id!r} is used by the aliases "
-                f"{', '.join(users)}; point them to another one, or set skipResourceInUseCheck"
-            )
+        check_version_unused(version, f"the flow {id!r}", users, params)
         store.documents.delete(caller.tenant, VERSION, version, id)
     return {"id": id, "version": version}
 
@@ -171,17 +167,10 @@ def _list_aliases(store: FlowStore, request: Request) -> Data:
     return _build_page(request, id, aliases, "flowAliasSummaries")
 
 
-def _refuse_test_alias(alias_id: str) -> None:
-    if alias_id == TEST_ALIAS:
-        raise ValidationError(
-            f"the alias {TEST_ALIAS} belongs to every flow and cannot be changed or deleted"
-        )
-
-
 def _update_alias(store: FlowStore, request: Request) -> Data:
     caller, params = request.caller, request.params
     id, alias_id = _find_ids(store, request)
-    _refuse_test_alias(alias_id)
+    refuse_test_alias(alias_id, "flow")
     with store.documents.transaction():
         record = store.alias(caller, id, alias_id)
         _check_routing(store, caller, id, params)
@@ -193,7 +182,7 @@ def _update_alias(store: FlowStore, request: Request) -> Data:
 
 def _delete_alias(store: FlowStore, request: Request) -> Data:
     id, alias_id = _find_ids(store, request)
-    _refuse_test_alias(alias_id)
+    refuse_test_alias(alias_id, "flow")
     with store.documents.transaction():
         store.alias(request.caller, id, alias_id)
         store.documents.delete(request.caller.tenant, ALIAS, alias_id, id)

@@ -24,6 +24,8 @@ from node_graphs import (
 )
 from server_requests import ID, SECRET, write_keys
 
+from orchestrator.server.operations import Caller
+
 
 def test_a_node_that_fails_ends_the_stream_with_its_exception() -> None:
     def fail(event: Any, context: Any) -> Any:
@@ -101,14 +103,13 @@ def test_a_stored_prompt_comes_from_whoever_has_them(server: Served) -> None:
     inline = prompt("Ask", "Stored: {{text}}")["configuration"]["prompt"]["sourceConfiguration"]
     seen = []
 
-    class Prompts:
-        def find_prompt(self, arn: str) -> Any:
-            seen.append(arn)
-            return inline["inline"]
+    def find_prompt(caller: Caller, arn: str) -> Any:
+        seen.append((caller.tenant, arn))
+        return inline["inline"]
 
-    server.world.flows.find_prompts = lambda caller: Prompts()
+    server.world.flows.find_prompt = find_prompt
     events = run(server, chain(asks, "text", "modelCompletion"), "a")
-    assert (outputs(events), seen) == ([("End", "<Stored: a>")], [arn])
+    assert (outputs(events), seen) == ([("End", "<Stored: a>")], [("", arn)])
 
 
 def test_an_input_goes_to_the_input_node(server: Served) -> None:
