@@ -105,7 +105,7 @@ class ServerState:
         opened.callback(self.agents.close)
         self.cleanup = AgentCleanup(self.documents, self.sessions, self.memory)
         opened.callback(self.cleanup.close)
-        self.flows = FlowService(self.documents, self.resources)
+        self.flows = FlowService(self.documents, self.resources, self.prompts)
         opened.callback(self.flows.close)
 
     def operations(self) -> Operations:

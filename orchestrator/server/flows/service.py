@@ -25,10 +25,9 @@ from orchestrator.errors import (
     DefinitionError,
     DependencyFailed,
     OrchestratorError,
-    ResourceNotFound,
 )
 from orchestrator.flows.node_graph import FLOW_LIMITS, FlowAgent, FlowIdentity
-from orchestrator.guardrails import BedrockGuardrail, Guardrail
+from orchestrator.guardrails import Guardrail
 from orchestrator.limits import Limits
 from orchestrator.models import Model
 from orchestrator.server.access.permissions import check_access, check_retrieval
@@ -37,6 +36,8 @@ from orchestrator.server.document_store import DocumentStore
 from orchestrator.server.flows.store import FlowStore, PreparedFlow
 from orchestrator.server.operations import Caller, Request
 from orchestrator.server.path_redaction import PathRedactor
+from orchestrator.server.prompt_management.converse import check_variant
+from orchestrator.server.prompt_management.store import PromptStore
 from orchestrator.server.runtime.generate import GenerationAgents
 from orchestrator.server.wire.shapes import get_converter
 from orchestrator.support.aws.clients import ALIAS_ARN
@@ -49,22 +50,18 @@ if TYPE_CHECKING:
 _MOST_FUNCTIONS = 64
 
 Data = Mapping[str, Any]
-FindPrompt = Callable[[Caller, str], Data]
-"""The variant of a caller's stored prompt, by its ARN; see `PromptResolver.find_prompt`."""
 
 
 class FlowService:
-    """Flows, and what all runs of them share. Safe for many threads.
+    """Flows, and what all runs of them share. Safe for many threads."""
 
-    Attributes:
-        find_prompt: Finds callers' stored prompts; `None` while the server stores none.
-    """
-
-    def __init__(self, documents: DocumentStore, resources: AgentResources) -> None:
+    def __init__(
+        self, documents: DocumentStore, resources: AgentResources, prompts: PromptStore
+    ) -> None:
         self.store = FlowStore(documents, resources.arns)
         self.resources = resources
         self.generation = GenerationAgents(resources)
-        self.find_prompt: FindPrompt | None = None
+        self.prompts = prompts
         self._functions: LruCache[ParserFunction] = LruCache(_MOST_FUNCTIONS)
         self._interpreter: Executor | None = None
         self._lock = Lock()
@@ -158,17 +155,13 @@ class CallerServices:
 
     def find_prompt(self, arn: str) -> Data:
         """See `PromptResolver`."""
-        if self._flows.find_prompt is None:
-            raise ResourceNotFound(
-                f"there is no prompt {arn!r}: this server stores no prompts; write it into the "
-                "node, as sourceConfiguration.inline"
-            )
-        return self._flows.find_prompt(self._caller, arn)
+        variant = self._flows.prompts.find_variant(self._caller, arn)
+        check_variant(variant, arn)
+        return variant
 
     def find_guardrail(self, id: str, version: str) -> Guardrail:
         """See `FlowServices`."""
-        check_access(self._caller, id)
-        return BedrockGuardrail(id, version)
+        return self._resources.guardrails.guardrail(self._caller, id, version)
 
     def find_agent(self, alias_arn: str) -> FlowAgent:
         """See `FlowServices`."""

@@ -1,7 +1,7 @@
 """Prompts of Prompt management: stored under an ARN, and filled when a caller names one.
 
 - `store`: where prompts and their versions are, and which one an ARN means.
-- `rendering`: a prompt's variant and its variables' values to the parameters of Converse.
+- `converse`: a stored prompt in the place of Converse's model.
 - `handlers`: the operations of `bedrock-agent`.
 """
 

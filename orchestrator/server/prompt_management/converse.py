@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.errors import ValidationError
+from orchestrator.prompts.prompt_variants import render_variant
 from orchestrator.server.operations import Caller
-from orchestrator.server.prompt_management.rendering import render_variant
 from orchestrator.server.prompt_management.store import PromptStore
 
 # Bedrock: what Converse may not be given beside a prompt, which has it.
@@ -29,7 +29,7 @@ def fill_params(prompts: PromptStore, caller: Caller, params: Mapping[str, Any])
     if not prompts.is_own_arn(arn):
         return rest
     variant = prompts.find_variant(caller, arn)
-    _check_variant(variant, arn)
+    check_variant(variant, arn)
     for name in _SET_BY_PROMPT:
         if params.get(name):
             raise ValidationError(
@@ -41,7 +41,12 @@ def fill_params(prompts: PromptStore, caller: Caller, params: Mapping[str, Any])
     return {**rest, **rendered, "messages": messages, "modelId": variant["modelId"]}
 
 
-def _check_variant(variant: Mapping[str, Any], arn: str) -> None:
+def check_variant(variant: Mapping[str, Any], arn: str) -> None:
+    """Refuses a variant that no model can be asked with.
+
+    Raises:
+        ValidationError: It is for an agent, or names no model.
+    """
     if "genAiResource" in variant:
         raise ValidationError(
             f"the prompt {arn!r} is for an agent (genAiResource); send its text to InvokeAgent"

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from orchestrator.errors import ValidationError
+from orchestrator.prompts.prompt_variants import find_variables
 from orchestrator.server.document_store import paginate, render_page
 from orchestrator.server.ids import DRAFT, new_id, now
 from orchestrator.server.operations import Caller, Request, check_quota, pick
-from orchestrator.server.prompt_management.rendering import find_variables
 from orchestrator.server.prompt_management.store import PROMPT, VERSION, PromptRecord, PromptStore
 
 # Bedrock: "Prompts per account" and "Versions per prompt".

@@ -24,8 +24,6 @@ from node_graphs import (
 )
 from server_requests import ID, SECRET, write_keys
 
-from orchestrator.server.operations import Caller
-
 
 def test_a_node_that_fails_ends_the_stream_with_its_exception() -> None:
     def fail(event: Any, context: Any) -> Any:
@@ -78,38 +76,47 @@ def test_a_prompt_without_a_value_for_a_variable_says_which(server: Served) -> N
         run(server, graph, "a")
 
 
-def test_a_stored_prompt_is_not_there_yet(server: Served) -> None:
-    arn = "arn:aws:bedrock:us-east-1:000000000000:prompt/ABCDEFGHIJ"
-    asks = node(
+def asks_stored(arn: str) -> Any:
+    """A Prompt node that asks with a stored prompt."""
+    return node(
         "Ask",
         "Prompt",
         [("text", "String")],
         [("modelCompletion", "String")],
         sourceConfiguration={"resource": {"promptArn": arn}},
     )
-    with pytest.raises(EventStreamError, match="this server stores no prompts; write it into"):
-        run(server, chain(asks, "text", "modelCompletion"), "a")
 
 
-def test_a_stored_prompt_comes_from_whoever_has_them(server: Served) -> None:
-    arn = "arn:aws:bedrock:us-east-1:000000000000:prompt/ABCDEFGHIJ:1"
-    asks = node(
-        "Ask",
-        "Prompt",
-        [("text", "String")],
-        [("modelCompletion", "String")],
-        sourceConfiguration={"resource": {"promptArn": arn}},
-    )
+@pytest.mark.parametrize(("version", "text"), [(":1", "<Stored: a>"), ("", "<Later: a>")])
+def test_a_stored_prompt_is_asked_with_in_the_version_that_the_node_names(
+    server: Served, version: str, text: str
+) -> None:
     inline = prompt("Ask", "Stored: {{text}}")["configuration"]["prompt"]["sourceConfiguration"]
-    seen = []
+    variant = {"name": "only", **inline["inline"]}
+    made = server.control.create_prompt(name="p", variants=[variant], defaultVariant="only")
+    server.control.create_prompt_version(promptIdentifier=made["id"])
+    later = {**variant, "templateConfiguration": {"text": {"text": "Later: {{text}}"}}}
+    server.control.update_prompt(
+        promptIdentifier=made["id"], name="p", variants=[later], defaultVariant="only"
+    )
+    graph = chain(asks_stored(made["arn"] + version), "text", "modelCompletion")
+    assert outputs(run(server, graph, "a")) == [("End", text)]
 
-    def find_prompt(caller: Caller, arn: str) -> Any:
-        seen.append((caller.tenant, arn))
-        return inline["inline"]
 
-    server.world.flows.find_prompt = find_prompt
-    events = run(server, chain(asks, "text", "modelCompletion"), "a")
-    assert (outputs(events), seen) == ([("End", "<Stored: a>")], [("", arn)])
+def test_a_stored_prompt_that_is_not_there_says_so(server: Served) -> None:
+    arn = "arn:aws:bedrock:us-east-1:000000000000:prompt/ABCDEFGHIJ"
+    with pytest.raises(
+        EventStreamError, match="the node 'Ask' failed: there is no prompt 'ABCDEFGHIJ'"
+    ):
+        run(server, chain(asks_stored(arn), "text", "modelCompletion"), "a")
+
+
+def test_a_stored_prompt_without_a_model_says_so(server: Served) -> None:
+    text = {"templateType": "TEXT", "templateConfiguration": {"text": {"text": "Hi"}}}
+    variants = [{"name": "only", **text}]
+    made = server.control.create_prompt(name="p", variants=variants, defaultVariant="only")
+    with pytest.raises(EventStreamError, match="names no model; give its variant a modelId"):
+        run(server, chain(asks_stored(made["arn"]), "text", "modelCompletion"), "a")
 
 
 def test_an_input_goes_to_the_input_node(server: Served) -> None:

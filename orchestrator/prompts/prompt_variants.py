@@ -53,7 +53,7 @@ def render_variant(variant: Data, values: Mapping[str, str]) -> dict[str, Any]:
     if missing:
         raise ValidationError(
             f"the prompt has variables without a value: {', '.join(map(repr, missing))}; give "
-            "each one in promptVariables"
+            "each one (Converse: in promptVariables)"
         )
 
     def fill(text: str) -> str:
