@@ -33,6 +33,7 @@ from orchestrator.engine.trace.parts import ROUTING_TRACE, STEPS_TRACE, action_i
 from orchestrator.prompts.placeholders import MEMORY_SUMMARIZATION
 from orchestrator.sessions import Record
 
+CODE_INTERPRETER = "ACTION_GROUP_CODE_INTERPRETER"
 CODE_INTERPRETER_GROUP = "codeinterpreteraction"
 _BEGAN = itemgetter("began")
 
@@ -286,14 +287,12 @@ class TraceParts(ModelCallParts):
     def _result_part(self, record: Record) -> dict[str, Any]:
         metadata = self._metadata(record, record["id"])
         if "details" in record:
-            names = [file["name"] for file in record.get("files", ())]
-            entry = {**record["details"], "metadata": metadata}
-            if names:
-                entry["files"] = names
-            seen: dict[str, Any] = {"codeInterpreterInvocationOutput": entry}
+            entry = {**_program_outcome(record), "metadata": metadata}
+            # Recorded; botocore's enumeration does not know this type.
+            seen = {"type": CODE_INTERPRETER, "codeInterpreterInvocationOutput": entry}
         else:
-            seen = {"actionGroupInvocationOutput": {"text": record["text"], "metadata": metadata}}
-        seen["type"] = "ACTION_GROUP"
+            entry = {"text": record["text"], "metadata": metadata}
+            seen = {"type": "ACTION_GROUP", "actionGroupInvocationOutput": entry}
         return self._step(record["ended"], "observation", seen)
 
     def _custom_parts(self, effect: Orchestrate, record: Record) -> list[dict[str, Any]]:
@@ -385,7 +384,7 @@ class TraceParts(ModelCallParts):
         if files:
             entry["files"] = files
         asked = {
-            "invocationType": "ACTION_GROUP_CODE_INTERPRETER",
+            "invocationType": CODE_INTERPRETER,
             "codeInterpreterInvocationInput": entry,
         }
         return self._step(now, "invocationInput", asked)
@@ -401,6 +400,19 @@ def _began(outcome: Any, end: Record | None, started: int) -> int:
     if isinstance(outcome, list):
         return int(min(map(_BEGAN, outcome), default=started))
     return int((outcome or end or {"at": started})["at"])
+
+
+def _program_outcome(record: Record) -> dict[str, Any]:
+    # Its output alone, or its error alone (recorded).
+    details = record["details"]
+    error = details.get("executionError")
+    member = "executionError" if error else "executionOutput"
+    outcome = {member: details.get(member, "")}
+    if details.get("executionTimeout"):
+        outcome["executionTimeout"] = True
+    if names := [file["name"] for file in record.get("files", ())]:
+        outcome["files"] = names
+    return outcome
 
 
 def _body(result: Record) -> str:
