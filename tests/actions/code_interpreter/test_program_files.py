@@ -116,7 +116,8 @@ def test_hidden_files_and_caches_are_not_returned(interpreter):
         "import os\nos.makedirs('.cache/x')\nopen('.cache/x/y', 'w')\nopen('.hidden', 'w').close()"
     )
     result = run(interpreter, code)
-    assert (result.files, result.text) == ([], "The program printed nothing.")
+    assert (result.files, output_of(result)) == ([], "")
+    assert "files_not_for_user" not in json.loads(result.text)
 
 
 @needs_sandbox

@@ -90,7 +90,7 @@ gate.set()"""
 
 def test_a_fork_bomb_does_nothing(interpreter):
     code = "import os\nfor _ in range(1000):\n    try: os.fork()\n    except PermissionError: pass"
-    assert output_of(run(interpreter, code)) == "The program printed nothing."
+    assert output_of(run(interpreter, code)) == ""
 
 
 def test_descriptors_are_limited(interpreter):
@@ -185,9 +185,8 @@ open("a/b/c.txt", "w").write("hello")
 os.symlink("a/b", "short")"""
     assert [it["name"] for it in run(interpreter, code).files] == ["a/b/c.txt"]
     again = run(interpreter, "print(open('short/c.txt').read())\nopen('a/d', 'w').write('x')")
-    assert (
-        output_of(again) == "hello\n1\nFiles for the user: a/d (application/octet-stream, 1 bytes)"
-    )
+    assert output_of(again) == "hello\n1"
+    assert [it["name"] for it in again.files] == ["a/d"]
     assert run(interpreter, "import os\nos.remove('a/d')").files == []
     assert output_of(run(interpreter, "import os\nos.listdir('a')")) == "['b']"
 

@@ -1,7 +1,8 @@
 """What a program leaves for the next one of its session, as at a prompt.
 
-Functions and classes are kept as their source, which is run again; all other values are pickled,
-in one piece, so that what they share stays shared. What cannot be pickled (generators, open files,
+Functions and classes are kept as their source, which is run again; what was imported is kept by
+its name; all other values are pickled, in one piece, so that what they share stays shared. What
+cannot be pickled (generators, open files,
 threads, closures) does not last.
 
 Everything here runs in a sandbox that is locked up already: what an earlier program wrote is read
@@ -43,11 +44,13 @@ class Variables:
                 content = file.read()
             os.unlink(FILE)
             stored = pickle.loads(content)  # in the sandbox: see the text of the module
-            sources, values = stored["sources"], stored["values"]
+            sources, imported, values = stored["sources"], stored["imported"], stored["values"]
         except Exception:
             return
         said = io.StringIO()
         with redirect_stdout(said), redirect_stderr(said):
+            with suppress(Exception):
+                vars(self._module).update(pickle.loads(imported))
             failed = [name for name, source in sources.items() if not self._define(name, source)]
             with suppress(Exception):
                 vars(self._module).update(pickle.loads(values))
@@ -73,18 +76,23 @@ class Variables:
 
     def save(self) -> None:
         """Keeps what the program leaves, as far as there is room for it."""
-        values, sources = {}, {}
+        values, imported, sources = {}, {}, {}
         for name, value in list(vars(self._module).items()):
             if name.startswith("__"):
                 continue
             if name in self._sources and getattr(value, "__module__", None) == "__main__":
                 sources[name] = self._sources[name]
+            elif _is_imported(value):
+                imported[name] = value
             else:
                 values[name] = value
         ordered = {name: sources[name] for name in self._sources if name in sources}
+        stored: dict[str, Any] = {"sources": ordered}
         room = self._measure_room() - len(pickle.dumps(ordered)) - 1000
+        for member, some in (("imported", imported), ("values", values)):
+            stored[member] = _pickle_within(some, max(room, 0))
+            room -= len(stored[member])
         if room > 0:
-            stored = {"sources": ordered, "values": _pickle_within(values, room)}
             _write(pickle.dumps(stored))
 
     def _measure_room(self) -> int:
@@ -94,6 +102,12 @@ class Variables:
             count += len(inner) + len(names)
             used += sum(os.lstat(os.path.join(folder, name)).st_blocks * 512 for name in names)
         return min(most_bytes // 4, most_bytes - used) if count < most_files else 0
+
+
+def _is_imported(value: Any) -> bool:
+    kinds = (type, types.FunctionType, types.BuiltinFunctionType)
+    outside = isinstance(value, kinds) and value.__module__ != "__main__"
+    return outside or isinstance(value, types.ModuleType)
 
 
 def _find_definitions(tree: ast.AST) -> Iterator[tuple[str, ast.stmt]]:
