@@ -66,8 +66,9 @@ class TraceParts(ModelCallParts):
         if replay.iterates:
             chain, name = self._chain[:-1], self._blank.get("collaboratorName", "")
         else:
-            chain, name = self._chain, branch.collaborator.name
-            session_id = replay.session_id(session_id)
+            chain, name = self._chain, self._blank.get("collaboratorName", "")
+            if not name:  # further down, parts go on naming the agent below the caller's (recorded)
+                name, session_id = branch.collaborator.name, replay.session_id(session_id)
         plan, reported = replay.turn.plan, self._reported
         return TraceParts(
             plan, session_id, started, replay, reported=reported, chain=chain, name=name
@@ -226,7 +227,7 @@ class TraceParts(ModelCallParts):
             "agentCollaboratorName": branch.collaborator.name,
             "agentCollaboratorAliasArn": branch.collaborator.alias_arn,
             "output": output,
-            "metadata": self._metadata(record, branch.id),
+            "metadata": self._branch_metadata(branch, record),
         }
         seen = {"type": "AGENT_COLLABORATOR", "agentCollaboratorInvocationOutput": entry}
         parts.append(self._team_step(effect, ended, "observation", seen))
@@ -236,10 +237,17 @@ class TraceParts(ModelCallParts):
             parts.append(self._team_step(effect, ended, "observation", finish))
         return parts
 
+    def _branch_metadata(self, branch: Branch, record: Record) -> dict[str, Any]:
+        metadata = self._metadata(record, branch.id)
+        if branch.collaborator.agent is not None:  # the collaborator's own request (recorded)
+            replay = self._replay.below(branch)
+            metadata["clientRequestId"] = replay.turn.start.request_id
+        return metadata
+
     def _prepend_callers(self, branch: Branch, part: Record) -> dict[str, Any]:
         chain = [{"agentAliasArn": arn} for arn in self._chain]
         own = part.get("callerChain") or [{"agentAliasArn": branch.collaborator.alias_arn}]
-        name = part.get("collaboratorName") or branch.collaborator.name
+        name = self._blank.get("collaboratorName") or branch.collaborator.name
         return {**part, "callerChain": [*chain, *own], "collaboratorName": name}
 
     def _team_step(
