@@ -14,11 +14,13 @@ from typing import Any
 
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation, Parameter
 from orchestrator.actions.code_interpreter import files
+from orchestrator.actions.code_interpreter.jail.variables import FILE as VARIABLES
 from orchestrator.actions.code_interpreter.process import Outcome, Refusal, Run, check_platform
 from orchestrator.actions.code_interpreter.scratch import Scratch, Session, session_key
 from orchestrator.actions.code_interpreter.settings import CodeInterpreterSettings
 from orchestrator.actions.code_interpreter.storage import Storage
 from orchestrator.errors import DefinitionError, DependencyFailed, ValidationError
+from orchestrator.message import to_json
 from orchestrator.support.threads import in_thread
 
 _WAYS_OUT = (
@@ -27,6 +29,7 @@ _WAYS_OUT = (
 )
 _STARTING = 20.0  # seconds to wait for others, and to make the sandbox
 _NAMED = 10  # files that are not returned, with the reason
+_PAGE = 4096  # a file takes whole pages
 _FEWEST_BYTES = 200  # of output that is shown, however small a result may be
 
 
@@ -38,8 +41,8 @@ class CodeInterpreter:
     `docs/code-interpreter.md` for what is confined, and how.
 
     One object serves many sessions and threads. Programs of one session run one after the other,
-    and see the files that earlier ones left; variables do not last. Files go when the interpreter
-    is closed, or this process ends.
+    and see the files and the variables that earlier ones left. Both go when the interpreter is
+    closed, or this process ends.
     """
 
     def __init__(self, settings: CodeInterpreterSettings | None = None) -> None:
@@ -80,7 +83,9 @@ class CodeInterpreter:
         """Runs the program in `call`'s argument `code`.
 
         Returns:
-            What it printed, for the model; the files it made or changed; and as `details`
+            What it printed, as JSON for the model: `code_execution_output`,
+            `code_execution_error`, `is_error` and `files`; the files it made or changed; and as
+            `details`
             `executionOutput`, `executionError`, `executionTimeout` (Bedrock:
             `CodeInterpreterInvocationOutput`). A program that fails is no failure of the action:
             the model reads its traceback.
@@ -117,7 +122,7 @@ class CodeInterpreter:
         if outcome.stopped:
             error = f"{_ensure_newline(error)}The program was ended: {outcome.stopped}."
         return ActionResult(
-            _render_result(outcome.output, error, returned),
+            _render_result(outcome.output, error, returned, context.max_bytes),
             files=returned.files,
             details={
                 "executionOutput": outcome.output,
@@ -137,7 +142,14 @@ class CodeInterpreter:
                 # Half for each output, so that the result as a whole is not too large.
                 half = max((context.max_bytes - 2000) // 2, _FEWEST_BYTES)
                 shown = min(self.settings.output_bytes, half)
-                run = Run(code, self.settings, until, shown, lambda: cancelled() or scratch.closed)
+                # The service's name of the working folder, in prompts that were written for it.
+                run = Run(
+                    code.replace("$BASE_PATH$", "."),
+                    self.settings,
+                    until,
+                    shown,
+                    lambda: cancelled() or scratch.closed,
+                )
                 return _execute(run, session, user_files)
         except Refusal as error:
             raise DependencyFailed(
@@ -189,8 +201,11 @@ def _execute(
         limits = settings.scratch_bytes, settings.scratch_files
         outcome, why = Outcome("", "", "", False, ()), files.check_size(folder, *limits)
         if not why:
+            _place_variables(session, folder, settings)
             with contextlib.closing(Storage(folder)) as storage:
                 outcome = run.run(session.base, session.folder, storage)
+                _take_variables(session, storage.used, settings, stopped=bool(outcome.stopped))
+                files.take(folder, VARIABLES, 0)
                 why = files.check_size(storage.used, *limits)
                 if not why:
                     storage.keep()
@@ -203,15 +218,57 @@ def _execute(
     return dataclasses.replace(outcome, stopped=stopped), files.Returned()
 
 
-def _render_result(output: str, error: str, returned: files.Returned) -> str:
-    parts = [output, error]
+# A program's variables are a file in its working folder only before its first line and after its
+# last one. Nothing here reads what is in it: only the sandbox does.
+def _place_variables(session: Session, folder: int, settings: CodeInterpreterSettings) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        size = session.variables.stat().st_size + _PAGE
+        room = settings.scratch_bytes - size, settings.scratch_files - 1
+        if not files.check_size(folder, *room):
+            files.place(folder, VARIABLES, session.variables.read_bytes())
+
+
+def _take_variables(
+    session: Session, folder: int, settings: CodeInterpreterSettings, *, stopped: bool
+) -> None:
+    content = files.take(folder, VARIABLES, settings.scratch_bytes)
+    if content is not None:
+        session.variables.touch(0o600)
+        session.variables.write_bytes(content)
+    elif not stopped:  # one that was ended leaves what there was before
+        session.variables.unlink(missing_ok=True)
+
+
+def _render_result(output: str, error: str, returned: files.Returned, most: int) -> str:
+    """What the model reads (recorded: its members); at most `most` bytes, if there is room."""
+    shown: dict[str, Any] = {"code_execution_output": output}
+    if error:
+        shown["code_execution_error"] = error
+    shown["is_error"] = bool(error)
     if returned.files:
-        files = (f"{it['name']} ({it['type']}, {len(it['bytes'])} bytes)" for it in returned.files)
-        parts.append("Files for the user: " + ", ".join(files))
+        made = (f"{it['name']} ({it['type']}, {len(it['bytes'])} bytes)" for it in returned.files)
+        shown["files_for_user"] = list(made)
     if left := returned.left_out:
-        more = f"\n... and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
-        parts.append("Not given to the user: " + "; ".join(left[:_NAMED]) + more)
-    return "".join(map(_ensure_newline, parts)).removesuffix("\n") or "The program printed nothing."
+        more = [f"... and {len(left) - _NAMED} more"] if len(left) > _NAMED else []
+        shown["files_not_for_user"] = [*left[:_NAMED], *more]
+    length = most
+    while (
+        len((text := to_json(shown)).encode("utf-8", "replace")) > most and length > _FEWEST_BYTES
+    ):
+        length //= 2  # signs that JSON writes as several took more room than they were counted for
+        for name in ("code_execution_output", "code_execution_error"):
+            if name in shown:
+                shown[name] = _shorten(shown[name], length)
+    return text
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
+
+
+def _shorten(text: str, most: int) -> str:
+    half = most // 2
+    return text if len(text) <= most else f"{text[:half]}\n[...]\n{text[-half:]}"
 
 
 def _ensure_newline(text: str) -> str:
@@ -223,9 +280,13 @@ CODE_INTERPRETER_GROUP = "codeinterpreteraction"
 
 _DESCRIPTION = (
     "Run a Python program, for calculations, data and charts, and get what it prints, the value of "
-    "its last expression, and the files it makes. The user's files are in the working folder, and "
-    "files that you write there stay for your next program; variables do not. There is no "
-    "network, and no other process can be started."
+    "its last expression, and the files it makes. It goes on where your last program of this "
+    "conversation ended: variables, functions and files are still there; open files, generators "
+    "and threads are not. The user's files are in the working folder, $BASE_PATH$; look into a "
+    "file that you do not know before you work with it. Save charts as image files instead of "
+    "showing them; the user gets every file that you write, so do not name image files in your "
+    "answer. Write the program yourself and never ask the user for code. Run at most three "
+    "programs in a row before you answer. There is no network, and no other process can be started."
 )
 
 

@@ -91,6 +91,20 @@ def place(scratch: int, name: str, content: bytes) -> None:
         file.write(content)
 
 
+def take(scratch: int, name: str, most_bytes: int) -> bytes | None:
+    """Removes a file and gives its content; `None` if it is no plain file, or too large."""
+    try:
+        found = os.stat(name, dir_fd=scratch, follow_symlinks=False)
+        if stat.S_ISDIR(found.st_mode):
+            return None
+        plain = stat.S_ISREG(found.st_mode) and found.st_size <= most_bytes
+        content = _read(scratch, name, most_bytes) if plain else None
+        os.unlink(name, dir_fd=scratch)
+    except OSError:
+        return None
+    return content
+
+
 # Gives each path with its folder's descriptor and its name; a folder's path ends in `/`. One that
 # cannot be opened, or is too deep, is not looked into.
 def _walk(folder: int, path: str = "", depth: int = 0) -> Iterator[tuple[str, int, str]]:

@@ -168,6 +168,10 @@ class Run:
             "packages": _packages() if self.settings.packages else [],
             "scratch": str(folder),
             "bounds": bounds(self.settings),
+            "kept": {
+                "bytes": self.settings.scratch_bytes,
+                "files": self.settings.scratch_files,
+            },
             "root": str(base / "root"),
             "outside": str(base),
             "user": _FIRST_USER + os.getpid() % _USERS,

@@ -43,6 +43,7 @@ class Session:
     # system's root in, and `probe`, a file that no code may reach.
     base: Path
     folder: Path  # the scratch folder
+    variables: Path  # what programs left of their variables, while none runs; no code may reach it
     # Digests of the user's files that were put there, by name
     user_files: dict[str, bytes] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)  # held while a program runs
@@ -102,7 +103,7 @@ class Scratch:
             if session is None:
                 self._make_room()
                 base = self._base.folder
-                session = self._sessions[key] = Session(base, base / key)
+                session = self._sessions[key] = Session(base, base / key, base / f"{key}.variables")
                 session.folder.mkdir(0o700)
             self._sessions.move_to_end(key)
             session.users += 1
@@ -112,7 +113,9 @@ class Scratch:
         for key in [key for key, one in self._sessions.items() if not one.users]:
             if len(self._sessions) < self._most:
                 return
-            _remove(self._sessions.pop(key).folder)
+            gone = self._sessions.pop(key)
+            _remove(gone.folder)
+            gone.variables.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Has all programs ended, and removes all files."""

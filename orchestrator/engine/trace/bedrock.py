@@ -33,6 +33,7 @@ from orchestrator.engine.trace.parts import ROUTING_TRACE, STEPS_TRACE, action_i
 from orchestrator.prompts.placeholders import MEMORY_SUMMARIZATION
 from orchestrator.sessions import Record
 
+CODE_INTERPRETER = "ACTION_GROUP_CODE_INTERPRETER"
 CODE_INTERPRETER_GROUP = "codeinterpreteraction"
 _BEGAN = itemgetter("began")
 
@@ -65,8 +66,9 @@ class TraceParts(ModelCallParts):
         if replay.iterates:
             chain, name = self._chain[:-1], self._blank.get("collaboratorName", "")
         else:
-            chain, name = self._chain, branch.collaborator.name
-            session_id = replay.session_id(session_id)
+            chain, name = self._chain, self._blank.get("collaboratorName", "")
+            if not name:  # further down, parts go on naming the agent below the caller's (recorded)
+                name, session_id = branch.collaborator.name, replay.session_id(session_id)
         plan, reported = replay.turn.plan, self._reported
         return TraceParts(
             plan, session_id, started, replay, reported=reported, chain=chain, name=name
@@ -225,7 +227,7 @@ class TraceParts(ModelCallParts):
             "agentCollaboratorName": branch.collaborator.name,
             "agentCollaboratorAliasArn": branch.collaborator.alias_arn,
             "output": output,
-            "metadata": self._metadata(record, branch.id),
+            "metadata": self._branch_metadata(branch, record),
         }
         seen = {"type": "AGENT_COLLABORATOR", "agentCollaboratorInvocationOutput": entry}
         parts.append(self._team_step(effect, ended, "observation", seen))
@@ -235,10 +237,17 @@ class TraceParts(ModelCallParts):
             parts.append(self._team_step(effect, ended, "observation", finish))
         return parts
 
+    def _branch_metadata(self, branch: Branch, record: Record) -> dict[str, Any]:
+        metadata = self._metadata(record, branch.id)
+        if branch.collaborator.agent is not None:  # the collaborator's own request (recorded)
+            replay = self._replay.below(branch)
+            metadata["clientRequestId"] = replay.turn.start.request_id
+        return metadata
+
     def _prepend_callers(self, branch: Branch, part: Record) -> dict[str, Any]:
         chain = [{"agentAliasArn": arn} for arn in self._chain]
         own = part.get("callerChain") or [{"agentAliasArn": branch.collaborator.alias_arn}]
-        name = part.get("collaboratorName") or branch.collaborator.name
+        name = self._blank.get("collaboratorName") or branch.collaborator.name
         return {**part, "callerChain": [*chain, *own], "collaboratorName": name}
 
     def _team_step(
@@ -286,14 +295,12 @@ class TraceParts(ModelCallParts):
     def _result_part(self, record: Record) -> dict[str, Any]:
         metadata = self._metadata(record, record["id"])
         if "details" in record:
-            names = [file["name"] for file in record.get("files", ())]
-            entry = {**record["details"], "metadata": metadata}
-            if names:
-                entry["files"] = names
-            seen: dict[str, Any] = {"codeInterpreterInvocationOutput": entry}
+            entry = {**_program_outcome(record), "metadata": metadata}
+            # Recorded; botocore's enumeration does not know this type.
+            seen = {"type": CODE_INTERPRETER, "codeInterpreterInvocationOutput": entry}
         else:
-            seen = {"actionGroupInvocationOutput": {"text": record["text"], "metadata": metadata}}
-        seen["type"] = "ACTION_GROUP"
+            entry = {"text": record["text"], "metadata": metadata}
+            seen = {"type": "ACTION_GROUP", "actionGroupInvocationOutput": entry}
         return self._step(record["ended"], "observation", seen)
 
     def _custom_parts(self, effect: Orchestrate, record: Record) -> list[dict[str, Any]]:
@@ -385,7 +392,7 @@ class TraceParts(ModelCallParts):
         if files:
             entry["files"] = files
         asked = {
-            "invocationType": "ACTION_GROUP_CODE_INTERPRETER",
+            "invocationType": CODE_INTERPRETER,
             "codeInterpreterInvocationInput": entry,
         }
         return self._step(now, "invocationInput", asked)
@@ -401,6 +408,19 @@ def _began(outcome: Any, end: Record | None, started: int) -> int:
     if isinstance(outcome, list):
         return int(min(map(_BEGAN, outcome), default=started))
     return int((outcome or end or {"at": started})["at"])
+
+
+def _program_outcome(record: Record) -> dict[str, Any]:
+    # Its output alone, or its error alone (recorded).
+    details = record["details"]
+    error = details.get("executionError")
+    member = "executionError" if error else "executionOutput"
+    outcome = {member: details.get(member, "")}
+    if details.get("executionTimeout"):
+        outcome["executionTimeout"] = True
+    if names := [file["name"] for file in record.get("files", ())]:
+        outcome["files"] = names
+    return outcome
 
 
 def _body(result: Record) -> str:

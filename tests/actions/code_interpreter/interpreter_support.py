@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,13 @@ def call(code: object) -> Call:
 
 def run(interpreter: CodeInterpreter, code: object, **changes: Any) -> ActionResult:
     return interpreter.call(call(code), context(**changes))
+
+
+def output_of(result: ActionResult) -> str:
+    """What a program printed, as the model reads it; a program that failed has none here."""
+    shown = json.loads(result.text)
+    assert shown["is_error"] is ("code_execution_error" in shown) is False, shown
+    return str(shown["code_execution_output"]).removesuffix("\n")
 
 
 def given(name: object, content: object = b"") -> dict[str, Any]:

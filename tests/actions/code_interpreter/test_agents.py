@@ -70,7 +70,8 @@ def test_files_stay_between_the_turns_of_a_session():
     sums = agent(model, code_group())
     sums.invoke("Keep 7.", session_id="s-1")
     sums.invoke("What was it?", session_id="s-1")
-    assert "'7'" in str(model.requests[3].messages[-1])
+    (block,) = model.requests[3].messages[-1]["content"]
+    assert "'7'" in block["toolResult"]["content"][0]["text"]
 
 
 def test_an_agent_without_the_group_cannot_run_programs():

@@ -11,7 +11,7 @@ import sys
 import threading
 
 import pytest
-from interpreter_support import PROJECT, children, needs_sandbox, run
+from interpreter_support import PROJECT, children, needs_sandbox, output_of, run
 from left_out import sampled
 
 from orchestrator.actions.code_interpreter import process
@@ -379,7 +379,7 @@ import ctypes, errno
 libc = ctypes.CDLL(None, use_errno=True)
 done = libc.syscall(ctypes.c_long({number}), 0, 0, 0, 0, 0)
 done, errno.errorcode[ctypes.get_errno()]"""
-    assert run(interpreter, code).text in ("(-1, 'EPERM')", "(-1, 'ENOSYS')")
+    assert output_of(run(interpreter, code)) in ("(-1, 'EPERM')", "(-1, 'ENOSYS')")
 
 
 def test_limits_and_the_filter_cannot_be_lifted(interpreter):
@@ -396,7 +396,7 @@ for name in ('RLIMIT_AS', 'RLIMIT_CPU', 'RLIMIT_FSIZE', 'RLIMIT_NOFILE', 'RLIMIT
         pass
 for option in (1, 4, 22, 38):  # the parent's death, dumps, the filter, privileges
     print(libc.prctl(option, 0, 0, 0, 0), end=' ')"""
-    assert run(interpreter, code).text == "-1 -1 -1 -1 "
+    assert output_of(run(interpreter, code)) == "-1 -1 -1 -1 "
 
 
 def test_a_program_has_no_capabilities_and_is_not_root_where_that_is_possible(interpreter):
@@ -407,7 +407,7 @@ data = ctypes.create_string_buffer(24)
 ctypes.CDLL(None).capget(header, data)
 bytes(data) == bytes(24)"""
     # `capget` is not among the calls, so the buffer stays empty; changing the host name is no more.
-    assert run(interpreter, code).text == "True"
+    assert output_of(run(interpreter, code)) == "True"
     assert "PermissionError" in run(interpreter, "import socket\nsocket.sethostname('x')").text
 
 
@@ -422,14 +422,14 @@ for number in range(1024):
     except OSError:
         pass
 found"""
-    assert run(interpreter, code).text == "[0, 1, 2]"
+    assert output_of(run(interpreter, code)) == "[0, 1, 2]"
 
 
 def test_one_session_cannot_read_another(interpreter):
     run(interpreter, "open('mine.txt', 'w').write('private')", session_id="s-1")
     folder = run(interpreter, "import os\nprint(os.getcwd())", session_id="s-1").text
     listed = run(interpreter, "import os\nos.listdir()", session_id="s-2")
-    assert listed.text == "[]"
+    assert output_of(listed) == "[]"
     read = run(interpreter, f"open({folder!r} + '/mine.txt').read()", session_id="s-2")
     assert "private" not in read.text
     assert "Error" in read.text
@@ -439,7 +439,7 @@ def test_names_of_other_files_are_hidden_by_namespaces(outside, interpreter):
     if "namespaces" not in interpreter.check():
         pytest.skip("namespaces are not permitted here")
     code = "import os\n[os.path.exists(path) for path in (A['secret'], '/etc/passwd', '/proc')]"
-    assert run(interpreter, program(code, outside)).text == "[False, False, False]"
+    assert output_of(run(interpreter, program(code, outside))) == "[False, False, False]"
 
 
 def test_no_process_is_left(interpreter):

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from interpreter_support import PROJECT, children, context, given, needs_sandbox, run
+from interpreter_support import PROJECT, children, context, given, needs_sandbox, output_of, run
 
 from orchestrator.actions.code_interpreter import CodeInterpreter
 from orchestrator.actions.code_interpreter.scratch import session_key
@@ -115,14 +115,16 @@ def test_programs_of_one_session_take_turns(make):
     with ThreadPoolExecutor(6) as pool:
         results = list(pool.map(lambda _: run(interpreter, code), range(6)))
     assert [result.details["executionError"] for result in results] == [""] * 6
-    assert run(interpreter, "import os\nsorted(os.listdir())").text == str(list("012345"))
+    assert output_of(run(interpreter, "import os\nsorted(os.listdir())")) == str(list("012345"))
 
 
 def test_programs_of_many_sessions_run_side_by_side(make):
     interpreter = make(parallel=3)
     with ThreadPoolExecutor(6) as pool:
         texts = list(
-            pool.map(lambda n: run(interpreter, f"{n} * 2", session_id=f"s-{n}").text, range(6))
+            pool.map(
+                lambda n: output_of(run(interpreter, f"{n} * 2", session_id=f"s-{n}")), range(6)
+            )
         )
     assert texts == ["0", "2", "4", "6", "8", "10"]
 
@@ -134,7 +136,7 @@ def test_waiting_for_others_has_an_end(make):
         with scratch.turn("other", float("inf"), lambda: False):
             with pytest.raises(ThrottlingError, match="parallel"):
                 pool.submit(run, interpreter, "1", seconds=0.2).result()
-    assert run(interpreter, "1").text == "1"
+    assert output_of(run(interpreter, "1")) == "1"
 
 
 def test_a_users_file_is_given_again_to_another_session(interpreter):
@@ -149,7 +151,7 @@ def test_a_program_ends_with_the_process_that_started_it(make, tmp_path, monkeyp
     script.write_text(
         "import sys, threading\n"
         f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "from interpreter_support import children, run\n"
+        "from interpreter_support import children, output_of, run\n"
         "from orchestrator.actions.code_interpreter import CodeInterpreter\n"
         "known = children()\n"
         "interpreter = CodeInterpreter()\n"
@@ -186,15 +188,15 @@ def test_a_fork_has_files_of_its_own(folder):
     program = (
         "import os, sys, warnings\n"
         f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "from interpreter_support import run\n"
+        "from interpreter_support import output_of, run\n"
         "from orchestrator.actions.code_interpreter import CodeInterpreter\n"
         "interpreter = CodeInterpreter()\n"
         "run(interpreter, \"open('a', 'w').write('x')\")\n"
         "if os.fork() == 0:\n"
-        "    print(run(interpreter, 'import os; os.listdir()').text, flush=True)\n"
+        "    print(output_of(run(interpreter, 'import os; os.listdir()')), flush=True)\n"
         "    sys.exit()\n"
         "os.wait()\n"
-        "print(run(interpreter, \"open('a').read()\").text)\n"
+        "print(output_of(run(interpreter, \"open('a').read()\")))\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(PROJECT), "TMPDIR": str(folder)}
     done = subprocess.run(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import unicodedata
 
 import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies
-from interpreter_support import given, needs_sandbox, run
+from interpreter_support import given, needs_sandbox, output_of, run
 
 from orchestrator.actions.code_interpreter import file_name
 from orchestrator.errors import ValidationError
@@ -19,7 +20,11 @@ def test_a_file_goes_in_and_another_comes_out(interpreter):
     code = "text = open('table.csv').read()\nopen('sum.txt', 'w').write(text.upper())\nprint(text)"
     result = run(interpreter, code, files=[given("table.csv", b"a,b\n")])
     assert result.files == [{"name": "sum.txt", "type": "text/plain", "bytes": b"A,B\n"}]
-    assert result.text == "a,b\n\nFiles for the user: sum.txt (text/plain, 4 bytes)"
+    assert json.loads(result.text) == {
+        "code_execution_output": "a,b\n\n",
+        "is_error": False,
+        "files_for_user": ["sum.txt (text/plain, 4 bytes)"],
+    }
 
 
 @needs_sandbox
@@ -40,8 +45,8 @@ def test_only_what_is_new_or_changed_comes_back(interpreter):
 def test_a_file_that_the_program_changed_stays_until_the_user_gives_another(interpreter):
     first, second = [given("a.txt", b"first")], [given("a.txt", b"second")]
     run(interpreter, "open('a.txt', 'w').write('mine')", files=first)
-    assert run(interpreter, "open('a.txt').read()", files=first).text == "'mine'"
-    assert run(interpreter, "open('a.txt').read()", files=second).text == "'second'"
+    assert output_of(run(interpreter, "open('a.txt').read()", files=first)) == "'mine'"
+    assert output_of(run(interpreter, "open('a.txt').read()", files=second)) == "'second'"
 
 
 @needs_sandbox
@@ -56,7 +61,7 @@ def test_a_file_that_the_program_changed_stays_until_the_user_gives_another(inte
 def test_what_has_the_name_of_a_users_file_is_replaced(interpreter, code):
     run(interpreter, code)
     result = run(interpreter, "open('a.txt').read()", files=[given("a.txt", b"new")])
-    assert result.text == "'new'"
+    assert output_of(result) == "'new'"
 
 
 @needs_sandbox
@@ -101,7 +106,7 @@ def test_what_is_no_plain_file_is_not_returned(interpreter, code, reason):
     assert result.details["executionError"] == ""
     if reason:
         assert result.files == []
-        assert "Not given to the user:" in result.text
+        assert json.loads(result.text)["files_not_for_user"]
     assert reason in result.text
 
 
@@ -111,7 +116,8 @@ def test_hidden_files_and_caches_are_not_returned(interpreter):
         "import os\nos.makedirs('.cache/x')\nopen('.cache/x/y', 'w')\nopen('.hidden', 'w').close()"
     )
     result = run(interpreter, code)
-    assert (result.files, result.text) == ([], "The program printed nothing.")
+    assert (result.files, output_of(result)) == ([], "")
+    assert "files_not_for_user" not in json.loads(result.text)
 
 
 @needs_sandbox

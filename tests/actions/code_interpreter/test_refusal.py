@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from interpreter_support import call, needs_sandbox, run
+from interpreter_support import call, needs_sandbox, output_of, run
 
 from orchestrator.actions import ActionGroup, Catalog, ReturnControl
 from orchestrator.actions.code_interpreter import (
@@ -231,6 +231,6 @@ def test_another_python_of_the_same_version_is_used_instead(unusable, monkeypatc
     monkeypatch.setattr(process, "_FOR_ALL", (str(instead),))
     interpreter = CodeInterpreter()
     try:
-        assert run(interpreter, "import pydantic\nprint(6 * 7)").text == "42"
+        assert output_of(run(interpreter, "import pydantic\nprint(6 * 7)")) == "42"
     finally:
         interpreter.close()

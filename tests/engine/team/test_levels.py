@@ -46,7 +46,23 @@ def test_each_level_is_one_deeper_in_the_trace(levels: int, tmp_path: Path) -> N
     assert (reply.text, find_problems(reply.trace)) == ("Level 1 is done.", [])
     lines = [line.replace(" boss ", " level1 ") for line in trace_lines(reply.trace)]
     assert {line.split()[0] for line in lines} == {str(level + 1) for level in range(levels)}
-    assert all(f"level{line.split()[0]}" == line.split()[1] for line in lines)
+    # Recorded: parts of the third level carry the name and the session of the second one.
+    assert all(line.split()[1] == f"level{min(int(line.split()[0]), 2)}" for line in lines)
+    sessions = {len(part["callerChain"]): part["sessionId"] for part in reply.trace}
+    assert sessions[levels] == sessions[2] != sessions[1] == "s-1"
+    answers = [
+        part["trace"]["orchestrationTrace"]["observation"]["agentCollaboratorInvocationOutput"]
+        for part in reply.trace
+        if "AGENT_COLLABORATOR" in str(part) and "observation" in str(part)
+    ]
+    # Recorded: the answer's id is the collaborator's own request's, which its trace ids begin with.
+    requests = {
+        part["trace"]["orchestrationTrace"]["modelInvocationInput"]["traceId"][:-2]
+        for part in reply.trace
+        if len(part["callerChain"]) > 1 and "modelInvocationInput" in str(part)
+    }
+    assert {one["metadata"]["clientRequestId"] for one in answers} == requests
+    assert len(requests) == levels - 1
     depths = [len(part["callerChain"]) for part in reply.trace]
     # Down, through the lowest one's whole sequence, and up again.
     down = [depth for index, depth in enumerate(depths) if not index or depths[index - 1] != depth]
@@ -75,8 +91,8 @@ def test_a_hand_over_of_the_lowest_level_comes_up_and_goes_down(
     lines = trace_lines(second.trace)
     asks = [line for line in lines if line.endswith("RETURN_CONTROL:")]
     assert [line.split()[0] for line in asks] == [str(level) for level in range(1, levels)]
-    assert f"{levels} level{levels} 0 observation ACTION_GROUP noted by hand" in lines
-    assert f"{levels} level{levels} 0 modelInvocationOutput" not in lines  # it was told before
+    assert f"{levels} level2 0 observation ACTION_GROUP noted by hand" in lines
+    assert f"{levels} level2 0 modelInvocationOutput" not in lines  # it was told before
 
 
 def test_what_each_level_was_asked_is_in_its_own_history(tmp_path: Path) -> None:

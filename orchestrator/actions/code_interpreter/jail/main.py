@@ -8,6 +8,7 @@ line of JSON to a descriptor before any of the code runs: `{"isolation": [...]}`
 from __future__ import annotations
 
 import ast
+import contextlib
 import io
 import json
 import linecache
@@ -21,6 +22,7 @@ from typing import Any, TypedDict
 
 from . import landlock, namespaces, seccomp
 from .kernel import Refused, check_result, libc, prctl
+from .variables import Variables
 
 _PDEATHSIG, _DUMPABLE, _NO_NEW_PRIVILEGES = 1, 4, 38
 _CAPABILITY_VERSION = 0x20080522
@@ -47,6 +49,8 @@ class Job(TypedDict):
     scratch: str  # the code's folder
     # What the file system holds that is made in its place: `bytes` and `inodes`
     bounds: dict[str, int]
+    # What the scratch folder may hold at the end: `bytes` and `files`
+    kept: dict[str, int]
     root: str  # an empty folder, to build a new root in
     outside: str  # a folder with a file `probe` that the code must not reach
     user: int  # the user to become when this process is root
@@ -66,7 +70,7 @@ def main(status: int) -> None:
     os.close(_STATUS)
     if "refused" in answer:
         os._exit(1)
-    sys.exit(_run(job["code"], job["packages"], job["scratch"]))
+    sys.exit(_run(job))
 
 
 def _lock_up(job: Job) -> list[str]:
@@ -227,20 +231,31 @@ def _must_fail(what: str, attempt: Any) -> None:
 
 
 # Runs the program as the module `__main__`, the way a prompt does: what its last expression gives
-# is shown. Modules of the scratch folder can be imported after all others. Gives the exit code;
-# what the program raised is then on the standard error.
-def _run(code: str, packages: list[str], scratch: str) -> int:
+# is shown, and what earlier programs left is there. Modules of the scratch folder can be imported
+# after all others. Gives the exit code; what the program raised is then on the standard error.
+def _run(job: Job) -> int:
+    code = job["code"]
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
     sys.argv[:] = [_NAME]
-    sys.path.extend([*packages, scratch])
+    sys.path.extend([*job["packages"], job["scratch"]])
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # Line by line, so that a program that is stopped has shown what it did.
             stream.reconfigure(errors="backslashreplace", line_buffering=True)
+    variables = Variables(module, job["kept"]["bytes"], job["kept"]["files"])
+    variables.load()
     linecache.cache[_NAME] = (len(code), None, code.splitlines(keepends=True), _NAME)
+    exit_code = _execute_and_report(code, module, variables)
+    os.chdir(job["scratch"])
+    with contextlib.suppress(Exception):
+        variables.save()
+    return exit_code
+
+
+def _execute_and_report(code: str, module: types.ModuleType, variables: Variables) -> int:
     try:
-        _execute(code, module)
+        _execute(code, module, variables)
     except SystemExit as stop:
         return _report_exit(stop)
     except BaseException as error:  # whatever the code raises is its outcome
@@ -249,8 +264,9 @@ def _run(code: str, packages: list[str], scratch: str) -> int:
     return 0
 
 
-def _execute(code: str, module: types.ModuleType) -> None:
+def _execute(code: str, module: types.ModuleType, variables: Variables) -> None:
     tree = ast.parse(code, _NAME)
+    variables.note(code, tree)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, _NAME, "exec"), module.__dict__)
     if last is not None:
