@@ -139,8 +139,9 @@ def lambda_variables(file: Path, function: str, about: LambdaContext) -> dict[st
 
 
 def _get_regions() -> dict[str, str]:
-    known = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    return dict.fromkeys(("AWS_REGION", "AWS_DEFAULT_REGION"), known or _find_profile_region())
+    names = ("AWS_REGION", "AWS_DEFAULT_REGION")
+    known = next((it for it in map(os.environ.get, names) if it), "") or _find_profile_region()
+    return {name: os.environ.get(name) or known for name in names}
 
 
 @cache

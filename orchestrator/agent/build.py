@@ -89,9 +89,10 @@ class Attempt:
     mistakes: list[OrchestratorError] = field(default_factory=list)
 
     def close(self) -> None:
-        """Ends what the parts have begun, such as servers."""
-        for group in self.parts.get("groups", ()):
-            if callable(close := getattr(group.executor, "close", None)):
+        """Ends what the parts have begun, such as servers, and closes their files."""
+        executors = [group.executor for group in self.parts.get("groups", ())]
+        for one in (*executors, *self.parts.get("knowledge_bases", ())):
+            if callable(close := getattr(one, "close", None)):
                 close()
 
 

@@ -340,6 +340,7 @@ def lambda_handler(event, context):
     [
         ({"AWS_REGION": "eu-west-1"}, "eu-west-1"),
         ({"AWS_DEFAULT_REGION": "eu-west-2"}, "eu-west-2"),
+        ({"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "eu-west-2"}, "eu-west-1 eu-west-2"),
         ({"AWS_PROFILE": "work"}, "eu-west-3"),
         ({}, "us-east-1"),
     ],
@@ -354,6 +355,11 @@ def test_there_is_always_a_region(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     lambda_environment._find_profile_region.cache_clear()
-    code = "import os\ndef lambda_handler(e, c): return os.environ['AWS_REGION']"
+    code = """
+import os
+def lambda_handler(event, context):
+    names = ("AWS_REGION", "AWS_DEFAULT_REGION")
+    return " ".join(dict.fromkeys(os.environ[name] for name in names))
+"""
     assert ask(handler(tmp_path, code)) == region
     lambda_environment._find_profile_region.cache_clear()
