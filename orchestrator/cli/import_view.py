@@ -71,8 +71,9 @@ def _show_row(terminal: Terminal, row: Row) -> None:
         text.append(f"  {clean(row.place)}", "quiet")
     width = max(terminal.out.width - _INDENT, 30)
     for number, line in enumerate(text.wrap(terminal.out, width)):
-        line.rstrip()
-        terminal.path(assemble(first if number == 0 else " " * _INDENT, line))
+        whole = assemble(first if number == 0 else " " * _INDENT, line)
+        whole.rstrip()
+        terminal.path(whole)
     if row.way:
         way = assemble(("= ", "quiet"), (clean(row.way), "good"))
         terminal.block(way, _INDENT)
@@ -119,7 +120,8 @@ def _iter_agent_rows(agent: Document, folder: Path, same: str, leader: str = "")
     place = _join_place(agent.source.file, agent.line)
     led = f" (led by {leader})" if leader else ""
     yield Row("agent", agent.name, f"→ {format_path(folder)}{led}{same}", place)
-    yield from _iter_parts(agent.data)
+    stand_ins = set(agent.stand_ins.values())
+    yield from (it for it in _iter_parts(agent.data) if it.text not in stand_ins)
     rows = [_row_of_note(it, agent.name) for it in agent.notes if it.code != _ROLE]
     yield from sorted(rows, key=lambda it: it.kind)  # what to decide comes first
     seen: set[int] = set()
