@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,13 +41,16 @@ def show_import(
     checked: Mapping[str, Sequence[Diagnostic]],
 ) -> None:
     """Writes the table."""
+    decisions: set[tuple[str, str]] = set()
     for number, row in enumerate(_iter_rows(found, agents, folders, written, checked)):
         if row.kind == "agent" and number:
             terminal.print()
-        _show_row(terminal, row)
-    rows = _iter_rows(found, agents, folders, written, checked)
-    decisions = sum(row.kind == "decide" for row in rows)
-    _show_summary(terminal, len(agents), found.format, decisions)
+        # One value that several agents need is one decision.
+        again = row.kind == "decide" and (row.text, row.way) in decisions
+        _show_row(terminal, replace(row, text=f"as above, {row.text}", way="") if again else row)
+        if row.kind == "decide":
+            decisions.add((row.text, row.way))
+    _show_summary(terminal, len(agents), found.format, len(decisions))
 
 
 _MARKS = {
