@@ -82,7 +82,7 @@ def import_(
         key: write_agent(terminal, agents[key], folder, force=force, quiet=True)
         for key, folder in folders.items()
     }
-    checked = {key: _lint(folder) for key, folder in folders.items()}
+    checked = {key: _lint(folder, agents[key]) for key, folder in folders.items()}
     if terminal.json:
         terminal.document(_make_document(found, agents, written, checked))
     else:
@@ -118,12 +118,15 @@ def _choose_folders(agents: dict[str, Document], into: Path | None) -> dict[str,
     return folders
 
 
-def _lint(folder: Path) -> list[Diagnostic]:
-    # What `orchestrator lint` would say of the folder belongs to what is told here.
+def _lint(folder: Path, agent: Document) -> list[Diagnostic]:
+    # What `orchestrator lint` would say of the folder belongs to what is told here, but for what
+    # stands for values that are not known, which is told already.
     from orchestrator.cli.lint import lint_agent
 
+    known = [value for one in agent.iter_agents() for value in one.stand_ins.values()]
     try:
-        return [it for it in lint_agent(folder) if it.severity != "info"]
+        found = [it for it in lint_agent(folder) if it.severity != "info"]
+        return [it for it in found if not any(value in it.message for value in known)]
     except OrchestratorError as error:
         return [Diagnostic(severity="error", code="lint", message=error.message, file=str(folder))]
 

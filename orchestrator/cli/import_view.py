@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,13 +41,16 @@ def show_import(
     checked: Mapping[str, Sequence[Diagnostic]],
 ) -> None:
     """Writes the table."""
+    decisions: set[tuple[str, str]] = set()
     for number, row in enumerate(_iter_rows(found, agents, folders, written, checked)):
         if row.kind == "agent" and number:
             terminal.print()
-        _show_row(terminal, row)
-    rows = _iter_rows(found, agents, folders, written, checked)
-    decisions = sum(row.kind == "decide" for row in rows)
-    _show_summary(terminal, len(agents), found.format, decisions)
+        # One value that several agents need is one decision.
+        again = row.kind == "decide" and (row.text, row.way) in decisions
+        _show_row(terminal, replace(row, text=f"as above, {row.text}", way="") if again else row)
+        if row.kind == "decide":
+            decisions.add((row.text, row.way))
+    _show_summary(terminal, len(agents), found.format, len(decisions))
 
 
 _MARKS = {
@@ -71,8 +74,9 @@ def _show_row(terminal: Terminal, row: Row) -> None:
         text.append(f"  {clean(row.place)}", "quiet")
     width = max(terminal.out.width - _INDENT, 30)
     for number, line in enumerate(text.wrap(terminal.out, width)):
-        line.rstrip()
-        terminal.path(assemble(first if number == 0 else " " * _INDENT, line))
+        whole = assemble(first if number == 0 else " " * _INDENT, line)
+        whole.rstrip()
+        terminal.path(whole)
     if row.way:
         way = assemble(("= ", "quiet"), (clean(row.way), "good"))
         terminal.block(way, _INDENT)
@@ -119,7 +123,8 @@ def _iter_agent_rows(agent: Document, folder: Path, same: str, leader: str = "")
     place = _join_place(agent.source.file, agent.line)
     led = f" (led by {leader})" if leader else ""
     yield Row("agent", agent.name, f"→ {format_path(folder)}{led}{same}", place)
-    yield from _iter_parts(agent.data)
+    stand_ins = set(agent.stand_ins.values())
+    yield from (it for it in _iter_parts(agent.data) if it.text not in stand_ins)
     rows = [_row_of_note(it, agent.name) for it in agent.notes if it.code != _ROLE]
     yield from sorted(rows, key=lambda it: it.kind)  # what to decide comes first
     seen: set[int] = set()

@@ -4,8 +4,13 @@ Every source is read into one form, a `Document`, and every target is written fr
 
 - `document.py`, `normalize.py`: the form, and the members in it that say nothing.
 - readers: `pull.py` (AWS, or any endpoint; its client is `remote.py`), `folder.py`, and for files
-  `agentcore_toolkit.py` (also GetAgent's answers), `cloudformation.py` and `terraform.py`;
-  `sources.py` finds which one a file needs.
+  and whole projects `sources.py` and `project.py`, which find what there is:
+  - `agentcore_toolkit.py`, also GetAgent's answers;
+  - `cloudformation.py`, and `cdk.py` for what the CDK synthesises;
+  - `terraform.py`: agents among resources, which `terraform_resources.py` reads from plans and
+    states, and `terraform_source.py` from sources (`hcl*.py` is their language).
+- `surroundings.py`: what stands beside agents in those and comes along: `function_code.py` makes
+  handlers of Lambda functions. `template_surroundings.py` and `terraform_surroundings.py` find it.
 - writers: `folder.py`, and `push.py` (AWS, or any endpoint).
 - `portability.py`, `request_members.py`: what of a folder the API does not take.
 """

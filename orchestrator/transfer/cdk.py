@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from orchestrator.support.safe_json import json_or
 from orchestrator.transfer.build_document import as_mapping
 from orchestrator.transfer.project_files import ProjectFiles
+from orchestrator.transfer.surroundings import Surroundings
 
 _MOST_TEMPLATES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """What the stacks of an app share."""
+
+    exports: Mapping[str, str]  # what they export, by the names of the exports
+    beside: Surroundings  # their functions and guardrails
 
 
 def is_assembly(folder: Path) -> bool:

@@ -32,6 +32,7 @@ class FunctionCode:
     path: str = ""  # or the folder or file with it, relative to `base`
     base: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    layers: tuple[str, ...] = ()  # what else Lambda would unpack beside it
     problem: str = ""  # why there is no code to bring
     file: str | None = None
     line: int | None = None
@@ -121,6 +122,12 @@ def _note_surroundings(
             message = message.replace(" 1 packages", " 1 package")
             way = f"pip install -r {folder}/requirements.txt"
             notes.append(note("requirements", message, way, **place))
+    if function.layers:
+        some = ", ".join(function.layers[:3])
+        message = f"the layers of {function.name} are not copied: {some}"
+        notes.append(
+            note("layers", message, "install what is in them where the agent runs", **place)
+        )
     if left:
         some = ", ".join(left[:3]) + (f" and {len(left) - 3} more" if len(left) > 3 else "")
         message = f"{some}: no text, so not copied to {folder}"

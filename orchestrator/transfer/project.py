@@ -16,7 +16,7 @@ from orchestrator.definition.files import FILE_NAMES
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, OrchestratorError, ValidationError
 from orchestrator.transfer.build_document import as_mapping, refuse_untrusted_document
-from orchestrator.transfer.cdk import is_assembly, list_templates, read_assets
+from orchestrator.transfer.cdk import Assembly, is_assembly, list_templates, read_assets
 from orchestrator.transfer.document import Document, note
 from orchestrator.transfer.project_files import ProjectFiles
 from orchestrator.transfer.sources import (
@@ -26,7 +26,12 @@ from orchestrator.transfer.sources import (
     read_loaded,
     read_terraform_folder,
 )
-from orchestrator.transfer.template_surroundings import find_exports
+from orchestrator.transfer.surroundings import Surroundings
+from orchestrator.transfer.template_surroundings import (
+    TemplateFile,
+    find_exports,
+    find_surroundings,
+)
 from orchestrator.transfer.terraform_source import list_called_folders
 
 _MOST_BYTES = 50_000_000
@@ -113,15 +118,25 @@ class _ProjectReader:
         for file in list_templates(folder):
             if _has_mark(file, (b"AWS::",)):
                 self.attempt(file, partial(_load_into, loaded, file))
-        exports = find_exports({str(it.path): it.data for it in loaded})
+        assembly = self.build_assembly(loaded)
         for one in loaded:
-            self.attempt(one.path, partial(self.read_stack, one, exports))
+            self.attempt(one.path, partial(self.read_stack, one, assembly))
 
-    def read_stack(self, one: LoadedFile, exports: Mapping[str, str]) -> ImportedAgents | None:
+    def build_assembly(self, loaded: Sequence[LoadedFile]) -> Assembly:
+        assembly = Assembly(find_exports([it.data for it in loaded]), Surroundings(self.files))
+        for one in loaded:
+            self.attempt(one.path, partial(self.add_stack, one, assembly))
+        return assembly
+
+    def add_stack(self, one: LoadedFile, assembly: Assembly) -> None:
+        assets = read_assets(one.path, self.files)
+        template = TemplateFile(one.data, one.path, one.root, assets)
+        assembly.beside.add(find_surroundings(template, self.files, self.parameters))
+
+    def read_stack(self, one: LoadedFile, assembly: Assembly) -> ImportedAgents | None:
         if not _has_mark(one.path, _MARKS[:1]):
             return None
-        assets = read_assets(one.path, self.files)
-        found = read_loaded(one, (), self.parameters, self.files, assets, exports)
+        found = read_loaded(one, (), self.parameters, self.files, assembly)
         found.format = "CDK"
         return found
 

@@ -21,6 +21,7 @@ from orchestrator.transfer.agentcore_toolkit import (
     read_toolkit,
 )
 from orchestrator.transfer.build_document import as_mapping, refuse_untrusted_document
+from orchestrator.transfer.cdk import Assembly, read_assets
 from orchestrator.transfer.cloudformation import (
     is_cloudformation,
     parse_template,
@@ -133,10 +134,9 @@ def read_loaded(
     extra: Sequence[LoadedFile],
     parameters: Mapping[str, str],
     files: ProjectFiles,
-    assets: Mapping[str, str] | None = None,
-    exports: Mapping[str, str] | None = None,
+    assembly: Assembly | None = None,
 ) -> ImportedAgents:
-    """The agents of a file, whose assets and imported values may be those of the AWS CDK.
+    """The agents of a file, which may be a template of an app of the AWS CDK.
 
     Raises:
         ValidationError: It is none of the formats.
@@ -144,9 +144,11 @@ def read_loaded(
     """
     data, file = loaded.data, loaded.path
     if is_cloudformation(data):
-        template = include_files(import_values(data, exports or {}), files, file.parent)
-        own = TemplateFile(template, file, loaded.root, assets or {})
-        return _read_template(own, files, parameters)
+        exports = assembly.exports if assembly else {}
+        template = include_files(import_values(data, exports), files, file.parent)
+        assets = read_assets(file, files) if assembly else {}
+        own = TemplateFile(template, file, loaded.root, assets)
+        return _read_template(own, files, parameters, assembly)
     if is_terraform(data):
         return _read_terraform_data(data, file, files)
     if is_toolkit(data):
@@ -159,10 +161,15 @@ def read_loaded(
 
 
 def _read_template(
-    template: TemplateFile, files: ProjectFiles, parameters: Mapping[str, str]
+    template: TemplateFile,
+    files: ProjectFiles,
+    parameters: Mapping[str, str],
+    assembly: Assembly | None,
 ) -> ImportedAgents:
     agents = read_cloudformation(template.data, parameters, template.root)
     beside = find_surroundings(template, files, parameters)
+    if assembly:
+        beside.add(assembly.beside)
     for document in agents.values():
         beside.bring(document)
     kinds = (as_mapping(it).get("Type") for it in as_mapping(template.data["Resources"]).values())

@@ -42,6 +42,12 @@ class Surroundings:
     guardrails: dict[str, GuardrailSource] = field(default_factory=dict)  # by ids and ARNs
     objects: dict[tuple[str, str], str] = field(default_factory=dict)  # texts, by bucket and key
 
+    def add(self, others: Surroundings) -> None:
+        """Adds what stands in other sources of the same project; its own comes first."""
+        self.functions = {**others.functions, **self.functions}
+        self.guardrails = {**others.guardrails, **self.guardrails}
+        self.objects = {**others.objects, **self.objects}
+
     def bring(self, document: Document) -> None:
         """Puts into an agent, and those that it leads, what they name of it."""
         for one in document.iter_agents():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -111,6 +111,7 @@ class _Finder:
                 for key, it in variables.items()
                 if isinstance(it, (str, int, float, bool))
             },
+            layers=tuple(map(_to_text, list_items(properties.get("Layers")))),
             file=str(self.template.file),
             line=self.template.line_of(name),
             **code,
@@ -144,6 +145,11 @@ class _Finder:
         if "ImageUri" in as_mapping(code):
             return {"problem": "it is a container image"}
         return {"problem": "its code is in Amazon S3" if code else "it names no code"}
+
+
+def list_items(value: Any) -> list[Any]:
+    """A value that is a list; an empty one for any other."""
+    return value if isinstance(value, list) else []
 
 
 def _to_text(value: Any) -> str:
@@ -198,10 +204,10 @@ def _iter_included(node: Mapping[str, Any]) -> Iterator[str]:
             yield location
 
 
-def find_exports(templates: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def find_exports(templates: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """What templates export, by the names of the exports, as far as they tell it themselves."""
     exports = {}
-    for data in templates.values():
+    for data in templates:
         intrinsics = Intrinsics(data, {})
         for output in as_mapping(data.get("Outputs")).values():
             name = intrinsics.evaluate(as_mapping(as_mapping(output).get("Export")).get("Name"))

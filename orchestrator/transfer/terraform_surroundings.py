@@ -61,6 +61,7 @@ def _read_object(values: Mapping[str, Any], files: ProjectFiles, folder: Path) -
 
 def _read_function(function: Resource, resources: Sequence[Resource], folder: Path) -> FunctionCode:
     values = function.values
+    layers = values.get("layers")
     blocks = list_mappings(values.get("environment"))
     variables = as_mapping(blocks[0].get("variables")) if blocks else {}
     code = FunctionCode(
@@ -69,6 +70,7 @@ def _read_function(function: Resource, resources: Sequence[Resource], folder: Pa
         runtime=str(values.get("runtime") or ""),
         base=folder,
         environment={k: str(v) for k, v in variables.items() if isinstance(v, (str, int, float))},
+        layers=tuple(map(str, layers)) if isinstance(layers, list) else (),
         file=function.file,
         line=function.line,
     )

@@ -254,10 +254,10 @@ def test_import_takes_one_of_many_or_all(run, place):
     listed = run("import", "t.json")
     assert listed.exit_code == 2
     assert all(
-        name in listed.stderr for name in ("One", "Two", "Three", "films", "--name", "--all")
+        name in listed.stderr for name in ("One", "Two", "Three", "films", "--agent", "--all")
     )
     one = run("import", "t.json", "--name", "Two")
-    assert one.stdout == "wrote films/agent.yaml\n"
+    assert one.stdout.startswith("films → films  t.json:") and Path("films/agent.yaml").is_file()
     every = run("import", "t.json", "--all", "--into", "agents", "--json")
     assert [it["folder"] for it in json.loads(every.stdout)["agents"]] == [
         "agents/books",
@@ -274,6 +274,10 @@ def test_import_tells_what_is_not_known(run, place):
     Path("t.json").write_text(json.dumps(template))
     done = run("import", "t.json", "--into", "made")
     assert done.exit_code == 0
-    assert "R.Arn is known only when deployed" in done.stderr
-    assert run("import", "t.json", "--into", "made").stdout.startswith("made is as it was")
+    assert "R.Arn is known only when deployed" in done.stdout
+    again = run("import", "t.json", "--into", "made").stdout
+    assert again.startswith("books → made (as it was)")
+    Path("made/agent.yaml").write_text("agentName: mine\n")
+    refused = run("import", "t.json", "--into", "made")
+    assert refused.exit_code == 2 and "-agentName: mine" in refused.stdout
     assert run("import", "nothing.json").exit_code == 2

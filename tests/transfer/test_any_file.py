@@ -13,6 +13,7 @@ import test_import_answers as answers
 import test_import_plans as plans
 from hypothesis import given
 from hypothesis import strategies as st
+from town import PROJECTS
 from transfer_support import CLAUDE, whole
 
 from orchestrator.errors import OrchestratorError
@@ -29,10 +30,14 @@ TEMPLATE = {
             "Properties": {
                 "AgentName": {"Fn::Sub": "a-${AWS::Region}"},
                 "FoundationModel": CLAUDE,
+                "GuardrailConfiguration": {
+                    "GuardrailIdentifier": {"Ref": "G"},
+                    "GuardrailVersion": "1",
+                },
                 "ActionGroups": [
                     {
                         "ActionGroupName": "g",
-                        "ActionGroupExecutor": {"CustomControl": "RETURN_CONTROL"},
+                        "ActionGroupExecutor": {"Lambda": {"Fn::GetAtt": ["F", "Arn"]}},
                         "FunctionSchema": {
                             "Functions": [{"Name": "f", "Parameters": {"a": {"Type": "string"}}}]
                         },
@@ -52,7 +57,21 @@ TEMPLATE = {
             },
         },
         "L": {"Type": "AWS::Bedrock::AgentAlias", "Properties": {"AgentId": {"Ref": "A"}}},
-    }
+        "F": {
+            "Type": "AWS::Serverless::Function",
+            "Properties": {
+                "InlineCode": "def handler(event, context): ...",
+                "Handler": "index.handler",
+                "Environment": {"Variables": {"A": "b"}},
+                "Layers": ["l"],
+            },
+        },
+        "G": {
+            "Type": "AWS::Bedrock::Guardrail",
+            "Properties": {"WordPolicyConfig": {"WordsConfig": [{"Text": "no"}]}},
+        },
+    },
+    "Globals": {"Function": {"Runtime": "python3.13"}},
 }
 PLAN = plans.plan(
     [
@@ -67,6 +86,8 @@ FILES = [
     {"agent": answers.AGENT, "actionGroups": [answers.GROUP], "knowledgeBases": [answers.BASE]},
     TEMPLATE,
     PLAN,
+    *(json.loads((PROJECTS / name).read_text()) for name in ("plan/plan.json", "state/state.json")),
+    json.loads((PROJECTS / "tfstate/terraform.tfstate").read_text()),
 ]
 changes = st.lists(st.tuples(st.integers(0, 10_000), st.sampled_from(JUNK)), min_size=1, max_size=3)
 

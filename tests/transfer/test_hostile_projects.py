@@ -146,7 +146,7 @@ LOOPS = [
     + "}\n" + AGENT % "description = jsonencode(local.a39)",
     'resource "aws_bedrockagent_agent" "a" {\n count = 100000\n agent_name = "a"\n}\n',
     pytest.param(
-        AGENT % 'description = join("", [for a in range(999) : join("", [for b in range(999) : a])])',
+        AGENT % 'description = [for a in range(999) : [for b in range(999) : a]]',
         marks=pytest.mark.exhaustive,
     ),
 ]  # fmt: skip

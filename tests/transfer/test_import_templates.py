@@ -172,10 +172,14 @@ def test_a_stack_is_read(tmp_path: Path) -> None:
 def test_what_only_a_deployment_knows_is_told(tmp_path: Path) -> None:
     [document] = read(tmp_path, STACK, Model=CLAUDE).values()
     told = " ".join(it.message for it in document.notes)
-    for what in ("AgentRole.Arn", "ClaimsFunction.Arn", "Ref Rules", "Ref Guard"):
+    for what in ("AgentRole.Arn", "function:claims-test", "Ref Rules", "Ref Guard"):
         assert what in told
-    unknown = [it for it in document.notes if it.code == "unknown"]
-    assert all("--parameter" in it.suggestion for it in unknown)
+    ways = {it.code: it.suggestion for it in document.notes}
+    assert ways.keys() == {"role", "unknown", "knowledge-base", "code"}
+    assert "--parameter" in ways["unknown"] and "folder:" in ways["knowledge-base"]
+    assert {(Path(it.file or "").name, it.line is not None) for it in document.notes} == {
+        ("template.yaml", True)
+    }
 
 
 def test_parameters_can_be_given(tmp_path: Path) -> None:
