@@ -150,3 +150,21 @@ def test_the_same_definition_made_again_takes_the_results() -> None:
     model._replies.pop(0)
     assert second.invoke(session_id="s-1", results=results).text == "Done."
     assert executor.done == 1
+
+
+def test_a_denial_after_the_confirmation_comes_too_late() -> None:
+    """Published notebooks answer one hand-over twice; what was carried out stays so."""
+    executor = Bank()
+    asked, model = bank(functions(confirm=True), executor)
+    confirmed = hand_over(asked, True)
+    denied = copy.deepcopy(confirmed)
+    member(denied)["functionResult"]["confirmationState"] = "DENY"
+    both = copy.deepcopy(confirmed)
+    both["returnControlInvocationResults"] += denied["returnControlInvocationResults"]
+    with pytest.raises(ValidationError):
+        asked.invoke(session_id="s-1", results=both)
+    assert executor.done == 0
+    assert asked.invoke(session_id="s-1", results=confirmed).text == "Done."
+    with pytest.raises(SessionConflict):
+        asked.invoke(session_id="s-1", results=denied)
+    assert (executor.done, len(model.requests)) == (1, 2)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from typing import Any
 
+import boto3
 import pytest
 
 from tests.clients.conftest import (
@@ -18,6 +20,8 @@ from tests.clients.conftest import (
     INSTRUCTION,
     MODEL,
     NODE,
+    ROLE,
+    ROOT,
     Serve,
     call,
     find_node_trouble,
@@ -25,6 +29,7 @@ from tests.clients.conftest import (
 
 pytestmark = pytest.mark.skipif(bool(find_node_trouble()), reason=find_node_trouble())
 
+PAGE = ROOT / "docs" / "javascript.md"
 CALL = call("get_days", employee="7")
 AGENT_CALL = call("vacations__get_days", employee="7")
 ANSWER = "You have 12 days left."
@@ -33,17 +38,23 @@ both = pytest.mark.parametrize("http", ["2", "1"])
 
 def run(script: str, **environment: Any) -> Any:
     """What a script prints."""
+    return json.loads(execute(script, **environment))
+
+
+def execute(script: str = "", code: str = "", **environment: Any) -> str:
+    options = ["--input-type=module", "-"] if code else [script]
     given = {"GROUP": json.dumps(GROUP), "INSTRUCTION": INSTRUCTION, "MODEL": MODEL, **environment}
     done = subprocess.run(
-        ["node", "--no-warnings", script],
+        ["node", "--no-warnings", *options],
         cwd=NODE,
         env={**os.environ, **given},
+        input=code,
         capture_output=True,
         text=True,
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return done.stdout
 
 
 @both
@@ -82,15 +93,13 @@ def test_an_inline_agent_talks(serve: Serve, http: str) -> None:
 
 @both
 def test_a_knowledge_base_is_made_and_answers(serve: Serve, http: str) -> None:
-    part = "<text>Thirty.</text><sources><source>1</source></sources>"
-    serve([f"<answer><answer_part>{part}</answer_part></answer>"])
+    serve(["<answer><answer_part><text>Thirty.</text></answer_part></answer>"])
     told = run("knowledge.mjs", HTTP=http)
     assert len(told.pop("knowledgeBaseId")) == 10
     assert told == {
         "status": "COMPLETE",
         "found": [{"text": DOCUMENT, "useful": True}],
         "text": "Thirty.",
-        "cited": [DOCUMENT],
     }
 
 
@@ -146,3 +155,25 @@ def test_the_ai_sdk_talks(serve: Serve) -> None:
 def test_strands_talks(serve: Serve) -> None:
     serve([CALL, ANSWER])
     assert run("strands.mjs") == {"calls": ["7"], "stopReason": "endTurn", "text": ANSWER}
+
+
+SNIPPETS = re.findall(r"^```js\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.S | re.M)
+
+
+@pytest.mark.parametrize("code", SNIPPETS, ids=lambda code: re.findall(r'from "(.*?)"', code)[0])
+def test_the_documentation_runs(serve: Serve, code: str) -> None:
+    serve([f"<answer>{ANSWER}</answer>" if "InvokeAgent" in code else ANSWER])
+    environment = {"AGENT_ID": make_agent()} if "InvokeAgent" in code else {}
+    assert execute(code=code, **environment).strip() == ANSWER
+
+
+def make_agent() -> str:
+    control = boto3.client("bedrock-agent")
+    agent: str = control.create_agent(
+        agentName="vacations",
+        foundationModel=MODEL,
+        instruction=INSTRUCTION,
+        agentResourceRoleArn=ROLE,
+    )["agent"]["agentId"]
+    control.prepare_agent(agentId=agent)
+    return agent

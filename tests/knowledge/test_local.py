@@ -240,3 +240,23 @@ def test_smaller_passages_on_demand(tmp_path):
     folder = write(tmp_path, {"a.md": text})
     few, many = base(folder).index(), base(folder, chunking=Chunking(30)).index()
     assert few.passages < many.passages
+
+
+def test_scores_of_words_say_how_much_of_the_question_is_there(tmp_path):
+    """Whatever the number of passages: clients leave out what is under a threshold."""
+
+    def scores(question):
+        return [
+            round(it["score"], 2) for it in base(folder, id="k", embedder=None).retrieve(question)
+        ]
+
+    folder = write(tmp_path, {"leave.txt": "Everybody has 28 days of leave a year."})
+    assert scores("What are the days of leave a year?") == [1.0]
+    assert scores("days of leave in Zanzibar") == [0.67]
+    assert scores("the leave of elephants and giraffes") == [0.33]
+    assert scores("elephants") == []
+    write(tmp_path, {f"{n}.txt": f"Rule {n} is about lunch." for n in range(50)})
+    assert scores("days of leave") == [1.0]
+    assert 0.3 < scores("lunch of elephants")[0] < 0.5
+    best, *others = scores("rule 7 on days of leave")
+    assert 0.5 < best < 1 and all(0 < it <= best for it in others)

@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.errors import ModelNotReady
+from orchestrator.errors import ModelNotReady, ValidationError
 from orchestrator.knowledge import LocalKnowledgeBase
 from orchestrator.knowledge.documents import Raw, read_blocks
 from orchestrator.knowledge.indexing import embed_missing
@@ -157,12 +157,19 @@ class Index:
         return [_convert_reference(it) for it in self._search(query, configuration)]
 
     def _search(self, query: str, configuration: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+        semantic = search_of(configuration or {}).semantic
         if not self._store.embedder:
+            if semantic:
+                raise ValidationError(
+                    f"the knowledge base {self._id!r} has no embeddings and is searched by words "
+                    "only: leave overrideSearchType out; or run `orchestrator models pull minilm` "
+                    "where the server runs, and start an ingestion job"
+                )
             return self._by_words.retrieve(query, configuration)
         try:
             return self._by_meaning.retrieve(query, configuration)
         except ModelNotReady as error:
-            if search_of(configuration or {}).semantic:
+            if semantic:
                 raise
             _log.warning("knowledge base %r searches by words only: %s", self._id, error.message)
             return self._by_words.retrieve(query, configuration)

@@ -55,12 +55,10 @@ const answer = await runtime.send(
   }),
 );
 const events = await collect(answer.stream);
-const references = events.flatMap((it) => it.citation?.retrievedReferences ?? []);
 report({
   status: job.ingestionJob.status,
   knowledgeBaseId,
   found: found.map((it) => ({ text: it.content.text, useful: it.score > 0.3 && it.score <= 1 })),
   text: events.filter((it) => it.output).map((it) => it.output.text).join(""),
-  cited: references.map((it) => it.content.text),
 });
 runtime.destroy();

@@ -5,19 +5,13 @@ import { tool } from "@langchain/core/tools";
 import { z } from "zod";
 import { model, report } from "./shared.mjs";
 
-const endpoint = process.env.AWS_ENDPOINT_URL;
-const credentials = { accessKeyId: "local", secretAccessKey: "local" };
 const getDays = tool(async ({ employee }) => ({ 7: "12" })[employee], {
   name: "get_days",
   description: "The vacation days that an employee has left.",
   schema: z.object({ employee: z.string() }),
 });
-const chat = new ChatBedrockConverse({
-  model,
-  region: "us-east-1",
-  credentials,
-  endpointHost: endpoint,
-}).bindTools([getDays]);
+// Address, region and credentials are those of the environment.
+const chat = new ChatBedrockConverse({ model }).bindTools([getDays]);
 
 const messages = [new HumanMessage("How many days do I have? I am 7.")];
 const asked = await chat.invoke(messages);
@@ -31,7 +25,6 @@ const retriever = new AmazonKnowledgeBaseRetriever({
   topK: 3,
   knowledgeBaseId,
   region: "us-east-1",
-  clientOptions: { endpoint, credentials },
 });
 const documents = await retriever.invoke("How many days of vacation?");
 report({ call: [call.name, call.args], text, documents: documents.map((it) => it.pageContent) });

@@ -248,7 +248,12 @@ async def _answered(caller: Caller, content: dict[str, Any]) -> Any:
     stores = PromptStore(documents, arns), GuardrailStore(documents, arns, {})
     room = Inference(Models(Settings(), {"*": ScriptedModel(["ok"])}), *stores)
     messages = [{"role": "user", "content": [content]}]
-    return await room.converse(request({"modelId": CLAUDE, "messages": messages}, caller))
+    params: dict[str, Any] = {"modelId": CLAUDE, "messages": messages}
+    if "toolResult" in content:
+        call = {"role": "assistant", "content": [TOOL_USE]}
+        messages[:0] = [HELLO[0], call]
+        params["toolConfig"] = {"tools": [TOOL]}
+    return await room.converse(request(params, caller))
 
 
 @pytest.mark.parametrize("kind", ["image", "toolResult"])
@@ -256,7 +261,7 @@ def test_objects_in_s3_have_to_be_allowed(kind):
     image = {"format": "png", "source": {"s3Location": {"uri": "s3://payroll/ceo.png"}}}
     content: dict[str, Any] = {"image": image}
     if kind == "toolResult":
-        content = {"toolResult": {"toolUseId": "t", "content": [{"image": image}]}}
+        content = {"toolResult": {"toolUseId": "t-1", "content": [{"image": image}]}}
     with pytest.raises(AccessDenied, match=r"s3://payroll/ceo\.png"):
         asyncio.run(_answered(Caller("t", ("s3://own/*",)), content))
     assert asyncio.run(_answered(Caller("t", ("s3://payroll/*",)), content))["stopReason"]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from model_servers import aws_error
 
 from orchestrator.guardrails import BedrockGuardrail, Verdict
 from orchestrator.server.runtime import retrieve
@@ -88,6 +89,17 @@ def test_what_is_no_token_is_taken_for_none(start: Any, handbook: Any, token: st
 @pytest.mark.usefixtures("missing_in_aws")
 def test_no_such_knowledge_base(start: Any, handbook: Any) -> None:
     with pytest.raises(ClientError) as caught:
+        search(start([], handbook), knowledgeBaseId="NOBODY0000")
+    assert code_of(caught) == "ResourceNotFoundException"
+
+
+@pytest.mark.parametrize("code", ["UnrecognizedClientException", "ExpiredTokenException"])
+def test_nobodys_account_has_no_knowledge_base(
+    start: Any, handbook: Any, serve: Any, aws: Any, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    service = serve(aws_error(code, "The security token is invalid.", 403))
+    monkeypatch.setenv("AWS_ENDPOINT_URL_BEDROCK_AGENT_RUNTIME", service.url)
+    with pytest.raises(ClientError, match="no knowledge base 'NOBODY0000' here") as caught:
         search(start([], handbook), knowledgeBaseId="NOBODY0000")
     assert code_of(caught) == "ResourceNotFoundException"
 

@@ -8,12 +8,13 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import uvicorn
 from botocore.eventstream import EventStreamBuffer
 from h2.errors import ErrorCodes
 from http2_client import PREFACE, http2
@@ -23,6 +24,8 @@ from serving_support import AGENT_ID, ALIAS_ID, Start, WaitingModel, write_agent
 
 from orchestrator.models import Model
 from orchestrator.models.base import ModelReply, ModelRequest
+from orchestrator.server.fair_loop import _goes_last, go_last
+from orchestrator.server.protocols.http1 import Protocol
 from orchestrator.server.protocols.request_head import build_response_headers
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
@@ -269,6 +272,60 @@ def test_an_idle_connection_ends_with_its_server(start: Start) -> None:
         server.signal()
         assert client.read_to_end() == ErrorCodes.NO_ERROR
     assert server.end()[0] == 0
+
+
+@contextmanager
+def running(app: Any) -> Iterator[str]:
+    """Serves an ASGI application as the server is served; gives its URL."""
+    loop = "orchestrator.server.fair_loop:FairEventLoop"
+    config = uvicorn.Config(app, http=Protocol, loop=loop, lifespan="off", log_config=None)
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def test_who_goes_last_makes_nobody_else_of_the_connection_go_last() -> None:
+    """What a task writes, and the reading that waits for it, are in the task's context."""
+    last: list[bool] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        last.append(_goes_last.get())
+        await go_last()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": bytes(10_000_000)})
+
+    with running(app) as url, http2(url, window=2**31 - 1) as client:
+        client.h2.increment_flow_control_window(2**31 - 1 - 65_535)
+        client.flush()
+        for _ in range(3):
+            assert len(client.request("GET", "/").body) == 10_000_000
+    assert last == [False, False, False]
+
+
+def test_an_application_that_fails_fails_its_own_request(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"] == "/late":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        if scope["path"] != "/well":
+            raise RuntimeError("it fails")
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    with running(app) as url, http2(url) as client:
+        first, late = client.request("GET", "/first"), client.request("GET", "/late")
+        assert (first.status, first.body) == (500, b"Internal Server Error")
+        assert (late.status, late.reset) == (200, ErrorCodes.INTERNAL_ERROR)
+        assert client.request("GET", "/well").status == 204
+    failures = [it for it in caplog.records if it.name == "orchestrator.server"]
+    assert [it.getMessage() for it in failures] == 2 * ["Exception in ASGI application"]
 
 
 @pytest.mark.parametrize("value", [b"a\r\nx: y", b"a\nb", b"a\0", b"\x7f"])
