@@ -264,27 +264,28 @@ def test_a_file_stands_for_a_guardrail_of_aws(tmp_path: Path) -> None:
             pass
 
 
+SPARSE = """\
+name: banking
+topicPolicyConfig: {topicsConfig: [{name: Sport}]}
+wordPolicyConfig:
+  wordsConfig: []
+  managedWordListsConfig: [{type: PROFANITY, wordsFile: words.txt}]
+sensitiveInformationPolicyConfig: {piiEntitiesConfig: [{type: EMAIL}]}
+blockedInputMessaging: I cannot talk about this.
+blockedOutputsMessaging: I cannot say that.
+"""
+
+
 def test_a_file_may_leave_out_what_a_request_may_not(tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("swordfish\n")
     file = tmp_path / "banking.yaml"
-    file.write_text(
-        FILE.replace(
-            "contentPolicyConfig:", "topicPolicyConfig: {topicsConfig: [{name: Sport}]}\n#"
-        )
-        .replace("  filtersConfig", "#")
-        .replace("notEnforced", "#")
-        .replace(
-            "[{text: darn}]",
-            "[]\n  managedWordListsConfig:\n    - type: PROFANITY\n      wordsFile: words.txt",
-        )
-        + "sensitiveInformationPolicyConfig: {piiEntitiesConfig: [{type: EMAIL}]}\n"
-    )
+    file.write_text(SPARSE)
     with served(guardrails={"gr1a2b3c": file}) as server:
         found = server.client("bedrock").get_guardrail(guardrailIdentifier="gr1a2b3c")
         assert found["topicPolicy"] == {
             "topics": [{"name": "Sport", "definition": "-", "type": "DENY"}]
         }
-        assert found["wordPolicy"] == {"words": [], "managedWordLists": [{"type": "PROFANITY"}]}
+        assert found["wordPolicy"] == {"managedWordLists": [{"type": "PROFANITY"}]}
         assert found["sensitiveInformationPolicy"] == {
             "piiEntities": [{"type": "EMAIL", "action": "BLOCK"}]
         }
