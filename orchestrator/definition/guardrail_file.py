@@ -86,7 +86,7 @@ def read_members(path: str | Path) -> dict[str, Any]:
         DefinitionError: It holds no mapping.
     """
     data, _ = _read(path)
-    return data
+    return _to_create_request(data)
 
 
 def _read(path: str | Path) -> tuple[dict[str, Any], Source]:
@@ -96,7 +96,7 @@ def _read(path: str | Path) -> tuple[dict[str, Any], Source]:
     data, source = parse_text(read_file(file), str(file), file.absolute().parent)
     if not isinstance(data, dict):
         raise source.error("the file must hold a mapping, such as 'name: my-guardrail'")
-    return (_to_create_request(data) if "guardrailId" in data else data), source
+    return data, source
 
 
 _IN_FILES = "notEnforced: [{}]"
@@ -138,6 +138,7 @@ def list_unsupported(members: Mapping[str, Any]) -> list[str]:
 def _validate(
     data: dict[str, Any], source: Source, way_out: str = _IN_FILES
 ) -> GuardrailDefinition:
+    data = _to_create_request(data)
     try:
         definition = GuardrailDefinition.model_validate(data)
     except PydanticError as error:
@@ -173,7 +174,9 @@ POLICIES: Mapping[str, Mapping[str, str]] = {
 
 
 # GetGuardrail answers with other names than CreateGuardrail takes (AWS: both API pages).
-def _to_create_request(data: Mapping[str, Any]) -> dict[str, Any]:
+def _to_create_request(data: dict[str, Any]) -> dict[str, Any]:
+    if "guardrailId" not in data:
+        return data
     made: dict[str, Any] = {}
     for name, value in data.items():
         if name in POLICIES:

@@ -110,17 +110,25 @@ class BedrockGuardrail:
         action = "INTERVENED" if assessments or "".join(allowed) != text else "NONE"
         return Verdict(action, "".join(allowed), False, assessments)
 
+    def apply(self, **params: Any) -> dict[str, Any]:
+        """The service's own answer to a request of ApplyGuardrail.
+
+        Args:
+            params: Its parameters, but for the guardrail's id and version.
+
+        Raises:
+            OrchestratorError: As `check` does.
+        """
+        client = self._client or get_shared_client(self._settings, self._target)
+        named = {"guardrailIdentifier": self.id, "guardrailVersion": self.version}
+        with translate_errors(self._target):
+            response: dict[str, Any] = client.apply_guardrail(**named, **params)
+        return response
+
     def _apply(self, text: str, source: Source) -> _Answer:
         if not text.strip():
             return _Answer(False, text, [])
-        client = self._client or get_shared_client(self._settings, self._target)
-        with translate_errors(self._target):
-            response = client.apply_guardrail(
-                guardrailIdentifier=self.id,
-                guardrailVersion=self.version,
-                source=source,
-                content=[{"text": {"text": clean(text)}}],
-            )
+        response = self.apply(source=source, content=[{"text": {"text": clean(text)}}])
         return _read(response, text)
 
 

@@ -108,11 +108,11 @@ class _Bedrock:
             await StreamingResponse(frames, answer.status, answer.headers)(scope, receive, send)
 
     def _is_quick(self, request: Request, body: bytes) -> bool:
-        """Whether it only asks for what is stored of agents and what belongs to them."""
+        """Whether it only asks for what is stored of agents, and of what they are made of."""
         matched = self._api.match(request.method, *_read_target(request))
         return (
             matched is not None
-            and matched.service == "bedrock-agent"
+            and matched.service in ("bedrock-agent", "bedrock")
             and matched.operation.startswith(("Get", "List"))
             and len(body) <= _SMALL
         )

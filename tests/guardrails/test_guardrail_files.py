@@ -135,7 +135,7 @@ def test_every_member_of_get_guardrails_answer_is_known():
     from orchestrator.definition import guardrail_file
 
     members = {str(field.alias) for field in GuardrailDefinition.model_fields.values()}
-    known = members | guardrail_file._SET_BY_BEDROCK | set(guardrail_file._POLICIES)
+    known = members | guardrail_file._SET_BY_BEDROCK | set(guardrail_file.POLICIES)
     assert set(service("bedrock").shape_for("GetGuardrailResponse").members) <= known
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from orchestrator.errors import ValidationError
+from orchestrator.guardrails import BedrockGuardrail
 from orchestrator.guardrails.fold import plain, visible
 from orchestrator.guardrails.local import LocalGuardrail
 from orchestrator.guardrails.pii import PII_TYPES, find_pii
@@ -14,6 +15,7 @@ from orchestrator.server.guardrails.assessment import assess
 from orchestrator.server.guardrails.store import GuardrailStore
 from orchestrator.server.operations import Request
 
+_NAMED = ("guardrailIdentifier", "guardrailVersion")
 _FULL = "FULL"
 # Bedrock: a text unit of these checks has up to 1,000 characters.
 _UNIT = 1000
@@ -22,11 +24,13 @@ Data = Mapping[str, Any]
 
 
 def apply(guardrails: GuardrailStore, request: Request) -> Data:
-    """ApplyGuardrail."""
+    """ApplyGuardrail; of a guardrail of AWS, the answer is AWS's."""
     params = request.params
-    served = guardrails.use(
-        request.caller, params["guardrailIdentifier"], params["guardrailVersion"]
-    )
+    served = guardrails.use(request.caller, *(params[name] for name in _NAMED))
+    if isinstance(served.guardrail, BedrockGuardrail):
+        rest = {name: it for name, it in params.items() if name not in _NAMED}
+        answer = served.guardrail.apply(**rest)
+        return {name: it for name, it in answer.items() if name != "ResponseMetadata"}
     content = params["content"]
     texts = [it["text"]["text"] for it in content if "text" in it and _is_guarded(it["text"])]
     total = sum(len(it["text"]["text"]) for it in content if "text" in it)

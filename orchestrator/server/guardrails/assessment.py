@@ -79,8 +79,9 @@ def assess(
     coverage = {"textCharacters": {"guarded": length, "total": length if total is None else total}}
     metrics = {
         "guardrailProcessingLatency": int((monotonic() - start) * 1000),
-        "usage": usage,
         "guardrailCoverage": coverage,
+        # What one of AWS costs, only AWS knows.
+        **({"usage": usage} if served.arn else {}),
     }
     blocked = next((it.text for it in verdicts if it.blocked), None)
     intervened = any(it.action == "INTERVENED" for it in verdicts)

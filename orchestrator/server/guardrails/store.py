@@ -254,11 +254,38 @@ def _read_record(name: str, file: Path) -> GuardrailRecord:
         raise ValidationError(
             f"a guardrail has the name {name!r}; give an id of small letters and digits, or an ARN"
         )
-    members = read_members(file)
+    members = _fill_members(read_members(file))
     changed = datetime.fromtimestamp(file.stat().st_mtime, UTC)
     skipped = members.pop("notEnforced", [])
     id = name.rpartition("/")[2]
     return GuardrailRecord(members, id, DRAFT, changed, changed, skipped, file=file)
+
+
+# What a file may leave out, and GetGuardrail always has.
+_DEFAULTS: Mapping[str, Mapping[str, str]] = {
+    "topicsConfig": {"definition": "-", "type": "DENY"},
+    "piiEntitiesConfig": {"action": "BLOCK"},
+    "regexesConfig": {"action": "BLOCK"},
+}
+# Our own members of entries.
+_OURS = frozenset({"wordsFile"})
+
+
+def _fill_members(members: Mapping[str, Any]) -> dict[str, Any]:
+    """The members of a file as a request would have them, as far as it could."""
+    return {
+        name: {key: _fill_entries(key, it) for key, it in config.items() if it}
+        if isinstance(config, dict)
+        else config
+        for name, config in members.items()
+    }
+
+
+def _fill_entries(name: str, entries: Any) -> Any:
+    if not isinstance(entries, list) or not all(isinstance(it, dict) for it in entries):
+        return entries
+    known = ({key: it for key, it in entry.items() if key not in _OURS} for entry in entries)
+    return [{**_DEFAULTS.get(name, {}), **entry} for entry in known]
 
 
 def _use_aws(caller: Caller, identifier: str, version: str) -> ServedGuardrail:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from control_support import Served, refused, served
@@ -11,6 +15,8 @@ from guardrail_support import FILTERS, MESSAGES, create, named, shown
 from inline_snapshot import snapshot
 
 from orchestrator.errors import DefinitionError, ValidationError
+from orchestrator.guardrails import BedrockGuardrail
+from orchestrator.server.guardrails import store
 
 
 def test_a_guardrail_is_made_edited_and_versioned(server: Served) -> None:
@@ -258,6 +264,37 @@ def test_a_file_stands_for_a_guardrail_of_aws(tmp_path: Path) -> None:
             pass
 
 
+SPARSE = """\
+name: banking
+topicPolicyConfig: {topicsConfig: [{name: Sport}]}
+wordPolicyConfig:
+  wordsConfig: []
+  managedWordListsConfig: [{type: PROFANITY, wordsFile: words.txt}]
+sensitiveInformationPolicyConfig: {piiEntitiesConfig: [{type: EMAIL}]}
+blockedInputMessaging: I cannot talk about this.
+blockedOutputsMessaging: I cannot say that.
+"""
+
+
+def test_a_file_may_leave_out_what_a_request_may_not(tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("swordfish\n")
+    file = tmp_path / "banking.yaml"
+    file.write_text(SPARSE)
+    with served(guardrails={"gr1a2b3c": file}) as server:
+        found = server.client("bedrock").get_guardrail(guardrailIdentifier="gr1a2b3c")
+        assert found["topicPolicy"] == {
+            "topics": [{"name": "Sport", "definition": "-", "type": "DENY"}]
+        }
+        assert found["wordPolicy"] == {"managedWordLists": [{"type": "PROFANITY"}]}
+        assert found["sensitiveInformationPolicy"] == {
+            "piiEntities": [{"type": "EMAIL", "action": "BLOCK"}]
+        }
+        given = {"guardrailIdentifier": "gr1a2b3c", "guardrailVersion": "1", "source": "INPUT"}
+        content = [{"text": {"text": "swordfish"}}]
+        answer = server.models.apply_guardrail(content=content, **given)
+        assert answer["action"] == "GUARDRAIL_INTERVENED"
+
+
 def test_guardrails_stay_when_the_server_is_started_again(tmp_path: Path) -> None:
     state = tmp_path / "sessions.sqlite"
     with served(state=state) as server:
@@ -474,3 +511,57 @@ def test_checks_without_a_guardrail(server: Served) -> None:
     ):
         with refused("ValidationException", text):
             server.models.invoke_guardrail_checks(messages=messages, checks=checks)
+
+
+def test_a_guardrail_of_aws_answers_for_itself(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = {
+        "usage": {
+            "topicPolicyUnits": 0,
+            "contentPolicyUnits": 1,
+            "wordPolicyUnits": 0,
+            "sensitiveInformationPolicyUnits": 0,
+            "sensitiveInformationPolicyFreeUnits": 0,
+            "contextualGroundingPolicyUnits": 0,
+        },
+        "action": "NONE",
+        "outputs": [],
+        "assessments": [],
+    }
+    asked = []
+
+    class Amazon:
+        def apply_guardrail(self, **params: Any) -> dict[str, Any]:
+            asked.append(params)
+            return {**answer, "ResponseMetadata": {}}
+
+    monkeypatch.setattr(store, "BedrockGuardrail", partial(BedrockGuardrail, client=Amazon()))
+    params = {
+        "guardrailIdentifier": "ofamazon",
+        "guardrailVersion": "1",
+        "source": "INPUT",
+        "content": [{"text": {"text": "Hello"}}],
+        "outputScope": "FULL",
+    }
+    assert shown(server.models.apply_guardrail(**params)) == answer
+    assert asked == [params]
+
+
+def test_a_request_names_no_file_of_the_server(server: Served, tmp_path: Path) -> None:
+    """Our own members of guardrails in files mean nothing in a request."""
+    (tmp_path / "words.txt").write_text("swordfish\n")
+    words = {"type": "PROFANITY", "wordsFile": str(tmp_path / "words.txt")}
+    body = {
+        "name": "a",
+        "notEnforced": ["PROFANITY"],
+        "wordPolicyConfig": {"managedWordListsConfig": [words]},
+        **MESSAGES,
+    }
+    address = urlsplit(server.url)
+    connection = HTTPConnection(address.hostname or "", address.port)
+    connection.request("POST", "/guardrails", json.dumps(body))
+    answer = connection.getresponse()
+    message = json.loads(answer.read())["message"]
+    connection.close()
+    assert (answer.status, "the list PROFANITY cannot be had" in message) == (400, True)
