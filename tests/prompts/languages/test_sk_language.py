@@ -1,8 +1,8 @@
 """Semantic Kernel's own template language, its values, its functions and its YAML files."""
 
+import asyncio
 import datetime
 import decimal
-import asyncio
 import enum
 import uuid
 
@@ -113,7 +113,7 @@ def test_functions_that_are_not_there_or_fail(template, reason):
 def test_functions_may_be_asynchronous_and_need_no_plugin(template, name):
     document = read(f"<message role='user'>{template}</message>", functions={name: later})
     if "." in template and "." not in name:
-        with pytest.raises(TemplateError, match="there is no function 'p.later'"):
+        with pytest.raises(TemplateError, match=r"there is no function 'p\.later'"):
             document.render({})
         return
     assert not document.diagnostics
