@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from orchestrator.agent.bedrock_agent import BedrockAgent
     from orchestrator.agent.flow import Flow, load_flow
     from orchestrator.agent.flow_run import FlowEvent, FlowResult
-    from orchestrator.agent.template import PromptTemplate, TemplateResult, load_template
+    from orchestrator.agent.template import PromptTemplate, load_template
+    from orchestrator.agent.template_run import TemplateResult
     from orchestrator.agent.validate import Collaborator
 
 __all__ = [
@@ -35,7 +36,7 @@ _HOMES = {
     "FlowEvent": "flow_run",
     "FlowResult": "flow_run",
     "PromptTemplate": "template",
-    "TemplateResult": "template",
+    "TemplateResult": "template_run",
     "load_flow": "flow",
     "load_template": "template",
 }

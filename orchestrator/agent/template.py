@@ -2,53 +2,30 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 from orchestrator.agent.agent import Agent
 from orchestrator.agent.template_chat import ChatInputs
 from orchestrator.agent.template_model import resolve_template_model
 from orchestrator.agent.template_request import build_request
+from orchestrator.agent.template_run import (
+    Functions,
+    TemplateOptions,
+    TemplateResult,
+    TemplateRun,
+    build_agent,
+    check_options,
+)
 from orchestrator.diagnostics import Diagnostic
-from orchestrator.engine.plan import Features
-from orchestrator.engine.trace.reply import Event, Reply
+from orchestrator.engine.trace.reply import Event
 from orchestrator.errors import ValidationError
-from orchestrator.flows.orchestration import check_functions
-from orchestrator.flows.template_loop import (
-    TemplateOrchestration,
-    TemplateOutcome,
-    TemplateRequest,
-)
-from orchestrator.limits import Limits
-from orchestrator.models import Model
-from orchestrator.models.base import Usage
+from orchestrator.flows.template_loop import TemplateRequest
 from orchestrator.prompts import languages
-from orchestrator.prompts.languages.base import (
-    Document,
-    Input,
-    Rendered,
-    check_given_inputs,
-)
+from orchestrator.prompts.languages.base import Document, Input, Rendered
 from orchestrator.sessions import Sessions, SessionStore
-from orchestrator.support.safe_json import json_or
-from orchestrator.support.threads import in_thread_of_loop
-
-_NAME = "template"
-Functions = Mapping[str, Callable[..., Any]]
-
-
-class TemplateOptions(TypedDict, total=False):
-    """Options of a run."""
-
-    model: str | Model | None  # a model, or its spec, as for `Agent`; else the one of the file
-    # Functions by name that the model may call. A tool that the file defines and that has no
-    # function here ends the run, whose `tool_calls` the caller carries out.
-    tools: Functions | None
-    # Functions that the template itself calls, by `plugin.function` or `function` (Semantic Kernel)
-    functions: Functions | None
-    limits: Limits | None  # budgets, as for `Agent`
 
 
 class PromptTemplate:
@@ -133,19 +110,17 @@ class PromptTemplate:
             TemplateError: It cannot be rendered, with its place.
             ValidationError: A required input is missing, or an option is wrong.
         """
-        run = _Run(self, inputs, options)
+        run = TemplateRun(self, inputs, options)
         run.render()
-        with run.open_agent() as agent:
-            return run.build_result(agent.invoke(run.question, run.session_id))
+        return run.run()
 
     async def arun(
         self, inputs: Mapping[str, Any] | None = None, **options: Unpack[TemplateOptions]
     ) -> TemplateResult:
         """`run`, for an event loop; its asynchronous functions run in this loop."""
-        run = _Run(self, inputs, options)
+        run = TemplateRun(self, inputs, options)
         await run.arender()
-        with run.open_agent() as agent:
-            return run.build_result(await agent.ainvoke(run.question, run.session_id))
+        return await run.arun()
 
     def stream(
         self, inputs: Mapping[str, Any] | None = None, **options: Unpack[TemplateOptions]
@@ -155,7 +130,7 @@ class PromptTemplate:
         Yields:
             The events of `Agent.stream`: pieces of the answer, trace parts, and a `TurnEnd`.
         """
-        run = _Run(self, inputs, options)
+        run = TemplateRun(self, inputs, options)
         run.render()
         return run.stream()
 
@@ -163,10 +138,10 @@ class PromptTemplate:
         self, inputs: Mapping[str, Any] | None = None, **options: Unpack[TemplateOptions]
     ) -> AsyncGenerator[Event, None]:
         """`stream`, for an event loop."""
-        run = _Run(self, inputs, options)
+        run = TemplateRun(self, inputs, options)
         await run.arender()
-        with run.open_agent() as agent:
-            async for event in agent.astream(run.question, run.session_id):
+        async with aclosing(run.astream()) as events:
+            async for event in events:
                 yield event
 
     def as_agent(
@@ -188,7 +163,7 @@ class PromptTemplate:
             sessions: As for `Agent`.
             **options: See `TemplateOptions`.
         """
-        _check_options(options)
+        check_options(options)
         model = resolve_template_model(self.document, options.get("model"))
         chat = ChatInputs(self.document, inputs or {})
 
@@ -197,149 +172,7 @@ class PromptTemplate:
             rendered = self.render(values, options.get("functions"))
             return chat.place(build_request(self.document, rendered, values, model)[0], asked)
 
-        return _build_agent(self, model, build, options, sessions=sessions)
-
-
-class TemplateResult:
-    """The outcome of a run.
-
-    Attributes:
-        text: The answer.
-        output: The answer's JSON data, where the file declares `outputs` and the answer is JSON;
-            else the text.
-        messages: The whole conversation, in Converse's shape.
-        tool_calls: Calls of tools that have no function: `toolUseId`, `name` and `input` of each.
-        diagnostics: What was doubtful about the template and its inputs.
-        reply: The turn behind it: `trace`, `usage`.
-    """
-
-    def __init__(
-        self,
-        template: PromptTemplate,
-        reply: Reply,
-        outcome: TemplateOutcome,
-        diagnostics: Sequence[Diagnostic],
-    ) -> None:
-        self.reply = reply
-        self.text = reply.text
-        declared = template.settings.get("outputs")
-        self.output: Any = json_or(reply.text, reply.text) if declared else reply.text
-        self.messages = outcome.messages
-        self.tool_calls = outcome.tool_calls
-        self.diagnostics = diagnostics
-
-    @property
-    def stop_reason(self) -> str:
-        """`end_turn`, `tool_use` while there are `tool_calls`, `max_tokens`, ..."""
-        return self.reply.stop_reason
-
-    @property
-    def trace(self) -> list[dict[str, Any]]:
-        """Trace parts in the shape of `InvokeAgent`."""
-        return self.reply.trace
-
-    @property
-    def usage(self) -> Usage:
-        """Tokens of the run."""
-        return self.reply.usage
-
-    def __str__(self) -> str:
-        return self.text
-
-    def __repr__(self) -> str:
-        return f"TemplateResult({self.text!r}, stop_reason={self.stop_reason!r})"
-
-    def as_dict(self) -> dict[str, Any]:
-        """The result as JSON data."""
-        return {
-            "text": self.text,
-            "output": self.output,
-            "stop_reason": self.stop_reason,
-            "tool_calls": [dict(one) for one in self.tool_calls],
-            "usage": self.usage._asdict(),
-            "diagnostics": [one.as_dict() for one in self.diagnostics],
-        }
-
-
-class _Run:
-    """One run: a rendering, and an agent around it."""
-
-    def __init__(
-        self,
-        template: PromptTemplate,
-        inputs: Mapping[str, Any] | None,
-        options: TemplateOptions,
-    ) -> None:
-        _check_options(options)
-        if inputs is not None and not isinstance(inputs, Mapping):
-            kind = type(inputs).__name__
-            raise ValidationError(f"the inputs are values by name, and no {kind}: give a mapping")
-        self._template = template
-        self._inputs = dict(inputs or {})
-        self._options = options
-        self._model = resolve_template_model(template.document, options.get("model"))
-        self._outcome = TemplateOutcome()
-        self._diagnostics: list[Diagnostic] = []
-        self.session_id = str(uuid.uuid4())
-        self.question = template.name
-
-    def render(self) -> None:
-        document = self._template.document
-        rendered = self._template.render(self._inputs, self._options.get("functions"))
-        self._request, doubts = build_request(document, rendered, self._inputs, self._model)
-        found = [*document.diagnostics, *rendered.diagnostics, *doubts]
-        found += check_given_inputs(document, self._inputs)
-        self._diagnostics = list(dict.fromkeys(found))
-
-    async def arender(self) -> None:
-        """Renders it; functions that it calls may block, or wait for this event loop."""
-        if self._options.get("functions"):
-            await in_thread_of_loop(self.render)
-        else:
-            self.render()
-
-    def open_agent(self) -> Agent:
-        def build(_: object) -> TemplateRequest:
-            return self._request
-
-        return _build_agent(self._template, self._model, build, self._options, self._outcome)
-
-    def stream(self) -> Generator[Event, None, None]:
-        with self.open_agent() as agent:
-            yield from agent.stream(self.question, self.session_id)
-
-    def build_result(self, reply: Reply) -> TemplateResult:
-        _ = reply.trace  # is built when it is first read, which needs the agent open
-        return TemplateResult(self._template, reply, self._outcome, self._diagnostics)
-
-
-def _build_agent(
-    template: PromptTemplate,
-    model: Model,
-    build: Callable[[Any], TemplateRequest],
-    options: TemplateOptions,
-    outcome: TemplateOutcome | None = None,
-    *,
-    sessions: Sessions | SessionStore | str | Path | None = None,
-) -> Agent:
-    functions = options.get("tools") or {}
-    orchestration = TemplateOrchestration(template.name, build, functions, outcome)
-    return Agent(
-        _NAME,
-        "Run a template.",
-        model,
-        limits=options.get("limits"),
-        sessions=sessions,
-        features=Features(orchestration=orchestration),
-    )
-
-
-def _check_options(options: Mapping[str, Any]) -> None:
-    known = TemplateOptions.__annotations__
-    if unknown := options.keys() - known.keys():
-        raise TypeError(f"unknown options {sorted(unknown)}; there are {', '.join(known)}")
-    for name in ("tools", "functions"):
-        check_functions(options.get(name))
+        return build_agent(self, model, build, options, sessions=sessions)
 
 
 def load_template(

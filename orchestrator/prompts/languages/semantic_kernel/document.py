@@ -121,6 +121,7 @@ class MessagesDocument:
             if self._tags.root is not None:
                 Filler(self._tags, (), self._source).check(self._tags.root)
         self.inputs: Sequence[Input] = tuple(self._build_inputs(config.inputs))
+        self.calls = tuple(self._engine.calls)  # the functions that it calls
         self.diagnostics: Sequence[Diagnostic] = tuple(self._find_diagnostics())
 
     def _build_inputs(self, declared: Sequence[Input]) -> Iterator[Input]:
