@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from orchestrator.errors import ResourceNotFound, ValidationError
+from orchestrator.errors import ResourceNotFound, TemplateError, ValidationError
 from orchestrator.models import Model, resolve_model
 from orchestrator.prompts.languages.base import Document
 from orchestrator.prompts.languages.prompty.connection import ModelSource
@@ -32,7 +32,7 @@ def resolve_template_model(document: Document, model: str | Model | None) -> Mod
     source = ModelSource(str(document.settings.get("model") or ""))
     if isinstance(document, PromptyDocument):
         _check_api(document)
-        source = document.read_model() if model is None else source
+        source = _read_source(document) if model is None else source
     return resolve_model(model) if model is not None else _resolve_source(source)
 
 
@@ -41,6 +41,15 @@ def names_model(document: Document) -> bool:
     if isinstance(document, PromptyDocument) and document.connection:
         return True
     return bool(document.settings.get("model"))
+
+
+def _read_source(document: PromptyDocument) -> ModelSource:
+    try:
+        return document.read_model()
+    except TemplateError as error:
+        raise TemplateError(
+            f"{error.reason}. Or {_GIVE}", file=error.file, line=error.line, column=error.column
+        ) from None
 
 
 def _check_api(document: PromptyDocument) -> None:

@@ -14,7 +14,7 @@ import typer
 from orchestrator.cli.agents import ensure_data_folder, load_agent, load_models, note_templates
 from orchestrator.cli.findings import error_document, show_error
 from orchestrator.cli.live import LiveTurn
-from orchestrator.cli.options import Turn
+from orchestrator.cli.options import Tools, Turn
 from orchestrator.cli.render import show_prompt_text
 from orchestrator.cli.return_control import ask_results
 from orchestrator.cli.scripts import is_template
@@ -49,6 +49,7 @@ def chat(
         ),
     ] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show every step.")] = False,
+    tool: Tools = None,
 ) -> None:
     """Talk to an agent, or with a template.
 
@@ -63,7 +64,7 @@ def chat(
       $ orchestrator chat greeting.prompty tone=kind --model local
     """
     options = turn.options()
-    agent = _load(terminal, turn, words or ())
+    agent = _load(terminal, turn, words or (), tool)
     talk = Chat(terminal, agent, turn.session or str(uuid.uuid4()), options, trace=trace)
     talk.files = turn.input_files()
     if terminal.interactive and terminal.out.is_terminal:
@@ -72,15 +73,18 @@ def chat(
         raise typer.Exit(AGENT_FAILED)
 
 
-def _load(terminal: Terminal, turn: Turn, words: Sequence[str]) -> Agent:
+def _load(
+    terminal: Terminal, turn: Turn, words: Sequence[str], tool: Sequence[str] | None
+) -> Agent:
     if is_template(turn.folder):
         from orchestrator.cli.templates import load_template_agent
 
         return load_template_agent(
-            terminal, turn.folder, words, turn.model, turn.session, turn.state
+            terminal, turn.folder, words, turn.model, tool, turn.session, turn.state
         )
-    if words:
-        raise ValidationError(f"{words[0]!r}: only a template has inputs; leave it out")
+    if words or tool:
+        named = (words or tool or ("",))[0]
+        raise ValidationError(f"{named!r}: only a template has inputs and --tool; leave it out")
     agent = load_agent(turn.folder, turn.model, turn.session, turn.state)
     note_templates(agent, turn.folder, terminal)
     load_models(agent, terminal)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,18 +107,28 @@ def is_template(path: Path) -> bool:
     return language_of(path) is not None
 
 
-def load_template_file(path: Path, *, strict: bool = False) -> PromptTemplate:
-    """Reads a template; with `strict`, an unset variable or a forged mark is an error.
+def load_template_file(
+    path: Path, functions: Mapping[str, Callable[..., Any]] | None = None, *, strict: bool = False
+) -> PromptTemplate:
+    """Reads a template, which may call these functions.
+
+    With `strict`, an unset variable or a forged mark is an error.
 
     Raises:
         ResourceNotFound: There is no such file.
         TemplateError: It is wrong, with its place.
     """
     from orchestrator.agent.template import load_template
+    from orchestrator.prompts.languages import language_of
 
-    # Semantic Kernel's tags are strict by default; other languages have no such option.
-    strictly = strict and path.name.lower().endswith(".prompty")
-    return load_template(path, strict=True) if strictly else load_template(path)
+    options: dict[str, Any] = {}
+    language = language_of(path) or "semantic-kernel"
+    if language == "prompty":
+        # Semantic Kernel's tags are strict by default; other languages have no such option.
+        options = {"strict": True} if strict else {}
+    elif language != "ppe" and functions:
+        options = {"functions": functions}
+    return load_template(path, **options)
 
 
 def lint_template_file(path: Path, *, strict: bool = False) -> list[Diagnostic]:
@@ -181,9 +191,9 @@ def template_prompt(
     from orchestrator.cli.run import load_tools
     from orchestrator.prompts.languages.base import check_given_inputs
 
-    template = load_template_file(path, strict=strict)
+    template = load_template_file(path, load_tools(tool, dotted=True), strict=strict)
     document, inputs = template.document, read_template_inputs(words, template)
-    rendered = template.render(inputs, load_tools(tool))
+    rendered = template.render(inputs)
     system, messages, tools = rendered.converse()
     model_id = str(document.settings.get("model", "any model"))
     inference = document.settings.get("inference", {})

@@ -33,9 +33,10 @@ def run_template(
     """Runs a template once; its answer goes to stdout as it streams, doubts go to stderr."""
     from orchestrator.agent.template_run import TemplateRun
 
-    template = load_template_file(file, strict=strict)
+    functions = load_tools(tool, dotted=True)
+    template = load_template_file(file, functions, strict=strict)
     inputs = read_template_inputs(words, template)
-    run = TemplateRun(template, inputs, _read_options(template, model, tool))
+    run = TemplateRun(template, inputs, _read_options(template, model, functions))
     run.render()
     show_doubts(terminal, run.diagnostics)
     if terminal.json:
@@ -55,14 +56,16 @@ def load_template_agent(
     file: Path,
     words: Sequence[str],
     model: str | None,
+    tool: Sequence[str] | None,
     session: str | None,
     state: str | None,
 ) -> Agent:
     """The agent that a template is in a conversation, with its models loaded."""
-    template = load_template_file(file)
-    inputs = read_template_inputs(words, template) if words else {}
+    functions = load_tools(tool, dotted=True)
+    template = load_template_file(file, functions)
+    inputs = read_template_inputs(words, template)
     sessions = choose_sessions(file, session, state)
-    options = _read_options(template, model, None)
+    options = _read_options(template, model, functions)
     agent = template.as_agent(inputs, sessions=sessions, **options)
     show_doubts(terminal, template.diagnostics)
     load_models(agent, terminal)
@@ -76,23 +79,16 @@ def show_doubts(terminal: Terminal, found: Sequence[Diagnostic]) -> None:
 
 
 def _read_options(
-    template: PromptTemplate, model: str | None, tool: Sequence[str] | None
+    template: PromptTemplate, model: str | None, functions: Mapping[str, Callable[..., Any]]
 ) -> TemplateOptions:
+    """The options of a run; functions that the template calls itself are no tools of its model."""
     from orchestrator.agent.template_model import names_model
 
     if model is None and not names_model(template.document):
         model = "local"
-    own, tools = _sort_tools(template, load_tools(tool, dotted=True))
-    return {"model": model, "functions": own, "tools": tools}
-
-
-def _sort_tools(
-    template: PromptTemplate, found: Mapping[str, Callable[..., Any]]
-) -> tuple[dict[str, Callable[..., Any]], dict[str, Callable[..., Any]]]:
-    """Functions that the template calls itself, and those that its model may call."""
     calls = {one.rpartition(".")[2] for one in getattr(template.document, "calls", ())}
-    own = {name: it for name, it in found.items() if name.rpartition(".")[2] in calls}
-    return own, {name: it for name, it in found.items() if name not in own}
+    tools = {name: it for name, it in functions.items() if name.rpartition(".")[2] not in calls}
+    return {"model": model, "tools": tools}
 
 
 def _show_tool_calls(terminal: Terminal, result: TemplateResult) -> None:

@@ -138,7 +138,7 @@ class MessagesDocument:
         for name, at in self._engine.calls.items():
             if find_function(self._functions, name) is None:
                 message = f"the template calls {name!r}, which it is not given"
-                instead = f"give functions={{{name!r}: ...}}"
+                instead = f"give functions={{{name!r}: ...}}, or --tool {name}=FILE:FUNCTION"
                 yield self._source.warn("unknown-function", message, at, instead)
         if self._trusted is None or self._trusted:
             names = "all values" if self._trusted is None else ", ".join(sorted(self._trusted))
