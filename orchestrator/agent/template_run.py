@@ -146,8 +146,21 @@ class TemplateRun:
         rendered = self._template.render(self._inputs, self._options.get("functions"))
         self._request, doubts = build_request(document, rendered, self._inputs, self._model)
         found = [*document.diagnostics, *rendered.diagnostics, *doubts]
-        found += check_given_inputs(document, self._inputs)
+        found += check_given_inputs(document, self._find_given_names(document))
+        if self._options.get("functions"):  # it has called those that it needed
+            found = [one for one in found if one.code != "unknown-function"]
         self.diagnostics = list(dict.fromkeys(found))
+
+    def _find_given_names(self, document: Document) -> list[str]:
+        """The names of the inputs; functions that look like inputs are among them."""
+        # In Handlebars `{{time-today}}` may be either, before anybody gives `time.today`.
+        names = {one.name for one in document.inputs}
+        spelled = [
+            name.replace(".", sign, 1)
+            for name in self._options.get("functions") or ()
+            for sign in (".", "-", "_")
+        ]
+        return [*self._inputs, *(names & set(spelled))]
 
     async def arender(self) -> None:
         """`render`; functions that the template calls may block, or wait for this event loop."""

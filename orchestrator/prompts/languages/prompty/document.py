@@ -79,7 +79,7 @@ def read(
     legacy = dialect == "legacy"
     given = (params or {}) if legacy else None
     is_strict = template["strict"] if strict is None else strict
-    references = front_matter.References(places, folder, roots, environ, given, is_strict)
+    references = front_matter.References(places, folder, roots, environ, given, strict is True)
     connection = _take_connection(data, references)
     data = references.resolve(data)
     references.diagnostics += lint.find_misspelt_members(front.text, source)
