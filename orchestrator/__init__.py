@@ -29,13 +29,22 @@ from orchestrator.limits import Limits
 
 if TYPE_CHECKING:
     from orchestrator.actions import ActionGroup, LambdaHandler, Reprompt, ReturnControl, action
-    from orchestrator.agent import Agent, Collaborator, Flow, FlowEvent, FlowResult, load_flow
+    from orchestrator.agent import (
+        Agent,
+        Collaborator,
+        Flow,
+        FlowEvent,
+        FlowResult,
+        PromptTemplate,
+        TemplateResult,
+        load_flow,
+        load_template,
+    )
     from orchestrator.engine.plan import Memory
     from orchestrator.engine.results import ControlReturn
     from orchestrator.engine.trace.past_turns import PastTurn
     from orchestrator.engine.trace.reply import Event, Files, Reply, TextDelta, TracePart, TurnEnd
     from orchestrator.knowledge import KnowledgeBase
-    from orchestrator.prompts import load_template
     from orchestrator.sessions import Sessions, SQLiteStore
 
 __all__ = [
@@ -59,6 +68,7 @@ __all__ = [
     "ModelOutputError",
     "OrchestratorError",
     "PastTurn",
+    "PromptTemplate",
     "Reply",
     "Reprompt",
     "ReturnControl",
@@ -66,6 +76,7 @@ __all__ = [
     "SessionConflict",
     "Sessions",
     "TemplateError",
+    "TemplateResult",
     "TextDelta",
     "TracePart",
     "TurnEnd",
@@ -88,12 +99,14 @@ _LAZY = {
     "Flow": "orchestrator.agent",
     "FlowEvent": "orchestrator.agent",
     "FlowResult": "orchestrator.agent",
+    "PromptTemplate": "orchestrator.agent",
+    "TemplateResult": "orchestrator.agent",
     "load_flow": "orchestrator.agent",
+    "load_template": "orchestrator.agent",
     "Memory": "orchestrator.engine.plan",
     "ControlReturn": "orchestrator.engine.results",
     "PastTurn": "orchestrator.engine.trace.past_turns",
     "KnowledgeBase": "orchestrator.knowledge",
-    "load_template": "orchestrator.prompts",
     "Event": "orchestrator.engine.trace.reply",
     "Files": "orchestrator.engine.trace.reply",
     "Reply": "orchestrator.engine.trace.reply",

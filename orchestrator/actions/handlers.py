@@ -41,11 +41,11 @@ from typing import Any
 from orchestrator.actions.base import ActionResult, Call, CallContext
 from orchestrator.actions.lambda_contract import lambda_event, read_response
 from orchestrator.actions.lambda_environment import LambdaContext, Variables, lambda_variables
-from orchestrator.actions.python import wait_for
 from orchestrator.actions.results import build_failure
 from orchestrator.errors import DefinitionError, DependencyFailed
 from orchestrator.support.logs import get_logger
 from orchestrator.support.spelling import did_you_mean
+from orchestrator.support.threads import wait_for
 from orchestrator.support.user_code import place_in_folder, place_in_function
 
 _log = get_logger("orchestrator.handler")

@@ -6,7 +6,7 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, update_wrapper
 from pathlib import Path
@@ -25,7 +25,7 @@ from orchestrator.actions.names import check_name, check_text
 from orchestrator.actions.results import as_text, build_failure
 from orchestrator.actions.schemas import SchemaReader, Where, kind_of
 from orchestrator.errors import DefinitionError, DependencyFailed
-from orchestrator.support.threads import in_thread
+from orchestrator.support.threads import in_thread, wait_for
 from orchestrator.support.user_code import place_in_function
 
 
@@ -392,21 +392,6 @@ class AsyncPythonExecutor(PythonExecutor):
         except Exception as error:
             return self._handle_error(call, error)
         return _result(call.operation, returned)
-
-
-def wait_for(awaitable: Awaitable[Any]) -> Any:
-    """The awaitable's result, from synchronous code."""
-    import asyncio
-
-    async def wait() -> Any:
-        return await awaitable
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(wait())
-    # This thread runs a loop already, so the function gets one in a thread of its own.
-    return in_thread(lambda: asyncio.run(wait())).result()
 
 
 def _result(operation: Operation, returned: Any) -> ActionResult:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from orchestrator.agent.bedrock_agent import BedrockAgent
     from orchestrator.agent.flow import Flow, load_flow
     from orchestrator.agent.flow_run import FlowEvent, FlowResult
+    from orchestrator.agent.template import PromptTemplate, load_template
+    from orchestrator.agent.template_run import TemplateResult
     from orchestrator.agent.validate import Collaborator
 
 __all__ = [
@@ -20,7 +22,10 @@ __all__ = [
     "Flow",
     "FlowEvent",
     "FlowResult",
+    "PromptTemplate",
+    "TemplateResult",
     "load_flow",
+    "load_template",
 ]
 
 _HOMES = {
@@ -30,7 +35,10 @@ _HOMES = {
     "Flow": "flow",
     "FlowEvent": "flow_run",
     "FlowResult": "flow_run",
+    "PromptTemplate": "template",
+    "TemplateResult": "template_run",
     "load_flow": "flow",
+    "load_template": "template",
 }
 
 __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -56,6 +56,26 @@ def _choose_sessions_file(folder: Path, session: str | None, state: str | None) 
     return get_sessions_file(folder)
 
 
+def choose_sessions(
+    folder: Path, session: str | None, state: str | None, *, writes: bool = True
+) -> Path | None:
+    """The file of sessions that the options mean, whose folder is there; `None` for memory.
+
+    Without `writes`, no file is made where there is none.
+
+    Raises:
+        ValidationError: There is no folder for the file.
+    """
+    file = _choose_sessions_file(folder, session, state)
+    if file is not None and not writes and not file.is_file():
+        file = None
+    if file == get_sessions_file(folder):
+        ensure_data_folder(folder)
+    if file is not None and not file.absolute().parent.is_dir():
+        raise ValidationError(f"there is no folder {str(file.parent)!r} for --state")
+    return file
+
+
 def load_agent(
     folder: Path,
     model: str | None,
@@ -73,13 +93,7 @@ def load_agent(
     """
     from orchestrator.agent.agent import Agent
 
-    file = _choose_sessions_file(folder, session, state)
-    if file is not None and not writes and not file.is_file():
-        file = None
-    if file == get_sessions_file(folder):
-        ensure_data_folder(folder)
-    if file is not None and not file.absolute().parent.is_dir():
-        raise ValidationError(f"there is no folder {str(file.parent)!r} for --state")
+    file = choose_sessions(folder, session, state, writes=writes)
     return Agent.load(folder, model=_resolve_scripted_model(model, folder), sessions=file)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,9 +14,10 @@ import typer
 from orchestrator.cli.agents import ensure_data_folder, load_agent, load_models, note_templates
 from orchestrator.cli.findings import error_document, show_error
 from orchestrator.cli.live import LiveTurn
-from orchestrator.cli.options import Turn
+from orchestrator.cli.options import Tools, Turn
 from orchestrator.cli.render import show_prompt_text
 from orchestrator.cli.return_control import ask_results
+from orchestrator.cli.scripts import is_template
 from orchestrator.cli.terminal import (
     Terminal,
     assemble,
@@ -28,7 +29,7 @@ from orchestrator.cli.terminal import (
     style_text,
 )
 from orchestrator.cli.verb import AGENT_FAILED, verb
-from orchestrator.errors import OrchestratorError
+from orchestrator.errors import OrchestratorError, ValidationError
 
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
@@ -39,9 +40,18 @@ if TYPE_CHECKING:
 def chat(
     terminal: Terminal,
     turn: Turn,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME=VALUE]...",
+            help="Of a template: its inputs, but for the question and the earlier turns.",
+            show_default=False,
+        ),
+    ] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show every step.")] = False,
+    tool: Tools = None,
 ) -> None:
-    """Talk to an agent.
+    """Talk to an agent, or with a template.
 
     Ctrl-C stops the answer that is under way, Ctrl-D leaves, /help lists the commands. When the
     agent hands a call over, you are asked for its result. Files come with the first question.
@@ -51,17 +61,34 @@ def chat(
       $ orchestrator chat examples/insurance
       $ orchestrator chat examples/hr --attribute employeeId=e-1042 --trace
       $ orchestrator chat my-agent --session s-1 --model local:0.5b
+      $ orchestrator chat greeting.prompty tone=kind --model local
     """
     options = turn.options()
-    agent = load_agent(turn.folder, turn.model, turn.session, turn.state)
-    note_templates(agent, turn.folder, terminal)
-    load_models(agent, terminal)
+    agent = _load(terminal, turn, words or (), tool)
     talk = Chat(terminal, agent, turn.session or str(uuid.uuid4()), options, trace=trace)
     talk.files = turn.input_files()
     if terminal.interactive and terminal.out.is_terminal:
         _run_interactive(talk, turn.folder)
     elif not talk.answer_lines():
         raise typer.Exit(AGENT_FAILED)
+
+
+def _load(
+    terminal: Terminal, turn: Turn, words: Sequence[str], tool: Sequence[str] | None
+) -> Agent:
+    if is_template(turn.folder):
+        from orchestrator.cli.templates import load_template_agent
+
+        return load_template_agent(
+            terminal, turn.folder, words, turn.model, tool, turn.session, turn.state
+        )
+    if words or tool:
+        named = (words or tool or ("",))[0]
+        raise ValidationError(f"{named!r}: only a template has inputs and --tool; leave it out")
+    agent = load_agent(turn.folder, turn.model, turn.session, turn.state)
+    note_templates(agent, turn.folder, terminal)
+    load_models(agent, terminal)
+    return agent
 
 
 def _run_interactive(talk: Chat, folder: Path) -> None:

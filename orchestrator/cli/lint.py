@@ -58,7 +58,7 @@ def lint(
     if is_script(folder):
         found = lint_script(folder)
     elif is_template(folder):
-        found = lint_template_file(folder)
+        found = lint_template_file(folder, strict=strict)
     else:
         found = lint_agent(folder, model, strict=strict)
     count: Counter[str] = Counter(finding.severity for finding in found)

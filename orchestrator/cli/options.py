@@ -31,7 +31,11 @@ Model = Annotated[
 ]
 Tools = Annotated[
     list[str] | None,
-    option("--tool", "NAME=FILE:FUNCTION", "A Python function that a script may call. Repeatable."),
+    option(
+        "--tool",
+        "NAME=FILE:FUNCTION",
+        "A Python function that a script or a template may call. Repeatable.",
+    ),
 ]
 Session = Annotated[
     str | None,

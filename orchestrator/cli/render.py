@@ -66,6 +66,14 @@ def render(
         ),
     ] = None,
     tool: Tools = None,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="Of a Prompty template: a variable that is not set, or a value that looks like a "
+            "role's mark, is an error.",
+        ),
+    ] = False,
 ) -> None:
     """Show the exact prompt that a stage would send, or a script first, or a template makes.
 
@@ -85,7 +93,7 @@ def render(
         _show(terminal, prompt, place)
         return
     if is_template(folder):
-        prompt, found = template_prompt(folder, words or ())
+        prompt, found = template_prompt(folder, words or (), tool, strict=strict)
         _show(terminal, prompt, format_path(folder), found)
         return
     if not words:

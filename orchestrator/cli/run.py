@@ -13,8 +13,9 @@ import typer
 from orchestrator.cli.findings import error_document, show_error
 from orchestrator.cli.flow_view import FlowRunner
 from orchestrator.cli.options import Tools, read_input, read_json
+from orchestrator.cli.scripts import is_script, is_template
 from orchestrator.cli.terminal import Terminal, clean
-from orchestrator.cli.verb import AGENT_FAILED, option, setting, verb
+from orchestrator.cli.verb import AGENT_FAILED, option, verb
 from orchestrator.errors import FlowError, ValidationError
 from orchestrator.support.safe_json import json_or
 
@@ -30,27 +31,41 @@ class RunOptions:
     """What `run` runs, and how."""
 
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A script (*.pl, *.ai.yaml), or its folder.")
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="A script (*.pl, *.ai.yaml) or its folder, or a template (*.prompty, *.sk.txt, "
+            "*.hbs, *.j2, a YAML file of Semantic Kernel, a folder with skprompt.txt).",
+        ),
     ]
     words: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[NAME=VALUE]... [TEXT]",
             help="Its arguments: NAME=VALUE (JSON, else text), NAME=@FILE for a file's content, "
-            "or for a PPE script one text.",
+            "or for a PPE script or a template's question one text.",
             show_default=False,
         ),
     ] = None
     model: Annotated[
-        str,
-        setting(
+        str | None,
+        option(
             "--model",
             "SPEC",
             "local, local:0.5b, a Bedrock model id, openai:NAME@URL, scripted:FILE, "
-            "scripted:FILE@MODEL_ID or replay:FILE.",
+            "scripted:FILE@MODEL_ID or replay:FILE. Default: the one that a template names, else "
+            "local.",
         ),
-    ] = "local"
+    ] = None
     tool: Tools = None
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="Of a Prompty template: a variable that is not set, or a value that looks like a "
+            "role's mark, is an error.",
+        ),
+    ] = False
     step: Annotated[
         bool, typer.Option("--step", help="Wait before each statement, as at a breakpoint.")
     ] = False
@@ -91,10 +106,13 @@ class RunOptions:
 
 @verb
 def run(terminal: Terminal, asked: RunOptions) -> None:
-    """Run a script: a workflow program, or a PPE script.
+    """Run a script (a workflow program, or a PPE script), or a template.
 
-    The result goes to stdout, what happens to stderr. At a breakpoint a terminal asks what to do;
-    elsewhere the run's state is written to a file, to go on with.
+    A template is rendered, and its model asked until it calls no tool any more; the answer goes to
+    stdout.
+
+    The result of a script goes to stdout, what happens to stderr. At a breakpoint a terminal asks
+    what to do; elsewhere the run's state is written to a file, to go on with.
 
     [bold]Examples[/bold]
       $ orchestrator run examples/flows/fan_in.pl plan="A new bus"
@@ -103,16 +121,21 @@ def run(terminal: Terminal, asked: RunOptions) -> None:
       $ orchestrator run papers.pl --tool save=tools.py:save
       $ orchestrator run flow.pl --step
       $ orchestrator run flow.pl --resume flow.state.json
+      $ orchestrator run greeting.prompty question="Who are you?" --model local
+      $ orchestrator run prompts/Summarize input=@report.txt
     """
     from orchestrator.agent.flow import load_flow
 
+    if not is_script(asked.file) and is_template(asked.file):
+        _run_template(terminal, asked)
+        return
     flow, resume = load_flow(asked.file), asked.resume
     if resume is not None and asked.words:
         raise ValidationError("a run that is gone on with has its arguments; leave them out")
     if asked.text and resume is None:
         raise ValidationError("--text answers a run that waits for the user; give its --resume")
     options = {
-        "model": asked.model,
+        "model": asked.model or "local",
         "tools": load_tools(asked.tool),
         "parallel": asked.parallel,
     }
@@ -132,6 +155,16 @@ def run(terminal: Terminal, asked: RunOptions) -> None:
         _report_error(terminal, error)
         raise typer.Exit(AGENT_FAILED) from error
     _show(terminal, result)
+
+
+def _run_template(terminal: Terminal, asked: RunOptions) -> None:
+    from orchestrator.cli.templates import run_template
+
+    for name in ("step", "parallel", "resume", "text", "state", "seed"):
+        if getattr(asked, name) not in (None, "", False):
+            raise ValidationError(f"--{name} is for scripts, and {str(asked.file)!r} is a template")
+    words = asked.words or ()
+    run_template(terminal, asked.file, words, asked.model, asked.tool, strict=asked.strict)
 
 
 def _show(terminal: Terminal, result: FlowResult) -> None:
@@ -194,8 +227,10 @@ def parse_arguments(words: Sequence[str], flow: Flow) -> dict[str, Any] | str:
     return texts[0] if texts else found
 
 
-def load_tools(items: Sequence[str] | None) -> dict[str, Callable[..., Any]]:
-    """The functions that `--tool` names.
+def load_tools(
+    items: Sequence[str] | None, *, dotted: bool = False
+) -> dict[str, Callable[..., Any]]:
+    """The functions that `--tool` names; with `dotted`, also those of plugins, `plugin.function`.
 
     Raises:
         ValidationError: One is not `NAME=FILE:FUNCTION`.
@@ -208,7 +243,8 @@ def load_tools(items: Sequence[str] | None) -> dict[str, Callable[..., Any]]:
     for item in items or ():
         name, _, where = item.partition("=")
         file, _, function = where.rpartition(":")
-        if not name.isidentifier() or not file or not function.isidentifier():
+        plain = name.replace(".", "_", 1) if dotted else name
+        if not plain.isidentifier() or not file or not function.isidentifier():
             raise ValidationError(f"--tool {item!r} is not NAME=FILE:FUNCTION")
         path = handler_file(file, None, "tool")
         check_function(path, function)

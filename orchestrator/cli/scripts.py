@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.findings import collect_findings
-from orchestrator.cli.options import parse_pairs
+from orchestrator.cli.options import read_input
 from orchestrator.errors import OrchestratorError, ValidationError
 from orchestrator.message import Text
 from orchestrator.models.base import Model, ModelReply, ModelRequest
@@ -15,6 +15,7 @@ from orchestrator.support.safe_json import json_or
 
 if TYPE_CHECKING:
     from orchestrator.agent.render import Prompt
+    from orchestrator.agent.template import PromptTemplate
     from orchestrator.diagnostics import Diagnostic
 
 
@@ -96,47 +97,103 @@ def capture_first_prompt(
 
 def is_template(path: Path) -> bool:
     """Whether a path is that of a template in another language than Bedrock's."""
+    from orchestrator.prompts.languages import is_prompt_folder, is_prompt_yaml, language_of
+    from orchestrator.prompts.template_files import read_text
+
+    if path.is_dir():
+        return is_prompt_folder(path)
+    if path.suffix.lower() in (".yaml", ".yml") and language_of(path) is None:
+        return path.is_file() and is_prompt_yaml(read_text(path))
+    return language_of(path) is not None
+
+
+def load_template_file(
+    path: Path, functions: Mapping[str, Callable[..., Any]] | None = None, *, strict: bool = False
+) -> PromptTemplate:
+    """Reads a template, which may call these functions.
+
+    With `strict`, an unset variable or a forged mark is an error.
+
+    Raises:
+        ResourceNotFound: There is no such file.
+        TemplateError: It is wrong, with its place.
+    """
+    from orchestrator.agent.template import load_template
     from orchestrator.prompts.languages import language_of
 
-    return language_of(path) is not None and not path.is_dir()
+    options: dict[str, Any] = {}
+    language = language_of(path) or "semantic-kernel"
+    if language == "prompty":
+        # Semantic Kernel's tags are strict by default; other languages have no such option.
+        options = {"strict": True} if strict else {}
+    elif language != "ppe" and functions:
+        options = {"functions": functions}
+    return load_template(path, **options)
 
 
-def lint_template_file(path: Path) -> list[Diagnostic]:
+def lint_template_file(path: Path, *, strict: bool = False) -> list[Diagnostic]:
     """What is wrong or doubtful in a template.
 
     Raises:
         ResourceNotFound: There is no such file.
     """
-    from orchestrator.prompts import load_template
     from orchestrator.prompts.languages.base import check_declared_inputs
 
     found: list[Diagnostic] = []
     with collect_findings(found):
-        document = load_template(path)
+        document = load_template_file(path, strict=strict).document
         found += [*document.diagnostics, *check_declared_inputs(document)]
     return found
 
 
-def template_prompt(path: Path, words: Sequence[str]) -> tuple[Prompt, list[Diagnostic]]:
+def read_template_inputs(words: Sequence[str], template: PromptTemplate) -> dict[str, Any]:
+    """The inputs that words of a command line mean: `NAME=VALUE`, `NAME=@FILE`, or one text.
+
+    A list or a map of JSON is read as such. A text alone is the input that is the question.
+
+    Raises:
+        ResourceNotFound: There is no such file.
+        ValidationError: A word means no input.
+    """
+    from orchestrator.agent.template_chat import ChatInputs
+
+    found: dict[str, Any] = {}
+    texts = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name.isidentifier():
+            texts.append(word)
+            continue
+        value = read_input(value[1:]) if value.startswith("@") else value
+        found[name] = json_or(value, value) if value.strip()[:1] in ("[", "{") else value
+    if not texts:
+        return found
+    question = ChatInputs(template.document, found).question
+    if len(texts) > 1 or question is None:
+        names = ", ".join(one.name for one in template.inputs[:20]) or "none"
+        raise ValidationError(f"{texts[-1]!r} is not NAME=VALUE; the template's inputs: {names}")
+    return {**found, question: texts[0]}
+
+
+def template_prompt(
+    path: Path, words: Sequence[str], tool: Sequence[str] | None = None, *, strict: bool = False
+) -> tuple[Prompt, list[Diagnostic]]:
     """The messages of a template, and what is doubtful about them.
 
-    Each word is an input `name=value`; a list or a map of JSON is read as such.
+    The words are inputs, as `read_template_inputs` reads them.
 
     Raises:
         ResourceNotFound: There is no such file.
         TemplateError: It is wrong, or cannot be rendered.
-        ValidationError: A required input is missing, or a word is no `name=value`.
+        ValidationError: A required input is missing, or a word means no input.
     """
     from orchestrator.agent.render import Prompt
-    from orchestrator.prompts import load_template
+    from orchestrator.cli.run import load_tools
     from orchestrator.prompts.languages.base import check_given_inputs
 
-    document = load_template(path)
-    inputs = {
-        name: json_or(text, text) if text[:1] in ("[", "{") else text
-        for name, text in parse_pairs(words, "an input").items()
-    }
-    rendered = document.render(inputs)
+    template = load_template_file(path, load_tools(tool, dotted=True), strict=strict)
+    document, inputs = template.document, read_template_inputs(words, template)
+    rendered = template.render(inputs)
     system, messages, tools = rendered.converse()
     model_id = str(document.settings.get("model", "any model"))
     inference = document.settings.get("inference", {})

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextvars import Context, ContextVar, copy_context
 from queue import Empty, SimpleQueue
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio
 
 T = TypeVar("T")
 
@@ -46,6 +49,35 @@ def in_thread(function: Callable[[], T], *, at_once: bool = True) -> Future[T]:
     if at_once and is_placed:
         begun.wait()
     return future
+
+
+# The loop that waits for a thread, for what that thread waits for.
+_loop_of_caller: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("loop", default=None)
+
+
+async def in_thread_of_loop(function: Callable[[], T]) -> T:
+    """Runs a blocking function in its own thread; what it waits for runs in this event loop."""
+    import asyncio
+
+    _loop_of_caller.set(asyncio.get_running_loop())
+    return await asyncio.wrap_future(in_thread(function, at_once=False))
+
+
+def wait_for(awaitable: Awaitable[Any]) -> Any:
+    """The awaitable's result, from synchronous code."""
+    import asyncio
+
+    async def wait() -> Any:
+        return await awaitable
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        if (loop := _loop_of_caller.get()) is not None and loop.is_running():
+            return asyncio.run_coroutine_threadsafe(wait(), loop).result()
+        return asyncio.run(wait())
+    # This thread runs a loop already, so the function gets one in a thread of its own.
+    return in_thread(lambda: asyncio.run(wait())).result()
 
 
 def _run(

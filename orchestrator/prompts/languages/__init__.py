@@ -50,12 +50,27 @@ _READERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 # The languages.
 LANGUAGES = tuple(_READERS)
 
+# The files of a prompt of Semantic Kernel that is a folder.
+PROMPT_FILE, CONFIG_FILE = "skprompt.txt", "config.json"
+
 _SEMANTIC_KERNEL_YAML = re.compile(r"^(?:template_format|template):", re.MULTILINE)
+
+
+def is_prompt_folder(path: str | Path) -> bool:
+    """Whether a path is a folder that is a prompt of Semantic Kernel."""
+    return (Path(path) / PROMPT_FILE).is_file()
+
+
+def is_prompt_yaml(text: str) -> bool:
+    """Whether the text of a YAML file is a prompt of Semantic Kernel."""
+    return _SEMANTIC_KERNEL_YAML.search(text) is not None
 
 
 def language_of(file: str | Path) -> str | None:
     """The language that a file's ending says it is written in, if any."""
     name = str(file).lower()
+    if Path(name).name == PROMPT_FILE:
+        return "semantic-kernel"
     return next((language for end, language in ENDINGS.items() if name.endswith(end)), None)
 
 
@@ -112,7 +127,8 @@ def load_template(path: str | Path, *, language: str | None = None, **options: A
     trust to do so.
 
     Args:
-        path: The file. Its ending tells its language (`ENDINGS`).
+        path: The file. Its ending tells its language (`ENDINGS`). Or a folder that has
+            `skprompt.txt` and, if it likes, `config.json` (Semantic Kernel).
         language: Its language, where the ending does not tell it.
         **options: Options of the language; see `read_template`.
 
@@ -122,16 +138,20 @@ def load_template(path: str | Path, *, language: str | None = None, **options: A
         ValidationError: Nothing tells its language, or it has no such option.
     """
     file = Path(path)
+    if is_prompt_folder(file):
+        file = file / PROMPT_FILE
     if not file.is_file():
         raise ResourceNotFound(f"there is no template {str(path)!r}")
     text = read_text(file)
     language = language or language_of(file)
     if language is None and file.suffix.lower() in (".yaml", ".yml"):
-        language = "semantic-kernel" if _SEMANTIC_KERNEL_YAML.search(text) else None
+        language = "semantic-kernel" if is_prompt_yaml(text) else None
     if language is None:
         raise ValidationError(
             f"the ending of {file.name!r} tells no template language; there are "
             f"{', '.join(ENDINGS)}. Give language=, one of {', '.join(LANGUAGES)}"
         )
     given = {"folder": file.parent, "environ": os.environ, **options}
+    if file.name == PROMPT_FILE and (config := file.with_name(CONFIG_FILE)).is_file():
+        given = {"config": config, **given}
     return read_template(text, language, str(file), **given)

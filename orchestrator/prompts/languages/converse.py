@@ -6,7 +6,7 @@ import base64
 import mimetypes
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from orchestrator.errors import TemplateError
@@ -61,9 +61,11 @@ _STARTS = (
 _REFUSED = re.compile(r"[^0-9A-Za-z\-()\[\]]+")
 
 
-def converse(rendered: Rendered) -> tuple[Text, list[Message], list[dict[str, Any]]]:
-    """A rendering as Converse takes it; see `Rendered.converse`."""
-    conversing = ConverseBuilder()
+def converse(
+    rendered: Rendered, *, encoded: bool = False
+) -> tuple[Text, list[Message], list[dict[str, Any]]]:
+    """A rendering as Converse takes it; see `Rendered.converse`, and `ConverseBuilder.encoded`."""
+    conversing = ConverseBuilder(encoded=encoded)
     system, others = system_pieces(rendered.messages)
     messages: list[Message] = []
     for one in others:
@@ -106,6 +108,8 @@ class ConverseBuilder:
         if original.role == "assistant":
             calls = original.attributes.get("tool_calls") or ()
             content += map(parse_tool_use, calls if isinstance(calls, list | tuple) else [calls])
+            if call := original.attributes.get("function_call"):  # which has no id
+                content.append(replace(parse_tool_use(call), id=f"call-{len(self._calls) + 1}"))
         elif original.role in ("tool", "function"):
             content = [self._build_tool_result(original)]
         elif original.role not in ("user", "thread"):

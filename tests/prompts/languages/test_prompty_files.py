@@ -98,7 +98,8 @@ def test_a_template_may_say_its_format_with_or_without_a_parser() -> None:
     front = "---\ntemplate: {format: %s}\n---\n{{#x}}hi{{/x}}"
     assert render(front % "mustache", {"x": True}) == [("system", "hi")]
     assert render(front % "{kind: mustache}", {"x": True}) == [("system", "hi")]
-    assert render(front % "nunjucks", {"x": True}) == [("system", "{{#x}}hi{{/x}}")]
+    nunjucks = "---\ntemplate: {format: nunjucks}\n---\n{% if x %}hi {{ x | upper }}{% endif %}"
+    assert render(nunjucks, {"x": "a"}) == [("system", "hi A")]
     old = "---\ntemplate: mustache\n---\n{{#x}}hi{{/x}}"
     assert render(old, {"x": True}) == [("system", "hi")]
 

@@ -1,5 +1,6 @@
 """Semantic Kernel's own template language, its values, its functions and its YAML files."""
 
+import asyncio
 import datetime
 import decimal
 import enum
@@ -97,7 +98,6 @@ async def later():
         ("{{p.nope}}", "there is no function 'p.nope'; this template may call 'fails', 'later'"),
         ("{{12345}}", "there is no function '12345'"),
         ("{{fails}}", "the function 'fails' failed: 'inside'"),
-        ("{{later}}", "it is asynchronous"),
         ("{{fails 'a'}}", "failed: "),
     ],
 )
@@ -106,6 +106,39 @@ def test_functions_that_are_not_there_or_fail(template, reason):
     with pytest.raises(TemplateError, match=r"^<text>:2:5: ") as raised:
         document.render({})
     assert reason in raised.value.reason
+
+
+@pytest.mark.parametrize("name", ["later", "p.later"])
+@pytest.mark.parametrize("template", ["{{later}}", "{{p.later}}"])
+def test_functions_may_be_asynchronous_and_need_no_plugin(template, name):
+    document = read(f"<message role='user'>{template}</message>", functions={name: later})
+    if "." in template and "." not in name:
+        with pytest.raises(TemplateError, match=r"there is no function 'p\.later'"):
+            document.render({})
+        return
+    assert not document.diagnostics
+    assert document.render({}).messages[0].text == "x"
+
+    async def render():
+        return document.render({})
+
+    assert asyncio.run(render()).messages[0].text == "x"
+
+
+@pytest.mark.parametrize("rest", ["$y", "'y'", "yy", "p.f", "y=$y"])
+def test_what_follows_a_variable_is_ignored_with_a_word_as_upstream_does(rest):
+    document = read(f"{{{{$x {rest}}}}}")
+    assert [one.code for one in document.diagnostics] == ["ignored-token"]
+    assert document.render({"x": "v", "y": "w"}).messages[0].text == "v"
+
+
+@pytest.mark.parametrize(
+    ("template", "column"), [("{{ $a = $b }}", 7), ("{{$a=$b}}", 3), ("{{$a b}}", 6)]
+)
+def test_an_assignment_is_a_mistake_as_upstream_reads_it(template, column):
+    with pytest.raises(TemplateError) as raised:
+        read(template)
+    assert (raised.value.line, raised.value.column) == (1, column)
 
 
 def test_functions_get_values_and_give_values():
@@ -235,7 +268,6 @@ def test_yaml_files(tmp_path):
         ("template: |\n  a\n    <message role='user'>&</message>", 3, 26, "&amp;"),
         ("name: x\n\ntemplate: >-\n\n  {{$a.b}}", 5, 5, "no part of a block"),
         ("template: [1]", 1, 1, "'template' must be"),
-        ("name: x\ntemplates: a\ntemplate: b", 2, 1, "'templates'"),
         ("template: b\ninput_variables: {}x", 2, 20, "not YAML"),
         ("template: b\ninput_variables: 1", 2, 1, "must be a list"),
         ("template: b\ninput_variables: [{}]", 2, 1, "has a 'name'"),
@@ -295,3 +327,14 @@ def test_messages_by_a_function_have_attributes():
     (said,) = read(prompt).render({"n": '">'}).messages
     assert (said.role, said.attributes) == ("user", {"name": '">', "more": '"<'})
     assert read("{{message 'a'}}", functions={"message": str}).render({}).messages[0].text == "a"
+
+
+def test_members_that_are_unknown_have_no_effect():
+    document = read_template(
+        "name: x\ntemplates: a\ntemplate: b\nfrobs: 1", "semantic-kernel", "a.yaml"
+    )
+    found = [(it.code, it.line, it.suggestion.split(";")[0][:22]) for it in document.diagnostics]
+    assert found == [
+        ("unknown-member", 2, "did you mean 'template"),
+        ("unknown-member", 4, "there are name, descri"),
+    ]

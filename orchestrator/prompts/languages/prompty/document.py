@@ -27,13 +27,14 @@ from orchestrator.prompts.languages.base import (
 from orchestrator.prompts.languages.message_dicts import ALLOW
 from orchestrator.prompts.languages.mustache import Mustache
 from orchestrator.prompts.languages.prompty import front_matter, lint
+from orchestrator.prompts.languages.prompty.connection import ModelSource, build_model_source
 from orchestrator.prompts.languages.prompty.content import (
     MediaReader,
     read_section,
     read_tool_uses,
     read_tools,
 )
-from orchestrator.prompts.languages.prompty.markers import Marks, Section
+from orchestrator.prompts.languages.prompty.markers import Marks, Section, mark_role_lines
 from orchestrator.prompts.languages.values import (
     TOKEN,
     Placement,
@@ -70,14 +71,16 @@ def read(
       front matter says (`template.format.strict`), else not.
     """
     front = front_matter.split_front(text, source)
-    data = _read_front_matter(front, source)
-    template = _read_template_options(data, source, dialect)
-    dialect = dialect or template.get("dialect") or "v2"
+    data, places = front_matter.read_members(front, source)
+    template = _read_template_options(data, places)
+    dialect = dialect or template["dialect"] or "v2"
     if dialect not in ("v2", "legacy"):
         raise ValidationError(f"there is no dialect {dialect!r} of Prompty: 'v2' or 'legacy'")
     legacy = dialect == "legacy"
     given = (params or {}) if legacy else None
-    references = front_matter.References(source, folder, roots, environ, given)
+    is_strict = template["strict"] if strict is None else strict
+    references = front_matter.References(places, folder, roots, environ, given, strict is True)
+    connection = _take_connection(data, references)
     data = references.resolve(data)
     references.diagnostics += lint.find_misspelt_members(front.text, source)
     hoisted = (
@@ -86,7 +89,9 @@ def read(
     if "inputSchema" in data and not legacy:
         message = "'inputSchema' has no effect in the dialect v2"
         instead = "write inputs:, or choose the dialect legacy"
-        references.diagnostics.append(warn("ignored-member", message, instead, source))
+        references.diagnostics.append(
+            places.warn("ignored-member", message, instead, "inputSchema")
+        )
     return PromptyDocument(
         text,
         source,
@@ -96,48 +101,56 @@ def read(
         folder,
         references,
         front_matter.settings_of(data),
-        declared=dict(front_matter.read_inputs(data, source, legacy=legacy)),
-        strict=template["strict"] if strict is None else strict,
+        declared=dict(front_matter.read_inputs(data, places, legacy=legacy)),
+        strict=is_strict,
         hoisted={it: value_text(value) for it, value in hoisted.items()},
-        engine=_compile_body(template["kind"], front, source),
+        engine=_compile_body(template["kind"], front, places),
+        model=data.get("model"),
+        connection=connection,
     )
 
 
-def _read_front_matter(front: front_matter.Front, source: str | None) -> Any:
-    """The members of the front matter, without the model's `connection`."""
-    data = front_matter.read_yaml(front.text, source)
-    data = {} if data is None else data
-    if not isinstance(data, dict):
-        raise TemplateError("the front matter must be a map", file=source, line=1, column=1)
-    # A connection often names keys in variables of the process: whoever calls the model has them.
-    if isinstance(data.get("model"), dict):
-        data["model"].pop("connection", None)
-    return data
+def _take_connection(data: dict[str, Any], references: front_matter.References) -> dict[str, Any]:
+    """How the model is reached, with its references as they are written.
+
+    It often names keys in variables of the process. They are read when the model is asked, so that
+    no template holds a secret; what is wrong with them is told now.
+    """
+    found = front_matter.read_connection(data)
+    if found:
+        data["model"] = {k: it for k, it in data["model"].items() if k not in found}
+    if references.environ is not None:
+        for name, value in found.items():
+            references.resolve(value, "model", name)
+    return found
 
 
-def _read_template_options(
-    data: Mapping[str, Any], source: str | None, dialect: str | None
-) -> dict[str, Any]:
+def _read_template_options(data: Mapping[str, Any], places: front_matter.Places) -> dict[str, Any]:
     """What the front matter says of the template: `kind`, `strict`, `dialect`."""
     given: Any = data.get("template")
     given = {} if given is None else given
-    parser = given.get("parser") if isinstance(given, Mapping) else None
+    # Prompty's specification, and its own loader: a text is the format.
+    given = {"format": given} if isinstance(given, str) else given
+    if not isinstance(given, Mapping):
+        message = f"Invalid template format: {given!r:.80}; write template: {{format: jinja2}}"
+        raise places.error(message, "template")
+    parser = given.get("parser")
     options = parser.get("options") if isinstance(parser, Mapping) else None
     own = options.get("dialect") if isinstance(options, Mapping) else None
-    if isinstance(given, str) and (dialect or own) == "legacy":
-        given = {"format": given}
-    if not isinstance(given, Mapping):
-        raise TemplateError(
-            f"Invalid template format: {given!r}; write template: {{format: {{kind: jinja2}}}}",
-            file=source,
-        )
-    form = given.get("format") or {}
-    form = {"kind": form} if isinstance(form, str) else form
     kind = (parser.get("kind") if isinstance(parser, Mapping) else parser) or "prompty"
     if kind not in ("prompty", "*"):
-        raise TemplateError(f"there is no parser {kind!r}; there is 'prompty'", file=source)
-    engine = form.get("kind") or "jinja2"
-    return {"kind": engine, "strict": form.get("strict") is True, "dialect": own}
+        message = f"there is no parser {kind!r:.80}; there is 'prompty'"
+        raise places.error(message, "template", "parser")
+    form = given.get("format") or given.get("type") or {}
+    form = {"kind": form} if isinstance(form, str) else form
+    if not isinstance(form, Mapping):
+        message = f"Invalid template format: {form!r:.80}; write template: {{format: jinja2}}"
+        raise places.error(message, "template", "format")
+    return {
+        "kind": form.get("kind") or "jinja2",
+        "strict": form.get("strict") is True,
+        "dialect": own,
+    }
 
 
 @cache
@@ -145,18 +158,23 @@ def _jinja() -> Jinja:
     return Jinja(value_text, keep_trailing_newline=True, undefined=ChainableUndefined)
 
 
+# Nunjucks, of Prompty's library for JavaScript, is Jinja2's language there.
+_JINJA_FORMATS = ("jinja2", "nunjucks", "*")
+
+
 def _compile_body(
-    kind: str, front: front_matter.Front, source: str | None
+    kind: str, front: front_matter.Front, places: front_matter.Places
 ) -> CompiledTemplate | Mustache:
+    body = mark_role_lines(front.body)
     try:
-        if kind in ("jinja2", "*"):
-            return _jinja().compile_template(front.body)
+        if kind in _JINJA_FORMATS:
+            return _jinja().compile_template(body)
         if kind == "mustache":
-            return Mustache(front.body, value_text)
+            return Mustache(body, value_text)
     except Mistake as mistake:
-        raise _make_error(mistake, source, front.line) from None
-    message = f"there is no template format {kind!r}: write jinja2 or mustache"
-    raise TemplateError(message, file=source)
+        raise _make_error(mistake, places.source, front.line) from None
+    message = f"there is no template format {kind!r:.80}: write jinja2, nunjucks or mustache"
+    raise places.error(message, "template", "format")
 
 
 def _make_error(mistake: Mistake, source: str | None, line: int) -> TemplateError:
@@ -186,6 +204,8 @@ class PromptyDocument:
     # file or a variable says is no template.
     hoisted: Mapping[str, str]
     engine: CompiledTemplate | Mustache
+    model: Any = None  # the member `model`, without its connection
+    connection: Mapping[str, Any] = field(default_factory=dict)  # see `read_model`
 
     def __post_init__(self) -> None:
         self.marks = _LEGACY if self.legacy else _V2
@@ -212,7 +232,7 @@ class PromptyDocument:
                 kind=str(spec.get("kind", spec.get("type", "")) or ""),
                 required=spec.get("required") is True,
                 default=spec.get("default"),
-                declared=name in self.declared,
+                declared=name in self.declared and not spec.get("undeclared"),
             )
 
     def render(self, inputs: Mapping[str, Any]) -> Rendered:
@@ -229,16 +249,15 @@ class PromptyDocument:
             tokens = Tokens[Placement](values.insert_placements(pieces))
         except Mistake as mistake:
             raise _make_error(mistake, self.source, self.line) from mistake
-        doubts = [*self._check_threads(inputs), *self._check_forged_marks(tokens, pieces, values)]
+        doubts = [*self._find_samples(inputs), *self._check_threads(inputs)]
+        doubts += self._check_forged_marks(tokens, pieces, values)
         rendering = _Rendering(self, tokens, values)
         for section in self.marks.sections(tokens, self._lines):
             rendering.add(section)
         rendering.end()
-        tools: Any = self.settings.get("tools")
-        fixed = [dict(it) for it in tools if isinstance(it, Mapping)] if type(tools) is list else []
         return Rendered(
             rendering.items,
-            [*fixed, *rendering.tools],
+            [*self.settings.get("tools", ()), *rendering.tools],
             [*doubts, *rendering.diagnostics],
             parts=not self.legacy,
         )
@@ -250,7 +269,7 @@ class PromptyDocument:
             if one.name in known:
                 continue
             if one.default is not None:
-                known[one.name] = one.default
+                known[one.name] = front_matter.check_set(one.default)
             elif one.required:
                 raise ValidationError(f"Missing required input: {one.name!r} has no default")
             elif one.kind == "thread":
@@ -258,6 +277,31 @@ class PromptyDocument:
         for name, value in known.items():
             values.add(name, value, self._kinds.get(name, ""))
         return values
+
+    def read_model(self) -> ModelSource:
+        """How the file says that its model is reached; reads the variables that it names.
+
+        Raises:
+            TemplateError: One is not set, or a file that it names is not there.
+        """
+        references = self.references.fresh()
+        found: dict[str, Any] = {}
+        for name, value in self.connection.items():
+            one = front_matter.check_set(references.resolve(value, "model", name))
+            found |= one if isinstance(one, Mapping) else {}
+        model = self.model if isinstance(self.model, Mapping) else {"id": self.model}
+        return build_model_source(front_matter.check_set(model), found)
+
+    def _find_samples(self, inputs: Mapping[str, Any]) -> Iterator[Diagnostic]:
+        used = [
+            name
+            for name, spec in self.declared.items()
+            if spec.get("sampled") and name not in inputs and name in self.engine.names
+        ]
+        if used:
+            names = ", ".join(used)
+            message = f"nothing gives {names}: the file's sample stands there"
+            yield warn("sample-value", message, f"give {used[0]}=...", self.source, severity="info")
 
     def _check_threads(self, inputs: Mapping[str, Any]) -> Iterator[Diagnostic]:
         for name in (one for one in inputs if self._kinds.get(one) == "thread"):
@@ -349,6 +393,7 @@ class _Rendering:
     def _read_data(self, section: Section) -> Any:
         references = self.document.references.fresh()
         data = read_section(section, self.tokens, self.document.source, references)
+        front_matter.check_set(data)
         self.diagnostics += references.diagnostics
         return data
 

@@ -16,7 +16,7 @@ from orchestrator.prompts.languages.base import sort_options
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.source import Source, warn
 from orchestrator.prompts.template_files import read_text
-from orchestrator.support.documents import Rules, parse
+from orchestrator.support.documents import Keys, Place, Rules, parse
 
 _FENCE = re.compile(r"(?:---|\+\+\+)[ \t]*")
 _REFERENCE = re.compile(r"\$\{(\w+):(.*)\}", re.DOTALL)
@@ -65,17 +65,72 @@ def read_yaml(text: str, source: str | None, line: int = 1, *, texts: bool = Fal
     return parse(text, source or "", rules, line=line).data
 
 
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the members of a front matter are."""
+
+    source: str | None
+    root: Place
+
+    def error(self, message: str, *keys: str | int) -> TemplateError:
+        """An error about the value at `keys`, or else about the nearest one around it."""
+        place, _ = self.root.follow(keys)
+        return TemplateError(message, file=self.source, line=place.line, column=place.column)
+
+    def warn(self, code: str, message: str, suggestion: str, *keys: str | int) -> Diagnostic:
+        """A finding about the value at `keys`, or else about the nearest one around it."""
+        place, _ = self.root.follow(keys)
+        return warn(code, message, suggestion, self.source, place.line, place.column)
+
+
+def read_members(front: Front, source: str | None) -> tuple[dict[str, Any], Places]:
+    """The members of a front matter, and where they are."""
+    read = parse(front.text, source or "", _RULES)
+    # The front matter begins in the line below its fence, and may be empty.
+    place = Place(1, 1, children=read.root.children)
+    if read.data is not None and not isinstance(read.data, dict):
+        line, column = read.root.line, read.root.column
+        message = "the front matter must be a map"
+        raise TemplateError(message, file=source, line=line, column=column)
+    return read.data or {}, Places(source, place)
+
+
+class Unset(str):
+    """A reference to a variable that is not set, as it is written; `error` says so with its place.
+
+    A file may be of use without it: its connection is not needed by who gives another model.
+    """
+
+    __slots__ = ("error",)
+    error: TemplateError
+
+
+def check_set(value: Any) -> Any:
+    """The value, which is used now.
+
+    Raises:
+        TemplateError: A variable that it refers to is not set.
+    """
+    if isinstance(value, Unset):
+        raise value.error
+    inner = value.values() if isinstance(value, Mapping) else value
+    for one in inner if isinstance(value, Mapping | list | tuple) else ():
+        check_set(one)
+    return value
+
+
 @dataclass(slots=True, repr=False)  # which would show the variables
 class References:
     """Resolves `${env:NAME:default}`, `${file:name}` and `${params:name}`."""
 
-    source: str | None
+    places: Places
     folder: Path | None  # where files are; without a folder there are none
     roots: Sequence[str | Path]
     # Without variables, as in an agent's template, a reference is its default or stays as it is:
     # a prompt goes to others, and must not take secrets of the process with it.
     environ: Mapping[str, str] | None
     params: Mapping[str, Any] | None  # without parameters (dialect `v2`) a reference stays as it is
+    strict: bool = False  # whether a variable that is not set is an error wherever it stands
     diagnostics: list[Diagnostic] = field(default_factory=list)
     _open: list[Path] = field(default_factory=list)
 
@@ -83,75 +138,84 @@ class References:
         """The same, for one rendering."""
         return replace(self, diagnostics=[], _open=[])
 
-    def resolve(self, value: Any) -> Any:
-        """A value with all references in it resolved. Only a whole text can be one."""
+    def resolve(self, value: Any, *keys: str | int) -> Any:
+        """A value with all references in it resolved. Only a whole text can be one.
+
+        `keys` say where the value is in the front matter. A variable that is not set gives an
+        `Unset`.
+        """
         if isinstance(value, dict):
-            return {key: self.resolve(one) for key, one in value.items()}
+            return {key: self.resolve(one, *keys, key) for key, one in value.items()}
         if isinstance(value, list):
-            return [self.resolve(one) for one in value]
+            return [self.resolve(one, *keys, at) for at, one in enumerate(value)]
         found = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
         if found is None:
             return value
         protocol, name = found[1].lower(), found[2]
         if protocol == "env":
-            return self._variable(name, value)
+            return self._variable(name, value, keys)
         if protocol == "file":
-            return self._file(name)
+            return self._file(name, keys)
         if protocol == "params" and self.params is not None:
             if name not in self.params:
-                raise self._error(f"there is no parameter {name!r}; give params={{{name!r}: ...}}")
+                message = f"there is no parameter {name!r}; give params={{{name!r}: ...}}"
+                raise self.places.error(message, *keys)
             return self.params[name]
         return value
 
-    def _variable(self, reference: str, value: str) -> str:
+    def _variable(self, reference: str, value: str, keys: Keys) -> str:
         name, _, default = reference.partition(":")
         found = (self.environ or {}).get(name)
-        if found is not None:
-            return found
-        if default:
-            return default
+        if found is not None or default:
+            return default if found is None else found
         if self.environ is None:
             what = "an agent's template reads no variables of the process"
             message = f"{value!r} stays as it is: {what}"
             instead = f"give a default: ${{env:{name}:...}}"
-            self.diagnostics.append(warn("unread-variable", message, instead, self.source))
+            self.diagnostics.append(self.places.warn("unread-variable", message, instead, *keys))
             return value
-        raise self._error(f"the environment variable {name!r} is not set, and has no default")
+        message = f"the environment variable {name!r} is not set, and has no default"
+        instead = f"set it, or write ${{env:{name}:default}}"
+        unset = Unset(value)
+        unset.error = self.places.error(f"{message}; {instead}", *keys)
+        if self.strict:
+            raise unset.error
+        self.diagnostics.append(self.places.warn("unset-variable", message, instead, *keys))
+        return unset
 
-    def _file(self, name: str) -> Any:
+    def _file(self, name: str, keys: Keys) -> Any:
         if self.folder is None:
-            raise self._error(f"the file {name!r}: a template that is no file names no other files")
+            message = f"the file {name!r}: a template that is no file names no other files"
+            raise self.places.error(message, *keys)
         root = self.folder.resolve()
         path = (root / name).resolve()
         roots = [root, *(Path(one).resolve() for one in self.roots)]
         if not any(path.is_relative_to(one) for one in roots):
             what = f"the file {name!r} is outside of the template's folder"
-            raise self._error(f"{what}, and of the roots that are allowed (roots=)")
+            message = f"{what}, and of the roots that are allowed (roots=)"
+            raise self.places.error(message, *keys)
         if not path.is_file():
-            raise self._error(f"there is no file {name!r} beside the template")
+            raise self.places.error(f"there is no file {name!r} beside the template", *keys)
         if path in self._open:
-            raise self._error(f"the file {name!r} refers to itself")
+            raise self.places.error(f"the file {name!r} refers to itself", *keys)
         self._open.append(path)
         try:
-            return self._read(path)
+            return self._read(path, keys)
         finally:
             self._open.pop()
 
-    def _read(self, path: Path) -> Any:
+    def _read(self, path: Path, keys: Keys) -> Any:
         """What a file has: a text, or data with its references resolved."""
         text = read_text(path)
         if path.suffix.lower() in (".yaml", ".yml"):
-            return self.resolve(read_yaml(text, str(path)))
+            return self.resolve(read_yaml(text, str(path)), *keys)
         if path.suffix.lower() != ".json":
             return text
         try:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise TemplateError(f"not JSON: {error}", file=path) from None
-        return self.resolve(data)
-
-    def _error(self, what: str) -> TemplateError:
-        return TemplateError(what, file=self.source)
+        return self.resolve(data, *keys)
 
 
 def resolve_body_references(body: str, line: int, references: References) -> dict[str, Any]:
@@ -161,9 +225,9 @@ def resolve_body_references(body: str, line: int, references: References) -> dic
         if found[0] in values:
             continue
         try:
-            value = references.resolve(found[0])
+            value = check_set(references.resolve(found[0]))
         except TemplateError as error:
-            source = Source(body, references.source, line=line)
+            source = Source(body, references.places.source, line=line)
             raise source.error(error.reason, found.start()) from None
         if value != found[0]:
             values[found[0]] = value
@@ -183,9 +247,26 @@ def replace_references(pieces: Iterable[Piece], texts: Mapping[str, str]) -> Ite
 
 
 def read_inputs(
-    data: Mapping[str, Any], source: str | None, *, legacy: bool
+    data: Mapping[str, Any], places: Places, *, legacy: bool
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The inputs that a front matter declares: their names and members."""
+    """The inputs that a front matter declares: their names and members.
+
+    The first version's `sample` has values for inputs that nobody gives.
+    """
+    samples = data.get("sample")
+    samples = {str(k): it for k, it in samples.items()} if isinstance(samples, Mapping) else {}
+    for name, spec in _read_declared(data, places, legacy=legacy):
+        sample = samples.pop(name, spec.get("sample"))
+        if sample is not None and spec.get("default") is None and not spec.get("required"):
+            spec = {**spec, "default": sample, "sampled": True}
+        yield name, spec
+    for name, sample in samples.items():
+        yield name, {**_property(sample), "sampled": True, "undeclared": True}
+
+
+def _read_declared(
+    data: Mapping[str, Any], places: Places, *, legacy: bool
+) -> Iterator[tuple[str, dict[str, Any]]]:
     given: Any = data.get("inputs")
     if given is None and legacy:
         given = data.get("inputSchema")
@@ -198,18 +279,25 @@ def read_inputs(
             yield str(name), _property(spec)
         return
     if not isinstance(given, list):
-        raise TemplateError("'inputs' must be a list or a map", file=source)
-    for one in given:
+        raise places.error("'inputs' must be a list or a map", "inputs")
+    for at, one in enumerate(given):
         if isinstance(one, str):
             yield one, {}
         elif isinstance(one, Mapping) and isinstance(one.get("name"), str):
             yield one["name"], dict(one)
         else:
-            raise TemplateError(f"an input needs a name: {one!r}", file=source)
+            raise places.error(f"an input needs a name: {one!r:.80}", "inputs", at)
+
+
+# Members that only a description of an input has; a map without them is the input's value.
+_OF_AN_INPUT = frozenset(
+    "type kind default description required sample example enum enumValues strict title items "
+    "properties json_schema".split()
+)
 
 
 def _property(spec: Any) -> dict[str, Any]:
-    if isinstance(spec, Mapping):
+    if isinstance(spec, Mapping) and (not spec or _OF_AN_INPUT & spec.keys()):
         return dict(spec)
     kinds = {bool: "boolean", int: "integer", float: "float", list: "array", dict: "object"}
     return {} if spec is None else {"default": spec, "kind": kinds.get(type(spec), "string")}
@@ -217,17 +305,38 @@ def _property(spec: Any) -> dict[str, Any]:
 
 def settings_of(data: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the model and the call, in Bedrock's names where there are any."""
-    settings = {
-        key: data[key] for key in ("name", "description", "outputs", "tools") if key in data
-    }
+    settings = {key: data[key] for key in ("name", "description", "outputs") if key in data}
     model = data.get("model")
-    if isinstance(model, str):
-        model = {"id": model}
-    if not isinstance(model, Mapping):
-        return settings
-    if model.get("id"):
-        settings["model"] = str(model["id"])
+    model = {"id": model} if isinstance(model, str) else model
+    model = model if isinstance(model, Mapping) else {}
     options = model.get("options", model.get("parameters"))
     options = dict(options) if isinstance(options, Mapping) else {}
+    tools = [data.get("tools"), *(options.pop(name, None) for name in ("tools", "functions"))]
+    if any(tools):
+        settings["tools"] = [tool for some in tools for tool in _read_tools(some)]
+    if name := model.get("id") or options.pop("model_id", None):
+        settings["model"] = str(name)
     extra = options.pop("additionalProperties", None)
     return settings | sort_options({**options, **(extra if isinstance(extra, Mapping) else {})})
+
+
+def _read_tools(given: Any) -> Iterator[dict[str, Any]]:
+    """Tools, of a list or by name."""
+    if isinstance(given, Mapping):
+        given = [{"name": str(name), **it} for name, it in given.items() if isinstance(it, Mapping)]
+    for one in given if isinstance(given, list) else ():
+        if isinstance(one, Mapping):
+            yield dict(one)
+
+
+def read_connection(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a front matter says that its model is, with the references as they are written.
+
+    The first version of Prompty calls it `configuration`.
+    """
+    model = data.get("model")
+    found: dict[str, Any] = {}
+    for name in ("configuration", "connection"):
+        if isinstance(model, Mapping) and model.get(name) is not None:
+            found[name] = model[name]
+    return found

@@ -12,7 +12,19 @@ from typing import Any
 from orchestrator.errors import TemplateError
 from orchestrator.prompts.jinja_pieces import VALUE
 from orchestrator.prompts.languages.values import Tokens
-from orchestrator.prompts.source import OPEN
+from orchestrator.prompts.source import OPEN, SHUT
+
+# `{{message.role}}:`, a line of its own, which templates of the first version have in loops over a
+# history. Only the author can write the sign before it; the value may then be one of two roles.
+_ROLE_LINE = re.compile(
+    r"^([^\S\n]*+)(?=\{\{-?[^\S\n]*+(?:[\w.]*\.)?role[^\S\n]*+-?\}\}[^\S\n]*+:[^\S\n]*+$"
+    r"|\{\{-?[^\S\n]*+\w+\[['\"]role['\"]\][^\S\n]*+-?\}\}[^\S\n]*+:[^\S\n]*+$)",
+    re.MULTILINE,
+)
+_ROLE_SIGN = f"{OPEN}role{SHUT}"
+_GIVEN_ROLE = re.compile(rf"\s*+{_ROLE_SIGN}({OPEN}\d+{SHUT})\s*+:\s*+")
+# A value may choose between these: it may not become an instruction.
+_GIVEN_ROLES = ("user", "assistant")
 
 _ATTRIBUTE = re.compile(r"(\w++)\s*+=\s*+(?:\"([^\"]*)\"|([^\",\]]*+))\s*+,?\s*+")
 # Attributes that are names even if they look like numbers.
@@ -31,6 +43,11 @@ class Section:
     def error(self, message: str, source: str | None) -> TemplateError:
         """An error in it."""
         return TemplateError(message, file=source, line=self.line, column=1)
+
+
+def mark_role_lines(body: str) -> str:
+    """A body with a sign before each line that is `{{message.role}}:`; its lines stay the same."""
+    return _ROLE_LINE.sub(rf"\1{_ROLE_SIGN}", body) if "role" in body else body
 
 
 class Marks:
@@ -62,7 +79,7 @@ class Marks:
                 if _is_key(found[0], texts, at):
                     found = None
             if found is None:
-                waiting.append(text)
+                waiting.append(text.replace(_ROLE_SIGN, ""))
                 continue
             if marked or "".join(waiting).strip():
                 yield Section(role, attributes, "\n".join(waiting), line)
@@ -78,7 +95,7 @@ class Marks:
     def find_places(self, body: str, line: int) -> dict[str, list[int]]:
         """The lines of a template that are marks, or may become some: by their shape."""
         found: dict[str, list[int]] = {}
-        for at, text in enumerate(body.split("\n")):
+        for at, text in enumerate(mark_role_lines(body).split("\n")):
             if ":" in text:
                 found.setdefault(_shape(text), []).append(line + at)
         return found
@@ -87,7 +104,7 @@ class Marks:
         """The lines that look like marks and are none, since a value has a part in them."""
         for text in tokens.text.split("\n"):
             if OPEN in text and self._match_mark(text, tokens) is None:
-                plain = tokens.plain(text)
+                plain = tokens.plain(text.replace(_ROLE_SIGN, ""))
                 if ":" in plain and self._anywhere.search(plain):
                     yield text
 
@@ -103,6 +120,9 @@ class Marks:
     def _match_mark(self, line: str, tokens: Tokens[Any]) -> tuple[str, dict[str, Any]] | None:
         if ":" not in line:
             return None
+        if given := _GIVEN_ROLE.fullmatch(line):
+            role = tokens.plain(given[1]).strip().lower()
+            return (role, {}) if role in _GIVEN_ROLES else None
         found = self._line.fullmatch(line)
         if found is None:
             return None
@@ -150,6 +170,8 @@ def _is_key(role: str, lines: Sequence[str], at: int) -> bool:
 def _shape(line: str) -> str:
     # A mark's line in the template has tags where the rendered one has values, so only what stands
     # before the attributes can be compared.
+    if _ROLE_SIGN in line:
+        return _ROLE_SIGN
     return line.partition("[")[0].strip().lower().rstrip(": ")
 
 

@@ -116,7 +116,8 @@ class Blocks(Engine):
     def _note_ignored_tokens(self, others: Sequence[re.Match[str]], at: int) -> None:
         for one in others:
             place = at + one.start()
-            if not (one["variable"] or one["value"]):
+            # Semantic Kernel's tokenizer fails with a last word of one letter.
+            if one is others[-1] and len(one[0].strip()) == 1:
                 raise self._source.error(f"{one[0].strip()!r} follows a variable or a value", place)
             message = f"{one[0].strip()} is ignored: a block has one variable or one value"
             self.diagnostics.append(

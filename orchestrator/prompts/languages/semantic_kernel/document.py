@@ -20,11 +20,18 @@ from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.prompts.languages.base import Input, Rendered, sort_options
 from orchestrator.prompts.languages.semantic_kernel.content import Filler
-from orchestrator.prompts.languages.semantic_kernel.engine import Engine, Functions, Rendering
+from orchestrator.prompts.languages.semantic_kernel.engine import (
+    Engine,
+    Functions,
+    Rendering,
+    find_function,
+)
 from orchestrator.prompts.languages.semantic_kernel.tags import Tags
-from orchestrator.prompts.source import Source
-from orchestrator.prompts.template_files import read_yaml
-from orchestrator.support.documents import compose
+from orchestrator.prompts.languages.semantic_kernel.values import complete_messages
+from orchestrator.prompts.source import Source, warn
+from orchestrator.prompts.template_files import read_text, read_yaml
+from orchestrator.support.documents import Rules, compose, parse_json
+from orchestrator.support.spelling import find_close
 
 # The template engines (Semantic Kernel: `template_format`): modules and classes, imported when they
 # are needed.
@@ -39,7 +46,9 @@ _MEMBERS = (
     *("name", "description", "template", "template_format", "input_variables"),
     *("execution_settings", "allow_dangerously_set_content"),
 )
-_ALSO = ("output_variable", "schema", "type")
+_ALSO = ("output_variable", "schema", "type", "template_id", "prompt_type")
+# Members of `config.json` before Semantic Kernel 1.0.
+_OLD = ("completion", "input", "default_services", "default_backends", "is_sensitive")
 _YAML = re.compile(r"^template:", re.MULTILINE)
 
 
@@ -52,6 +61,7 @@ class _Config:
     inputs: tuple[Input, ...] = ()
     trusted: Collection[str] | None = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    doubts: tuple[Diagnostic, ...] = ()
 
 
 def read(
@@ -63,6 +73,7 @@ def read(
     functions: Functions | None = None,
     folder: Path | None = None,
     environ: Mapping[str, str] | None = None,
+    config: Path | None = None,
 ) -> MessagesDocument:
     """Reads a prompt of Semantic Kernel; the arguments are those of `read_template`, and options.
 
@@ -73,13 +84,14 @@ def read(
     - `strict`: refuse tags that are no XML. If not, such a prompt is one message of the user, as it
       is in Semantic Kernel, with a diagnostic.
     - `functions`: what the template may call, by `plugin.function`.
+    - `config`: the file `config.json` that belongs to the prompt.
     """
-    config = _read_config(text, source)
-    format = format or config.format
+    settings = _read_config(text, source) if config is None else _read_json(text, source, config)
+    format = format or settings.format
     if format not in FORMATS:
         known = ", ".join(FORMATS)
         raise ValidationError(f"there is no template format {format!r}; there are {known}")
-    return MessagesDocument(text, config, format, strict=strict, functions=functions or {})
+    return MessagesDocument(text, settings, format, strict=strict, functions=functions or {})
 
 
 class MessagesDocument:
@@ -98,6 +110,7 @@ class MessagesDocument:
         self._strict = strict
         self._functions = functions
         self._trusted = config.trusted
+        self._doubts = config.doubts
         module, name = _ENGINES[format]
         engine = getattr(import_module(f"{__package__}.{module}"), name)
         self._engine: Engine = engine(source, tuple(functions))
@@ -108,6 +121,7 @@ class MessagesDocument:
             if self._tags.root is not None:
                 Filler(self._tags, (), self._source).check(self._tags.root)
         self.inputs: Sequence[Input] = tuple(self._build_inputs(config.inputs))
+        self.calls = tuple(self._engine.calls)  # the functions that it calls
         self.diagnostics: Sequence[Diagnostic] = tuple(self._find_diagnostics())
 
     def _build_inputs(self, declared: Sequence[Input]) -> Iterator[Input]:
@@ -119,11 +133,12 @@ class MessagesDocument:
         yield from known.values()
 
     def _find_diagnostics(self) -> Iterator[Diagnostic]:
+        yield from self._doubts
         yield from self._engine.diagnostics
         for name, at in self._engine.calls.items():
-            if name not in self._functions:
+            if find_function(self._functions, name) is None:
                 message = f"the template calls {name!r}, which it is not given"
-                instead = f"give functions={{{name!r}: ...}}"
+                instead = f"give functions={{{name!r}: ...}}, or --tool {name}=FILE:FUNCTION"
                 yield self._source.warn("unknown-function", message, at, instead)
         if self._trusted is None or self._trusted:
             names = "all values" if self._trusted is None else ", ".join(sorted(self._trusted))
@@ -147,7 +162,7 @@ class MessagesDocument:
         return Rendered(tuple(items), diagnostics=tuple(found))
 
     def _build_values(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        values = dict(inputs)
+        values = {name: complete_messages(value) for name, value in inputs.items()}
         for one in self.inputs:
             if values.get(one.name) is not None:
                 continue
@@ -162,7 +177,19 @@ def _read_config(text: str, source: str | None) -> _Config:
     ending = source is not None and source.lower().endswith((".yaml", ".yml"))
     if not ending and not (source is None and _YAML.search(text) and _is_config(text)):
         return _Config(Source(text, source))
-    return _File(text, source, read_yaml(text, Path(source or "<text>"))).config()
+    file = _File(text, source, read_yaml(text, Path(source or "<text>")))
+    return file.config(file.template())
+
+
+def _read_json(text: str, source: str | None, config: Path) -> _Config:
+    """The configuration of a prompt in a folder (Semantic Kernel: `config.json`)."""
+    written = read_text(config)
+    rules = Rules(error=TemplateError)
+    data = parse_json(written, str(config), rules).data
+    if not isinstance(data, Mapping):
+        message = 'the file must be a map, such as {"input_variables": []}'
+        raise TemplateError(message, file=config, line=1, column=1)
+    return _File(written, str(config), data).config(Source(text, source))
 
 
 def _is_config(text: str) -> bool:
@@ -182,26 +209,33 @@ class _File:
     source: str | None
     data: Mapping[str, Any]
 
-    def config(self) -> _Config:
-        """What it says."""
-        template = self.data.get("template")
-        if not isinstance(template, str):
-            raise self._error("template", "'template' must be the prompt's text")
-        if unknown := sorted(set(map(str, self.data)) - {*_MEMBERS, *_ALSO}):
-            known = ", ".join(_MEMBERS)
-            raise self._error(unknown[0], f"there is no member {unknown[0]!r}; there are {known}")
+    def config(self, template: Source) -> _Config:
+        """What it says beside the template."""
         variables = list(self._variables())
         trusted = tuple(str(one["name"]) for one in variables if _trusts(one))
         return _Config(
-            self._template(template),
+            template,
             str(self.data.get("template_format") or FORMATS[0]),
             tuple(map(_read_input, variables)),
             None if _trusts(self.data) else trusted,
             self._settings(),
+            tuple(self._find_unknown_members()),
         )
 
+    def _find_unknown_members(self) -> Iterator[Diagnostic]:
+        known = (*_MEMBERS, *_ALSO, *_OLD)
+        for name in self.data:
+            if name not in known:
+                close = find_close(str(name)[:80], known, 0.7)
+                instead = (
+                    f"did you mean {close!r}?" if close else f"there are {', '.join(_MEMBERS)}"
+                )
+                message = f"there is no member {str(name)[:80]!r}; it has no effect"
+                place = self._line(str(name))
+                yield warn("unknown-member", message, instead, self.source, place, 1)
+
     def _variables(self) -> Iterator[Mapping[str, Any]]:
-        given = self.data.get("input_variables") or []
+        given = self.data.get("input_variables") or self._old_variables()
         if not isinstance(given, list):
             raise self._error("input_variables", "'input_variables' must be a list")
         for one in given:
@@ -209,9 +243,21 @@ class _File:
                 raise self._error("input_variables", "each of 'input_variables' has a 'name'")
             yield one
 
+    def _old_variables(self) -> list[Any]:
+        old = self.data.get("input")
+        given = old.get("parameters") if isinstance(old, Mapping) else None
+        return [
+            {**one, "default": one.get("defaultValue")} if isinstance(one, Mapping) else one
+            for one in given or ()
+        ]
+
     def _settings(self) -> dict[str, Any]:
         settings = {k: self.data[k] for k in ("name", "description") if self.data.get(k)}
         services = self.data.get("execution_settings") or {}
+        if isinstance(services, list):
+            services = {str(at): one for at, one in enumerate(services)}
+        if not services and self.data.get("completion"):
+            services = {"default": self.data["completion"]}
         if not isinstance(services, Mapping) or not all(
             isinstance(one, Mapping) for one in services.values()
         ):
@@ -223,8 +269,11 @@ class _File:
             settings["model"] = model
         return settings | sort_options({k: v for k, v in chosen.items() if k not in _NO_OPTIONS})
 
-    def _template(self, template: str) -> Source:
+    def template(self) -> Source:
         """The template, and where it begins in the file."""
+        template = self.data.get("template")
+        if not isinstance(template, str):
+            raise self._error("template", "'template' must be the prompt's text")
         root: Any = compose(self.text)
         node = next(value for key, value in root.value if key.value == "template")
         line = node.line
@@ -236,12 +285,17 @@ class _File:
         return Source(template, self.source, line=line + 1, indent=indent)
 
     def _error(self, member: str, message: str) -> TemplateError:
-        found = re.search(rf"^\s*{re.escape(member)}\s*:", self.text, re.MULTILINE)
-        line = self.text.count("\n", 0, found.start() if found else 0) + 1
-        return TemplateError(message, file=self.source, line=line, column=1)
+        return TemplateError(message, file=self.source, line=self._line(member), column=1)
+
+    def _line(self, member: str) -> int:
+        found = re.search(rf"^\s*\"?{re.escape(member)}\"?\s*:", self.text, re.MULTILINE)
+        return self.text.count("\n", 0, found.end() if found else 0) + 1
 
 
-_NO_OPTIONS = ("ai_model_id", "model_id", "service_id", "extension_data")
+_NO_OPTIONS = (
+    *("ai_model_id", "model_id", "service_id", "extension_data"),
+    "function_choice_behavior",  # which functions the model may call, is said by who runs it
+)
 
 
 def _read_input(one: Mapping[str, Any]) -> Input:

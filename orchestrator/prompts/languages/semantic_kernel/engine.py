@@ -14,9 +14,18 @@ from orchestrator.prompts.jinja_pieces import VALUE
 from orchestrator.prompts.languages.semantic_kernel.content import Filling
 from orchestrator.prompts.languages.semantic_kernel.tags import Hole, Markup
 from orchestrator.prompts.source import Source
+from orchestrator.support.threads import wait_for
 
 # What templates may call: `plugin.function`, or `function`.
 Functions = Mapping[str, Callable[..., Any]]
+
+
+def find_function(functions: Functions, name: str) -> Callable[..., Any] | None:
+    """The function of a name; without a plugin it is the first function of that name."""
+    # (Semantic Kernel: `Kernel.get_function`.)
+    if name in functions or "." in name:
+        return functions.get(name)
+    return next((it for key, it in functions.items() if key.rpartition(".")[2] == name), None)
 
 
 class Engine(ABC):
@@ -113,7 +122,7 @@ class Rendering:
 
     def call(self, name: str, at: int, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """The result of a call that stands at this offset of the template."""
-        function = self.functions.get(name)
+        function = find_function(self.functions, name)
         if function is None:
             known = ", ".join(map(repr, self.functions)) or "none"
             raise self._source.error(
@@ -123,10 +132,7 @@ class Rendering:
             result = function(
                 *arguments, **self._find_missing_arguments(function, arguments, named), **named
             )
-            if inspect.isawaitable(result):
-                getattr(result, "close", bool)()
-                raise TypeError("it is asynchronous; give one that returns its result")
-            return result
+            return wait_for(result) if inspect.isawaitable(result) else result
         except TemplateError:
             raise
         except Exception as error:  # whatever a user's function raises

@@ -65,7 +65,25 @@ def to_messages(value: Any, name: str) -> list[RenderedMessage | Thread] | None:
 def _is_message(value: Any) -> bool:
     if not isinstance(value, Mapping):
         return isinstance(value, RenderedMessage | Thread)
-    return isinstance(value.get("role"), str) and ("content" in value or "tool_calls" in value)
+    role = value.get("role")
+    return isinstance(role, str) and (
+        "content" in value or "tool_calls" in value or role == "assistant"
+    )
+
+
+def complete_messages(value: Any) -> Any:
+    """A history whose messages all have a `content`, for templates that loop over it.
+
+    Chat APIs leave it out of the assistant's messages that only call tools.
+    """
+    if not isinstance(value, list) or not value or not all(map(_is_message, value)):
+        return value
+    if all("content" in one for one in value if isinstance(one, Mapping)):
+        return value
+    return [
+        {**one, "content": None} if isinstance(one, Mapping) and "content" not in one else one
+        for one in value
+    ]
 
 
 def fill_messages(value: Any, name: str, *, trusted: bool = False) -> Filling | None:
