@@ -95,4 +95,5 @@ class Library:
             [*found.warnings, *script.warnings],
             settings_of(front, Source("", 1, script.file)),
             [*found.biases, *script.biases],
+            script.style,
         )

@@ -23,6 +23,7 @@ from orchestrator.flows.ppe.nodes import (
     While,
 )
 from orchestrator.flows.ppe.output import inputs_of
+from orchestrator.flows.ppe.parameters import OF_CALL, PARAMETERS
 from orchestrator.flows.ppe.roles import (
     ROLES,
     find_unknown_roles,
@@ -30,7 +31,7 @@ from orchestrator.flows.ppe.roles import (
     suggest_name,
 )
 from orchestrator.flows.ppe.scope import ALL
-from orchestrator.flows.ppe.settings import KEYS, OF_CALL, PARAMETERS
+from orchestrator.flows.ppe.settings import KEYS
 from orchestrator.flows.ppe.text_scanner import Substitution
 from orchestrator.flows.ppe.uses import Uses, blocks_in, conditions_in, statements_in
 from orchestrator.flows.steps import Finding, Place
