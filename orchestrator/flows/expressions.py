@@ -161,9 +161,23 @@ def parse_expression(text: str) -> Node:
     return found
 
 
-def parse_arguments(text: str) -> list[Argument]:
-    """Parses what stands between the brackets of a call, as `parse_expression` does."""
+def parse_arguments(text: str, *, mixed: bool = False) -> list[Argument]:
+    """Parses what stands between the brackets of a call, as `parse_expression` does.
+
+    Args:
+        text: What stands there.
+        mixed: Whether arguments without a name may follow some with a name.
+    """
     found: list[Argument] = _parse(text, "arguments")
+    named = False
+    for one in found:
+        if named and not one.name and not mixed:
+            raise ScriptError(
+                "an argument without a name follows one with a name; put it before",
+                "位置参数必须在关键字参数之前",
+                one.node.offset,
+            )
+        named = named or bool(one.name)
     return found
 
 
@@ -224,12 +238,6 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
     def arguments(self, meta: Any, *parts: Argument) -> list[Argument]:
         named: set[str] = set()
         for one in parts:
-            if named and not one.name:
-                raise ScriptError(
-                    "an argument without a name follows one with a name; put it before",
-                    "位置参数必须在关键字参数之前",
-                    one.node.offset,
-                )
             if one.name in named:
                 name = one.name
                 raise ScriptError(f"the argument {name!r} is given twice", f"参数 {name!r} 重复")

@@ -14,7 +14,7 @@ from orchestrator.flows.ppe.jinja_texts import value_text
 from orchestrator.flows.ppe.nodes import Link
 from orchestrator.flows.ppe.settings import script_id
 from orchestrator.flows.ppe.texts import Style
-from orchestrator.flows.steps import Event, Place, Step
+from orchestrator.flows.steps import Event, FileMissing, Place, ReadFile, Step
 from orchestrator.flows.tree import ScriptError, path_of
 from orchestrator.support.spelling import did_you_mean
 
@@ -207,6 +207,19 @@ def _keep_computed(place: Place, value: Any) -> Steps:
     return text
 
 
+def _read_file(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
+    """`$readFile: path`: the text of a file beside the script, or in its search path."""
+    path = str(arguments.get("path", arguments.get("content", value)))
+    found = yield ReadFile(link.place, path)
+    if isinstance(found, FileMissing):
+        run.fail(
+            link.place,
+            f"the file {path!r:.200} cannot be read: {found.why}",
+            f"无法读取文件 {path!r:.200}: {found.why_zh}",
+        )
+    return found
+
+
 def _pipe(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
     previous = yield from run.previous()
     if value is None:
@@ -270,6 +283,7 @@ MADE: dict[str, Callable[..., Steps]] = {
     "pipe": _pipe,
     "print": _print,
     "prompt": _update,
+    "readFile": _read_file,
     "ready": _ready,
     "ret": _ret,
     "set": _set,

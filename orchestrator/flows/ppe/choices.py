@@ -118,7 +118,7 @@ def read_substitution(text: str) -> tuple[Choice | None, list[Argument]]:
     """What stands behind the colon of `[[VAR:...]]`: a choice, if any, and model parameters."""
     stripped = text.strip()
     if not stripped.startswith("|"):
-        parameters = [_name_parameter(one) for one in parse_arguments(text)]
+        parameters = [_name_parameter(one) for one in parse_arguments(text, mixed=True)]
         if not all(one.name for one in parameters):
             raise ScriptError("a model parameter has a name: name=value", "模型参数须写作 名称=值")
         return None, parameters

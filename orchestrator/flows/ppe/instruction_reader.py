@@ -228,7 +228,7 @@ class InstructionReader:
 
     def _arguments(self, inner: str, place: Place, source: Source) -> Sequence[Argument]:
         try:
-            arguments = parse_arguments(unwrap_templates(inner))
+            arguments = parse_arguments(unwrap_templates(inner), mixed=True)
             self._note_argument_calls(arguments, place)
             return arguments
         except ScriptError as wrong:

@@ -129,7 +129,9 @@ class Interpreter:
 
     def script_of(self, name: str) -> str:
         """The id of the script that a name means; empty when it means none."""
-        return self.library.id_of(self.script.settings.imports.get(name, name))
+        id = self.library.id_of(self.script.settings.imports.get(name, name))
+        is_shadowed = self.library.is_standard(id) and bool(self.known.name_of(name))
+        return "" if is_shadowed else id
 
     # Running
 

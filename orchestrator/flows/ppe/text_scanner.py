@@ -224,7 +224,7 @@ class TextScanner:
     def _arguments(self, inner: str, name: str, at: int) -> list[Argument]:
         """A call's arguments; what is no expression is a text, such as a file's name."""
         try:
-            return parse_arguments(unwrap_templates(inner))
+            return parse_arguments(unwrap_templates(inner), mixed=True)
         except ScriptError as wrong:
             if _WORD.fullmatch(inner.strip()):
                 return [Argument("", Node("text", inner.strip()))]
