@@ -24,10 +24,8 @@ class PpeScript:
 
         self.file = str(file) if file is not None else None
         # A script reads files beside it, and in the folders that its user names for it.
-        self.folders: Sequence[Path] = [
-            *([file.resolve().parent] if file is not None else []),
-            *libraries,
-        ]
+        own = [file.resolve().parent] if file is not None else []
+        self.folders: Sequence[Path] = [*own, *libraries]
         self._text = text
         self._library = Library(text, file, libraries)
         self.digest = self._library.digest

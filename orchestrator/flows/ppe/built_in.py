@@ -291,7 +291,7 @@ MADE: dict[str, Callable[..., Steps]] = {
     "tool": _tool,
 }
 
-GIVING = frozenset(("echo", "print", "ret"))
+GIVING = frozenset(("abort", "echo", "print", "ret", "throw"))
 """The instructions whose `content` is above what a chain passes to them."""
 
 BUILT_IN = frozenset(MADE)

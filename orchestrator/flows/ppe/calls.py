@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.errors import FlowError
 from orchestrator.flows.ppe.built_in import (
     BUILT_IN,
     GIVING,
@@ -16,7 +17,7 @@ from orchestrator.flows.ppe.built_in import (
 from orchestrator.flows.ppe.control_flow import to_named_arguments
 from orchestrator.flows.ppe.data import map_of
 from orchestrator.flows.ppe.instruction_reader import LISTENING
-from orchestrator.flows.ppe.nodes import Instruction, Link
+from orchestrator.flows.ppe.nodes import Instruction, Link, Script
 from orchestrator.flows.ppe.output import inputs_of
 from orchestrator.flows.steps import Call, Event, Place, Step
 
@@ -84,9 +85,22 @@ class Calls:
                 f"脚本互相调用超过 {MOST_CALLS} 次",
             )
         script = run.library.script(run.script_of(link.name))
-        value = yield from run.inner(script, args, named).run()
+        value = yield from self._run_script(link, script, args, named)
         yield Event("tool_result", link.place, {"name": link.name, "value": value})
         return (yield from self._after(link.place, link.name, args, named, value))
+
+    def _run_script(
+        self, link: Link, script: Script, args: Sequence[Any], named: Mapping[str, Any]
+    ) -> Steps:
+        run = self._run
+        try:
+            return (yield from run.inner(script, args, named).run())
+        except FlowError as error:
+            if not run.library.is_standard(script.id):
+                raise
+            # The author knows his own line, and not those of the standard scripts.
+            zh = error.message_zh.partition("：")[2] or error.reason
+            run.fail(link.place, f"{link.name}: {error.reason}", f"{link.name}: {zh}")
 
     def function(
         self, place: Place, name: str, args: Sequence[Any], named: Mapping[str, Any]

@@ -10,6 +10,7 @@ from orchestrator.flows.ppe.built_in import BUILT_IN
 from orchestrator.flows.ppe.data import map_of
 from orchestrator.flows.ppe.json_schemas import describe_schema_mistake
 from orchestrator.flows.ppe.library import Library
+from orchestrator.flows.ppe.lint_literals import find_literals
 from orchestrator.flows.ppe.listeners import EVENTS
 from orchestrator.flows.ppe.nodes import (
     Block,
@@ -68,6 +69,7 @@ def findings(text: str, script: Script, library: Library) -> Findings:
         yield from _events(statement)
         yield from _matches(statement, uses)
     yield from _choices(script, uses)
+    yield from find_literals(script, library)
 
 
 # What is called
