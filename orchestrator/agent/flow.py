@@ -8,8 +8,8 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from orchestrator.actions import ActionGroup
 from orchestrator.agent.flow_run import FlowAgents, FlowEvent, FlowResult, FlowRun
-from orchestrator.errors import ValidationError
-from orchestrator.flows.languages import read_file, read_text
+from orchestrator.errors import ResourceNotFound, ValidationError
+from orchestrator.flows.languages import Grants, read_file, read_text
 from orchestrator.flows.orchestration import FlowOrchestration
 from orchestrator.flows.state import read_state
 from orchestrator.flows.steps import Program
@@ -234,14 +234,24 @@ def _check_options(options: Mapping[str, Any], known: type) -> dict[str, Any]:
     return dict(options)
 
 
-def load_flow(path: str | Path) -> Flow:
+def load_flow(
+    path: str | Path, *, libraries: Sequence[str | Path] = (), files: bool = False
+) -> Flow:
     """Reads a script from a file, or a folder's main file, such as `main.ai.yaml` or `main.pl`.
 
     Args:
         path: `*.ai.yaml` and `*.ppe.yaml` are PPE, `*.pl` is the prompt language.
+        libraries: Folders with scripts that a PPE script may call, besides those beside it, and
+            whose text files it may read.
+        files: Whether Python of a program (`@code`) may read the text files of the program's own
+            folder with `open()`; hidden ones are left out.
 
     Raises:
         FlowError: It is wrong, with file, line and column, or of no known kind.
-        ResourceNotFound: There is no such file.
+        ResourceNotFound: There is no such file, or no such folder.
     """
-    return Flow(read_file(Path(path)))
+    folders = [Path(one) for one in libraries]
+    for folder in folders:
+        if not folder.is_dir():
+            raise ResourceNotFound(f"there is no folder {str(folder)!r} with scripts")
+    return Flow(read_file(Path(path), Grants(folders, files)))

@@ -9,18 +9,16 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
-from orchestrator.flows.tree import Node, ScriptError
+from orchestrator.flows.members import MOST, call_member, has_length
+from orchestrator.flows.tree import MEMBERS, Node, ScriptError
 from orchestrator.flows.work import ScriptWork
 
 UNDEFINED: Any = type(
     "Undefined", (), {"__bool__": lambda self: False, "__repr__": lambda self: "undefined"}
 )()
 """What a name without a value is, where it is asked for."""
-
-MOST = 1_000_000
-"""Characters of a text, and items of a list, that a script puts together."""
 
 _MOST_BITS = 1024
 
@@ -193,8 +191,17 @@ def _evaluate_index(node: Node, scope: Scope) -> Any:
     return path_value(whole, [step]) if isinstance(step, int | str) else UNDEFINED
 
 
+def _evaluate_member(node: Node, scope: Scope) -> Any:
+    whole = evaluate(node.parts[0], scope)
+    if has_length(whole, node.value):
+        return len(whole)
+    return path_value(whole, [node.value])
+
+
 def _evaluate_call(node: Node, scope: Scope) -> Any:
     (function,) = node.parts
+    if function.kind in MEMBERS:
+        return _call_member(node, function, scope)
     if function.kind != "name":
         raise ScriptError(
             "only functions by their names can be called", "只能按名称调用函数", node.offset
@@ -202,6 +209,71 @@ def _evaluate_call(node: Node, scope: Scope) -> Any:
     args = [evaluate_or_none(one.node, scope) for one in node.value if not one.name]
     kwargs = {one.name: evaluate_or_none(one.node, scope) for one in node.value if one.name}
     return scope.call(function.value, args, kwargs)
+
+
+def _call_member(node: Node, function: Node, scope: Scope) -> Any:
+    """`value.member(arguments)`; of `value?.member()`, nothing where there is no value."""
+    value = evaluate(function.parts[0], scope)
+    if function.kind == "optional" and (value is UNDEFINED or value is None):
+        return UNDEFINED
+    args = [_evaluate_argument(one.node, scope) for one in node.value]
+    try:
+        return call_member(value, function.value, args, scope.work)
+    except ScriptError as wrong:
+        raise ScriptError(wrong.message, wrong.message_zh, node.offset) from None
+
+
+def _evaluate_argument(node: Node, scope: Scope) -> Any:
+    if node.kind != "function":
+        return evaluate_or_none(node, scope)
+
+    def call(*values: Any) -> Any:
+        scope.work.spend(10)
+        named = dict(zip(node.value, values, strict=False))
+        return evaluate_or_none(node.parts[0], _InnerScope(scope, named))
+
+    return call
+
+
+class _InnerScope:
+    """The body of `item => …`: its names above the scope around it."""
+
+    def __init__(self, outer: Scope, named: Mapping[str, Any]) -> None:
+        self._outer = outer
+        self._named = named
+        self.work = outer.work
+
+    def variable(self, steps: Sequence[str | int], written: str) -> Any:
+        """The value at a path."""
+        if steps[0] in self._named:
+            return path_value(self._named[str(steps[0])], steps[1:])
+        return self._outer.variable(steps, written)
+
+    def text(self, text: str) -> Any:
+        """A quoted text's value."""
+        return self._outer.text(text)
+
+    def call(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The value of a function of the scope around it."""
+        return self._outer.call(name, args, kwargs)
+
+
+def _evaluate_choice(node: Node, scope: Scope) -> Any:
+    condition, then, otherwise = node.parts
+    return evaluate(then if evaluate(condition, scope) else otherwise, scope)
+
+
+def _evaluate_otherwise(node: Node, scope: Scope) -> Any:
+    value = evaluate(node.parts[0], scope)
+    return evaluate(node.parts[1], scope) if value is None or value is UNDEFINED else value
+
+
+def _refuse_function(node: Node, scope: Scope) -> NoReturn:
+    raise ScriptError(
+        "a function (=>) is an argument of map, filter, find and the like, and no value",
+        "函数（=>）只能作为 map、filter、find 等的参数",
+        node.offset,
+    )
 
 
 def _kind(value: Any) -> str:
@@ -261,7 +333,11 @@ _EVALUATORS: dict[str, Callable[[Node, Scope], Any]] = {
     "missing": lambda node, scope: not _evaluate_contains(node, scope),
     "calculated": _evaluate_arithmetic,
     "signed": _evaluate_sign,
-    "member": lambda node, scope: path_value(evaluate(node.parts[0], scope), [node.value]),
+    "member": _evaluate_member,
+    "optional": _evaluate_member,
+    "chosen": _evaluate_choice,
+    "otherwise": _evaluate_otherwise,
+    "function": _refuse_function,
     "index": _evaluate_index,
     "called": _evaluate_call,
 }

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import re
+import textwrap
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -20,8 +21,12 @@ from orchestrator.flows.tree import NAME, Argument, Node, ScriptError, parts_of,
 
 FENCE = "```"
 
-QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'", re.DOTALL)
-"""A text in quotes."""
+QUOTED = re.compile(
+    r"\"\"\"(?:[^\"\\]|\\.|\"(?!\"\"))*\"\"\"|'''(?:[^'\\]|\\.|'(?!''))*'''"
+    r"|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'",
+    re.DOTALL,
+)
+"""A text in quotes; in three of them it may have several lines."""
 
 _OPENING, _CLOSING = "([{", ")]}"
 
@@ -131,15 +136,48 @@ def _parser() -> Lark:
     )
 
 
+def unwrap_templates(text: str) -> str:
+    """An expression with `{{ a }}` outside of quotes as `((a))`; every letter keeps its place."""
+    letters = list(text)
+    open_at: list[int] = []
+    skipped = -1
+    for at, letter in outside_quotes(text, 0):
+        if at <= skipped:
+            continue
+        if letter == "{" and text.startswith("{{", at):
+            open_at.append(at)
+            skipped = at + 1
+        elif letter == "}" and open_at and text.startswith("}}", at):
+            begins = open_at.pop()
+            letters[begins : begins + 2] = "(("
+            letters[at : at + 2] = "))"
+            skipped = at + 1
+    return "".join(letters)
+
+
 def parse_expression(text: str) -> Node:
     """Parses an expression; what is wrong in it is a `ScriptError` with its offset."""
     found: Node = _parse(text, "expression")
     return found
 
 
-def parse_arguments(text: str) -> list[Argument]:
-    """Parses what stands between the brackets of a call, as `parse_expression` does."""
+def parse_arguments(text: str, *, mixed: bool = False) -> list[Argument]:
+    """Parses what stands between the brackets of a call, as `parse_expression` does.
+
+    Args:
+        text: What stands there.
+        mixed: Whether arguments without a name may follow some with a name.
+    """
     found: list[Argument] = _parse(text, "arguments")
+    named = False
+    for one in found:
+        if named and not one.name and not mixed:
+            raise ScriptError(
+                "an argument without a name follows one with a name; put it before",
+                "位置参数必须在关键字参数之前",
+                one.node.offset,
+            )
+        named = named or bool(one.name)
     return found
 
 
@@ -200,12 +238,6 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
     def arguments(self, meta: Any, *parts: Argument) -> list[Argument]:
         named: set[str] = set()
         for one in parts:
-            if named and not one.name:
-                raise ScriptError(
-                    "an argument without a name follows one with a name; put it before",
-                    "位置参数必须在关键字参数之前",
-                    one.node.offset,
-                )
             if one.name in named:
                 name = one.name
                 raise ScriptError(f"the argument {name!r} is given twice", f"参数 {name!r} 重复")
@@ -256,6 +288,14 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
     def call(self, meta: Any, function: Node, arguments: list[Argument]) -> Node:
         return Node("called", arguments, (function,), meta.start_pos)
 
+    def inline(self, meta: Any, name: Token, arguments: Sequence[Argument] = ()) -> Node:
+        function = Node("script", str(name).removeprefix("[[@"), offset=meta.start_pos)
+        return Node("called", list(arguments), (function,), meta.start_pos)
+
+    def function(self, meta: Any, head: Token, body: Node) -> Node:
+        names = tuple(re.findall(NAME, str(head)))
+        return Node("function", names, (body,), meta.start_pos)
+
     def __default__(self, kind: Token, parts: list[Any], meta: Any) -> Node:
         """A node of the nodes in it; the sign or the name beside them is its value."""
         nodes = tuple(one for one in parts if not isinstance(one, Token))
@@ -264,6 +304,10 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
 
 
 def _unquote(token: Token) -> str:
-    return re.sub(
-        r"\\(.)", lambda it: _ESCAPES.get(it[1], it[1]), str(token)[1:-1], flags=re.DOTALL
-    )
+    """The text in quotes; in three of them without its indentation and the blank lines around."""
+    inner = str(token)
+    if len(inner) >= 6 and inner.startswith(('"""', "'''")):
+        inner = textwrap.dedent(inner[3:-3].lstrip("\n")).strip("\n")
+    else:
+        inner = inner[1:-1]
+    return re.sub(r"\\(.)", lambda it: _ESCAPES.get(it[1], it[1]), inner, flags=re.DOTALL)

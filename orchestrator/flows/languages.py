@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -18,7 +19,20 @@ _MAIN = "main"
 _MOST_BYTES = 1_000_000
 
 
-def read_text(text: str, language: Literal["ppe", "pl"] | str, file: Path | None = None) -> Program:
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """What of the disk a script may use, besides what every script may."""
+
+    libraries: Sequence[Path] = ()  # folders with scripts that a PPE script may call
+    files: bool = False  # whether Python of a program may read the files of the program's folder
+
+
+def read_text(
+    text: str,
+    language: Literal["ppe", "pl"] | str,
+    file: Path | None = None,
+    grants: Grants = Grants(),
+) -> Program:
     """Reads a script.
 
     Raises:
@@ -27,18 +41,18 @@ def read_text(text: str, language: Literal["ppe", "pl"] | str, file: Path | None
     if language == "ppe":
         from orchestrator.flows.ppe import PpeScript
 
-        return PpeScript(text, file)
+        return PpeScript(text, file, grants.libraries)
     if language == "pl":
         from orchestrator.flows.pl import PlProgram
 
-        return PlProgram(text, file)
+        return PlProgram(text, file, files=grants.files)
     raise FlowError(
         f"there is no language {language!r}; there are 'ppe' and 'pl'",
         message_zh=f"没有语言 {language!r}，只有 'ppe' 和 'pl'",
     )
 
 
-def read_file(path: Path) -> Program:
+def read_file(path: Path, grants: Grants = Grants()) -> Program:
     """Reads a script's file, or the main one of a folder.
 
     Raises:
@@ -73,7 +87,7 @@ def read_file(path: Path) -> Program:
         raise FlowError(
             "the script is not in UTF-8", file=path, line=line, message_zh="脚本不是 UTF-8 编码"
         ) from None
-    return read_text(text, language, path)
+    return read_text(text, language, path, grants)
 
 
 def _main(folder: Path) -> Path:

@@ -204,6 +204,7 @@ class _Run:
             seed=seed,
             alone=alone,
             stepped=stepped,
+            folders=program.folders,
         )
 
     def run(self) -> Generator[Effect, Any, Result]:

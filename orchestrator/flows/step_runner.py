@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import secrets
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from orchestrator.actions import ActionGroup, ReturnControl
 from orchestrator.actions.code_interpreter import code_operation
@@ -31,18 +33,21 @@ from orchestrator.flows.custom.converse_request import (
 )
 from orchestrator.flows.custom.operations import ToolResult, Work
 from orchestrator.flows.custom.python_loop import ModelAnswer
+from orchestrator.flows.files import UnreadableFile, read_below
 from orchestrator.flows.listener import Listener
-from orchestrator.flows.state import read_recorded
+from orchestrator.flows.state import read_recorded, read_recorded_json
 from orchestrator.flows.steps import (
     Ask,
     AskUser,
     Call,
     Code,
     Event,
+    FileMissing,
     Parallel,
     Pause,
     Place,
     RandomNumber,
+    ReadFile,
     Step,
 )
 from orchestrator.flows.tree import ScriptError
@@ -78,6 +83,12 @@ def build_pause_group() -> ActionGroup:
     )
 
 
+class _File(TypedDict):
+    text: str
+    why: str  # why it cannot be read; empty when it was
+    why_zh: str
+
+
 class StepRunner:
     """Carries out the steps of one run of a script, or of one iteration of a loop in it.
 
@@ -102,11 +113,14 @@ class StepRunner:
         alone: bool = False,
         iteration: tuple[int, ...] = (),
         stepped: Mapping[str, Any] | None = None,
+        folders: Sequence[Path] = (),
     ) -> None:
         # `reach` is what the script may call, `file` is for errors, and `seed` makes what is drawn
         # the same in every run. `stepped` has the variables of a script that waits before each of
-        # its statements, and does not know how to; it is `None` for all others.
+        # its statements, and does not know how to; it is `None` for all others. `folders` are those
+        # whose files it may read.
         self.turn = turn
+        self._folders = folders
         self.work = work
         self.listener = listener
         self.iteration = iteration
@@ -131,6 +145,7 @@ class StepRunner:
             seed=self._seed,
             alone=self.alone,
             iteration=(*self.iteration, number),
+            folders=self._folders,
         )
 
     @property
@@ -196,6 +211,8 @@ class StepRunner:
             return (yield from self._report_event(step))
         if isinstance(step, RandomNumber):
             return (yield from self._draw_number())
+        if isinstance(step, ReadFile):
+            return (yield from self._read_file(step))
         if isinstance(step, Pause | AskUser):
             return (yield from self._wait(step))
         if isinstance(step, Parallel):
@@ -278,6 +295,21 @@ class StepRunner:
             return int.from_bytes(drawn[:7])
         record = yield from self.turn.orchestrate("CHANCE", _build_draw_record)
         return read_recorded(int, record["text"])
+
+    def _read_file(self, step: ReadFile) -> Generator[Effect, Any, str | FileMissing]:
+        """A file's text; the journal has it, so a run that goes on reads what it read before."""
+
+        def build_record(_: object) -> dict[str, Any]:
+            known: _File = {"text": "", "why": "", "why_zh": ""}
+            try:
+                known["text"] = read_below(step.path, self._folders)
+            except UnreadableFile as error:
+                known["why"], known["why_zh"] = error.args
+            return {"event": "FILE", "text": json.dumps(known)}
+
+        record = yield from self.turn.orchestrate("FILE", build_record)
+        known = read_recorded_json(record["text"], _File)
+        return FileMissing(known["why"], known["why_zh"]) if known["why"] else str(known["text"])
 
     def _ask(self, step: Ask) -> Generator[Effect, Any, ModelAnswer]:
         try:

@@ -112,6 +112,25 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadFile:
+    """Read a text file of a folder that the script may read (`Program.folders`).
+
+    Its answer is the text; where it cannot be read, a `FileMissing`.
+    """
+
+    place: Place  # the statement
+    path: str  # relative to a folder, or absolute
+
+
+@dataclass(frozen=True, slots=True)
+class FileMissing:
+    """Why a file cannot be read."""
+
+    why: str  # the reason
+    why_zh: str  # the same in Chinese
+
+
+@dataclass(frozen=True, slots=True)
 class RandomNumber:
     """Ask for chance. Its answer is a whole number, the same when the script is run again."""
 
@@ -174,7 +193,7 @@ class Event:
     members: Mapping[str, Any] = field(default_factory=dict)
 
 
-Step = Ask | Call | Code | RandomNumber | Pause | AskUser | Parallel | Event
+Step = Ask | Call | Code | ReadFile | RandomNumber | Pause | AskUser | Parallel | Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +267,7 @@ class Program(Protocol):
     digest: str  # of its text, and of all that it loads: a paused run goes on with the same only
     uses_code: bool  # whether it may run Python
     text_input: str  # the argument that takes the text of an agent's user
+    folders: Sequence[Path]  # below which it may read files
 
     def arguments(self) -> tuple[Collection[str], Collection[str] | None]:
         """The arguments that it wants, and all that mean something to it; `None` for any."""

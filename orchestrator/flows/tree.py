@@ -37,11 +37,16 @@ class Node:
     """A part of an expression."""
 
     # What it is: `value`, `text`, `path`, `name`, `items`, `mapping`, `either`, `both`, `negated`,
-    # `compared`, `contained`, `missing`, `calculated`, `signed`, `member`, `index`, `called`
+    # `compared`, `contained`, `missing`, `calculated`, `signed`, `member`, `optional`, `index`,
+    # `called`, `script`, `chosen`, `otherwise`, `function`
     kind: str
     value: Any = None  # a constant, an operator, a name, or a path's steps
     parts: tuple[Any, ...] = ()  # the nodes in it
     offset: int = 0  # where it begins in the expression's text
+
+
+MEMBERS = ("member", "optional")
+"""The kinds of `value.name` and `value?.name`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +90,34 @@ def path_of(written: str) -> tuple[str | int, ...] | None:
     return tuple(steps)
 
 
+def find_called_name(node: Node) -> str:
+    """What a node calls: `script` of `[[@script()]]`, `$name` of `this.$name()`, else nothing."""
+    if node.kind != "called":
+        return ""
+    function = node.parts[0]
+    if function.kind == "script":
+        return str(function.value)
+    if function.kind == "path" and len(function.value[0]) == 1:
+        return f"${function.value[0][0]}"
+    if function.kind in MEMBERS and function.parts[0].value == "this":
+        return str(function.value) if function.value.startswith("$") else ""
+    return ""
+
+
+def calls_in(node: Node) -> Iterator[Node]:
+    """The calls of scripts and functions in an expression, from left to right."""
+    if find_called_name(node):
+        yield node
+    for part in parts_of(node):
+        yield from calls_in(part)
+
+
+_OF_NAMES = ("name", "called", "chosen", "otherwise", "function", *MEMBERS)
+
+
 def names_in(node: Node) -> list[Node]:
     """The bare names, members and calls in an expression, in any order."""
-    found = [node] if node.kind in ("name", "called", "member") else []
+    found = [node] if node.kind in _OF_NAMES else []
     for part in parts_of(node):
         found += names_in(part)
     return found

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.flows.evaluation import MOST, UNDEFINED, evaluate, path_value
+from orchestrator.flows.evaluation import UNDEFINED, evaluate, path_value
 from orchestrator.flows.expressions import parse_arguments, parse_expression
+from orchestrator.flows.members import MOST
 from orchestrator.flows.tree import ScriptError, names_in, path_of
 from orchestrator.flows.work import ScriptWork
 
@@ -103,7 +104,9 @@ def test_values(text: str, found: Any) -> None:
         ("1 / 0", "divided by zero", "除数为零"),
         ("1 % 0", "divided by zero", "除数为零"),
         ("f(1)", "no f", ""),
-        ("a.b(1)", "only functions by their names", "按名称"),
+        ("a.b(1)", "only texts and lists have functions", "只有文本"),
+        ("'a'.big()", "texts have no function 'big'", "文本没有函数"),
+        ("[1].slize(0)", "did you mean 'slice'", "列表没有函数"),
         ("9" * 300 + "* 9" * 40, "too large", "数字过大"),
         ("1e300 * 1e300", "too large", "数字过大"),
         ("1e1000", "too large", "数字过大"),

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import FlowError, ValidationError
-from orchestrator.flows.evaluation import MOST
 from orchestrator.flows.languages import lint_program
+from orchestrator.flows.members import MOST
 from orchestrator.testing import ScriptedModel
 
 

@@ -70,7 +70,7 @@ MISTAKES = [
     (["user: '{{ a'"], 1, "template is wrong"),
     (["user: |-", "  a", "  {% if %}"], 3, "template is wrong"),
     (["user: |-", "  a [[A]] b", "  {{ b }", "  c"], 3, "template is wrong"),
-    (["user: '[[A:temperature]]'"], 1, "has a name: name=value"),
+    (["user: '[[A:0.2]]'"], 1, "has a name: name=value"),
     (["user: '[[A:x=]]'"], 1, "ends too early"),
     (["user: '[[A:|a|]]'"], 1, "empty item"),
     (["user: '[[A:|a|b:0]]'"], 1, "of 1 to 0 items"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +28,13 @@ class PlProgram:
     language = "pl"
     text_input = "question"
 
-    def __init__(self, text: str, file: Path | None) -> None:
+    def __init__(self, text: str, file: Path | None, *, files: bool = False) -> None:
         from orchestrator.flows.pl.reader import read_program
 
         self.file = str(file) if file is not None else None
         self.digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        own = [file.resolve().parent] if file is not None else []
+        self.folders: Sequence[Path] = own if files else []
         self.text = text
         self.body = read_program(text, self.file)
         self.doubts = [

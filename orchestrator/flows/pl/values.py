@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from orchestrator.flows.evaluation import MOST, UNDEFINED, path_value
+from orchestrator.flows.evaluation import UNDEFINED, path_value
+from orchestrator.flows.members import MOST
 from orchestrator.flows.tree import ScriptError, path_of
 from orchestrator.flows.work import ScriptWork
 from orchestrator.support.spelling import did_you_mean

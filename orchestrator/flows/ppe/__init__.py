@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,17 @@ class PpeScript:
     language = "ppe"
     uses_code = False
 
-    def __init__(self, text: str, file: Path | None) -> None:
+    def __init__(self, text: str, file: Path | None, libraries: Sequence[Path] = ()) -> None:
         from orchestrator.flows.ppe.library import Library
         from orchestrator.flows.ppe.output import inputs_of, text_input
         from orchestrator.flows.ppe.reader import read_script
 
         self.file = str(file) if file is not None else None
+        # A script reads files beside it, and in the folders that its user names for it.
+        own = [file.resolve().parent] if file is not None else []
+        self.folders: Sequence[Path] = [*own, *libraries]
         self._text = text
-        self._library = Library(text, file)
+        self._library = Library(text, file, libraries)
         self.digest = self._library.digest
         self._script = self._library.resolve_inheritance(read_script(text, "main", self.file))
         self.text_input = text_input(inputs_of(self._script.front.get("input")))

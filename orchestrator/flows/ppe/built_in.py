@@ -10,10 +10,11 @@ from orchestrator.flows.ppe import model_replies
 from orchestrator.flows.ppe.control_flow import Break, Continue
 from orchestrator.flows.ppe.data import Author, map_of
 from orchestrator.flows.ppe.dialects import STYLES
+from orchestrator.flows.ppe.jinja_texts import value_text
 from orchestrator.flows.ppe.nodes import Link
 from orchestrator.flows.ppe.settings import script_id
-from orchestrator.flows.ppe.texts import Style, value_text
-from orchestrator.flows.steps import Event, Place, Step
+from orchestrator.flows.ppe.texts import Style
+from orchestrator.flows.steps import Event, FileMissing, Place, ReadFile, Step
 from orchestrator.flows.tree import ScriptError, path_of
 from orchestrator.support.spelling import did_you_mean
 
@@ -46,6 +47,19 @@ def _set(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any])
         run.data.prompt.pop(name, None)
         yield Event("variable_set", link.place, {"name": name, "value": made})
     return dict(arguments)
+
+
+def set_variable(run: Interpreter, link: Link, args: Sequence[Any], value: Any) -> Steps:
+    """`$set('name', value)`, or `-> $set('name')`: a variable with what came before; that value."""
+    name = args[0]
+    if not isinstance(name, str) or path_of(name) is None or len(args) > 2:
+        raise ScriptError(
+            "$set(...) takes the name of a variable, and its value, or follows ->",
+            "$set(...) 的参数为变量名和值，或写在 -> 之后",
+        )
+    value = args[1] if len(args) == 2 else value if value is not name else None
+    yield from _set(run, link, None, {name: value})
+    return value
 
 
 def _set_at_path(whole: Any, steps: Sequence[str | int], value: Any) -> Any:
@@ -162,7 +176,7 @@ def _format(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, An
     written = _find_written_template(link)
     if written is None:
         return (yield from _keep_computed(link.place, arguments.get("template", value)))
-    text = run.values.compile(f"!{written}", link.place, Style(templates))
+    text = run.values.compile(written, link.place, Style(templates), signs=False)
     outer = run.data.scope
     run.data.scope = {**outer, **map_of(arguments.get("data"))}
     try:
@@ -177,8 +191,12 @@ def _find_written_template(link: Link) -> str | None:
         if one.name in ("", "template"):
             return one.node.value if one.node.kind == "text" else None
     written = link.value.get("template") if isinstance(link.value, dict) else link.value
-    is_template = isinstance(written, Author) and not written.startswith(("?=", "!"))
-    return written if is_template else None
+    return written if is_written_template(written) else None
+
+
+def is_written_template(value: Any) -> bool:
+    """Whether a value is a template that the author wrote, and no expression."""
+    return isinstance(value, Author) and not value.startswith(("?=", "!"))
 
 
 def _keep_computed(place: Place, value: Any) -> Steps:
@@ -187,6 +205,19 @@ def _keep_computed(place: Place, value: Any) -> Steps:
         warning = "$format renders the template that is written in it; a value is none, and stays"
         yield Event("warning", place, {"text": warning})
     return text
+
+
+def _read_file(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
+    """`$readFile: path`: the text of a file beside the script, or in its search path."""
+    path = str(arguments.get("path", arguments.get("content", value)))
+    found = yield ReadFile(link.place, path)
+    if isinstance(found, FileMissing):
+        run.fail(
+            link.place,
+            f"the file {path!r:.200} cannot be read: {found.why}",
+            f"无法读取文件 {path!r:.200}: {found.why_zh}",
+        )
+    return found
 
 
 def _pipe(run: Interpreter, link: Link, value: Any, arguments: Mapping[str, Any]) -> Steps:
@@ -252,11 +283,16 @@ MADE: dict[str, Callable[..., Steps]] = {
     "pipe": _pipe,
     "print": _print,
     "prompt": _update,
+    "readFile": _read_file,
     "ready": _ready,
     "ret": _ret,
     "set": _set,
+    "throw": _abort,
     "tool": _tool,
 }
+
+GIVING = frozenset(("abort", "echo", "print", "ret", "throw"))
+"""The instructions whose `content` is above what a chain passes to them."""
 
 BUILT_IN = frozenset(MADE)
 """The instructions that every script has."""

@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.flows.ppe.built_in import BUILT_IN, MADE, ORDER
+from orchestrator.errors import FlowError
+from orchestrator.flows.ppe.built_in import (
+    BUILT_IN,
+    GIVING,
+    MADE,
+    ORDER,
+    is_written_template,
+    set_variable,
+)
+from orchestrator.flows.ppe.control_flow import to_named_arguments
 from orchestrator.flows.ppe.data import map_of
 from orchestrator.flows.ppe.instruction_reader import LISTENING
-from orchestrator.flows.ppe.nodes import Instruction, Link
+from orchestrator.flows.ppe.nodes import Instruction, Link, Script
+from orchestrator.flows.ppe.output import inputs_of
 from orchestrator.flows.steps import Call, Event, Place, Step
 
 if TYPE_CHECKING:
@@ -33,10 +43,27 @@ class Calls:
         is_script = bool(self._run.script_of(link.name))
         if not is_script and (link.instruction or link.name in BUILT_IN):
             return (yield from self.instruction(link, value, args, named))
-        named = {**_to_named_arguments(value), **named}
+        named = {**to_named_arguments(value), **named}
         if is_script:
             return (yield from self.script(link, args, named))
         return (yield from self.function(link.place, link.name, args, named))
+
+    def call(self, link: Link, args: Sequence[Any], named: Mapping[str, Any]) -> Steps:
+        """Calls what a text or an expression names, with arguments alone; its result."""
+        if link.instruction:
+            return (yield from self.instruction(link, None, args, named))
+        if self._run.script_of(link.name):
+            return (yield from self.script(link, args, named))
+        return (yield from self.function(link.place, link.name, args, named))
+
+    def find_inputs(self, link: Link) -> frozenset[str]:
+        """The names of the inputs of the script that is called; none of anything else."""
+        run = self._run
+        is_script = not link.instruction or link.name in run.script.settings.imports
+        id = run.script_of(link.name) if is_script else ""
+        if not id:
+            return frozenset()
+        return frozenset(one.name for one in inputs_of(run.library.script(id).front.get("input")))
 
     def script(self, link: Link, args: Sequence[Any], named: Mapping[str, Any]) -> Steps:
         """Runs another script with a new dialogue; returns its result."""
@@ -58,9 +85,22 @@ class Calls:
                 f"脚本互相调用超过 {MOST_CALLS} 次",
             )
         script = run.library.script(run.script_of(link.name))
-        value = yield from run.inner(script, args, named).run()
+        value = yield from self._run_script(link, script, args, named)
         yield Event("tool_result", link.place, {"name": link.name, "value": value})
         return (yield from self._after(link.place, link.name, args, named, value))
+
+    def _run_script(
+        self, link: Link, script: Script, args: Sequence[Any], named: Mapping[str, Any]
+    ) -> Steps:
+        run = self._run
+        try:
+            return (yield from run.inner(script, args, named).run())
+        except FlowError as error:
+            if not run.library.is_standard(script.id):
+                raise
+            # The author knows his own line, and not those of the standard scripts.
+            zh = error.message_zh.partition("：")[2] or error.reason
+            run.fail(link.place, f"{link.name}: {error.reason}", f"{link.name}: {zh}")
 
     def function(
         self, place: Place, name: str, args: Sequence[Any], named: Mapping[str, Any]
@@ -100,15 +140,16 @@ class Calls:
         """Carries out an instruction that is a statement, or a condition; its result."""
         run = self._run
         piped = (yield from run.previous()) if statement.piped else None
-        value = statement.value
-        if statement.name not in LISTENING:
-            value = yield from run.values.evaluate_data(value)
+        run.values.place = statement.place
+        value = yield from self._evaluate(statement)
         args: Sequence[Any] = ()
         named: Mapping[str, Any] = {}
-        if statement.arguments is not None:
-            args, named = yield from run.values.arguments(statement.arguments)
         written = statement.arguments or ()
         link = Link(statement.place, statement.name, True, written, value=statement.value)
+        if statement.name == "format":
+            written = [one for one in written if one.name not in ("", "template")]
+        if written:
+            args, named = yield from run.values.arguments(written, link)
         if piped is not None:
             return (yield from self.call_link(link, piped, args, {**map_of(value), **named}))
         if statement.name in BUILT_IN:
@@ -119,13 +160,30 @@ class Calls:
             args = [*(value if isinstance(value, list) else [value]), *args]
         return (yield from self._call_function(link, args, named))
 
+    def _evaluate(self, statement: Instruction) -> Steps:
+        """The value below an instruction; a template of `$format` waits for its data."""
+        value = statement.value
+        if statement.name in LISTENING:
+            return value
+        if statement.name == "format":
+            if not isinstance(value, dict):
+                return (
+                    value
+                    if is_written_template(value)
+                    else (yield from self._run.values.evaluate_data(value))
+                )
+            kept = {k: it for k, it in value.items() if k == "template" and is_written_template(it)}
+            rest = {k: it for k, it in value.items() if k not in kept}
+            return {**kept, **(yield from self._run.values.evaluate_data(rest))}
+        return (yield from self._run.values.evaluate_data(value))
+
     def instruction(
         self, link: Link, value: Any, args: Sequence[Any], named: Mapping[str, Any]
     ) -> Steps:
         """Carries out an instruction that a text, a chain or an event calls; its result."""
         if link.name in BUILT_IN:
             return (yield from self._run_built_in(link, value, args, named))
-        return (yield from self._call_function(link, args, {**_to_named_arguments(value), **named}))
+        return (yield from self._call_function(link, args, {**to_named_arguments(value), **named}))
 
     def _call_function(self, link: Link, args: Sequence[Any], named: Mapping[str, Any]) -> Steps:
         """Calls a function, or a script that was imported under its name."""
@@ -139,15 +197,12 @@ class Calls:
         if value is None and args:
             value = args[0]
             named = {**dict(zip(ORDER.get(link.name, ()), args, strict=False)), **named}
+        elif link.name in GIVING and (args or "content" in named):
+            value = named["content"] if "content" in named else args[0]
+        if link.name == "set" and args:
+            return (yield from set_variable(self._run, link, args, value))
         arguments = {**map_of(value), **named}
         return (yield from MADE[link.name](self._run, link, value, arguments))
-
-
-def _to_named_arguments(value: Any) -> dict[str, Any]:
-    """A value as arguments by name: a map is those, anything else is the `content`."""
-    if isinstance(value, dict):
-        return value
-    return {} if value is None else {"content": value}
 
 
 def _as_params(args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from random import Random
 
 from orchestrator.flows.expressions import QUOTED, parse_arguments
+from orchestrator.flows.ppe.parameters import PARAMETERS
 from orchestrator.flows.tree import Argument, ScriptError
 
 _NAMES = ("type", "minPick", "maxPick", "separator", "prefix", "suffix")
@@ -117,7 +118,7 @@ def read_substitution(text: str) -> tuple[Choice | None, list[Argument]]:
     """What stands behind the colon of `[[VAR:...]]`: a choice, if any, and model parameters."""
     stripped = text.strip()
     if not stripped.startswith("|"):
-        parameters = parse_arguments(text)
+        parameters = [_name_parameter(one) for one in parse_arguments(text, mixed=True)]
         if not all(one.name for one in parameters):
             raise ScriptError("a model parameter has a name: name=value", "模型参数须写作 名称=值")
         return None, parameters
@@ -149,11 +150,19 @@ def read_substitution(text: str) -> tuple[Choice | None, list[Argument]]:
     return Choice(items, most, fewest, kind == _RANDOM, **texts), parameters
 
 
+def _name_parameter(argument: Argument) -> Argument:
+    """`temperature` alone is `temperature=temperature`."""
+    shorthand = not argument.name and argument.node.kind == "name"
+    return Argument(argument.node.value, argument.node) if shorthand else argument
+
+
 def _take(option: str, settings: dict[str, object], parameters: list[Argument]) -> None:
     """Takes one option: a count, a type, a separator in quotes, or `name=value`s."""
     for one in parse_arguments(option):
         if one.name and one.name not in _NAMES:
             parameters.append(one)
+        elif one.node.kind == "name" and one.node.value in PARAMETERS:
+            parameters.append(_name_parameter(one))
         elif one.node.kind in ("value", "text", "name"):
             usual = {"value": "maxPick", "text": "separator", "name": "type"}[one.node.kind]
             settings[one.name or usual] = one.node.value

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.flows.ppe.jinja_texts import value_text
 from orchestrator.flows.ppe.nodes import Block, Chain, For, If, Instruction, Match, While
-from orchestrator.flows.ppe.texts import value_text
 from orchestrator.flows.steps import Step
 from orchestrator.flows.tree import Node
 from orchestrator.flows.work import ROUND
@@ -23,6 +23,13 @@ MATCHED = "COND__"
 _RANGE = frozenset(("start", "end", "step"))
 
 Steps = Generator[Step, Any, Any]
+
+
+def to_named_arguments(value: Any) -> dict[str, Any]:
+    """A value as arguments by name: a map is those, anything else is the `content`."""
+    if isinstance(value, dict):
+        return value
+    return {} if value is None else {"content": value}
 
 
 class Break(Exception):
@@ -145,7 +152,14 @@ def run_match(run: Interpreter, statement: Match) -> Steps:
 def run_chain(run: Interpreter, statement: Chain) -> Steps:
     """`-> name(arguments)`: each target is called with the result before it."""
     value = yield from run.previous()
+    run.values.place = statement.place
+    outer = run.data.scope
     for link in statement.links:
-        args, named = yield from run.values.arguments(link.arguments)
+        # Arguments may name the result before: `content`, or the members of a map.
+        run.data.scope = {**outer, **to_named_arguments(value)}
+        try:
+            args, named = yield from run.values.arguments(link.arguments, link)
+        finally:
+            run.data.scope = outer
         value = yield from run.calls.call_link(link, value, args, named)
     run.keep(value)

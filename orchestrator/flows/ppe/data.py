@@ -58,6 +58,15 @@ def _quote_template_values(text: str) -> str:
     return "\n".join(lines)
 
 
+def describe_javascript(name: str) -> tuple[str, str]:
+    """What is said of a function in JavaScript that no registered one carries out."""
+    return (
+        "functions in JavaScript are not run; register a Python function under the same name: "
+        f"tools={{{name!r}: function}}, or --tool {name}=FILE:FUNCTION",
+        f"不支持 JavaScript 函数；请用 tools={{{name!r}: 函数}} 注册同名的 Python 函数",
+    )
+
+
 class Source:
     """A part of a script's text, and where it is in the script."""
 
@@ -79,12 +88,7 @@ class Source:
     def refuse_tag(self, place: Place, tag: str) -> NoReturn:
         """Refuses a tag of YAML."""
         if tag.startswith("!fn"):
-            self.fail(
-                place,
-                "functions in JavaScript are not run; register a Python function under the same "
-                "name: tools={'name': function}",
-                "不支持 JavaScript 函数；请用 tools={'name': 函数} 注册同名的 Python 函数",
-            )
+            self.fail(place, *describe_javascript("name"))
         self.fail(place, f"the tag {tag!r} is not understood", f"无法识别的标签 {tag!r}")
 
     def compose(self) -> Node | None:
@@ -172,11 +176,15 @@ _PARTS = re.compile(r"(?:then|else|do|as)[ \t]*:")
 
 
 def split_front_matter(text: str, file: str | None) -> tuple[Source | None, Source]:
-    """The front matter, if the first line begins one, and the body."""
+    """The front matter, if the first line that is no comment begins one, and the body."""
     lines = text.replace("\r\n", "\n").split("\n")
-    if lines[0].rstrip() != "---":
+    begins = next((at for at, it in enumerate(lines) if it.strip() and not it.startswith("#")), 0)
+    if lines[begins].rstrip() != "---":
         return None, Source("\n".join(lines), 1, file)
-    end = next((at for at, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), None)
+    after = enumerate(lines[begins + 1 :], begins + 1)
+    end = next((at for at, line in after if line.rstrip() == "---"), None)
+    if end is None and begins:  # a separator below comments
+        return None, Source("\n".join(lines), 1, file)
     if end is None:
         whole = Source(text, 1, file)
         whole.fail(
@@ -184,7 +192,7 @@ def split_front_matter(text: str, file: str | None) -> tuple[Source | None, Sour
             "the front matter has no end; write --- below it",
             "front matter 没有结束，请在其下方写 ---",
         )
-    front = Source("\n".join(lines[1:end]), 2, file)
+    front = Source("\n".join(lines[begins + 1 : end]), begins + 2, file)
     return front, Source("\n".join(lines[end + 1 :]), end + 2, file)
 
 

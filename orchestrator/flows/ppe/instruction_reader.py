@@ -7,7 +7,12 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from orchestrator.flows.expressions import outside_quotes, parse_arguments, parse_expression
+from orchestrator.flows.expressions import (
+    outside_quotes,
+    parse_arguments,
+    parse_expression,
+    unwrap_templates,
+)
 from orchestrator.flows.ppe.data import Source, author_texts, data_of, map_of
 from orchestrator.flows.ppe.nodes import (
     Block,
@@ -21,8 +26,16 @@ from orchestrator.flows.ppe.nodes import (
     While,
 )
 from orchestrator.flows.ppe.patterns import read_pattern
+from orchestrator.flows.ppe.texts import Style, Text, compile_text, is_rendered
 from orchestrator.flows.steps import Place
-from orchestrator.flows.tree import NAME, Argument, Node, ScriptError
+from orchestrator.flows.tree import (
+    NAME,
+    Argument,
+    Node,
+    ScriptError,
+    calls_in,
+    find_called_name,
+)
 from orchestrator.support import documents
 
 INSTRUCTION = re.compile(
@@ -47,9 +60,17 @@ ReadBlock = Callable[[documents.Node, Source, int], Block]
 class InstructionReader:
     """Reads instructions, and the blocks in them."""
 
-    def __init__(self, calls: list[Link], block: ReadBlock) -> None:
-        """Takes where to note what is called, and what reads a block of statements."""
+    def __init__(
+        self,
+        calls: list[Link],
+        warnings: list[tuple[Place, str]],
+        style: Style,
+        block: ReadBlock,
+    ) -> None:
+        """Takes where to note what is called and doubtful, and what reads a block of statements."""
         self._calls = calls
+        self._warnings = warnings
+        self._style = style
         self._block = block
 
     def read_structured(
@@ -85,7 +106,9 @@ class InstructionReader:
     ) -> For:
         named = names if isinstance(names, dict) else {"value": names}
         items: Any = data_of(value, source)
-        if not isinstance(items, list | dict):
+        if isinstance(items, list | dict):
+            self._texts(items, source)
+        else:
             items = self._expression(str(items), source.at(value), source)
         name = named.get("value")
         values = (str(name),) if name else ("item", "value")
@@ -135,7 +158,9 @@ class InstructionReader:
 
     def _expression(self, text: str, place: Place, source: Source) -> Node:
         try:
-            return parse_expression(text.removeprefix("?="))
+            node = parse_expression(unwrap_templates(text.removeprefix("?=")))
+            self._note_calls(node, place)
+            return node
         except ScriptError as wrong:
             source.fail(
                 place,
@@ -151,9 +176,12 @@ class InstructionReader:
         if found["brackets"]:
             arguments = self._arguments(found["inner"] or "", place, source)
         name = found["name"]
-        for text in author_texts(value):
-            if text.startswith("?="):
-                self._expression(text, text.place, source)
+        if name in LISTENING:
+            for text in author_texts(value):
+                if text.startswith("?="):
+                    self._expression(text, text.place, source)
+        elif name != "get":
+            self._texts(value, source)
         link = Link(place, name, True, arguments or ())
         self._calls.append(link)
         if name in LISTENING and name != "off":
@@ -161,6 +189,36 @@ class InstructionReader:
         if found["pipe"]:
             return Chain(place, [link])
         return Instruction(place, name, value, arguments)
+
+    def _texts(self, value: Any, source: Source) -> None:
+        """Reads the texts of an instruction: expressions, templates and calls."""
+        for text in author_texts(value):
+            if text.startswith("?="):
+                self._expression(text, text.place, source)
+            elif is_rendered(text):
+                self.note_inlines(
+                    compile_text(text, text.place, source.file, self._style, holes=False)
+                )
+
+    def note_inlines(self, text: Text) -> None:
+        """Notes what a text calls, and why it stays as it is, if it should not."""
+        if text.warning:
+            self._warnings.append((text.place, text.warning))
+        for it in text.inlines:
+            if it.kind != "regex":
+                named = it.kind == "instruction"
+                self._calls.append(Link(it.place, it.name, named, it.arguments, text=True))
+                self._note_argument_calls(it.arguments, it.place)
+
+    def _note_calls(self, node: Node, place: Place) -> None:
+        for one in calls_in(node):
+            name = find_called_name(one)
+            named = name.startswith("$")
+            self._calls.append(Link(place, name.removeprefix("$"), named, one.value, text=True))
+
+    def _note_argument_calls(self, arguments: Sequence[Argument], place: Place) -> None:
+        for one in arguments:
+            self._note_calls(one.node, place)
 
     def _listens(self, value: Any, place: Place) -> None:
         """Notes the function, or the script, that listens to an event."""
@@ -170,7 +228,9 @@ class InstructionReader:
 
     def _arguments(self, inner: str, place: Place, source: Source) -> Sequence[Argument]:
         try:
-            return parse_arguments(inner)
+            arguments = parse_arguments(unwrap_templates(inner), mixed=True)
+            self._note_argument_calls(arguments, place)
+            return arguments
         except ScriptError as wrong:
             source.fail(place, f"the arguments: {wrong.message}", f"参数有误: {wrong.message_zh}")
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NoReturn, assert_never
 
 from orchestrator.flows.ppe import control_flow, dialogue, model_replies
 from orchestrator.flows.ppe.built_in import BUILT_IN, ReturnReached
 from orchestrator.flows.ppe.calls import Calls
-from orchestrator.flows.ppe.data import map_of
+from orchestrator.flows.ppe.data import describe_javascript, map_of
 from orchestrator.flows.ppe.dialogue import Dialogue
 from orchestrator.flows.ppe.group_chat import GroupChat
 from orchestrator.flows.ppe.library import Library
@@ -51,7 +52,9 @@ class Shared:
         self.calls = 0  # how many scripts were called
         self.replies: dict[str, str] = {}  # by what was asked, of calls that are memoised
         self.searches = Searches(known.seconds, known.worked)
-        self.compiled: dict[tuple[str, Style], Text] = {}  # templates in instructions, by text
+        self.compiled: dict[
+            tuple[str, Style, bool], Text
+        ] = {}  # templates in instructions, by text
         self.expressions: dict[str, Node] = {}  # those in instructions, by text
 
 
@@ -83,6 +86,8 @@ class Interpreter:
         self.parameters = map_of(script.front.get("parameters"))
         # Whether what is wrong in a text leaves the text as it is written
         self.lenient = script.front.get("lenient") is True
+        # What the output must be, if the script says so: its `output`, or the argument of that name
+        self.schema: Mapping[str, Any] | None = None
         self.data = self._data(args, named)
         self.values = Values(self)
         self.calls = Calls(self)
@@ -97,13 +102,19 @@ class Interpreter:
         except ScriptError as wrong:
             self.fail(Place(1), wrong.message, wrong.message_zh)
         data = Data({**front, **bound}, map_of(front.get("prompt")), self.work)
-        schema = front.get("output")
-        if isinstance(schema, dict) and "output" not in bound:
-            natural = self.parameters.get("naturalOutput", front.get("naturalOutput"))
-            data.runtime["output"] = (
-                describe_schema(schema) if natural is not False else dict(schema)
-            )
+        if self.script.file is not None:
+            data.folder = f"{Path(self.script.file).parent}/"
+        schema = bound.get("output", front.get("output"))
+        self.schema = schema if isinstance(schema, dict) else None
+        if self.schema is not None and self.natural:
+            data.output = describe_schema(self.schema)
         return data
+
+    @property
+    def natural(self) -> bool:
+        """Whether models are told what to reply in words, and not as a JSON Schema."""
+        name = "naturalOutput"
+        return self.parameters.get(name, self.script.front.get(name)) is not False
 
     def inner(self, script: Script, args: Sequence[Any], named: Mapping[str, Any]) -> Interpreter:
         """A run of a script that this one calls."""
@@ -118,7 +129,9 @@ class Interpreter:
 
     def script_of(self, name: str) -> str:
         """The id of the script that a name means; empty when it means none."""
-        return self.library.id_of(self.script.settings.imports.get(name, name))
+        id = self.library.id_of(self.script.settings.imports.get(name, name))
+        is_shadowed = self.library.is_standard(id) and bool(self.known.name_of(name))
+        return "" if is_shadowed else id
 
     # Running
 
@@ -266,6 +279,8 @@ def _is_there(run: Interpreter, link: Link) -> bool:
     name = link.name
     if run.known.name_of(name):
         return True
+    if link.declares:
+        return False
     if link.instruction:
         imported = name in run.script.settings.imports and bool(run.script_of(name))
         return name in BUILT_IN or imported
@@ -274,6 +289,8 @@ def _is_there(run: Interpreter, link: Link) -> bool:
 
 def _unknown(run: Interpreter, link: Link) -> NoReturn:
     name = link.name
+    if link.declares:
+        run.fail(link.place, *describe_javascript(name))
     if link.instruction:
         close = suggest_instruction(name, BUILT_IN)
         run.fail(

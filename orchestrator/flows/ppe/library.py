@@ -1,9 +1,11 @@
-"""The scripts beside a script, which it may call by their names."""
+"""The scripts that a script may call by their names: those beside it and in its search path."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from orchestrator.errors import FlowError
@@ -11,6 +13,7 @@ from orchestrator.flows.ppe.data import Source
 from orchestrator.flows.ppe.nodes import Script
 from orchestrator.flows.ppe.reader import read_script
 from orchestrator.flows.ppe.settings import ENDINGS, settings_of
+from orchestrator.support.spelling import did_you_mean
 
 _MOST_FILES = 500
 _MOST_BYTES = 1_000_000
@@ -19,31 +22,66 @@ _OWN_ID = re.compile(r"\A---[^\S\n]*\n(?:.*\n)*?_id:[ ]*[\"']?([\w.-]+)")
 _KINDS = ("char", "type", "lib")
 
 
-class Library:
-    """Scripts by their ids: the files beside the main one, read when they are first called."""
+STANDARD = Path(__file__).with_name("standard")
+"""The scripts that every script may call: `file`, `json`, `summary`, `titleify`, `translator`."""
 
-    def __init__(self, text: str, file: Path | None) -> None:
+
+def find_user_folder() -> Path:
+    """Where a user puts scripts for all of his scripts."""
+    home = os.environ.get("XDG_DATA_HOME")
+    return (Path(home) if home else Path.home() / ".local" / "share") / "orchestrator" / "ppe"
+
+
+class Library:
+    """Scripts by their ids: those beside the main one, and those of its search path that it names.
+
+    They are read with the main script, and parsed when they are first called. The search path has
+    the folders, the user's folder, and the standard scripts, in this order.
+    """
+
+    def __init__(self, text: str, file: Path | None, folders: Sequence[Path] = ()) -> None:
         self._texts: dict[str, tuple[str, str]] = {}
         self._ids: dict[str, str] = {}
         self._read: dict[str, Script] = {}
+        self._standard: set[str] = set()
         if file is not None:
-            self._find(file.resolve().parent, file.name)
+            folder = file.resolve().parent
+            for id, path in _list_scripts(folder, file.name):
+                self._add(id, path)
+        own = dict(self._texts)
+        self._add_named(text, [*folders, find_user_folder(), STANDARD])
         whole = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
         for id, (_, found) in sorted(self._texts.items()):
             whole.update(f"\0{id}\0{found}".encode("utf-8", "surrogatepass"))
         self.digest = whole.hexdigest()  # changes with the text of any of them
+        self.ids = [id for id in self._texts if id in own or id not in self._standard]
 
-    def _find(self, folder: Path, main: str) -> None:
-        for path in sorted(folder.iterdir())[:_MOST_FILES]:
-            ending = next((it for it in ENDINGS if path.name.endswith(it)), None)
-            if ending is None or path.name == main or path.is_symlink() or not path.is_file():
-                continue
-            if path.stat().st_size <= _MOST_BYTES:
-                text = path.read_text(encoding="utf-8-sig", errors="replace")
-                id = path.name.removesuffix(ending)
-                self._texts[id] = (str(path), text)
-                if own := _OWN_ID.search(text.partition("\n---")[0]):
-                    self._ids.setdefault(own[1], id)
+    def _add(self, id: str, path: Path) -> str:
+        text = path.read_text(encoding="utf-8-sig", errors="replace")
+        self._texts[id] = (str(path), text)
+        if own := _OWN_ID.search(text.partition("\n---")[0]):
+            self._ids.setdefault(own[1], id)
+        return text
+
+    def _add_named(self, text: str, folders: Sequence[Path]) -> None:
+        """Adds the scripts of the folders that the text names, and those that they name."""
+        outer: dict[str, Path] = {}
+        for folder in folders:
+            for id, path in _list_scripts(folder, ""):
+                if id not in self._texts:
+                    outer.setdefault(id, path)
+        left = [text, *(one for _, one in self._texts.values())]
+        while left and outer:
+            words = {*_ID.findall(left.pop())}
+            for id in words & outer.keys():
+                path = outer.pop(id)
+                left.append(self._add(id, path))
+                if path.parent == STANDARD:
+                    self._standard.add(id)
+
+    def is_standard(self, id: str) -> bool:
+        """Whether a script is one of the standard ones, which functions of its name are above."""
+        return id in self._standard
 
     def id_of(self, name: str) -> str:
         """The id of the script that a name means: its file's, or its `_id`; empty for none."""
@@ -52,11 +90,6 @@ class Library:
     def has(self, name: str) -> bool:
         """Whether there is a script of that name."""
         return bool(self.id_of(name))
-
-    @property
-    def ids(self) -> list[str]:
-        """The ids of all."""
-        return list(self._texts)
 
     def script(self, name: str) -> Script:
         """A script, with what it inherits."""
@@ -80,8 +113,17 @@ class Library:
                 line=1,
                 message_zh=f"第 1 行：脚本继承了自身: {base!r}",
             )
-        if not self.has(base):
+        if base in _KINDS and not self.has(base):
             return script
+        if not self.has(base):
+            there = ", ".join(self.ids) or "none"
+            raise FlowError(
+                f"the script inherits from {base!r} ('type'), which is neither beside it nor in "
+                f"its search path{did_you_mean(base, [*_KINDS, *self.ids])}; there is {there}",
+                file=script.file,
+                line=1,
+                message_zh=f"第 1 行：找不到 'type' 所指的脚本 {base!r}；现有: {there}",
+            )
         base = self.id_of(base)
         file, text = self._texts[base]
         found = self.resolve_inheritance(read_script(text, base, file), (*above, script.id))
@@ -95,4 +137,16 @@ class Library:
             [*found.warnings, *script.warnings],
             settings_of(front, Source("", 1, script.file)),
             [*found.biases, *script.biases],
+            script.style,
         )
+
+
+def _list_scripts(folder: Path, main: str) -> Iterator[tuple[str, Path]]:
+    """The scripts of a folder, but for the main one; none where there is no such folder."""
+    paths = sorted(folder.iterdir())[:_MOST_FILES] if folder.is_dir() else []
+    for path in paths:
+        ending = next((it for it in ENDINGS if path.name.endswith(it)), None)
+        if ending is None or path.name == main or path.is_symlink() or not path.is_file():
+            continue
+        if path.stat().st_size <= _MOST_BYTES:
+            yield path.name.removesuffix(ending), path

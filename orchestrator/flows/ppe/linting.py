@@ -10,6 +10,7 @@ from orchestrator.flows.ppe.built_in import BUILT_IN
 from orchestrator.flows.ppe.data import map_of
 from orchestrator.flows.ppe.json_schemas import describe_schema_mistake
 from orchestrator.flows.ppe.library import Library
+from orchestrator.flows.ppe.lint_literals import find_literals
 from orchestrator.flows.ppe.listeners import EVENTS
 from orchestrator.flows.ppe.nodes import (
     Block,
@@ -23,6 +24,7 @@ from orchestrator.flows.ppe.nodes import (
     While,
 )
 from orchestrator.flows.ppe.output import inputs_of
+from orchestrator.flows.ppe.parameters import OF_CALL, PARAMETERS
 from orchestrator.flows.ppe.roles import (
     ROLES,
     find_unknown_roles,
@@ -30,7 +32,7 @@ from orchestrator.flows.ppe.roles import (
     suggest_name,
 )
 from orchestrator.flows.ppe.scope import ALL
-from orchestrator.flows.ppe.settings import KEYS, OF_CALL, PARAMETERS
+from orchestrator.flows.ppe.settings import KEYS
 from orchestrator.flows.ppe.text_scanner import Substitution
 from orchestrator.flows.ppe.uses import Uses, blocks_in, conditions_in, statements_in
 from orchestrator.flows.steps import Finding, Place
@@ -67,6 +69,7 @@ def findings(text: str, script: Script, library: Library) -> Findings:
         yield from _events(statement)
         yield from _matches(statement, uses)
     yield from _choices(script, uses)
+    yield from find_literals(script, library)
 
 
 # What is called

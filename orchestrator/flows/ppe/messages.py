@@ -9,9 +9,9 @@ from typing import Any
 from orchestrator.errors import FlowError, TemplateError, ValidationError
 from orchestrator.flows.ppe.data import map_of
 from orchestrator.flows.ppe.nodes import Say, Script
+from orchestrator.flows.ppe.parameters import inference_of
 from orchestrator.flows.ppe.reader import read_script
 from orchestrator.flows.ppe.scope import Data
-from orchestrator.flows.ppe.settings import inference_of
 from orchestrator.flows.ppe.texts import Text
 from orchestrator.flows.steps import Place
 from orchestrator.flows.tree import ScriptError

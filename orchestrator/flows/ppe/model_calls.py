@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.flows.ppe import tools
 from orchestrator.flows.ppe.choices import Choice
 from orchestrator.flows.ppe.dialogue import merge_messages
-from orchestrator.flows.ppe.settings import inference_of
+from orchestrator.flows.ppe.parameters import inference_of
 from orchestrator.flows.ppe.thinking import THINKING
 from orchestrator.flows.steps import Ask, Event, Place, Step
+from orchestrator.message import Message
 
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
@@ -206,6 +207,9 @@ def _call_once(
 ) -> Generator[Step, Any, tuple[str, str]]:
     """One reply, after all calls of tools in it, and why it ends."""
     system, others = merge_messages(messages)
+    # Models answer a user: where nobody speaks as one, the system text is the user's.
+    if system and all(one["role"] == "assistant" for one in others):
+        system, others = "", [Message("user", [{"text": system}]), *others]
     if not others:
         run.fail(
             wanted.place,

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from orchestrator.flows.ppe.choices import Choice
 from orchestrator.flows.ppe.dialogue import DialogueMessage
 from orchestrator.flows.ppe.group_chat import RESPONSE
+from orchestrator.flows.ppe.jinja_texts import value_text
 from orchestrator.flows.ppe.model_calls import ReplyRequest, call_model
 from orchestrator.flows.ppe.output import describe_schema, read_output
-from orchestrator.flows.ppe.settings import OF_CALL, PARAMETERS
+from orchestrator.flows.ppe.parameters import OF_CALL, PARAMETERS
 from orchestrator.flows.ppe.text_scanner import Substitution
 from orchestrator.flows.ppe.texts import compile_text
 from orchestrator.flows.steps import Event, Place, RandomNumber, Step
@@ -160,13 +161,12 @@ def _add(run: Interpreter, reply: str, place: Place, arguments: Mapping[str, Any
 
 def _ask_output(run: Interpreter, wanted: ReplyRequest) -> Generator[Step, Any, tuple[Any, str]]:
     """A reply as the script's `output` promises it, and its text; it is repaired once."""
-    front = run.script.front
+    front, schema = run.script.front, run.schema
     format = _format(run, wanted.given)
-    schema = front.get("output") if isinstance(front.get("output"), dict) else None
     if not format:
         reply = yield from call_model(run, replace(wanted, last=run.finishing))
         return reply, reply
-    messages = [("system", _describe_output(format, schema)), *wanted.messages]
+    messages = [("system", _describe_output(format, schema, run.natural)), *wanted.messages]
     wrong = wrong_zh = ""
     for _ in range(1 + _REPAIRS):
         reply = yield from call_model(run, replace(wanted, messages=messages, whole=True))
@@ -196,9 +196,13 @@ def _format(run: Interpreter, arguments: Mapping[str, Any]) -> str:
     return {"json": "json", "json_object": "json", "yaml": "yaml", "nobj": "nobj"}.get(kind, "")
 
 
-def _describe_output(format: str, schema: Mapping[str, Any] | None) -> str:
+def _describe_output(format: str, schema: Mapping[str, Any] | None, natural: bool) -> str:
     name = {"json": "JSON", "yaml": "YAML", "nobj": "lines of `key: value`"}[format]
-    what = f"\nIt has:\n{describe_schema(schema)}" if schema and schema.get("properties") else ""
+    what = ""
+    if schema and not natural:
+        what = f"\nIt fits this JSON Schema:\n{value_text(schema)}"
+    elif schema and schema.get("properties"):
+        what = f"\nIt has:\n{describe_schema(schema)}"
     return f"Reply with {name} alone.{what}"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator.flows.ppe.patterns import Pattern
 from orchestrator.flows.ppe.settings import Settings
-from orchestrator.flows.ppe.texts import Text
+from orchestrator.flows.ppe.texts import Style, Text
 from orchestrator.flows.steps import Place
 from orchestrator.flows.tree import Argument, Node
 
@@ -94,6 +94,7 @@ class Link:
     arguments: Sequence[Argument] = ()  # its arguments
     text: bool = False  # whether a text calls it
     value: Any = None  # an instruction's value, as the author wrote it
+    declares: bool = False  # whether it is the declaration of a function
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +135,4 @@ class Script:
     warnings: Sequence[tuple[Place, str]] = ()  # what is doubtful about it, and where
     settings: Settings = field(default_factory=Settings)  # what of its front matter is no data
     biases: Sequence[tuple[Place, str]] = ()  # the texts whose tokens it biases, and where
+    style: Style = field(default_factory=Style)  # how its texts are written

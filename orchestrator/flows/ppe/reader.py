@@ -34,12 +34,13 @@ from orchestrator.flows.ppe.roles import Address, key_address, text_address
 from orchestrator.flows.ppe.settings import Settings, settings_of, style_of
 from orchestrator.flows.ppe.texts import Style, Text, compile_text
 from orchestrator.flows.steps import Place
-from orchestrator.flows.tree import ScriptError
+from orchestrator.flows.tree import NAME, ScriptError
 from orchestrator.support.documents import ListNode, MapNode, Node, ScalarNode, scalar_kind
 
 _EDIT = re.compile(
     r"#(?P<kind>[:+])?(?:\[(?P<at>-?\d{1,6})?(?::(?P<role>\w+))?\])?(?P<text>.*)", re.S
 )
+_FUNCTION = re.compile(rf"\s*(?:async\s+)?(?:function\b\s*\*?\s*)?(?P<name>{NAME})\s*\(")
 _DEEPEST = 40
 _END = 1_000_000
 
@@ -55,7 +56,7 @@ class StatementReader:
         self.calls: list[Link] = []  # the scripts and functions that they name
         self.warnings: list[tuple[Place, str]] = []  # what is doubtful, and where
         self.biases: list[tuple[Place, str]] = []  # the texts whose tokens are biased, and where
-        self._control = InstructionReader(self.calls, self.block)
+        self._control = InstructionReader(self.calls, self.warnings, style, self.block)
 
     def front_messages(self, front: dict[str, Any], source: Source) -> Block:
         """The messages of the front matter's `prompt`."""
@@ -105,6 +106,9 @@ class StatementReader:
             return [it for one in node.value for it in self._block(one, source, depth + 1)]
         if isinstance(node, MapNode) and not node.custom_tag:
             return list(self._members(node, source, depth))
+        if node.tag.startswith("!fn"):
+            self._note_function(node, source)
+            return []
         return [self._item(node, source)]
 
     def _item(self, node: Node, source: Source) -> Statement:
@@ -127,6 +131,14 @@ class StatementReader:
             if edit is not None and (edit["kind"] or edit["at"] or edit["role"]):
                 return self._edit(edit, place)
         return self._read_message("user", text, place, Address())
+
+    def _note_function(self, node: Node, source: Source) -> None:
+        """`!fn`: a function in JavaScript; a registered one of its name does what it would."""
+        place = source.at(node)
+        found = _FUNCTION.match(node.value) if isinstance(node, ScalarNode) else None
+        if found is None:
+            source.refuse_tag(place, node.tag)
+        self.calls.append(Link(place, found["name"], True, declares=True))
 
     def _edit(self, found: re.Match[str], place: Place) -> Edit:
         text = self._text(found["text"], place)
@@ -187,13 +199,8 @@ class StatementReader:
 
     def _text(self, text: str, place: Place) -> Text:
         text_object = compile_text(text, place, self._file, self._style)
-        if text_object.warning:
-            self.warnings.append((place, text_object.warning))
         self.biases += [(one.place, one.text) for one in text_object.biases]
-        for it in text_object.inlines:
-            if it.kind != "regex":
-                named = it.kind == "instruction"
-                self.calls.append(Link(it.place, it.name, named, it.arguments, text=True))
+        self._control.note_inlines(text_object)
         return text_object
 
 
@@ -232,7 +239,8 @@ def read_script(text: str, id: str = "", file: str | None = None) -> Script:
             )
     source = front_source or body
     settings = settings_of(front, source)
-    reader = StatementReader(file, style_of(front, source), settings)
+    style = style_of(front, source)
+    reader = StatementReader(file, style, settings)
     reader.warnings += _without_effect(front, source)
     statements = reader.front_messages(front, source) + reader.body(body)
     tools = [Link(source.place(0), name, False) for name in settings.tools]
@@ -245,6 +253,7 @@ def read_script(text: str, id: str = "", file: str | None = None) -> Script:
         reader.warnings,
         settings,
         reader.biases,
+        style,
     )
 
 

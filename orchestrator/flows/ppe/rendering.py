@@ -10,11 +10,12 @@ from orchestrator.errors import FlowError
 from orchestrator.flows.evaluation import UNDEFINED
 from orchestrator.flows.ppe import model_replies
 from orchestrator.flows.ppe.dialogue import DialogueMessage
+from orchestrator.flows.ppe.jinja_texts import value_text
 from orchestrator.flows.ppe.nodes import Link
 from orchestrator.flows.ppe.regexes import search_text
 from orchestrator.flows.ppe.scope import ALL, find_read_names
 from orchestrator.flows.ppe.text_scanner import Inline
-from orchestrator.flows.ppe.texts import Part, Text, value_text
+from orchestrator.flows.ppe.texts import Part, Text
 from orchestrator.flows.steps import Event, Place, Step
 from orchestrator.flows.tree import ScriptError
 from orchestrator.prompts.jinja import Mistake
@@ -40,6 +41,19 @@ class Renderer:
         for part in text.parts:
             made += yield from self._part(part, text.place)
         return made
+
+    def value(self, text: Text) -> Steps:
+        """A text of an instruction, rendered at once: of one that is a call, its result itself."""
+        call = text.sole_call
+        if call is None:
+            return (yield from self.text(text))
+        try:
+            return (yield from self._run_call(call))
+        except (FlowError, ScriptError) as error:
+            if not self._run.lenient:
+                raise
+            yield Event("warning", call.place, {"text": _reason_of(error)})
+            return call.written
 
     def force(self, names: frozenset[str]) -> Steps:
         """Runs the substitutions that somebody reads."""
@@ -139,8 +153,7 @@ class Renderer:
         except (FlowError, ScriptError) as error:
             if not self._run.lenient:
                 raise
-            text = error.reason if isinstance(error, FlowError) else error.message
-            yield Event("warning", inline.place, {"text": text})
+            yield Event("warning", inline.place, {"text": _reason_of(error)})
             return inline.written
 
     def _run_call(self, inline: Inline) -> Steps:
@@ -149,12 +162,8 @@ class Renderer:
         if text := self._bare_text(inline):
             args, named = [text], dict[str, Any]()
         else:
-            args, named = yield from run.values.arguments(inline.arguments)
-        if link.instruction:
-            return (yield from run.calls.instruction(link, None, args, named))
-        if run.script_of(inline.name):
-            return (yield from run.calls.script(link, args, named))
-        return (yield from run.calls.function(inline.place, inline.name, args, named))
+            args, named = yield from run.values.arguments(inline.arguments, link)
+        return (yield from run.calls.call(link, args, named))
 
     def _bare_text(self, inline: Inline) -> str:
         """The only argument of a call, when it is a text without quotes, such as a file's name."""
@@ -202,6 +211,10 @@ class Renderer:
             yield from self.settle(message)
             found.append((message.role if message.role != own else "assistant", message.done))
         return found
+
+
+def _reason_of(error: FlowError | ScriptError) -> str:
+    return error.reason if isinstance(error, FlowError) else error.message
 
 
 def shift_place(place: Place, lines: int) -> Place:

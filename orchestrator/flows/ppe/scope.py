@@ -10,12 +10,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.flows.evaluation import UNDEFINED, evaluate_or_none, path_value
-from orchestrator.flows.expressions import parse_expression
+from orchestrator.flows.evaluation import UNDEFINED, evaluate, evaluate_or_none, path_value
+from orchestrator.flows.expressions import parse_expression, unwrap_templates
 from orchestrator.flows.ppe.data import Author, author_texts
-from orchestrator.flows.ppe.texts import Style, Text, compile_text
+from orchestrator.flows.ppe.nodes import Link
+from orchestrator.flows.ppe.texts import Style, Text, compile_text, has_tags, is_rendered
 from orchestrator.flows.steps import Place, Step
-from orchestrator.flows.tree import Argument, Node, ScriptError, parts_of
+from orchestrator.flows.tree import (
+    MEMBERS,
+    Argument,
+    Node,
+    ScriptError,
+    find_called_name,
+    parts_of,
+)
 from orchestrator.flows.work import CALL, COMPILING, ScriptWork
 from orchestrator.prompts.jinja import Mistake
 
@@ -24,6 +32,9 @@ if TYPE_CHECKING:
 
 ALL = frozenset(("this", "prompt"))
 """Names of everything; who reads them reads every variable."""
+
+FOLDER = "__dirname"
+"""The name of the script's folder."""
 
 _DEEPEST = 10
 
@@ -56,6 +67,8 @@ class Data:
         self.scope: Mapping[str, Any] = {}  # variables of the loops that are running
         self.arguments: Mapping[str, Any] = {}  # of the `$AI` that is being called
         self.last: Any = None  # the result before (`LatestResult`)
+        self.folder = ""  # of the script, with a slash at its end (`__dirname`); empty for none
+        self.output = ""  # what templates print for `output`; empty for the value itself
 
     def whole(self) -> dict[str, Any]:
         """Every name and its value, rendered."""
@@ -68,7 +81,7 @@ class Data:
         for values in (self.arguments, self.scope, self.prompt, self.runtime):
             if name in values:
                 return values[name]
-        return UNDEFINED
+        return self.folder if name == FOLDER and self.folder else UNDEFINED
 
     def value(self, name: str) -> Any:
         """The value of a name: the author's templates in it are rendered."""
@@ -142,6 +155,8 @@ class Data:
     def context(self, names: frozenset[str]) -> dict[str, Any]:
         """The values that a template reads; what is undefined is absent."""
         found = {name: self.value(name) for name in names}
+        if "output" in found and self.output:
+            found["output"] = self.output
         return {name: value for name, value in found.items() if value is not UNDEFINED}
 
     def reads(self, names: frozenset[str]) -> frozenset[str]:
@@ -188,15 +203,28 @@ def _names_in(texts: Iterable[Author]) -> Iterator[str]:
 
 def find_read_names(node: Node) -> frozenset[str]:
     """The names that an expression reads; members of `this` and `prompt` are names, too."""
-    if node.kind == "member" and node.parts[0].kind == "name" and node.parts[0].value in ALL:
+    if node.kind in MEMBERS and node.parts[0].kind == "name" and node.parts[0].value in ALL:
         return frozenset((node.value,))
     found = {node.value} if node.kind == "name" else set()
-    for part in parts_of(node):
+    parts = parts_of(node)
+    if find_called_name(node):  # what is called is no variable
+        parts = (one.node for one in node.value)
+    for part in parts:
         found |= find_read_names(part)
-    return frozenset(found)
+    return frozenset(found - set(node.value) if node.kind == "function" else found)
 
 
 Steps = Generator[Step, Any, Any]
+
+
+_LAZY = ("either", "both", "otherwise", "chosen")
+
+
+def has_steps(node: Node, *, templates: bool) -> bool:
+    """Whether an expression calls something, or has templates to render, before its value."""
+    if find_called_name(node) or (templates and node.kind == "text" and has_tags(node.value)):
+        return True
+    return any(has_steps(part, templates=templates) for part in parts_of(node))
 
 
 class Values:
@@ -204,31 +232,104 @@ class Values:
 
     def __init__(self, run: Interpreter) -> None:
         self._run = run
+        self.place = Place(1)  # of the statement, or the text, that is evaluated
 
-    def evaluate_node(self, node: Node) -> Steps:
-        """The value of an expression; what it reads is substituted before."""
+    def evaluate_node(self, node: Node, *, templates: bool = False) -> Steps:
+        """The value of an expression; what it reads is substituted, and what it calls called.
+
+        Args:
+            node: The expression.
+            templates: Whether quoted texts in it may have templates.
+        """
         yield from self._run.rendering.force(find_read_names(node))
+        if has_steps(node, templates=templates):
+            node = yield from self._resolve(node, templates)
         return evaluate_or_none(node, self._run.data)
 
+    def _resolve(self, node: Node, templates: bool) -> Generator[Step, Any, Node]:
+        """An expression with the values of its calls and templates in their places."""
+        if find_called_name(node):
+            return Node("value", (yield from self._call(node)), offset=node.offset)
+        if node.kind == "text":
+            if not templates or not has_tags(node.value):
+                return node
+            return Node("value", (yield from self._quoted(node.value)), offset=node.offset)
+        if node.kind in _LAZY:
+            return (yield from self._resolve_lazily(node, templates))
+        if node.kind == "function":  # its body is evaluated once for each item, without calls
+            return node
+        parts: list[Any] = []
+        for part in node.parts:
+            if isinstance(part, tuple):
+                key = yield from self._resolve(part[0], templates)
+                parts.append((key, (yield from self._resolve(part[1], templates))))
+            else:
+                parts.append((yield from self._resolve(part, templates)))
+        value = node.value
+        if node.kind == "called":
+            value = []
+            for one in node.value:
+                value.append(Argument(one.name, (yield from self._resolve(one.node, templates))))
+        return Node(node.kind, value, tuple(parts), node.offset)
+
+    def _resolve_lazily(self, node: Node, templates: bool) -> Generator[Step, Any, Node]:
+        """The part of `a and b`, `a or b`, `a ?? b` or `a ? b : c` that counts; only that runs."""
+        first = yield from self._resolve(node.parts[0], templates)
+        value = evaluate(first, self._run.data)
+        if node.kind == "chosen":
+            return (yield from self._resolve(node.parts[1 if value else 2], templates))
+        is_last = {
+            "both": bool(value),
+            "either": not value,
+            "otherwise": value is None or value is UNDEFINED,
+        }[node.kind]
+        if is_last:
+            return (yield from self._resolve(node.parts[1], templates))
+        return Node("value", value, offset=node.offset)
+
+    def _call(self, node: Node) -> Steps:
+        """`[[@script()]]`, `$function()` or `this.$function()` of an expression."""
+        run, name = self._run, find_called_name(node)
+        link = Link(self.place, name.removeprefix("$"), name.startswith("$"), node.value)
+        alone = [one.node for one in node.value]
+        if len(alone) == 1 and alone[0].kind == "mapping" and not node.value[0].name:
+            # As JavaScript passes arguments by name; only where the author wrote the map.
+            return (yield from run.calls.call(link, (), (yield from self.evaluate_node(alone[0]))))
+        args, named = yield from self.arguments(node.value, link)
+        return (yield from run.calls.call(link, args, named))
+
+    def _quoted(self, text: str) -> Steps:
+        """A quoted text of an argument; the author's templates and calls in it are carried out."""
+        compiled = self.compile(text, self.place, signs=False)
+        return (yield from self._run.rendering.value(compiled))
+
     def arguments(
-        self, arguments: Sequence[Argument]
+        self, arguments: Sequence[Argument], link: Link | None = None
     ) -> Generator[Step, Any, tuple[list[Any], dict[str, Any]]]:
-        """Arguments by place, and by name. A bare word that is no variable is a text."""
+        """Arguments by place, and by name. A bare word that is no variable is a text.
+
+        A bare variable that has the name of an input of the script that is called is that input:
+        `trans(lang)` is `trans(lang=lang)`.
+        """
         args: list[Any] = []
         named: dict[str, Any] = {}
+        inputs = self._run.calls.find_inputs(link) if link is not None else frozenset[str]()
         for one in arguments:
-            value = yield from self.evaluate_node(one.node)
-            if value is None and one.node.kind == "name":
-                undefined = self._run.data.raw(one.node.value) is UNDEFINED
-                value = one.node.value if undefined else None
-            if one.name:
-                named[one.name] = value
+            value = yield from self.evaluate_node(one.node, templates=True)
+            name, is_word = one.name, one.node.kind == "name"
+            undefined = is_word and self._run.data.raw(one.node.value) is UNDEFINED
+            if value is None and undefined:
+                value = one.node.value
+            elif is_word and not name and one.node.value in inputs:
+                name = one.node.value
+            if name:
+                named[name] = value
             else:
                 args.append(value)
         return args, named
 
     def evaluate_data(self, value: Any) -> Steps:
-        """The value of an instruction: `?=` is an expression, `!` a template."""
+        """The value of an instruction: what the author's texts in it come to."""
         if isinstance(value, Author):
             return (yield from self._text(value))
         self._run.work.copy(value)
@@ -245,21 +346,29 @@ class Values:
         return value
 
     def _text(self, text: Author) -> Steps:
+        """A text of an instruction: `?=` is an expression, `~` stays, the rest is rendered now."""
         if text.startswith("?="):
             known = self._run.shared.expressions
             if text not in known:
-                known[text] = parse_expression(text[2:])
+                known[text] = parse_expression(unwrap_templates(text[2:]))
+            self.place = text.place
             return (yield from self.evaluate_node(known[text]))
-        if text.startswith("!"):
-            return (yield from self._run.rendering.text(self.compile(text, text.place)))
-        self._run.work.copy(text)
-        return str(text)
+        if not is_rendered(text):
+            self._run.work.copy(text)
+            return str(text)
+        self.place = text.place
+        return (yield from self._run.rendering.value(self.compile(text, text.place)))
 
-    def compile(self, text: str, place: Place, style: Style | None = None) -> Text:
+    def compile(
+        self, text: str, place: Place, style: Style | None = None, *, signs: bool = True
+    ) -> Text:
         """A template of an instruction, which may be in a loop: it is compiled once."""
-        known = self._run.shared.compiled
-        key = (str(text), style or Style())
+        run, known = self._run, self._run.shared.compiled
+        style = style or run.script.style
+        key = (str(text), style, signs)
         if key not in known:
-            self._run.work.spend(COMPILING + len(text))
-            known[key] = compile_text(str(text), place, self._run.script.file, style)
+            run.work.spend(COMPILING + len(text))
+            known[key] = compile_text(
+                str(text), place, run.script.file, style, holes=False, signs=signs
+            )
         return known[key]

@@ -12,7 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from orchestrator.errors import FlowError
-from orchestrator.flows.expressions import LineStarts, find_closing_bracket, parse_arguments
+from orchestrator.flows.expressions import (
+    LineStarts,
+    find_closing_bracket,
+    parse_arguments,
+    unwrap_templates,
+)
 from orchestrator.flows.ppe.choices import Choice, read_substitution
 from orchestrator.flows.ppe.dialects import Dialect
 from orchestrator.flows.ppe.regexes import check_regex
@@ -87,7 +92,6 @@ _BIAS = re.compile(
     r"(?:(?P<number>[-+]?\d+(?:\.\d+)?)(?P<percent>%?)|(?P<never>false|never))[ ]*\)\)"
 )
 _MOST_BIAS = 1000.0
-_RENDERED = re.compile(r"\{\{([^{}]*)\}\}")
 _WORD = re.compile(r"[^\s\"'(){}\[\],=]+")
 
 
@@ -220,7 +224,7 @@ class TextScanner:
     def _arguments(self, inner: str, name: str, at: int) -> list[Argument]:
         """A call's arguments; what is no expression is a text, such as a file's name."""
         try:
-            return parse_arguments(_RENDERED.sub(r"(\1)", inner))
+            return parse_arguments(unwrap_templates(inner), mixed=True)
         except ScriptError as wrong:
             if _WORD.fullmatch(inner.strip()):
                 return [Argument("", Node("text", inner.strip()))]

@@ -5,27 +5,23 @@ Only what the author wrote is parsed. What comes in their place is a value, and 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, wraps
-from typing import Any, cast
-
-from jinja2 import Undefined
 
 from orchestrator.errors import FlowError
 from orchestrator.flows.ppe.dialects import STYLES, Dialect, as_jinja
+from orchestrator.flows.ppe.jinja_texts import jinja
 from orchestrator.flows.ppe.text_scanner import Bias, Inline, Substitution, TextScanner
 from orchestrator.flows.steps import Place
 from orchestrator.flows.tree import ScriptError
-from orchestrator.prompts.jinja import CompiledTemplate, Jinja, Mistake
-from orchestrator.prompts.jinja_limits import get_work
+from orchestrator.prompts.jinja import CompiledTemplate, Mistake
 
 STRATEGIES = {"Deferred": "late", "Immediate": "now", "Raw": "never"}
 """When templates are rendered that do not say so, by what front matter calls it."""
 
 _INLINE = "inline_{}"
 _TAGS = ("{{", "{%", "{#")
+_CALLS = ("[[@", "[[/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,66 +64,58 @@ class Text:
                 yield part.substitution
 
     @property
+    def sole_call(self) -> Inline | None:
+        """The call that is all of it, if it is nothing else."""
+        if len(self.parts) != 1 or len(self.parts[0].inlines) != 1:
+            return None
+        ((name, inline),) = self.parts[0].inlines.items()
+        alone = self.parts[0].source.strip() == f"{{{{{name}}}}}" and inline.kind != "regex"
+        return inline if alone else None
+
+    @property
     def inlines(self) -> Iterator[Inline]:
         """The calls and expressions in it."""
         for part in self.parts:
             yield from part.inlines.values()
 
 
-def value_text(value: Any) -> str:
-    """What `{{ value }}` prints (PPE: the hf dialect's texts)."""
-    if isinstance(value, str):
-        return str(value)
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
-        return str(int(value))
-    if isinstance(value, list | tuple):
-        return ",".join(map(value_text, value))
-    if isinstance(value, dict):
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return str(value)
+def has_tags(text: str) -> bool:
+    """Whether a text may have templates or calls."""
+    return any(mark in text for mark in (*_TAGS, *_CALLS))
 
 
-def _finalize(value: Any) -> str:
-    """What a template prints; an item that a list does not have is a mistake, a name is not."""
-    if isinstance(value, Undefined) and isinstance(value._undefined_obj, list):
-        value._fail_with_undefined_error()
-    return value_text(value)
+def is_rendered(text: str) -> bool:
+    """Whether a text of an instruction is more than its letters: it has a sign, or tags."""
+    return text[:1] in ("!", "~") or has_tags(text)
 
 
-def _to_json(value: Any, indent: int | None = None) -> str:
-    get_work().measure(value)
-    return json.dumps(value, ensure_ascii=False, indent=None if indent is None else min(indent, 8))
+def compile_text(
+    text: str,
+    place: Place,
+    file: str | None,
+    style: Style | None = None,
+    *,
+    holes: bool = True,
+    signs: bool = True,
+) -> Text:
+    """Compiles an author's text; what is wrong in it is a `FlowError` with its place.
 
-
-@cache
-def _jinja() -> Jinja:
-    made = Jinja(_finalize, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
-    made.filters["tojson"] = cast(Any, _to_json)
-    joined = made.filters["join"]
-
-    @wraps(joined)
-    def with_commas(environment: Any, value: Any, d: str = ",", attribute: Any = None) -> Any:
-        items = value if attribute is not None else map(value_text, value)
-        return joined(environment, items, d, attribute)
-
-    made.filters["join"] = cast(Any, with_commas)  # (PPE: as a list itself is printed)
-    return made
-
-
-def compile_text(text: str, place: Place, file: str | None, style: Style | None = None) -> Text:
-    """Compiles an author's text; what is wrong in it is a `FlowError` with its place."""
+    Args:
+        text: The text.
+        place: Where it begins.
+        file: The script's file.
+        style: How it is written.
+        holes: Whether it is a message: elsewhere substitutions and biases are letters.
+        signs: Whether `!`, `#` and `~` at its beginning say when it is rendered.
+    """
     style = style or Style()
     when = STRATEGIES[style.strategy]
-    if style.dialect.is_immediate(text):
+    if signs and style.dialect.is_immediate(text):
         when, text = "now", text[1:]
-    elif text[:1] == "~":
+    elif signs and text[:1] == "~":
         when, text = "never", text[1:]
     try:
-        return _Compiler(text, place, file, style, when).text()
+        return _Compiler(text, place, file, style, when, holes).text()
     except FlowError as error:
         if not style.lenient:
             raise
@@ -135,8 +123,11 @@ def compile_text(text: str, place: Place, file: str | None, style: Style | None 
 
 
 class _Compiler:
-    def __init__(self, text: str, place: Place, file: str | None, style: Style, when: str) -> None:
+    def __init__(
+        self, text: str, place: Place, file: str | None, style: Style, when: str, holes: bool
+    ) -> None:
         self._text = text
+        self._holes = holes
         self._place = place
         self._style = style
         self._when = when
@@ -151,7 +142,9 @@ class _Compiler:
         for found in self._finder.find_all(calls=self._when != "never"):
             source.append(self._plain(start, found.at))
             start, made = found.end, found.made
-            if isinstance(made, Substitution):
+            if not self._holes and isinstance(made, Substitution | Bias):
+                source.append(self._plain(found.at, found.end))
+            elif isinstance(made, Substitution):
                 parts.append(self._part("".join(source), begins, inlines, made))
                 source, inlines, begins = [], {}, found.end
             elif isinstance(made, Inline):
@@ -183,7 +176,7 @@ class _Compiler:
         if self._when == "never" or not any(mark in source for mark in _TAGS):
             return Part(source, None, {}, end)
         try:
-            return Part(source, _jinja().compile_template(source), inlines, end)
+            return Part(source, jinja().compile_template(source), inlines, end)
         except Mistake as mistake:
             line = self._finder.place_of(begins).line - self._place.line + mistake.line - 1
             place = replace(self._place, line=self._place.line + line)

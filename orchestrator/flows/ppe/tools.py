@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.flows.custom.python_loop import ModelAnswer
+from orchestrator.flows.ppe.jinja_texts import value_text
 from orchestrator.flows.ppe.nodes import Link, Script
 from orchestrator.flows.ppe.output import inputs_of
 from orchestrator.flows.ppe.settings import Tool, script_id
-from orchestrator.flows.ppe.texts import value_text
 from orchestrator.flows.steps import Ask, AskUser, Place, Step
 
 if TYPE_CHECKING:

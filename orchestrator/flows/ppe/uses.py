@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from orchestrator.flows.expressions import parse_expression
+from orchestrator.errors import FlowError
+from orchestrator.flows.expressions import parse_expression, unwrap_templates
 from orchestrator.flows.ppe.control_flow import MATCHED
 from orchestrator.flows.ppe.data import Author, author_texts, map_of
 from orchestrator.flows.ppe.group_chat import RESPONSE
@@ -24,14 +25,14 @@ from orchestrator.flows.ppe.nodes import (
 )
 from orchestrator.flows.ppe.output import inputs_of
 from orchestrator.flows.ppe.patterns import find_pattern_names
-from orchestrator.flows.ppe.scope import ALL, find_read_names
+from orchestrator.flows.ppe.scope import ALL, FOLDER, find_read_names
 from orchestrator.flows.ppe.text_scanner import Inline, Substitution
-from orchestrator.flows.ppe.texts import Text, compile_text
+from orchestrator.flows.ppe.texts import Text, compile_text, has_tags
 from orchestrator.flows.ppe.thinking import THINKING
 from orchestrator.flows.steps import Place
 from orchestrator.flows.tree import Argument, Node, ScriptError, path_of
 
-_ALWAYS = (*ALL, "LatestResult", RESPONSE, "output", THINKING)
+_ALWAYS = (*ALL, FOLDER, "LatestResult", RESPONSE, "output", THINKING)
 _OF_LISTENERS = ("event", "arg1", "args")
 _SETS = ("set", "prompt", "AI")
 
@@ -73,8 +74,9 @@ class Uses:
                 yield from _of_data(statement.value, statement.name)
                 yield from _of_arguments(statement.arguments or (), place)
             case Chain():
-                for link in statement.links:
-                    yield from _of_arguments(link.arguments, place)
+                for link in statement.links:  # `content` is the result before
+                    read = _of_arguments(link.arguments, place)
+                    yield from (one for one in read if one.name != "content")
             case _:
                 for node in conditions_in(statement):
                     yield from (Read(name, place) for name in sorted(find_read_names(node)))
@@ -127,13 +129,21 @@ def _of_data(value: Any, instruction: str = "") -> Iterator[Read]:
 def _of_author(text: Author, instruction: str) -> Iterable[str]:
     if instruction and text.startswith("?="):
         try:
-            return sorted(find_read_names(parse_expression(text[2:])) - set(_OF_LISTENERS))
+            return sorted(
+                find_read_names(parse_expression(unwrap_templates(text[2:]))) - set(_OF_LISTENERS)
+            )
         except ScriptError:
             return ()
-    if "{" not in text or (instruction and not text.startswith("!") and instruction != "format"):
+    if not has_tags(text):
         return ()
-    made = compile_text(str(text), text.place, None)
+    try:
+        made = compile_text(str(text), text.place, None, holes=not instruction)
+    except FlowError:  # a description may have anything
+        return ()
     names = {name for part in made.parts if part.template for name in part.template.names}
+    for inline in made.inlines if instruction else ():
+        for one in _of_arguments(inline.arguments, inline.place):
+            names.add(one.name)
     return sorted(one for one in names if not one.startswith("inline_"))
 
 
