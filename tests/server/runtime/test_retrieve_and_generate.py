@@ -250,7 +250,7 @@ def test_each_part_of_a_stream_comes_before_its_citation(start: Any, handbook: A
         first,
         {"text": first, "span": {"start": 0, "end": 27}},
         f" {second}",
-        {"text": second, "span": {"start": 29, "end": 54}},
+        {"text": second, "span": {"start": 29, "end": 56}},
         " Ask your boss.",
     ]
 
