@@ -16,6 +16,13 @@ _SEARCH = {
 _SEARCH_SCHEMA = {"type": "object", "properties": _SEARCH, "required": ["searchQuery"]}
 _MESSAGE_TEXT = "Sends a message to another agent, or the final answer or a question to the User."
 
+# What a prompt says of it besides (recorded: that it does).
+_MESSAGE_RETURNS = {
+    "type": "string",
+    "description": "What the other agent answers.",
+    "error": "Why the message could not be delivered or answered.",
+}
+
 
 class Toolbox:
     """What may be called, in each protocol's grammar.
@@ -56,7 +63,8 @@ class Toolbox:
         properties = self._message_schema()["properties"]
         parameters = [{"name": name, "required": True, **it} for name, it in properties.items()]
         name = message_name(protocol)
-        return [{"name": name, "description": _MESSAGE_TEXT, "parameters": parameters}]
+        tool = {"name": name, "description": _MESSAGE_TEXT, "parameters": parameters}
+        return [tool if protocol == "tool_use" else {**tool, "returns": _MESSAGE_RETURNS}]
 
     def _message_schema(self) -> dict[str, Any]:
         recipient = {

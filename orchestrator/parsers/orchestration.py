@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 from orchestrator.message import Block
 from orchestrator.parsers import codes
 from orchestrator.parsers.base import ANSWER, CALL, Parsed
-from orchestrator.parsers.calls import Calls, plain_actions, tool_uses
+from orchestrator.parsers.calls import OUT_OF_DOMAIN, Calls, plain_actions, tool_uses
 from orchestrator.parsers.scanner import Piece, Scanner
 
 # The parsers that expect native tool calls.
@@ -222,7 +222,7 @@ def _parse_answer(thinking: str, found: Scanner) -> Parsed:
 
 
 def _parse_plain(scanner: Scanner, text: str, thinking: str) -> Parsed:
-    answer = scanner.outside(text)
+    answer = _read_out_of_domain(scanner.outside(text))
     if thinking and answer[:8] == "Thought:":  # the prefill of Nova's prompts, written again
         answer = answer[8:].lstrip()
     if answer:
@@ -230,6 +230,19 @@ def _parse_plain(scanner: Scanner, text: str, thinking: str) -> Parsed:
         return _build_finish(thinking, {"responseText": answer}, tuple(scanner.notes))
     code = codes.NO_ANSWER if text.strip() else codes.EMPTY
     return _build_failure(thinking, code, tuple(scanner.notes))
+
+
+def _read_out_of_domain(answer: str) -> str:
+    # Nova's prompts have it say `outOfDomain(reason="...")` (recorded); the user reads the reason.
+    if not (answer.startswith("outOfDomain(") and answer.endswith(")")):
+        return answer
+    reason = answer[len("outOfDomain(") : -1].strip()
+    name, equals, value = reason.partition("=")
+    if equals and name.strip() == "reason":
+        reason = value.strip()
+    if len(reason) > 1 and reason[0] == reason[-1] and reason[0] in "\"'":
+        reason = reason[1:-1].strip()
+    return reason or OUT_OF_DOMAIN
 
 
 def _inside_thinking(scanner: Scanner, text: str, name: str) -> Scanner | None:

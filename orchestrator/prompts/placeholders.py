@@ -24,7 +24,7 @@ STAGES = (
 # `tool-use` for Claude 3.5 and later, `claude-2` for Claude Instant and 2.0.
 FAMILIES = (
     *("claude-2", "claude-2.1", "claude-3", "tool-use", "titan"),
-    *("llama-3", "mistral", "nova", "deepseek", "local"),
+    *("llama-3", "mistral", "nova", "general", "deepseek", "local"),
 )
 
 _NEAREST = {"xml": "claude-3", "tool_use": "tool-use", "text": "claude-2.1"}

@@ -60,6 +60,30 @@ def _close_calls(text: str, start: int, end: str) -> str:
     return f"{text}{end}" if end == "</function_call>" else f"{text}\n{end}"
 
 
+def _keep_step(text: str) -> str:
+    """The thinking and the calls of a tidy reply that calls in its text; other text is dropped.
+
+    So the service shows a step to its model again (recorded).
+    """
+    thinking, rest = "", text
+    for opening, closing in ((_THINKING, _END_THINKING), (_SCRATCHPAD, _END_SCRATCHPAD)):
+        start, end = text.find(opening), text.rfind(closing)
+        if 0 <= start < end:
+            thinking, rest = text[start : end + len(closing)], text[end + len(closing) :]
+            break
+    found = [(at, tag) for tag in _CALLS if (at := rest.find(tag)) >= 0]
+    if not found:
+        return text
+    start, tag = min(found)
+    closing = f"</{tag[1:]}"
+    end = rest.rfind(closing)
+    calls = rest[start : end + len(closing)] if end > start else rest[start:]
+    between = rest[:start] if thinking else ""
+    if between.strip():
+        between = "\n"
+    return f"{thinking}{between}{calls}"
+
+
 def text_blocks(content: Sequence[Block]) -> list[Block]:
     """A reply's text as one tidy block; no block when there is no text."""
     text = tidy("".join([block["text"] for block in content if "text" in block]))
@@ -83,7 +107,7 @@ def step_messages(
             results = [*map(_encode, results)]
         assistant, user = _native_results(content, results)
     else:
-        assistant = text_blocks(content)
+        assistant = [{"text": _keep_step(one["text"])} for one in text_blocks(content)]
         user = [{"text": dialect.results_text(results)}]
     # Roles alternate even after an empty reply: Converse refuses two neighbours of one role.
     return [

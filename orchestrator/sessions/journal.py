@@ -11,14 +11,15 @@ with a `kind`; `records.py` has the types of its members, reads them and upgrade
   `retrieval`, `files`, `attachments` (files that the model reads), `turns` and `thinking` (what the
   model reads of earlier turns), `closing` |
 | `model` | a model answered: `stage`, `model`, `content`, `stop`, `usage`, `began`, `ended`,
-  `response` (what the parser returned), `stop_sequence`, `code`, `raw`, `notes` |
+  `response` (what the parser returned), `stop_sequence`, `code`, `raw`, `notes`, and
+  `checks` (what a guardrail said while it streamed) |
 | `intent` | calls are about to be carried out: `calls`; a store that is not durable has only those
   that a turn stopped in |
 | `action` | one call's outcome: `id`, `text`, `state`, `began`, `ended`, `attributes`,
   `prompt_attributes`, `error`, `files`, `details`, `notes` |
 | `retrieved` | a knowledge base answered: `id`, `references`, `began`, `ended` |
 | `guarded` | a guardrail checked a text: `id`, `action`, `text`, `blocked`, `assessments`,
-  `began`, `ended` |
+  `began`, `ended`, and `streamed` where the last of a stream's checks was of the same text |
 | `orchestrated` | a custom orchestration answered: `state`, `event`, `text`,
   `trace`, `attributes`, `prompt_attributes`, `notes`, `began`, `ended` |
 | `branch` | a collaborator's work ended: `id`, `name`, `asked`, `before`, `usage`, `began`,

@@ -123,6 +123,7 @@ class ModelRecord(_Outcome):
     usage: tuple[int, int, int, int, int]
     response: dict[str, Any]
     stop_sequence: NotRequired[str]
+    checks: NotRequired[list[dict[str, Any]]]
     code: NotRequired[Any]
     raw: NotRequired[Any]
 
@@ -172,6 +173,7 @@ class GuardedRecord(_Outcome):
     text: str
     blocked: bool
     assessments: list[dict[str, Any]]
+    streamed: NotRequired[bool]
 
 
 class OrchestratedRecord(_Outcome):

@@ -15,6 +15,7 @@ PUBLIC = {
     "orchestrator.actions.code_interpreter.jail.landlock": "opens what is there",
     "orchestrator.actions.code_interpreter.jail.main": "inside of the jail",
     "orchestrator.actions.code_interpreter.jail.namespaces": "inside of the jail",
+    "orchestrator.actions.code_interpreter.jail.variables": "inside of the jail",
     "orchestrator.actions.code_interpreter.scratch": "below mkdtemp, 0700",
     "orchestrator.actions.mcp_server": "tools' definitions, to be reviewed and committed",
     "orchestrator.cli.init": "a new agent's files, to be committed",

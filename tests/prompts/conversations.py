@@ -92,6 +92,7 @@ SPEAKERS = {
     "llama-3": Speaker("meta.llama3-1-70b-instruct-v1:0", native, cut),
     "mistral": Speaker("mistral.mistral-large-2402-v1:0", native, cut),
     "nova": Speaker("amazon.nova-pro-v1:0", prefilled, cut),
+    "general": Speaker("openai.gpt-oss-20b-1:0", native, cut),
     "deepseek": Speaker("deepseek.r1-v1:0", fncall, nameless),
     "local": Speaker("local", native, cut),
 }

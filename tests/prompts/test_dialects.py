@@ -40,8 +40,9 @@ SETTINGS = "protocol: tool_use\nparser: tool_use\n"
         (f"{ARN}1:inference-profile/apac.amazon.nova-micro-v1:0", "nova"),
         ("us.deepseek.r1-v1:0", "deepseek"),
         ("deepseek.v3-v1:0", "tool-use"),
-        ("openai.gpt-oss-120b-1:0", "tool-use"),
-        ("cohere.command-r-plus-v1:0", "tool-use"),
+        ("openai.gpt-oss-120b-1:0", "general"),
+        ("cohere.command-r-plus-v1:0", "general"),
+        ("gpt-oss-20b", "general"),
         (f"{ARN}1:application-inference-profile/abc123", "tool-use"),
         ("gpt-4o-mini", "tool-use"),
         ("", "tool-use"),
@@ -92,6 +93,15 @@ def test_the_defaults_of_nova_are_as_recorded():
         "stopSequences": ["</answer>", "\n\n<thinking>", "\n<thinking>", " <thinking>"],
     }
     assert stages["ROUTING_CLASSIFIER"].inference == {}
+
+
+@pytest.mark.parametrize("name", ["general", "mistral"])
+def test_models_that_bedrock_does_not_optimise_have_no_limits(name):
+    # Recorded of gpt-oss: a limit on the reply makes reasoning models fail.
+    inference = {stage: it.inference for stage, it in load_dialect(name).stages.items()}
+    assert inference.pop("ORCHESTRATION") == {"stopSequences": ["</answer>"]}
+    assert inference.pop("ROUTING_CLASSIFIER") == {}
+    assert all(one == {} for one in inference.values())
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -233,8 +233,7 @@ def _take_variables(
 ) -> None:
     content = files.take(folder, VARIABLES, settings.scratch_bytes)
     if content is not None:
-        session.variables.touch(0o600)
-        session.variables.write_bytes(content)
+        session.store_variables(content)
     elif not stopped:  # one that was ended leaves what there was before
         session.variables.unlink(missing_ok=True)
 

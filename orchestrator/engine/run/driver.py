@@ -34,6 +34,7 @@ from orchestrator.engine.results import Result
 from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.iterations import BranchTable
 from orchestrator.engine.run.outcomes import (
+    StreamChecked,
     StreamedCall,
     build_effect_error,
     encode_file,
@@ -68,7 +69,7 @@ class BranchEnded:
     record: Record
 
 
-Update = str | Progress | BranchEnded
+Update = str | Progress | BranchEnded | StreamChecked
 """What a driver emits while it runs a turn; a text is a piece of the answer."""
 
 Emit = Callable[[Update], Awaitable[None]]

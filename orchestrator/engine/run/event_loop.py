@@ -33,7 +33,7 @@ from orchestrator.engine.run.driver import (
     perform,
 )
 from orchestrator.engine.run.invocation import Run
-from orchestrator.engine.run.outcomes import StreamedCall
+from orchestrator.engine.run.outcomes import StreamChecked, StreamedCall
 from orchestrator.sessions import Record
 from orchestrator.support.threads import in_thread
 
@@ -61,7 +61,7 @@ async def watch_turn(run: Run, *, listen: bool) -> AsyncGenerator[Update, None]:
         except (StopIteration, _Closed):
             return
         try:
-            if isinstance(item, (str, Progress, BranchEnded)):
+            if isinstance(item, (str, Progress, BranchEnded, StreamChecked)):
                 resume, value = work.send, (yield item)
             else:  # what the driver waits for is for the loop to see
                 resume, value = work.send, await _suspend(item)

@@ -60,7 +60,8 @@ class Run:
         session: The session, held by this invocation until `close`.
         deadline: When the turn's time is over, in nanoseconds since 1970; `None` for never.
         causes: What actions of this invocation raised, by call id; no journal holds them.
-        checked: The answer that a guardrail has checked while it streamed, and what it said.
+        checked: The answer that a guardrail has checked while it streamed, what it said, and
+            whether each check is in the trace.
         guard_interval: After how many characters of a streamed answer the guardrail checks it, if
             the caller said so.
         owes: Whether something is to be written before the next effect is carried out.
@@ -107,7 +108,7 @@ class Run:
         self.log: TurnLog = session.open
         self.result: Result | None = None
         self.causes: dict[str, BaseException] = {}
-        self.checked: tuple[str, Verdict] | None = None
+        self.checked: tuple[str, Verdict, bool] | None = None
         self.guard_interval: int | None = None
         self.owes = self.left = False
         if replay is None and len(self.log.records) > 1:

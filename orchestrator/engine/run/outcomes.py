@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.engine.effects import (
@@ -26,10 +27,22 @@ from orchestrator.parsers.base import ANSWER
 from orchestrator.sessions import HISTORY_GUARD, Record
 
 
+@dataclass(slots=True)
+class StreamChecked:
+    """A guardrail has checked a text that streams."""
+
+    effect: CallModel
+    run: Run  # the run whose model writes it
+    record: Record  # `action`, `assessments`, `began`, `ended`
+
+
 class StreamedCall:
     """One model call whose reply streams."""
 
-    __slots__ = ("_began", "_effect", "_filter", "_parser", "_reply", "_run", "model", "request")
+    __slots__ = (
+        *("_began", "_effect", "_filter", "_parser", "_reply", "_reported", "_run"),
+        *("model", "request"),
+    )
 
     def __init__(self, run: Run, effect: CallModel) -> None:
         self._run = run
@@ -39,6 +52,7 @@ class StreamedCall:
         self.model = effect.stage.model
         self.request = run.request(effect)
         self._reply: ModelReply | None = None
+        self._reported = 0  # checks
         self._filter = build_stream_filter(run) if effect.live else None
 
     @property
@@ -47,8 +61,11 @@ class StreamedCall:
         guarded = self._filter is not None and self._filter.guarded
         return guarded or self._parser.blocking
 
-    def take(self, item: str | ModelReply) -> list[str]:
-        """Takes a streamed item; returns the pieces of the answer that may be shown."""
+    def take(self, item: str | ModelReply) -> Sequence[str | StreamChecked]:
+        """Takes a streamed item; returns the pieces of the answer that may be shown.
+
+        Before each is what the guardrail said of it.
+        """
         if not isinstance(item, str):
             self._reply = item
             return []
@@ -58,12 +75,21 @@ class StreamedCall:
         shown = [text for kind, text in pieces if kind == ANSWER]
         if self._filter is None:
             return shown
-        return [part for text in shown if (part := self._filter.feed(text))]
+        return [one for text in shown for one in self._report_checks(self._filter.feed(text))]
 
-    def rest(self) -> list[str]:
+    def rest(self) -> Sequence[str | StreamChecked]:
         """The pieces of the answer that were held back to the end."""
-        rest = self._filter.finish() if self._filter is not None else ""
-        return [rest] if rest else []
+        if self._filter is None:
+            return ()
+        return self._report_checks(self._filter.finish())
+
+    def _report_checks(self, text: str) -> list[str | StreamChecked]:
+        checks = self._filter.checks if self._filter is not None else []
+        new, self._reported = checks[self._reported :], len(checks)
+        made: list[str | StreamChecked] = [
+            StreamChecked(self._effect, self._run, record) for record in new
+        ]
+        return [*made, text] if text else made
 
     def record(self) -> Record:
         """The journal record of the whole reply.
@@ -78,7 +104,10 @@ class StreamedCall:
                 f"the stream of model {model_id!r} ended before its reply was whole; try again",
                 resource=model_id,
             )
-        return self._run.model_record(self._effect, reply, self._parser, self._began)
+        record = self._run.model_record(self._effect, reply, self._parser, self._began)
+        if self._filter is not None and self._filter.checks:
+            record["checks"] = self._filter.checks
+        return record
 
 
 def encode_file(file: Mapping[str, Any]) -> dict[str, Any]:
@@ -151,8 +180,9 @@ def guard(run: Run, effect: Guard) -> Record:
     began, guardrail = run.now(), run.plan.guardrail
     if guardrail is None:
         raise AssertionError("a text is only guarded where there is a guardrail")
+    reported = False
     if run.checked is not None and run.checked[0] == effect.text != "":
-        verdict = run.checked[1]
+        _, verdict, reported = run.checked
     else:
         verdict = ask_guardrail(guardrail, effect.text, effect.source)
     record = {
@@ -165,6 +195,8 @@ def guard(run: Run, effect: Guard) -> Record:
         "began": began,
         "ended": run.now(),
     }
+    if reported:
+        record["streamed"] = True
     if effect.id.startswith(HISTORY_GUARD):
         # The next prompt may be made before it is written.
         run.session.apply_guarded_history(record)

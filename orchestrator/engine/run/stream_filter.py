@@ -12,6 +12,7 @@ from orchestrator.engine.payloads import ReadableStream
 from orchestrator.engine.run.branches import BranchRun
 from orchestrator.engine.run.invocation import Run
 from orchestrator.errors import DependencyFailed, OrchestratorError
+from orchestrator.sessions import Record
 
 if TYPE_CHECKING:
     from orchestrator.guardrails import Guardrail, Source, Verdict
@@ -23,12 +24,15 @@ class StreamFilter:
 
     Attributes:
         guarded: Whether a guardrail reads the text, which may block.
+        checks: What the guardrail of the run that the text begins in has said so far, as records:
+            `action`, `assessments`, `began`, `ended`.
     """
 
-    __slots__ = ("_levels", "guarded")
+    __slots__ = ("_levels", "checks", "guarded")
 
     def __init__(self, levels: list[_Level]) -> None:
         self._levels = levels
+        self.checks = levels[0].checks
         self.guarded = any(level.guard is not None for level in levels)
 
     def feed(self, text: str) -> str:
@@ -50,17 +54,19 @@ class StreamFilter:
 class _Level:
     """One run that the text goes through."""
 
-    __slots__ = ("guard", "run", "tags")
+    __slots__ = ("checks", "guard", "reports", "run", "tags")
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, *, reports: bool = False) -> None:
         self.run = run
+        self.reports = reports  # whether its checks are in the trace one by one
+        self.checks: list[Record] = []
         self.tags: ReadableStream | None = None
         self.guard: GuardedStream | None = None
         plan, turn = run.plan, run.replay.turn
         if plan.collaborators:
             self.tags = ReadableStream(turn.payloads, tags=bool(turn.start.path))
         if plan.guardrail is not None:
-            self.guard = _build_guarded_stream(run, plan.guardrail)
+            self.guard = _build_guarded_stream(run, plan.guardrail, self.checks)
 
     def feed(self, text: str) -> str:
         if self.tags is not None:
@@ -74,7 +80,7 @@ class _Level:
             return text
         shown = self.guard.feed(text) + self.guard.finish()
         # What was just checked as a whole need not be checked, and paid for, at the turn's end.
-        self.run.checked = self.guard.text, self.guard.verdict
+        self.run.checked = self.guard.text, self.guard.verdict, self.reports
         return shown
 
 
@@ -83,18 +89,26 @@ def build_stream_filter(run: Run) -> StreamFilter | None:
     plan = run.plan
     if plan.guardrail is None and not plan.collaborators and not isinstance(run, BranchRun):
         return None
-    levels = [_Level(run)]
+    levels = [_Level(run, reports=True)]
     while isinstance(run, BranchRun) and run.branch.is_routed and run.parent.replay.turn.streams:
         run = run.parent
         levels.append(_Level(run))
     return StreamFilter(levels)
 
 
-def _build_guarded_stream(run: Run, guardrail: Guardrail) -> GuardedStream:
+def _build_guarded_stream(run: Run, guardrail: Guardrail, checks: list[Record]) -> GuardedStream:
     from orchestrator.guardrails.stream import GuardedStream
 
+    def check(text: str) -> Verdict:
+        began = run.now()
+        verdict = ask_guardrail(guardrail, text, "OUTPUT")
+        record: Record = {"action": verdict.action, "began": began, "ended": run.now()}
+        record["assessments"] = [dict(one) for one in verdict.assessments]
+        checks.append(record)
+        return verdict
+
     return GuardedStream(
-        lambda text: ask_guardrail(guardrail, text, "OUTPUT"),
+        check,
         run.guard_interval or run.plan.features.guard_interval,
         reach=getattr(guardrail, "reach", 200),
         bounded=getattr(guardrail, "bounded", False),

@@ -261,8 +261,10 @@ class TraceParts(ModelCallParts):
     def after(self, effect: Effect, outcome: Any) -> list[dict[str, Any]]:
         """The parts of an effect's outcome."""
         if isinstance(effect, CallModel):
-            entry = effect.stage.stage != MEMORY_SUMMARIZATION
-            return self._model_output(effect, outcome) if entry else []
+            if effect.stage.stage == MEMORY_SUMMARIZATION:
+                return []
+            checks = map(self.build_check_part, outcome.get("checks", ()))
+            return [*checks, *self._model_output(effect, outcome)]
         match effect:
             case Dispatch():
                 return [*map(self._result_part, outcome)]
@@ -316,14 +318,9 @@ class TraceParts(ModelCallParts):
         if effect.id.startswith(MEMORY_GUARD):
             return []
         side = "inputAssessments" if effect.source == "INPUT" else "outputAssessments"
-        entry = {
-            "action": record["action"],
-            "traceId": f"{self._request}-{effect.id}",
-            "metadata": self._metadata(record, effect.id),
-        }
-        if record["assessments"]:
-            entry[side] = record["assessments"]
-        parts = [self._part(record["ended"], "guardrailTrace", entry)]
+        parts = []
+        if not record.get("streamed"):  # else the check was reported while the answer streamed
+            parts.append(self._guard_part(effect.id, side, record))
         if effect.id != ANSWER_GUARD:
             return parts
         held, self._held = self._held, []
@@ -333,6 +330,20 @@ class TraceParts(ModelCallParts):
             for part in held:
                 part["trace"][STEPS_TRACE]["observation"]["finalResponse"]["text"] = record["text"]
         return parts + held
+
+    def _guard_part(self, id: str, side: str, record: Record) -> dict[str, Any]:
+        entry = {
+            "action": record["action"],
+            "traceId": f"{self._request}-{id}",
+            "metadata": self._metadata(record, id),
+        }
+        if record["assessments"]:
+            entry[side] = record["assessments"]
+        return self._part(record["ended"], "guardrailTrace", entry)
+
+    def build_check_part(self, record: Record) -> dict[str, Any]:
+        """The part of a check of an answer that streams, which comes before the answer's chunk."""
+        return self._guard_part(ANSWER_GUARD, "outputAssessments", record)
 
     def build_end_parts(self, end: Record | None) -> list[dict[str, Any]]:
         """The parts that tell how the turn ended."""

@@ -14,6 +14,7 @@ from orchestrator.engine.results import Answer, ControlReturn, Refusal
 from orchestrator.engine.run.branches import BranchRun
 from orchestrator.engine.run.driver import BranchEnded, Progress, Update
 from orchestrator.engine.run.invocation import Run, count_known_records
+from orchestrator.engine.run.outcomes import StreamChecked
 from orchestrator.engine.run.restore import rebuild_replay
 from orchestrator.engine.trace.bedrock import TraceParts, find_waiting_record
 from orchestrator.errors import SessionConflict, rebuild_error
@@ -312,13 +313,14 @@ def rebuild_reply(plan: Plan, session: Session, log: TurnLog, session_id: str) -
 class RunEvents:
     """From a driver's progress to the events of a stream."""
 
-    __slots__ = ("_begun", "_made", "_reported", "_run", "_said", "_shown", "_team")
+    __slots__ = ("_begun", "_checked", "_made", "_reported", "_run", "_said", "_shown", "_team")
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._said = ""
         self._shown: set[str] = set()
         self._begun = False
+        self._checked = 0  # checks of the text that streams now whose parts were sent
         # Made when a part is: whoever reads the text alone needs none.
         self._made: TraceParts | None = None
         self._reported = run.record_count
@@ -338,6 +340,10 @@ class RunEvents:
             return
         if not self._begun:
             yield from self._report_resumption()
+        if isinstance(item, StreamChecked):
+            self._checked += 1
+            yield TracePart(self._of(item.run).build_check_part(item.record))
+            return
         parts = (
             self._report_branch_end(item) if isinstance(item, BranchEnded) else self._trace(item)
         )
@@ -352,12 +358,16 @@ class RunEvents:
             if since:
                 yield from maker.whole(None, since, upto)
         if item.outcome is None:
+            self._checked = 0
             self._note_shown(item)
             yield from maker.before(item.effect, self._run.now())
         elif isinstance(item.effect, Branches):
             yield from self._report_waiting_calls(item, item.effect, maker)
         else:
-            yield from maker.after(item.effect, item.outcome)
+            parts = maker.after(item.effect, item.outcome)
+            if isinstance(item.effect, CallModel) and item.effect.live:
+                parts, self._checked = parts[self._checked :], 0  # those of its checks were sent
+            yield from parts
 
     def _note_shown(self, item: Progress) -> None:
         # What was streamed stands until another text begins: other calls stream nothing.

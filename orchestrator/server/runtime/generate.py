@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.agent.agent import Agent
 from orchestrator.agent.source import optimize_model
 from orchestrator.engine.plan import SINGLE_KNOWLEDGE_BASE, Features, Override
-from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TurnEnd
+from orchestrator.engine.trace.reply import Event, Reply, TurnEnd
 from orchestrator.errors import ValidationError
 from orchestrator.guardrails import Guardrail
 from orchestrator.knowledge.blocks import Unreadable
@@ -106,16 +106,22 @@ async def _convert_events(
         # The empty first item is for `start_stream`.
         yield "", {}
         async for event in events:
-            if isinstance(event, TextDelta):
-                yield "output", {"text": event.text}
-            elif isinstance(event, TurnEnd):
+            # Each part comes before its citation (recorded), and where a part ends, and what it
+            # cites, is known when the answer is whole.
+            if isinstance(event, TurnEnd):
                 for result in _final_events(agent, event.reply):
                     yield result
 
 
 def _final_events(agent: Agent, reply: Reply) -> Iterator[StreamEvent]:
+    shown = 0
     for citation in convert_citations(reply):
+        end = citation["generatedResponsePart"]["textResponsePart"]["span"]["end"] + 1
+        yield "output", {"text": reply.text[shown:end]}
         yield "citation", {"citation": citation, **citation}
+        shown = end
+    if rest := reply.text[shown:]:
+        yield "output", {"text": rest}
     if action := _guardrail_action(agent, reply):
         yield "guardrail", {"action": action}
 

@@ -63,6 +63,19 @@ def sound(reply: Reply) -> list[dict[str, Any]]:
     return reply.trace
 
 
+def checked_early(trace: list[dict[str, Any]]) -> list[str]:
+    """The `kinds` of a turn that streamed an answer in one piece, in the order of one that did not.
+
+    The check of a streamed answer comes before the whole reply, not before `FINISH`.
+    """
+    found = kinds(trace)
+    check = found.index("guardrail-post-0 NONE")
+    assert found[check + 1] == "modelInvocationOutput"
+    found.insert(found.index("FINISH"), found[check])
+    del found[check]
+    return found
+
+
 def kinds(trace: list[dict[str, Any]]) -> list[str]:
     """The trace in short: `guardrail-pre-0 NONE`, `modelInvocationInput`, ..."""
     found = []

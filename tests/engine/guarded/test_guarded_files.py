@@ -12,6 +12,7 @@ from guarded_support import (
     MASK,
     SECRET,
     Watching,
+    checked_early,
     guarded,
     kinds,
     prompt_texts,
@@ -166,6 +167,6 @@ def test_all_drivers_have_files_read(family: Family) -> None:
     expected = kinds(subject().invoke("What?", "s-1", files=[NOTES]).trace)
     assert expected[1] == "guardrail-file-0 INTERVENED"
     events, error = streamed(subject(), "What?", "s-1", files=[NOTES])
-    assert error is None and kinds(live_parts(events)) == expected
+    assert error is None and checked_early(live_parts(events)) == expected
     reply = asyncio.run(subject().ainvoke("What?", "s-1", files=[NOTES]))
     assert kinds(reply.trace) == expected

@@ -90,6 +90,7 @@ MODELS = {
     "llama-3": "meta.llama3-1-70b-instruct-v1:0",
     "mistral": "mistral.mistral-large-2402-v1:0",
     "nova": "amazon.nova-pro-v1:0",
+    "general": "openai.gpt-oss-20b-1:0",
     "deepseek": "deepseek.r1-v1:0",
     "local": "local",
 }
@@ -107,7 +108,7 @@ def native(*people: str) -> list[dict[str, Any]]:
 def script(model: str, version: str) -> list[Any]:
     people = ["ana"] if version == "1.0" else ["ana", "bo"]
     calls: Any = "+" + " ".join(people)
-    if model in ("tool-use", "llama-3", "mistral", "nova", "local"):
+    if model in ("tool-use", "llama-3", "mistral", "nova", "general", "local"):
         calls = native(*people)
     return [
         *("fine", "# What?", calls, "?rest days", "twelve", "!Which year?"),

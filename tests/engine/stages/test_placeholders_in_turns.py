@@ -33,10 +33,11 @@ MODELS = {
     "llama-3": "meta.llama3-1-70b-instruct-v1:0",
     "mistral": "mistral.mistral-large-2402-v1:0",
     "nova": "amazon.nova-pro-v1:0",
+    "general": "openai.gpt-oss-20b-1:0",
     "deepseek": "deepseek.r1-v1:0",
 }
 TEXT = ("claude-2", "claude-2.1", "titan")
-NATIVE = ("tool-use", "llama-3", "mistral", "nova")
+NATIVE = ("tool-use", "llama-3", "mistral", "nova", "general")
 LITERALS = "$TOOL_NAME $ANSWER$ $PAYLOAD_ID $no_such_thing$"
 APART = ("question", "agent_scratchpad")  # they have places of their own
 

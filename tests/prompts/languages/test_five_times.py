@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -104,12 +105,17 @@ def replies(model_id: str) -> list[Any]:
 _TIMES = {"traceId", "startTime", "endTime", "totalTimeMs", "operationTotalTimeMs", "eventTime"}
 
 
+_MESSAGE_ID = re.compile(r'"id": "msg_bdrk_\w+"')  # in a model's raw reply
+
+
 def without_times(value: Any) -> Any:
     if isinstance(value, dict):
         return {
             k: without_times(it) for k, it in value.items() if k not in _TIMES | {"clientRequestId"}
         }
-    return [without_times(it) for it in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [without_times(it) for it in value]
+    return _MESSAGE_ID.sub('"id": "<id>"', value) if isinstance(value, str) else value
 
 
 def conversation(

@@ -216,6 +216,45 @@ def test_an_answer_that_streams(start: Any, handbook: Any) -> None:
     assert re.fullmatch(r"[0-9a-f-]{36}", id)
 
 
+class Listing(Answering):
+    """Answers in two lists, which cite the same source, and a closing sentence."""
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        self.requests.append(request)
+        source = re.search(r"<source>\s*(\w+)", self.prompt(-1))
+        assert source is not None
+        texts = (
+            ("- thirty days\n- unpaid leave", source[1]),
+            ("On Fridays:\n\n1. dogs\n2. cats", source[1]),
+            ("Ask your boss.", ""),
+        )
+        parts = "".join(
+            f"<answer_part>\n<text>\n{text}\n</text>\n<sources>\n<source>{id}</source>\n</sources>\n"
+            "</answer_part>\n"
+            for text, id in texts
+        )
+        return ModelReply([{"text": f"<answer>\n{parts}</answer>"}])
+
+
+def test_each_part_of_a_stream_comes_before_its_citation(start: Any, handbook: Any) -> None:
+    server = start(Listing(), handbook)
+    _, events = streamed(server, **asking("How many vacation days?"))
+    shown = [
+        it["output"]["text"]
+        if "output" in it
+        else it["citation"]["generatedResponsePart"]["textResponsePart"]
+        for it in events
+    ]
+    first, second = "- thirty days\n- unpaid leave", "On Fridays:\n\n1. dogs\n2. cats"
+    assert shown == [
+        first,
+        {"text": first, "span": {"start": 0, "end": 27}},
+        f" {second}",
+        {"text": second, "span": {"start": 29, "end": 56}},
+        " Ask your boss.",
+    ]
+
+
 class Failing(Model):
     model_id = CLAUDE
 
