@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -13,7 +14,7 @@ from town import FERRY, KINDS, LIBRARY, TEMPLATE, copy_project, describe, hold_t
 from transfer_support import CLAUDE
 
 from orchestrator.cli.lint import lint_agent
-from orchestrator.errors import DefinitionError, ValidationError
+from orchestrator.errors import DefinitionError, DependencyFailed, ValidationError
 from orchestrator.transfer import files_of, read_source, write_files
 from orchestrator.transfer.sources import ImportedAgents
 
@@ -535,3 +536,16 @@ missing here\
         read_source(tmp_path / "bad")
     with pytest.raises(ValidationError, match="holds no agent"):
         read_source(write(tmp_path / "empty", {"main.tf": "", "a.json": "{}"}))
+
+
+def test_without_the_extra_there_is_a_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "hcl2", None)
+    write(tmp_path, {"main.tf": AGENT % ""})
+    with pytest.raises(DependencyFailed, match=r"bedrock-orchestrator\[terraform\]"):
+        read_source(tmp_path / "main.tf")
+    with pytest.raises(DefinitionError, match=r"bedrock-orchestrator\[terraform\]"):
+        read_source(tmp_path)
+    # The JSON of plans and states needs nothing.
+    assert len(read_source(copy_project("plan", tmp_path / "plans")).agents) == 4
