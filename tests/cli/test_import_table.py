@@ -1,6 +1,7 @@
 """What `orchestrator import` shows of a whole project: one table, and the agents that it wrote."""
 
 # Lines of the table are as long as what they say.
+# ruff: noqa: E501
 
 import json
 import re

@@ -563,7 +563,9 @@ resource "aws_bedrockagent_agent" "wrong" {
     )
     found = read_source(write(tmp_path, {"main.tf": source}))
     assert [it.name for it in found.agents.values()] == ["a"]
-    assert "main.tf:6\nthe agent 'wrong' is not transferred" in show_notes(found, tmp_path)
+    assert "main.tf:7\nnot read: the agent 'wrong' is not transferred" in show_notes(
+        found, tmp_path
+    )
 
 
 def test_functions_of_nearly_one_name_have_folders_of_their_own(tmp_path: Path) -> None:
