@@ -65,7 +65,7 @@ def import_(
 
     [bold]Examples[/bold]
       $ orchestrator import . --into agents
-      $ orchestrator import infra --agent claims --parameter model=amazon.nova-pro-v1:0
+      $ orchestrator import infra --agent claims --parameter stage=live
       $ orchestrator import template.yaml --agent ClaimsAgent --into agents/claims
       $ orchestrator import get-agent.json get-agent-action-group.json
     """

@@ -47,10 +47,14 @@ def show_import(
             terminal.print()
         # One value that several agents need is one decision.
         again = row.kind == "decide" and (row.text, row.way) in decisions
-        _show_row(terminal, replace(row, text=f"as above, {row.text}", way="") if again else row)
+        _show_row(terminal, _shorten(row) if again else row)
         if row.kind == "decide":
             decisions.add((row.text, row.way))
     _show_summary(terminal, len(agents), found.format, len(decisions))
+
+
+def _shorten(row: Row) -> Row:
+    return replace(row, place=f"{row.place} (as above)".lstrip(), way="")
 
 
 _MARKS = {

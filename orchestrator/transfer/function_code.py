@@ -47,8 +47,8 @@ class Handler:
     notes: tuple[Diagnostic, ...] = ()
 
 
-def build_handler(function: FunctionCode, files: ProjectFiles) -> Handler:
-    """The files of a function.
+def build_handler(function: FunctionCode, files: ProjectFiles, folder: str) -> Handler:
+    """The files of a function, in a folder of the agent's.
 
     Raises:
         DefinitionError: There is no code here that can run as a handler; the message says why.
@@ -58,7 +58,6 @@ def build_handler(function: FunctionCode, files: ProjectFiles) -> Handler:
     if function.runtime and not function.runtime.startswith("python"):
         raise DefinitionError(f"it runs {function.runtime}, and handlers here are Python")
     texts, left = _read_code(function, files)
-    folder = f"functions/{slug(function.name) or 'function'}"
     file, name, extra = _find_handler(function, texts)
     texts = {f"{folder}/{path}": text for path, text in {**texts, **extra}.items()}
     notes = tuple(_note_surroundings(function, folder, texts, left))
@@ -147,7 +146,8 @@ def bring_code(
         if function is None:
             return
         if function.name not in handlers:
-            handlers[function.name] = _try_to_build(function, files)
+            folder = _choose_folder(function.name, document.code)
+            handlers[function.name] = _try_to_build(function, files, folder)
         handler = handlers[function.name]
         if isinstance(handler, str):
             # This says more than that the ARN is not known.
@@ -173,8 +173,19 @@ def bring_code(
     replace(executor, "lambda", "the custom orchestration", executor)
 
 
-def _try_to_build(function: FunctionCode, files: ProjectFiles) -> Handler | str:
+def _choose_folder(name: str, code: Mapping[str, str]) -> str:
+    # Names of functions may differ in what no folder's name has.
+    own = f"functions/{slug(name) or 'function'}"
+    taken = {"/".join(it.split("/")[:2]).lower() for it in code}
+    number, folder = 1, own
+    while folder.lower() in taken:
+        number += 1
+        folder = f"{own}-{number}"
+    return folder
+
+
+def _try_to_build(function: FunctionCode, files: ProjectFiles, folder: str) -> Handler | str:
     try:
-        return build_handler(function, files)
+        return build_handler(function, files, folder)
     except DefinitionError as error:
         return error.reason

@@ -7,7 +7,7 @@ what is deployed. The form that knows the most is taken, and the others are note
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from orchestrator.errors import DefinitionError, OrchestratorError, ValidationEr
 from orchestrator.transfer.build_document import as_mapping, refuse_untrusted_document
 from orchestrator.transfer.cdk import Assembly, is_assembly, list_templates, read_assets
 from orchestrator.transfer.document import Document, note
+from orchestrator.transfer.folder import files_of
 from orchestrator.transfer.project_files import ProjectFiles
 from orchestrator.transfer.sources import (
     ImportedAgents,
@@ -51,15 +52,20 @@ def read_project(folder: Path, parameters: Mapping[str, str]) -> ImportedAgents:
     """The agents of everything in a folder; what cannot be read is noted.
 
     Raises:
-        ValidationError: There is no agent, or one names what is on this machine.
-        DefinitionError: There are too many files.
+        ValidationError: There is no agent.
+        DefinitionError: There are too many files, or no agent can be read.
     """
-    reader = _ProjectReader(ProjectFiles(folder), parameters)
-    found = reader.read()
+    found = _ProjectReader(ProjectFiles(folder), parameters).read()
+    for key, document in [*found.agents.items()]:
+        try:
+            refuse_untrusted_document(document)
+            files_of(document)
+        except OrchestratorError as error:
+            file = Path(document.source.file)
+            found.notes.append(replace(_note_unread(file, error), line=document.line))
+            del found.agents[key]
     if not found.agents:
         raise _make_empty_error(folder, found.notes)
-    for document in found.agents.values():
-        refuse_untrusted_document(document)
     return found
 
 

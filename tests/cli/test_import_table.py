@@ -58,8 +58,7 @@ park → agents/park  repo/service/template.yaml:74
 ✓ instruction 86 characters
 ✓ prompts     ORCHESTRATION
 ✓ actions     watering: returns control to the caller
-! not known   the parameter Model is known only when deployed; 'UNKNOWN-Model' stands for it  repo/service/template.yaml:79
-              = give it with --parameter, or change it in agent.yaml
+! not known   the parameter Model is known only when deployed; 'UNKNOWN-Model' stands for it  repo/service/template.yaml:79 (as above)
 ! not known   Elsewhere.GuardrailId is known only when deployed; 'UNKNOWN-Elsewhere' stands for it  repo/service/template.yaml:84
               = give it with --parameter, or change it in agent.yaml
 ! knowledge   Ref Rules is known only when deployed; 'RULES00000' stands for it  repo/service/template.yaml:98
@@ -67,14 +66,12 @@ park → agents/park  repo/service/template.yaml:74
 
 ferry → agents/ferry  repo/service/template.yaml:137
 ✓ instruction 67 characters
-! not known   the parameter Model is known only when deployed; 'UNKNOWN-Model' stands for it  repo/service/template.yaml:142
-              = give it with --parameter, or change it in agent.yaml
+! not known   the parameter Model is known only when deployed; 'UNKNOWN-Model' stands for it  repo/service/template.yaml:142 (as above)
 
 tides → agents/ferry/collaborators/tides (led by ferry)  repo/service/template.yaml:116
 ✓ instruction 59 characters
 ✓ actions     water: functions/TidesFunction/tides.py:answer
-! not known   the parameter Model is known only when deployed; 'UNKNOWN-Model' stands for it  repo/service/template.yaml:121
-              = give it with --parameter, or change it in agent.yaml
+! not known   the parameter Model is known only when deployed; 'UNKNOWN-Model' stands for it  repo/service/template.yaml:121 (as above)
 
 garden → agents/garden  repo/infra/main.tf:97
 ✓ model       anthropic.claude-3-5-sonnet-20240620-v1:0
@@ -93,7 +90,7 @@ beside the agents
 – roles       AWS has the agents' roles, which only `orchestrator push` needs
 – resources   no counterpart: AWS::Bedrock::Prompt, AWS::DynamoDB::Table
 
-4 agents from CloudFormation, Terraform's sources, 10 decisions to take
+4 agents from CloudFormation, Terraform's sources, 7 decisions to take
 """)
     assert run("lint", "agents/garden").stdout == "nothing to complain about\n"
     for name in ("library", "park", "ferry"):

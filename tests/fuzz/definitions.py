@@ -29,6 +29,7 @@ from orchestrator.flows.languages import read_text
 from orchestrator.flows.node_graph import read_definition, validate_definition
 from orchestrator.prompts import load_dialect
 from orchestrator.prompts.languages import read_template
+from orchestrator.transfer import files_of, read_source
 
 from . import good, mutations
 from .batch import Property
@@ -74,6 +75,14 @@ def _template(language: str) -> Callable[[str], object]:
     return read
 
 
+def _terraform(text: str) -> None:
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "main.tf")
+        file.write_bytes(text.encode("utf-8", "surrogatepass"))
+        for document in read_source(file).agents.values():
+            assert "agent.yaml" in files_of(document)
+
+
 FORMS: Mapping[str, tuple[list[str], Callable[[str], object]]] = {
     "agent.yaml": ([*_texts("examples/*/agent.yaml"), yaml.safe_dump(good.WHOLE_AGENT)], _agent),
     "agent.json": (
@@ -96,6 +105,7 @@ FORMS: Mapping[str, tuple[list[str], Callable[[str], object]]] = {
     "ppe-messages": ([good.PPE_MESSAGES], _template("ppe")),
     "ppe": ([*_texts("examples/flows/*.ai.yaml"), *good.PPE], lambda text: read_text(text, "ppe")),
     "pl": ([*_texts("examples/flows/*.pl"), *good.PL], lambda text: read_text(text, "pl")),
+    "terraform": (_texts("tests/transfer/projects/terraform/*.tf"), _terraform),
 }
 
 

@@ -240,7 +240,7 @@ def test_whatever_a_source_says_it_is_agents_or_an_error(edits: list[tuple[int, 
                 files = files_of(document)
                 assert all(".." not in it and not it.startswith("/") for it in files)
                 write_files(files, folder / "agents" / "one", force=True)
-        except OrchestratorError as error:
+        except (DefinitionError, ValidationError) as error:
             assert error.message
 
 

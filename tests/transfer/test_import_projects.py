@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -13,7 +14,7 @@ from town import FERRY, KINDS, LIBRARY, TEMPLATE, copy_project, describe, hold_t
 from transfer_support import CLAUDE
 
 from orchestrator.cli.lint import lint_agent
-from orchestrator.errors import DefinitionError, ValidationError
+from orchestrator.errors import DefinitionError, DependencyFailed, ValidationError
 from orchestrator.transfer import files_of, read_source, write_files
 from orchestrator.transfer.sources import ImportedAgents
 
@@ -535,3 +536,55 @@ missing here\
         read_source(tmp_path / "bad")
     with pytest.raises(ValidationError, match="holds no agent"):
         read_source(write(tmp_path / "empty", {"main.tf": "", "a.json": "{}"}))
+
+
+def test_without_the_extra_there_is_a_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "hcl2", None)
+    write(tmp_path, {"main.tf": AGENT % ""})
+    with pytest.raises(DependencyFailed, match=r"bedrock-orchestrator\[terraform\]"):
+        read_source(tmp_path / "main.tf")
+    with pytest.raises(DefinitionError, match=r"bedrock-orchestrator\[terraform\]"):
+        read_source(tmp_path)
+    # The JSON of plans and states needs nothing.
+    assert len(read_source(copy_project("plan", tmp_path / "plans")).agents) == 3
+
+
+def test_an_agent_that_is_wrong_does_not_hold_up_the_rest(tmp_path: Path) -> None:
+    source = (
+        AGENT % ""
+        + """
+resource "aws_bedrockagent_agent" "wrong" {
+  agent_name          = "wrong"
+  agent_collaboration = "PERHAPS"
+}
+"""
+    )
+    found = read_source(write(tmp_path, {"main.tf": source}))
+    assert [it.name for it in found.agents.values()] == ["a"]
+    assert "main.tf:7\nnot read: the agent 'wrong' is not transferred" in show_notes(
+        found, tmp_path
+    )
+
+
+def test_functions_of_nearly_one_name_have_folders_of_their_own(tmp_path: Path) -> None:
+    source = AGENT % ""
+    for number, name in enumerate(("do it", "do.it")):
+        source += f"""
+resource "aws_lambda_function" "f{number}" {{
+  function_name = "{name}"
+  filename      = "code{number}.py"
+  handler       = "code{number}.handler"
+  runtime       = "python3.13"
+}}
+resource "aws_bedrockagent_agent_action_group" "g{number}" {{
+  agent_id          = aws_bedrockagent_agent.a.agent_id
+  action_group_name = "g{number}"
+  action_group_executor {{ lambda = aws_lambda_function.f{number}.arn }}
+}}
+"""
+    code = {f"code{number}.py": "def handler(event, context): ..." for number in (0, 1)}
+    [document] = read_source(write(tmp_path, {"main.tf": source, **code})).agents.values()
+    assert len(document.code) == 2
+    assert len({it.rpartition("/")[0] for it in document.code}) == 2
