@@ -35,6 +35,9 @@ from .batch import Property
 AGENT = "FUZZEDAGNT"
 """An agent of a folder."""
 
+GUARDRAIL = "fuzzed"
+"""A guardrail of a file."""
+
 MADE = "MADEBYHTTP"
 """Stands in paths for an agent that was made over HTTP, whose id is another each time."""
 
@@ -46,6 +49,7 @@ _KNOWN: Mapping[str, str] = {
     "sessionIdentifier": "s-1",
     "modelId": CLAUDE,
     "foundationModel": CLAUDE,
+    "guardrailIdentifier": GUARDRAIL,
 }
 _MODELLED = {shape.name for it in ALL for shape in operation_model(*it).error_shapes}
 _ERRORS = {*UNMODELLED, *_MODELLED} - {"InternalServerException"}
@@ -173,7 +177,10 @@ def _served(folder: Path, **settings: Any) -> Iterator[_Door]:
         "actionGroups": [group(function("days"), function("book", confirms=True))],
     }
     (own / "agent.yaml").write_text(json.dumps(members))
-    given = Settings(port=0, agents=folder / "agents", **settings)
+    guardrail = folder / "guardrail.json"
+    guardrail.write_text(json.dumps({"name": "fuzzed", **_POLICIES}))
+    places = {"agents": folder / "agents", "guardrails": {GUARDRAIL: guardrail}}
+    given = Settings(port=0, **places, **settings)
     model = Script({"hr__days": {"employee": "E-1"}})
     with ServerState(given, models={"*": model}) as state, serve_in_thread(state) as url:
         door = _Door(url)
@@ -226,6 +233,26 @@ _BODY = {
     "max_tokens": 9,
     "messages": [{"role": "user", "content": "Hi"}],
 }
+_GUARDED = {"guardrailIdentifier": GUARDRAIL, "guardrailVersion": "DRAFT"}
+_POLICIES = {
+    "topicPolicyConfig": {"topicsConfig": [{"name": "Sport", "definition": "d", "type": "DENY"}]},
+    "wordPolicyConfig": {"wordsConfig": [{"text": "darn"}]},
+    "sensitiveInformationPolicyConfig": {
+        "piiEntitiesConfig": [{"type": "EMAIL", "action": "ANONYMIZE"}],
+        "regexesConfig": [{"name": "b", "pattern": "BK-[0-9]+", "action": "BLOCK"}],
+    },
+    "blockedInputMessaging": "No.",
+    "blockedOutputsMessaging": "No.",
+}
+_VARIANT = {
+    "name": "v",
+    "templateType": "TEXT",
+    "templateConfiguration": {
+        "text": {"text": "Hi {{name}}", "inputVariables": [{"name": "name"}]}
+    },
+    "modelId": CLAUDE,
+    "inferenceConfiguration": {"text": {"temperature": 0.5}},
+}
 _BY_SERVICE: Mapping[str, list[tuple[str, dict[str, Any]]]] = {
     "bedrock-agent-runtime": [
         ("InvokeAgent", _INVOKE),
@@ -243,12 +270,33 @@ _BY_SERVICE: Mapping[str, list[tuple[str, dict[str, Any]]]] = {
         ("ListSessions", {"maxResults": 3}),
     ],
     "bedrock-runtime": [
+        (
+            "ApplyGuardrail",
+            {**_GUARDED, "source": "INPUT", "content": [{"text": {"text": "darn a@b.example"}}]},
+        ),
+        (
+            "InvokeGuardrailChecks",
+            {
+                "messages": [{"role": "user", "content": [{"text": "a@b.example"}]}],
+                "checks": {"sensitiveInformation": {"entities": [{"type": "EMAIL"}]}},
+            },
+        ),
+        ("Converse", {**_CONVERSE, "guardrailConfig": {**_GUARDED, "trace": "enabled"}}),
+        ("ConverseStream", {**_CONVERSE, "guardrailConfig": {**_GUARDED, "trace": "enabled"}}),
         ("Converse", _CONVERSE),
         ("ConverseStream", _CONVERSE),
         ("InvokeModel", {"modelId": CLAUDE, "body": json.dumps(_BODY)}),
         ("InvokeModelWithResponseStream", {"modelId": CLAUDE, "body": json.dumps(_BODY)}),
     ],
+    "bedrock": [
+        ("CreateGuardrail", {"name": "third", **_POLICIES}),
+        ("GetGuardrail", {"guardrailIdentifier": GUARDRAIL}),
+        ("ListGuardrails", {"maxResults": 3}),
+        ("ListFoundationModels", {"byProvider": "Anthropic"}),
+    ],
     "bedrock-agent": [
+        ("CreatePrompt", {"name": "p", "variants": [_VARIANT], "defaultVariant": "v"}),
+        ("ListPrompts", {"maxResults": 3}),
         ("CreateAgent", {**_CHANGED, **_ROLE, "agentName": "third", "tags": {"a": "b"}}),
         ("UpdateAgent", {"agentId": MADE, **_CHANGED, **_ROLE}),
         ("GetAgent", {"agentId": AGENT}),

@@ -134,28 +134,37 @@ class GuardedCall:
             # The empty first item is for who waits until the model has begun.
             yield "", {}
             async for name, members in events:
-                delta = members.get("delta", {}) if name == "contentBlockDelta" else {}
                 if name == "messageStop":
                     changed = any(it.has_findings for it in self._outputs)
                     reason = INTERVENED if changed else members["stopReason"]
                     yield name, {**members, "stopReason": reason}
                 elif name == "metadata":
                     yield name, {**members, **self.render_trace()}
-                elif text.blocked:
-                    continue
-                elif "text" in delta:
-                    index = members["contentBlockIndex"]
-                    if shown := await asyncio.to_thread(text.feed, delta["text"]):
-                        yield _build_delta(index, shown)
-                    if text.blocked:
-                        await self._end_text(text)
-                        yield "contentBlockStop", {"contentBlockIndex": index}
-                else:
-                    if name == "contentBlockStop" and text.text:
-                        if shown := await self._end_text(text):
-                            yield _build_delta(members["contentBlockIndex"], shown)
-                        text = text if text.blocked else self._begin_text()
-                    yield name, members
+                elif not text.blocked:
+                    async for event in self._guard_block(text, name, members):
+                        yield event
+                    if name == "contentBlockStop" and not text.blocked:
+                        text = self._begin_text()
+
+    async def _guard_block(
+        self, text: GuardedStream | _LateStream, name: str, members: Data
+    ) -> AsyncGenerator[StreamEvent, None]:
+        """The events that stand for one of a block; a text that is blocked ends the block."""
+        index = members.get("contentBlockIndex", 0)
+        piece = members["delta"].get("text") if name == "contentBlockDelta" else None
+        shown = ""
+        if piece is not None:
+            shown = await asyncio.to_thread(text.feed, piece)
+        elif name == "contentBlockStop" and text.text:
+            shown = await asyncio.to_thread(text.finish)
+            await self._note_text(text)
+        if shown:
+            yield _build_delta(index, shown)
+        if piece is None:
+            yield name, members
+        elif text.blocked:
+            await self._note_text(text)
+            yield "contentBlockStop", {"contentBlockIndex": index}
 
     def _begin_text(self) -> GuardedStream | _LateStream:
         guardrail = self._served.guardrail
@@ -171,12 +180,10 @@ class GuardedCall:
     def _check(self, text: str) -> Verdict:
         return self._served.guardrail.check(text, "OUTPUT")
 
-    async def _end_text(self, text: GuardedStream | _LateStream) -> str:
-        """Notes what a text was found to be; gives what of it is still to be shown."""
-        shown = await asyncio.to_thread(text.finish)
+    async def _note_text(self, text: GuardedStream | _LateStream) -> None:
+        """Notes what a whole text was found to be."""
         found = await asyncio.to_thread(assess, self._served, "OUTPUT", [[text.text]])
         self._add_output(found, text.text)
-        return shown
 
 
 class _LateStream:

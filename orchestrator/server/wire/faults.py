@@ -43,6 +43,8 @@ _INSTEAD: Mapping[str, tuple[str, ...]] = {
     "AccessDeniedException": ("ValidationException",),
     "ResourceNotFoundException": ("ValidationException",),
     "ServiceQuotaExceededException": ("ValidationException",),
+    # A few operations of `bedrock` know no wrong request; the server's own fault would be retried.
+    "ValidationException": ("AccessDeniedException",),
 }
 """What an exception becomes where it is not modelled; the first that is."""
 

@@ -225,17 +225,27 @@ def test_what_is_not_done_is_refused(server: Caller, ingestion: Any, told: str) 
 WEB = {"sourceConfiguration": {"urlConfiguration": {"seedUrls": [{"url": "https://a.test"}]}}}
 
 
-@pytest.mark.parametrize(
-    "configuration", [{"type": "WEB", "webConfiguration": WEB}, {"type": "REDSHIFT_METADATA"}]
-)
-def test_sources_of_other_types_are_refused(server: Caller, configuration: Any) -> None:
+def test_sources_of_other_types_are_refused(server: Caller) -> None:
     problem, text = refused(
         server.agent.create_data_source,
         knowledgeBaseId=server.base(),
         name="other",
-        dataSourceConfiguration=configuration,
+        dataSourceConfiguration={"type": "WEB", "webConfiguration": WEB},
     )
-    assert (problem, configuration["type"] in text) == ("ValidationException", True)
+    assert (problem, "WEB" in text) == ("ValidationException", True)
+
+
+def test_a_source_keeps_its_type(server: Caller) -> None:
+    base = server.base()
+    source = server.source(base, "handbook")
+    problem, text = refused(
+        server.agent.update_data_source,
+        knowledgeBaseId=base,
+        dataSourceId=source,
+        name="handbook",
+        dataSourceConfiguration={"type": "CUSTOM"},
+    )
+    assert (problem, "cannot be changed" in text) == ("ValidationException", True)
 
 
 def test_what_was_made_outlives_the_server(tmp_path: Path) -> None:
