@@ -89,6 +89,7 @@ def test_a_flow_waits_for_the_answer_to_an_agents_question(caplog: Any) -> None:
                 "Ask has orchestrationTrace ['modelInvocationOutput']",
                 "Ask has orchestrationTrace ['rationale']",
                 "Ask has orchestrationTrace ['observation']",
+                "Ask has InvokeAgent",
                 "Ask asks 'Who is it about?'",
                 "the end: INPUT_REQUIRED",
             ]
@@ -102,6 +103,7 @@ def test_a_flow_waits_for_the_answer_to_an_agents_question(caplog: Any) -> None:
                 "Ask has orchestrationTrace ['modelInvocationOutput']",
                 "Ask has orchestrationTrace ['rationale']",
                 "Ask has orchestrationTrace ['observation']",
+                "Ask has InvokeAgent",
                 "Ask gives agentResponse='Ada has twelve days.'",
                 "Ask   -> After.text",
                 "After takes text='Ada has twelve days.' <- Ask.agentResponse",

@@ -100,6 +100,8 @@ def test_a_flow_is_prepared_versioned_aliased_and_invoked() -> None:
                 {"flowCompletionEvent": {"completionReason": "SUCCESS"}},
             ]
         )
+        bare = control.get_flow(flowIdentifier=id, includedData="METADATA_ONLY")
+        assert "definition" not in bare
         by_arn = server.runtime.invoke_flow(
             flowIdentifier=created["arn"],
             flowAliasIdentifier=alias["arn"],
