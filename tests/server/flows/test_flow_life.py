@@ -167,7 +167,7 @@ def test_a_flow_that_is_wrong_is_not_prepared_and_says_why() -> None:
             (
                 "Warning",
                 {"unreachableNode": {"node": "Ask"}},
-                "no way leads from 'Start' to the node 'Ask'",
+                "no way leads from 'Start' to the node 'Ask', which never runs",
             ),
         ]
         said = control.validate_flow_definition(definition=wrong)["validations"]
