@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from orchestrator.flows.steps import Code
+from orchestrator.support.safe_json import json_or
 
 _MARK = "\x1evalue:"
 """What the line with the value begins with, behind all that the program printed."""
@@ -59,12 +60,25 @@ def _find_bound_names(statement: ast.stmt) -> Iterator[str]:
 
 
 def parse_code_result(text: str) -> tuple[bool, object]:
-    """Whether a program came to its end, and its value."""
-    lines: Sequence[str] = text.split("\n")  # the mark would end a line of `splitlines`
-    for line in reversed(lines):
+    """Whether a program came to its end, and its value; or else the last line that it left.
+
+    Args:
+        text: What the code interpreter shows a model.
+    """
+    output, error = _read_shown(text)
+    for line in reversed(output.split("\n")):  # the mark would end a line of `splitlines`
         if line.startswith(_MARK):
             try:
                 return True, json.loads(line.removeprefix(_MARK))
             except (ValueError, RecursionError):  # the program wrote the mark itself
                 break
-    return False, None
+    lines = [line for line in (error or output).splitlines() if line.strip()]
+    return False, "".join(lines[-1:])
+
+
+def _read_shown(text: str) -> tuple[str, str]:
+    """What a program printed, and its error; other executors may tell both as they are."""
+    shown = json_or(text, None)
+    if not isinstance(shown, dict) or "code_execution_output" not in shown:
+        return text, ""
+    return str(shown["code_execution_output"]), str(shown.get("code_execution_error", ""))

@@ -376,12 +376,10 @@ class StepRunner:
             return result
         ended, value = parse_code_result(result.text)
         if not ended:
-            last = [line for line in result.text.splitlines() if line.strip()][-1:]
-            why = "".join(last)
             raise self.build_error(
                 step.place,
-                f"the code failed: {why or 'no output'}",
-                f"Python 代码执行错误: {why or '没有输出'}",
+                f"the code failed: {value or 'no output'}",
+                f"Python 代码执行错误: {value or '没有输出'}",
             )
         return value
 

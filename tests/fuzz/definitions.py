@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -137,14 +138,15 @@ def _guardrail_is_read_or_refused(given: Any) -> None:
         assert str(error)
 
 
+@cache
+def _flow_shape() -> Any:
+    model = botocore.session.get_session().get_service_model("bedrock-agent")
+    return model.shape_for("FlowDefinition")
+
+
 def _flow_is_checked(given: Any) -> None:
-    shape = (
-        botocore.session.get_session()
-        .get_service_model("bedrock-agent")
-        .shape_for("FlowDefinition")
-    )
     # The door of the server lets no other data in.
-    if ParamValidator().validate(given, shape).has_errors() or not _has_known_types(given):
+    if ParamValidator().validate(given, _flow_shape()).has_errors() or not _has_known_types(given):
         return
     try:
         found = validate_definition(read_definition(given))

@@ -66,6 +66,12 @@ class FlowGraph:
                     left.append(one.target)
         return found
 
+    @cached_property
+    def reachable(self) -> frozenset[str]:
+        """The nodes that connections lead to from where the flow, or the loop's body, begins."""
+        starts = [it.name for it in self.nodes.values() if it.type in ("Input", "LoopInput")]
+        return frozenset().union(*map(self.find_reachable, starts))
+
     def find_cycles(self) -> list[Connection]:
         """The connections between the nodes of circles, or between circles."""
         ordered = set(self.order)

@@ -46,6 +46,11 @@ class NodeTask:
         """The members of the node's configuration."""
         return self.node.configuration or {}
 
+    def send_action(self, service: str, operation: str, sent: Data, returned: Data) -> None:
+        """Sends the trace of what another service did for the node."""
+        id = str(uuid4())
+        self.send(action_event(self.node, service, operation, id, sent, returned))
+
 
 class NodeRunner:
     """Carries nodes out. Safe for many threads."""
@@ -95,16 +100,8 @@ class NodeRunner:
         self._budget.spend("model_calls")
         reply = model.complete(request)
         self._budget.spend("tokens", reply.usage.total_tokens)
-        task.send(
-            action_event(
-                task.node,
-                "bedrock",
-                "Converse",
-                str(uuid4()),
-                _describe_request(request, variant),
-                _describe_reply(reply),
-            )
-        )
+        sent = _describe_request(request, variant)
+        task.send_action("bedrock", "Converse", sent, _describe_reply(reply))
         reason = reply.stop_reason
         if not reply.text and reason != "end_turn":
             raise ModelOutputError(
@@ -125,11 +122,14 @@ class NodeRunner:
         self._budget.spend("actions")
         agent = self._services.find_agent(task.configuration["agentAliasArn"])
         text = task.values["agentInputText"] if task.answer is None else task.answer
-        state = _read_attributes(task.values)
-        for item in agent.ask(text, self._name_session(task), state):
+        state, session_id = _read_attributes(task.values), self._name_session(task)
+        sent = {"sessionId": session_id, "inputText": text, "sessionState": state}
+        for item in agent.ask(text, session_id, state):
             if isinstance(item, Mapping):
                 task.send(dependency_event(task.node, item))
             else:
+                returned = {"sessionId": session_id, "completion": item.text}
+                task.send_action("bedrock-agent-runtime", "InvokeAgent", sent, returned)
                 return _read_turn(item)
         raise DependencyFailed("its agent ended without an answer")
 
@@ -170,13 +170,15 @@ class NodeRunner:
             "node": {"name": task.node.name, "inputs": inputs},
         }
         # As on the wire: what a function does to its event, and what it keeps, changes nothing.
-        returned = self._services.invoke_function(
-            task.configuration["lambdaArn"], json.loads(json.dumps(event))
-        )
+        arn = task.configuration["lambdaArn"]
+        returned = self._services.invoke_function(arn, json.loads(json.dumps(event)))
         try:
-            return json.loads(json.dumps(returned, allow_nan=False))
+            value = json.loads(json.dumps(returned, allow_nan=False))
         except (TypeError, ValueError, RecursionError) as error:
             raise DependencyFailed(f"its function returned no JSON data: {error}") from None
+        sent = {"FunctionName": arn, "Payload": event}
+        task.send_action("lambda", "Invoke", sent, {"StatusCode": 200, "Payload": value})
+        return value
 
     def _run_code(self, task: NodeTask) -> Any:
         self._budget.spend("actions")

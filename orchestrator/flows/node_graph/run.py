@@ -130,10 +130,10 @@ class FlowRun:
             state.waiting.pop(key, None)
         try:
             ended = self._run_scope(Scope(self._graph(self._definition)))
-        except BaseException:
+            self._send(completion_event("SUCCESS" if ended else "INPUT_REQUIRED"))
+        finally:
+            # Other nodes may still run when one has failed; what they send comes too late.
             self._is_over = True
-            raise
-        self._send(completion_event("SUCCESS" if ended else "INPUT_REQUIRED"))
         return ended
 
     def _graph(self, definition: FlowDefinition) -> FlowGraph:

@@ -49,8 +49,10 @@ class Scope:
         return found
 
     def is_wanted(self, name: str) -> bool:
-        """Whether a node runs: all of its sources have, and one of its conditions holds."""
+        """Whether a node runs: a way leads to it, its sources ran, one of its conditions holds."""
         graph, depth = self.graph, len(self.chain)
+        if name not in graph.reachable:
+            return False
         for one in graph.get_sources(name).values():
             # A collector's items are of a chain further in.
             if len(graph.chains[one.source]) <= depth and not self.has(one):

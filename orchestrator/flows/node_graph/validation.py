@@ -92,14 +92,15 @@ def _find_in_ends(graph: FlowGraph) -> Findings:
 
 
 def _find_unreachable(graph: FlowGraph, start: FlowNode) -> Findings:
-    reached = graph.find_reachable(start.name)
     for name in graph.nodes:
-        if name not in reached:
-            message = f"no way leads from {start.name!r} to the node {name!r}"
+        if name not in graph.reachable:
+            message = f"no way leads from {start.name!r} to the node {name!r}, which never runs"
             yield FlowValidation("UnreachableNode", message, {"node": name}, "Warning")
 
 
 def _find_in_loop(graph: FlowGraph, loop: FlowNode) -> Findings:
+    for start in graph.definition.find_nodes("LoopInput")[:1]:
+        yield from _find_unreachable(graph, start)
     for type in _ONLY_IN_LOOPS:
         count = len(graph.definition.find_nodes(type))
         if count != 1:

@@ -168,9 +168,13 @@ def make_length_check(shape: Shape, what: str = "length") -> _Check:
 _UNLIKE_THE_SERVICE = frozenset({"AgentAliasArn", "TraceId"})
 """Shapes whose limits the service itself does not keep in its answers (recorded): trace ids have
 far over 16 letters, and an inline agent is `agent-alias/INLINE_AGENT/TSTALIASID`."""
-_ALSO = {"PromptType": frozenset({"MEMORY_SUMMARIZATION", "ROUTING_CLASSIFIER"})}
+_ALSO = {
+    "PromptType": frozenset({"MEMORY_SUMMARIZATION", "ROUTING_CLASSIFIER"}),
+    "NodeType": frozenset({"AgentNode"}),
+}
 """Values beyond their enums: each of the two services names one of these stages, and agents of the
-service have had the other's (recorded)."""
+service have had the other's (recorded). In flows only agents ask the user, and the enum of the
+nodes that do has none."""
 
 
 def _make_string_walk(shape: Shape, hidden: bool) -> Walk:

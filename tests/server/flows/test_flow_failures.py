@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,9 @@ from node_graphs import (
     when,
 )
 from server_requests import ID, SECRET, write_keys
+from waiting import until
+
+from orchestrator.flows.node_graph import FlowRun
 
 
 def test_a_node_that_fails_ends_the_stream_with_its_exception() -> None:
@@ -233,3 +238,35 @@ def test_nodes_use_what_the_caller_may_use(tmp_path: Path) -> None:
             with pytest.raises(EventStreamError, match="this access key may not use") as found:
                 invoke(runtime, id, "one.txt")
             assert found.value.response["Error"]["Code"] == "accessDeniedException"
+
+
+def test_a_client_that_goes_ends_the_flow_before_its_next_node() -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def wait(text: str) -> str:
+        begun.set()
+        goes_on.wait(30)
+        return text
+
+    answers = model(wait)
+    graph = flow(
+        start(),
+        prompt("Ask", "{{text}}", ("text", "String")),
+        prompt("Again", "{{text}}", ("text", "String")),
+        end(),
+        data("Start.document", "Ask.text"),
+        data("Ask.modelCompletion", "Again.text"),
+        data("Again.modelCompletion", "End.document"),
+    )
+    with served(model=answers) as server:
+        id = ready(server.control, graph)
+        given = {"nodeName": "Start", "content": {"document": "a"}}
+        answered = server.runtime.invoke_flow(
+            flowIdentifier=id, flowAliasIdentifier="TSTALIASID", inputs=[given], enableTrace=True
+        )
+        assert begun.wait(30)
+        runs = [it for it in gc.get_objects() if isinstance(it, FlowRun)]
+        answered["responseStream"].close()
+        until(lambda: all(run._is_over for run in runs))
+        goes_on.set()
+    assert len(answers.requests) == 1

@@ -100,6 +100,8 @@ def test_a_flow_is_prepared_versioned_aliased_and_invoked() -> None:
                 {"flowCompletionEvent": {"completionReason": "SUCCESS"}},
             ]
         )
+        bare = control.get_flow(flowIdentifier=id, includedData="METADATA_ONLY")
+        assert "definition" not in bare
         by_arn = server.runtime.invoke_flow(
             flowIdentifier=created["arn"],
             flowAliasIdentifier=alias["arn"],
@@ -165,7 +167,7 @@ def test_a_flow_that_is_wrong_is_not_prepared_and_says_why() -> None:
             (
                 "Warning",
                 {"unreachableNode": {"node": "Ask"}},
-                "no way leads from 'Start' to the node 'Ask'",
+                "no way leads from 'Start' to the node 'Ask', which never runs",
             ),
         ]
         said = control.validate_flow_definition(definition=wrong)["validations"]

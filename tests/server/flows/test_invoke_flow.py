@@ -421,8 +421,12 @@ def test_a_lambda_function_gets_bedrocks_event() -> None:
     )
     graph = chain(asks, "codeHookInput", "functionResponse", start="Array", end="Object")
     with served(model=model(), lambdas={LAMBDA: double}) as server:
-        events = run(server, graph, [1, 2.5])
+        events = run(server, graph, [1, 2.5], enableTrace=True)
     assert outputs(events) == [("End", {"twice": 5})]
+    (action,) = [it["nodeActionTrace"] for it in told(events) if "nodeActionTrace" in it]
+    assert (action["serviceName"], action["operationName"]) == ("lambda", "Invoke")
+    assert action["operationRequest"] == {"FunctionName": LAMBDA, "Payload": seen[0]}
+    assert action["operationResponse"]["Payload"] == {"twice": 5}
     arn = seen[0]["flow"]["flowArn"]
     assert json.loads(json.dumps(seen).replace(arn, "<flow>")) == snapshot(
         [
