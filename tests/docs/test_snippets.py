@@ -27,6 +27,7 @@ from typer.testing import CliRunner
 
 import orchestrator.agent.agent
 import orchestrator.agent.flow_run
+import orchestrator.agent.template_model
 from orchestrator.cli import app
 from orchestrator.definition import parse_definition
 from orchestrator.models import resolve_model
@@ -106,7 +107,8 @@ def run_python(block: Block, namespace: dict[str, object]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if block.answers:
             model = ScriptedModel(json.loads(block.answers), "local")
-            for module in (orchestrator.agent.agent, orchestrator.agent.flow_run):
+            rooms = orchestrator.agent
+            for module in (rooms.agent, rooms.flow_run, rooms.template_model):
                 patch.setattr(
                     module,
                     "resolve_model",
