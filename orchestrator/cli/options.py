@@ -33,6 +33,14 @@ Tools = Annotated[
     list[str] | None,
     option("--tool", "NAME=FILE:FUNCTION", "A Python function that a script may call. Repeatable."),
 ]
+Libraries = Annotated[
+    list[Path] | None,
+    option(
+        "--lib",
+        "DIR",
+        "A folder with scripts that a PPE script may call, besides those beside it. Repeatable.",
+    ),
+]
 Session = Annotated[
     str | None,
     option("--session", "ID", "Go on with this session; it is kept in the agent's folder."),

@@ -12,7 +12,7 @@ import typer
 
 from orchestrator.cli.findings import error_document, show_error
 from orchestrator.cli.flow_view import FlowRunner
-from orchestrator.cli.options import Tools, read_input, read_json
+from orchestrator.cli.options import Libraries, Tools, read_input, read_json
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import AGENT_FAILED, option, setting, verb
 from orchestrator.errors import FlowError, ValidationError
@@ -51,6 +51,11 @@ class RunOptions:
         ),
     ] = "local"
     tool: Tools = None
+    lib: Libraries = None
+    files: Annotated[
+        bool,
+        typer.Option("--files", help="Let @code open() the text files of the program's folder."),
+    ] = False
     step: Annotated[
         bool, typer.Option("--step", help="Wait before each statement, as at a breakpoint.")
     ] = False
@@ -100,13 +105,15 @@ def run(terminal: Terminal, asked: RunOptions) -> None:
       $ orchestrator run examples/flows/fan_in.pl plan="A new bus"
       $ orchestrator run poem.ai.yaml "the moon" --model local:0.5b
       $ orchestrator run papers.pl papers=@papers.json --parallel 4
-      $ orchestrator run papers.pl --tool save=tools.py:save
+      $ orchestrator run papers.pl --tool save=tools.py:save --files
+      $ orchestrator run story.ai.yaml --lib ~/prompts
       $ orchestrator run flow.pl --step
       $ orchestrator run flow.pl --resume flow.state.json
     """
     from orchestrator.agent.flow import load_flow
 
-    flow, resume = load_flow(asked.file), asked.resume
+    flow = load_flow(asked.file, libraries=asked.lib or (), files=asked.files)
+    resume = asked.resume
     if resume is not None and asked.words:
         raise ValidationError("a run that is gone on with has its arguments; leave them out")
     if asked.text and resume is None:
