@@ -24,7 +24,7 @@ from orchestrator.flows.choice_tool import (
     can_force_tool,
     extract_choice,
 )
-from orchestrator.flows.code import parse_code_result, wrap_code
+from orchestrator.flows.code import find_failed_place, parse_code_result, wrap_code
 from orchestrator.flows.custom.converse_request import (
     ContractError,
     ConverseRequest,
@@ -379,7 +379,7 @@ class StepRunner:
             last = [line for line in result.text.splitlines() if line.strip()][-1:]
             why = "".join(last)
             raise self.build_error(
-                step.place,
+                find_failed_place(step, result.text),
                 f"the code failed: {why or 'no output'}",
                 f"Python 代码执行错误: {why or '没有输出'}",
             )
