@@ -15,7 +15,7 @@ import typer
 
 from orchestrator.cli.agents import get_agent_root
 from orchestrator.cli.findings import as_findings, collect_findings, show_finding
-from orchestrator.cli.options import Folder, Model
+from orchestrator.cli.options import Folder, Libraries, Model
 from orchestrator.cli.scripts import is_script, is_template, lint_script, lint_template_file
 from orchestrator.cli.terminal import Terminal, assemble, clean, format_count, style_text
 from orchestrator.cli.verb import AGENT_FAILED, verb
@@ -38,6 +38,7 @@ def lint(
     terminal: Terminal,
     folder: Folder,
     model: Model = None,
+    lib: Libraries = None,
     strict: Annotated[
         bool,
         typer.Option(
@@ -56,7 +57,7 @@ def lint(
       $ orchestrator lint greeting.prompty
     """
     if is_script(folder):
-        found = lint_script(folder)
+        found = lint_script(folder, lib or ())
     elif is_template(folder):
         found = lint_template_file(folder, strict=strict)
     else:

@@ -37,6 +37,14 @@ Tools = Annotated[
         "A Python function that a script or a template may call. Repeatable.",
     ),
 ]
+Libraries = Annotated[
+    list[Path] | None,
+    option(
+        "--lib",
+        "DIR",
+        "A folder with scripts that a PPE script may call, besides those beside it. Repeatable.",
+    ),
+]
 Session = Annotated[
     str | None,
     option("--session", "ID", "Go on with this session; it is kept in the agent's folder."),

@@ -13,6 +13,7 @@ from orchestrator.cli.agents import load_agent
 from orchestrator.cli.findings import format_path, show_finding
 from orchestrator.cli.options import (
     Folder,
+    Libraries,
     Model,
     PromptAttributes,
     Session,
@@ -74,6 +75,7 @@ def render(
             "role's mark, is an error.",
         ),
     ] = False,
+    lib: Libraries = None,
 ) -> None:
     """Show the exact prompt that a stage would send, or a script first, or a template makes.
 
@@ -89,7 +91,7 @@ def render(
       $ orchestrator render greeting.prompty question="Who are you?"
     """
     if is_script(folder):
-        prompt, place = capture_first_prompt(folder, words or (), model, tool)
+        prompt, place = capture_first_prompt(folder, words or (), model, tool, lib or ())
         _show(terminal, prompt, place)
         return
     if is_template(folder):

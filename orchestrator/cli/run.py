@@ -12,7 +12,7 @@ import typer
 
 from orchestrator.cli.findings import error_document, show_error
 from orchestrator.cli.flow_view import FlowRunner
-from orchestrator.cli.options import Tools, read_input, read_json
+from orchestrator.cli.options import Libraries, Tools, read_input, read_json
 from orchestrator.cli.scripts import is_script, is_template
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import AGENT_FAILED, option, verb
@@ -66,6 +66,11 @@ class RunOptions:
             "role's mark, is an error.",
         ),
     ] = False
+    lib: Libraries = None
+    files: Annotated[
+        bool,
+        typer.Option("--files", help="Let @code open() the text files of the program's folder."),
+    ] = False
     step: Annotated[
         bool, typer.Option("--step", help="Wait before each statement, as at a breakpoint.")
     ] = False
@@ -118,7 +123,8 @@ def run(terminal: Terminal, asked: RunOptions) -> None:
       $ orchestrator run examples/flows/fan_in.pl plan="A new bus"
       $ orchestrator run poem.ai.yaml "the moon" --model local:0.5b
       $ orchestrator run papers.pl papers=@papers.json --parallel 4
-      $ orchestrator run papers.pl --tool save=tools.py:save
+      $ orchestrator run papers.pl --tool save=tools.py:save --files
+      $ orchestrator run story.ai.yaml --lib ~/prompts
       $ orchestrator run flow.pl --step
       $ orchestrator run flow.pl --resume flow.state.json
       $ orchestrator run greeting.prompty question="Who are you?" --model local
@@ -129,7 +135,8 @@ def run(terminal: Terminal, asked: RunOptions) -> None:
     if not is_script(asked.file) and is_template(asked.file):
         _run_template(terminal, asked)
         return
-    flow, resume = load_flow(asked.file), asked.resume
+    flow = load_flow(asked.file, libraries=asked.lib or (), files=asked.files)
+    resume = asked.resume
     if resume is not None and asked.words:
         raise ValidationError("a run that is gone on with has its arguments; leave them out")
     if asked.text and resume is None:

@@ -30,9 +30,9 @@ def is_script(path: Path) -> bool:
     return path.name.endswith(endings)
 
 
-def lint_script(path: Path) -> list[Diagnostic]:
+def lint_script(path: Path, libraries: Sequence[Path] = ()) -> list[Diagnostic]:
     """What is wrong or doubtful in a script, or in all scripts of a folder."""
-    from orchestrator.flows.languages import ENDINGS, lint_program, read_file
+    from orchestrator.flows.languages import ENDINGS, Grants, lint_program, read_file
 
     files = [path]
     if path.is_dir():
@@ -40,7 +40,7 @@ def lint_script(path: Path) -> list[Diagnostic]:
     found: list[Diagnostic] = []
     for file in files:
         with collect_findings(found):
-            found += lint_program(read_file(file))
+            found += lint_program(read_file(file, Grants(libraries)))
     return found
 
 
@@ -60,7 +60,11 @@ class _CapturingModel(Model):
 
 
 def capture_first_prompt(
-    path: Path, words: Sequence[str], model: str | None, tool: Sequence[str] | None
+    path: Path,
+    words: Sequence[str],
+    model: str | None,
+    tool: Sequence[str] | None,
+    libraries: Sequence[Path] = (),
 ) -> tuple[Prompt, str]:
     """The first prompt that a script sends with these arguments, and where it does.
 
@@ -75,7 +79,7 @@ def capture_first_prompt(
     from orchestrator.cli.run import load_tools, parse_arguments
     from orchestrator.models import resolve_model
 
-    flow = load_flow(path)
+    flow = load_flow(path, libraries=libraries)
     catching = _CapturingModel(resolve_model(model or "local").model_id)
     options: dict[str, Any] = {"model": catching, "tools": load_tools(tool)}
     place = ""

@@ -4,10 +4,30 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 
-from orchestrator.flows.steps import Code
+from orchestrator.flows.steps import Code, Place
 from orchestrator.support.safe_json import json_or
+
+_FAILED_LINE = re.compile(r'^  File "code", line (\d{1,6})', re.MULTILINE)
+
+_OPEN = """
+import io as _io
+_files = {files}
+def open(path, mode="r", *more, **options):
+    if set(mode) - set("rtb"):
+        raise PermissionError("files can only be read here")
+    if str(path) not in _files:
+        raise FileNotFoundError(
+            f"there is no file {{str(path)!r}} in the program's folder, or its path stands nowhere "
+            "in the code as one text"
+        )
+    text = _files[str(path)]
+    return _io.BytesIO(text.encode()) if "b" in mode else _io.StringIO(text)
+"""
+"""What `open` is where files are granted: it reads what was read for the code."""
 
 _MARK = "\x1evalue:"
 """What the line with the value begins with, behind all that the program printed."""
@@ -30,8 +50,10 @@ def wrap_code(step: Code) -> str:
         ) from None
     variables = json.dumps(dict(step.variables))
     wanted = [*step.names, *names]
+    opening = "" if step.files is None else _OPEN.format(files=json.dumps(dict(step.files)))
     return (
         f"import json as _json\nglobals().update(_json.loads({variables!r}))\n"
+        f"{opening}"
         f"exec(compile({step.text!r}, 'code', 'exec'))\n"
         f"for _name in {wanted!r}:\n"
         "    if _name in globals() and not callable(globals()[_name]):\n"
@@ -39,6 +61,15 @@ def wrap_code(step: Code) -> str:
         "        break\n"
         f"else:\n    print('\\n' + {_MARK!r} + 'null')\n"
     )
+
+
+def find_failed_place(step: Code, text: str) -> Place:
+    """The line of the script in which code has failed, by its traceback; else the statement."""
+    output, error = _read_shown(text)
+    lines = _FAILED_LINE.findall(error or output)
+    if not step.line or not lines:
+        return step.place
+    return replace(step.place, line=step.line + int(lines[-1]) - 1, column=1)
 
 
 def _find_assigned_names(tree: ast.Module) -> list[str]:

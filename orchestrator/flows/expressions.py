@@ -246,10 +246,10 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         return list(parts)
 
     def keyword_argument(self, meta: Any, name: Token, node: Node) -> Argument:
-        return Argument(str(name), node)
+        return Argument(str(name), node, meta.line - 1)
 
     def positional_argument(self, meta: Any, node: Node) -> Argument:
-        return Argument("", node)
+        return Argument("", node, meta.line - 1)
 
     def number(self, meta: Any, written: Token) -> Node:
         number = float(written) if len(written) <= _MOST_DIGITS else math.inf

@@ -24,7 +24,7 @@ from orchestrator.flows.choice_tool import (
     can_force_tool,
     extract_choice,
 )
-from orchestrator.flows.code import parse_code_result, wrap_code
+from orchestrator.flows.code import find_failed_place, parse_code_result, wrap_code
 from orchestrator.flows.custom.converse_request import (
     ContractError,
     ConverseRequest,
@@ -377,7 +377,7 @@ class StepRunner:
         ended, value = parse_code_result(result.text)
         if not ended:
             raise self.build_error(
-                step.place,
+                find_failed_place(step, result.text),
                 f"the code failed: {value or 'no output'}",
                 f"Python 代码执行错误: {value or '没有输出'}",
             )

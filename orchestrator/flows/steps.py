@@ -109,6 +109,8 @@ class Code:
     # The names of which the first that is bound when it ends is its value; then the last one that
     # it assigned
     names: Sequence[str] = ("python_res", "result")
+    line: int = 0  # the script's line that it begins in; 0 where it does not stand there
+    files: Mapping[str, str] | None = None  # what it may open, by path; `None` for no `open`
 
 
 @dataclass(frozen=True, slots=True)

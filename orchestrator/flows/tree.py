@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 NAME = r"[^\W\d]\w*"
@@ -55,6 +55,7 @@ class Argument:
 
     name: str  # its name; empty for one by its place
     node: Node  # its value
+    line: int = field(default=0, compare=False)  # how many lines below its call it begins
 
 
 def parts_of(node: Node) -> Iterator[Node]:

@@ -300,6 +300,9 @@ def value_text(node: Node) -> str:
     return f"({value_text(node.parts[0])} {words[node.kind]} {value_text(node.parts[1])})"
 
 
+_PLACES = ("begins", "line", "offset", "place")
+
+
 def bare(tree: Any) -> Any:
     """A tree without its places."""
     if isinstance(tree, Node):
@@ -307,7 +310,7 @@ def bare(tree: Any) -> Any:
     if isinstance(tree, list | tuple):
         return [bare(one) for one in tree]
     if hasattr(tree, "__dataclass_fields__"):
-        names = [name for name in tree.__dataclass_fields__ if name not in ("place", "offset")]
+        names = [name for name in tree.__dataclass_fields__ if name not in _PLACES]
         return (type(tree).__name__, [bare(getattr(tree, name)) for name in names])
     return tree
 

@@ -54,7 +54,9 @@ class PlProgram:
 
         if isinstance(arguments, str):
             raise FlowError("the arguments of a program are values by name, and not one text")
-        run = Interpreter(self.body, self.file, arguments or {}, known, self.dependent)
+        run = Interpreter(
+            self.body, self.file, arguments or {}, known, self.dependent, files=bool(self.folders)
+        )
         return run.run(self.calls, self.doubts)
 
     def arguments(self) -> tuple[list[str], set[str]]:

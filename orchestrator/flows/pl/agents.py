@@ -1,4 +1,4 @@
-"""`@agent` of the workflow language: three ways in which a model works on a task by itself."""
+"""`@agent` of the workflow language: four ways in which a model works on a task by itself."""
 
 from __future__ import annotations
 
@@ -59,7 +59,12 @@ class Agent:
 
     def run(self, run: Interpreter, place: Place) -> Text:
         """Works on the task; the text that it ends with."""
-        ways = {"auto-decision": _run_decide, "bambo": _run_play, "prompt-based": _run_talk}
+        ways = {
+            "auto-decision": _run_decide,
+            "bambo": _run_play,
+            "explore": _run_explore,
+            "prompt-based": _run_talk,
+        }
         return (yield from ways[self.type](self, run, place))
 
 
@@ -102,10 +107,41 @@ def read_agent(recorded: Mapping[str, Any]) -> Agent:
 
 def _run_decide(agent: Agent, run: Interpreter, place: Place) -> Text:
     """The model calls tools until it answers."""
+    return (yield from _work(agent, run, place, [build_user_message(agent.task)]))
+
+
+_PLAN = """Write a short numbered plan for the user's task: which steps to take, in which order, \
+and what each must find out. Do not carry it out yet.{tools}"""
+
+_PLANNED_TOOLS = """
+These tools can be used then:
+{tools}"""
+
+_FOLLOW = """Carry out this plan for the user's task, one step after the other, and leave out what \
+turns out to be needless. Then give the answer to the task alone.
+
+{plan}"""
+
+
+def _run_explore(agent: Agent, run: Interpreter, place: Place) -> Text:
+    """The model plans first, and then calls tools along its plan until it answers."""
+    tools = _PLANNED_TOOLS.format(tools=_describe_tools(agent)) if agent.tools else ""
     messages = [build_user_message(agent.task)]
+    plan = yield Ask(place, messages, system=_PLAN.format(tools=tools), inference=NEUTRAL)
+    return (yield from _work(agent, run, place, messages, _FOLLOW.format(plan=plan.text)))
+
+
+def _work(
+    agent: Agent,
+    run: Interpreter,
+    place: Place,
+    messages: list[dict[str, Any]],
+    system: str = "",
+) -> Text:
+    """Asks, and carries out the calls of tools, until there is an answer."""
     tools = list(agent.tools.values())
     for _ in range(_MOST_ROUNDS):
-        reply = yield Ask(place, messages, inference=NEUTRAL, tools=tools)
+        reply = yield Ask(place, messages, system=system, inference=NEUTRAL, tools=tools)
         if not reply.calls:
             text: str = reply.text
             return text

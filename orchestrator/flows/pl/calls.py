@@ -24,10 +24,11 @@ from orchestrator.flows.pl.nodes import (
     Statement,
     Target,
 )
+from orchestrator.flows.pl.python import PythonMistake, check_python
 from orchestrator.flows.steps import Place
 from orchestrator.flows.tree import Argument, Node, ScriptError, names_in
 
-AGENT_TYPES = ("auto-decision", "bambo", "prompt-based")
+AGENT_TYPES = ("auto-decision", "bambo", "explore", "prompt-based")
 
 _AFTER = re.compile(r"[ \t]*(?:(?P<arrow>->|>>)[ \t]*\$?(?P<name>[A-Za-z_]\w*)[ \t]*)?$", re.ASCII)
 _WITH_ARROW = re.compile(r"[ \t]*(?:->|>>)[ \t]*\$?[A-Za-z_]\w*[ \t]*$", re.ASCII | re.MULTILINE)
@@ -59,7 +60,13 @@ def _refuse(lines: Lines, wrong: ScriptError, offset: int, text: str) -> NoRetur
 
 def _refuse_names(node: Node) -> None:
     for one in names_in(node):
-        written = one.value if one.kind == "name" else "this"
+        if one.kind != "name":
+            raise ScriptError(
+                "members, calls, ?: and => are PPE's: write ${a.b} for a path, or use @code",
+                "此处不支持成员访问、调用、?: 和 =>：路径请写 ${a.b}，或使用 @code",
+                one.offset,
+            )
+        written = one.value
         raise ScriptError(
             f"{written!r} is no value: write ${written} for a variable, or quotes around a text",
             f"{written!r} 不是值：变量请写 ${written}，文本请加引号",
@@ -217,7 +224,19 @@ class _CallReader:
         kind: Literal["json", "python"] = "json" if language == "json" else "python"
         begins = self._inner.index(FENCE) + len(FENCE) + len(head) + 1
         data = self._json(text, begins) if kind == "json" else None
-        return CodeBlock(self._place, kind, textwrap.dedent(text.rstrip()), data, target)
+        code = textwrap.dedent(text.rstrip())
+        line = self._lines.line_of(self._offset + begins)
+        if kind == "python":
+            self._check_python(code, line)
+        place = self._lines.place(self._lines.begins(line))
+        return CodeBlock(self._place, kind, code, data, target, place)
+
+    def _check_python(self, code: str, line: int) -> None:
+        try:
+            check_python(code)
+        except PythonMistake as mistake:
+            at = min(line + mistake.line - 1, len(self._lines.lines) - 1)
+            self._lines.fail(self._lines.begins(at), mistake.message, mistake.message_zh)
 
     def _json(self, text: str, begins: int) -> object:
         try:

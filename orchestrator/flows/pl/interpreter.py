@@ -59,9 +59,12 @@ class Interpreter:
         arguments: Mapping[str, Any],
         known: CallCatalog,
         dependent: Mapping[Place, Dependence],
+        *,
+        files: bool = False,
     ) -> None:
         self._program = program
         self._file = file
+        self.files = files  # whether Python of the program may open files of its folder
         self._next_runs = False
         self.known = known
         self.dependent = dependent  # loops whose iterations depend on each other, and why
@@ -75,7 +78,9 @@ class Interpreter:
 
     def for_iteration(self, known: CallCatalog) -> Interpreter:
         """Another one that goes on from here by itself, with the variables as they are now."""
-        inner = Interpreter(self._program, self._file, self.pool.values, known, self.dependent)
+        inner = Interpreter(
+            self._program, self._file, self.pool.values, known, self.dependent, files=self.files
+        )
         inner.output = self.output
         inner.warned_dependent = set(self.warned_dependent)
         inner.agents, inner.loops = dict(self.agents), dict(self.loops)

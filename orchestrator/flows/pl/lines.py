@@ -50,7 +50,10 @@ WRONG_ARROW = re.compile(r"(?:->|>>)[ \t]*(?P<name>\$?[^\s$]+)[ \t]*$")
 
 BREAKPOINT = re.compile(r"@?\((?:bp)\)\s*$")
 ELSE = re.compile(r"else[ \t]*[:：]")
-_OPEN_END = re.compile(r"(?:(?<![\w$.])(?:IF|elif|and|or|not|in)|[=<>&|+*/%!-])$")
+_OPEN_END = re.compile(r"(?:(?<![\w$.])(?:IF|elif|and|or|not|in)|[=<>&|+*/%!,\\-])$")
+_GOES_ON = re.compile(
+    r"[ \t]*(?:(?:and|or|in|not[ \t]+in)(?![\w$])|[=!]=|[<>]=?|&&|\|\||[+*/%)\]])"
+)
 _KEYWORDS = ("FOR", "IF", "elif", "else", "END")
 _KEYWORD = re.compile(
     r"(?P<word>for(?=[ \t]+\$\S+[ \t]+in\b)|(?:if|elif)\b(?=.*[:：]$)|else(?=[ \t]*[:：]$)|end$)",
@@ -88,6 +91,11 @@ def is_if(line: str) -> bool:
 def is_incomplete(line: str) -> bool:
     """Whether a condition needs more than this line."""
     return _OPEN_END.search(line.rstrip()) is not None
+
+
+def continues_condition(line: str) -> bool:
+    """Whether a line can only go on with the condition of the line before it."""
+    return _GOES_ON.match(line) is not None
 
 
 def is_elif(line: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from orchestrator.flows.steps import Place
@@ -55,6 +55,7 @@ class CodeBlock:
     text: str  # what stands in the brackets, without its fence
     data: object  # the data, of `json`
     target: Target  # where its value goes
+    begins: Place = field(default_factory=lambda: Place(1))  # the line that its text begins in
 
 
 @dataclass(frozen=True, slots=True)

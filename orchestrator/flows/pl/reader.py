@@ -19,6 +19,7 @@ from orchestrator.flows.pl.lines import (
     WRONG_ARROW,
     Lines,
     begins_statement,
+    continues_condition,
     ends_block,
     is_comment,
     is_elif,
@@ -124,6 +125,7 @@ _PARALLEL = re.compile(r"(?<=[\s\])}\"'])PARALLEL(?:[ \t]+(?P<most>\d{1,9}))?[ \
 _LOOP_NAME = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]*$")
 _FOREIGN = re.compile(r"(?i:(?P<elif>else[ \t]*if\b)|end[ \t]*(?:if|for|while)$|(?:fi|done)$)")
 _SINGLE = re.compile(r"(?<![=!<>])=(?!=)")
+_BACKSLASH = re.compile(r"\\(?=[ \t]*\n)")
 _DEEPEST = 50
 
 
@@ -367,13 +369,21 @@ class _Reader:
             depth += (letter in "([{") - (letter in ")]}")
             if letter == ":" and depth == 0 and self._is_rest_blank(at + 1):
                 self._at = self._lines.line_of(at) + 1
-                return text[offset:at]
-            if letter == "\n" and depth <= 0:
-                if not is_incomplete(text[text.rfind("\n", 0, at) + 1 : at]):
-                    break
+                # A backslash at a line's end is Python's way to go on.
+                return _BACKSLASH.sub(" ", text[offset:at])
+            if letter == "\n" and depth <= 0 and not self._goes_on(at):
+                break
         if self._line().endswith("："):
             self._full_width(word)
         self._fail(f"the {word} has no colon at its end", f"{word} 语句末尾缺少冒号")
+
+    def _goes_on(self, at: int) -> bool:
+        """Whether a condition goes on behind the end of a line, at a place in the text."""
+        text = self._lines.text
+        line = text[text.rfind("\n", 0, at) + 1 : at]
+        end = text.find("\n", at + 1)
+        following = text[at + 1 : end if end >= 0 else None]
+        return is_incomplete(line) or continues_condition(following)
 
     def _full_width(self, word: str) -> NoReturn:
         self._fail(

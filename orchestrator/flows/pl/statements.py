@@ -2,107 +2,31 @@
 
 from __future__ import annotations
 
-import ast
-import builtins
-import io
-import keyword
 import re
-import tokenize
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import FlowError
-from orchestrator.flows.evaluation import UNDEFINED, evaluate_or_none
+from orchestrator.flows.evaluation import evaluate_or_none
+from orchestrator.flows.members import MOST
 from orchestrator.flows.pl.agents import NEUTRAL, build_agent, build_user_message
 from orchestrator.flows.pl.nodes import AgentCall, CodeBlock, FunctionCall, Judge, Prompt
-from orchestrator.flows.pl.values import USE, ArgumentPool, as_text, value_of
-from orchestrator.flows.steps import Ask, Code, Event, Place, Step
-from orchestrator.flows.tree import ScriptError
+from orchestrator.flows.pl.python import (
+    PythonMistake,
+    bind_variables,
+    check_safe,
+    find_paths,
+    opens_files,
+)
+from orchestrator.flows.pl.values import ArgumentPool, Pool, as_text
+from orchestrator.flows.steps import Ask, Code, Event, Place, ReadFile, Step
+from orchestrator.flows.tree import Argument, ScriptError
 
 if TYPE_CHECKING:
     from orchestrator.flows.pl.interpreter import Interpreter
 
 _FENCED = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL)
-_STRING = re.compile(
-    r"(\"\"\"|''')(?:[^\\]|\\.)*?\1|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|#[^\n]*", re.DOTALL
-)
-_MODULES = frozenset(
-    "bisect calendar collections copy csv datetime decimal difflib fractions functools heapq "
-    "itertools json math operator random re statistics string textwrap unicodedata".split()
-)
-_NAMES = frozenset(
-    "open eval exec compile input breakpoint globals locals vars getattr setattr delattr help "
-    "memoryview".split()
-)
-_TAKEN = frozenset((*dir(builtins), *keyword.kwlist, *_NAMES))
-
-
-def bind_variables(code: str, pool: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Code with names in place of its variables, and those names' values.
-
-    A `$name` in a string or a comment of the code is left as it is: pasting a value there could end
-    the string.
-    """
-    names: dict[str, str] = {}
-    values: dict[str, Any] = {}
-
-    def replace_variable(found: re.Match[str]) -> str:
-        value = value_of(found, pool)
-        if value is UNDEFINED:
-            raise ScriptError(
-                f"{found[0]!r} is not defined", f"变量 {found[0]} 未定义", found.start()
-            )
-        name = names.setdefault(found[0], _name(found["name"], len(names), code))
-        values[name] = value
-        return name
-
-    pieces, at = [], 0
-    for quoted in _STRING.finditer(code):
-        pieces += [USE.sub(replace_variable, code[at : quoted.start()]), quoted[0]]
-        at = quoted.end()
-    pieces.append(USE.sub(replace_variable, code[at:]))
-    return "".join(pieces), values
-
-
-def _name(name: str | None, count: int, code: str) -> str:
-    """The name in Python of a variable: its own, unless Python or the code has it already."""
-    if name and not (name in _TAKEN or name.startswith("__")):
-        return name
-    while (made := f"value_{count}") in code:
-        count += 1
-    return made
-
-
-def refuse_unsafe(code: str) -> None:
-    """Refuses what reaches out of the program, before the sandbox would, and what is no Python."""
-    try:
-        tree = ast.parse(code)
-        list(tokenize.generate_tokens(io.StringIO(code).readline))
-    except (SyntaxError, ValueError, RecursionError, tokenize.TokenError) as error:
-        line = getattr(error, "lineno", None)
-        where = f" (its line {line})" if line else ""
-        raise ScriptError(
-            f"no Python{where}: {getattr(error, 'msg', error)}", f"Python 代码有误: {error}"
-        ) from None
-    for node in ast.walk(tree):
-        if found := _find_unsafe(node):
-            raise ScriptError(f"the code may not use {found}", f"代码中不允许使用 {found}")
-
-
-def _find_unsafe(node: ast.AST) -> str:
-    if isinstance(node, ast.Import):
-        wrong = [one.name for one in node.names if one.name.split(".")[0] not in _MODULES]
-        return f"the module {wrong[0]!r}" if wrong else ""
-    if isinstance(node, ast.ImportFrom):
-        module = (node.module or "").split(".")[0]
-        return "" if module in _MODULES and not node.level else f"the module {node.module!r}"
-    if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
-        return f"the attribute {node.attr!r}"
-    if isinstance(node, ast.Name) and (node.id in _NAMES or node.id.startswith("__")):
-        return repr(node.id)
-    return ""
-
-
 NO_ANSWER = "no_answer"
 """What `@condition_judge` gives when the model names none of the classes."""
 
@@ -139,7 +63,7 @@ def prompt(run: Interpreter, statement: Prompt, last: bool) -> Steps:
 def function(run: Interpreter, statement: FunctionCall) -> Steps:
     """Calls a function, or an agent of the program."""
     scope = ArgumentPool(run.pool)
-    arguments = [(one.name, evaluate_or_none(one.node, scope)) for one in statement.arguments]
+    arguments = [(one.name, _evaluate(run, statement, one, scope)) for one in statement.arguments]
     args = [value for name, value in arguments if not name]
     kwargs = {name: value for name, value in arguments if name}
     yield from run.warn(statement.place)
@@ -147,10 +71,23 @@ def function(run: Interpreter, statement: FunctionCall) -> Steps:
     yield from run.assign(statement.place, statement.target, value)
 
 
+def _evaluate(
+    run: Interpreter, statement: FunctionCall | AgentCall, argument: Argument, scope: ArgumentPool
+) -> Any:
+    """The value of an argument; what is wrong with it is in its own line."""
+    try:
+        return evaluate_or_none(argument.node, scope)
+    except ScriptError as wrong:
+        place = statement.place
+        if argument.line:
+            place = replace(place, line=place.line + argument.line, column=1)
+        run.fail(place, wrong.message, wrong.message_zh)
+
+
 def agent(run: Interpreter, statement: AgentCall) -> Steps:
     """Has a model work on a task, and makes a tool of it."""
     scope = ArgumentPool(run.pool)
-    arguments = {one.name: evaluate_or_none(one.node, scope) for one in statement.arguments}
+    arguments = {one.name: _evaluate(run, statement, one, scope) for one in statement.arguments}
     yield from run.warn(statement.place)
     built = build_agent(statement.target.name, arguments, run.tools(), run.known.names)
     text = yield from built.run(run, statement.place)
@@ -183,26 +120,73 @@ def judge(run: Interpreter, statement: Judge) -> Steps:
 def code(run: Interpreter, statement: CodeBlock) -> Steps:
     """JSON, Python, or words that the model makes Python of."""
     if statement.kind == "json":
-        value: Any = statement.data
+        value: Any = _fill_data(run.pool, statement.data)
     elif statement.kind == "python":
-        text, values = bind_variables(statement.text, run.pool.values)
-        value = yield from _run_python(statement.place, text, values)
+        value = yield from _run_written_code(run, statement)
     else:
         value = yield from _run_generated_code(run, statement)
     yield from run.assign(statement.place, statement.target, value)
 
 
+def _fill_data(pool: Pool, data: Any) -> Any:
+    """JSON data with the values of the variables in its texts."""
+    if isinstance(data, str):
+        return pool.fill(data) if "$" in data else data
+    if isinstance(data, list):
+        return [_fill_data(pool, one) for one in data]
+    if isinstance(data, dict):
+        return {name: _fill_data(pool, one) for name, one in data.items()}
+    return data
+
+
+def _run_written_code(run: Interpreter, statement: CodeBlock) -> Steps:
+    """Python of the program itself; a mistake has the line of the program that it is in."""
+    try:
+        text, values, unknown = bind_variables(statement.text, run.pool.values)
+        run.pool.unknown += unknown
+        yield from run.warn(statement.place)
+        return (
+            yield from _run_python(run, statement.place, text, values, line=statement.begins.line)
+        )
+    except PythonMistake as mistake:
+        line = statement.begins.line + mistake.line - 1
+        place = replace(statement.place, line=line, column=1)
+        run.fail(place, mistake.message, mistake.message_zh)
+
+
 def _run_python(
+    run: Interpreter,
     place: Place,
     text: str,
     values: Mapping[str, Any],
     names: Sequence[str] = ("python_res", "result"),
+    line: int = 0,
 ) -> Steps:
-    refuse_unsafe(text)
+    tree = check_safe(text, files=run.files and line > 0)
+    files = None
+    if opens_files(tree):
+        files = yield from _read_files(run, place, find_paths(tree, values))
     yield Event("tool_call", place, {"name": "code", "args": [], "kwargs": {"code": text}})
-    value = yield Code(place, text, values, names)
+    value = yield Code(place, text, values, names, line, files)
     yield Event("tool_result", place, {"name": "code", "value": value})
     return value
+
+
+def _read_files(run: Interpreter, place: Place, paths: Sequence[str]) -> Steps:
+    """The texts of the files that code may open, by their paths; what is no file is left out."""
+    found: dict[str, str] = {}
+    for path in paths:
+        text = yield ReadFile(place, path)
+        if isinstance(text, str):
+            found[path] = text
+            run.known.work.measure(text)
+    if sum(map(len, found.values())) > MOST:
+        run.fail(
+            place,
+            f"the files that the code opens have more than {MOST} characters together",
+            f"代码打开的文件总计超过 {MOST} 个字符",
+        )
+    return found
 
 
 def _run_generated_code(run: Interpreter, statement: CodeBlock) -> Steps:
@@ -215,7 +199,7 @@ def _run_generated_code(run: Interpreter, statement: CodeBlock) -> Steps:
         fenced = _FENCED.search(reply.text)
         written = (fenced[1] if fenced else reply.text).strip()
         try:
-            return (yield from _run_python(place, written, {}, ("result",)))
+            return (yield from _run_python(run, place, written, {}, ("result",)))
         except (ScriptError, FlowError) as error:
             if not left:
                 text = error.message

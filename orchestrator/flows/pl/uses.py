@@ -30,6 +30,7 @@ from orchestrator.flows.pl.nodes import (
 from orchestrator.flows.pl.values import find_variable_names
 from orchestrator.flows.steps import Place
 from orchestrator.flows.tree import Node, parts_of
+from orchestrator.support.safe_json import iter_texts
 
 
 def statements_in(block: Block) -> Iterator[Statement]:
@@ -76,9 +77,11 @@ def find_assigned_names(statement: Statement) -> Iterator[str]:
 def find_read_names(statement: Statement) -> Iterator[str]:
     """The variables that a statement reads itself, without the blocks and conditions in it."""
     match statement:
+        case CodeBlock(kind="json"):
+            for text in iter_texts(statement.data):
+                yield from find_variable_names(text)
         case Prompt() | CodeBlock():
-            if not (isinstance(statement, CodeBlock) and statement.kind == "json"):
-                yield from find_variable_names(statement.text)
+            yield from find_variable_names(statement.text)
         case FunctionCall() | AgentCall():
             for argument in statement.arguments:
                 yield from names_in_node(argument.node)

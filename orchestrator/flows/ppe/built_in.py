@@ -15,7 +15,7 @@ from orchestrator.flows.ppe.nodes import Link
 from orchestrator.flows.ppe.settings import script_id
 from orchestrator.flows.ppe.texts import Style
 from orchestrator.flows.steps import Event, FileMissing, Place, ReadFile, Step
-from orchestrator.flows.tree import ScriptError, path_of
+from orchestrator.flows.tree import Argument, ScriptError, path_of
 from orchestrator.support.spelling import did_you_mean
 
 if TYPE_CHECKING:
@@ -189,9 +189,14 @@ def _find_written_template(link: Link) -> str | None:
     """The template that stands in the script itself; what a script computes is a value."""
     for one in link.arguments:
         if one.name in ("", "template"):
-            return one.node.value if one.node.kind == "text" else None
+            return one.node.value if is_template_argument(one) else None
     written = link.value.get("template") if isinstance(link.value, dict) else link.value
     return written if is_written_template(written) else None
+
+
+def is_template_argument(argument: Argument) -> bool:
+    """Whether an argument of `$format` is a template that the author wrote."""
+    return argument.name in ("", "template") and argument.node.kind == "text"
 
 
 def is_written_template(value: Any) -> bool:

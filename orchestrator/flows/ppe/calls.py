@@ -11,6 +11,7 @@ from orchestrator.flows.ppe.built_in import (
     GIVING,
     MADE,
     ORDER,
+    is_template_argument,
     is_written_template,
     set_variable,
 )
@@ -147,7 +148,7 @@ class Calls:
         written = statement.arguments or ()
         link = Link(statement.place, statement.name, True, written, value=statement.value)
         if statement.name == "format":
-            written = [one for one in written if one.name not in ("", "template")]
+            written = [one for one in written if not is_template_argument(one)]
         if written:
             args, named = yield from run.values.arguments(written, link)
         if piped is not None:
