@@ -49,10 +49,12 @@ def build_document(
     *,
     agent_id: object = None,
     listed: bool = False,
+    expressions: Mapping[str, str] | None = None,
 ) -> Document:
     """Builds an agent from members in any spelling; `listed` as for `normalize_agent`.
 
-    `parts` are its action groups, its knowledge bases and its collaborators.
+    `parts` are its action groups, its knowledge bases and its collaborators. `expressions` says
+    what unknown values are the values of, for messages.
 
     Raises:
         DefinitionError: The data is no agent's.
@@ -77,15 +79,17 @@ def build_document(
     if unknown:
         names = ", ".join(map(repr, unknown[:20]))
         document.notes.append(note("left-out", f"{document.name}: left out {names}"))
-    document.notes += [_make_change_note(document, it) for it in changes]
+    document.notes += [_make_change_note(document, it, expressions or {}) for it in changes]
     return document
 
 
-def _make_change_note(document: Document, change: Change) -> Diagnostic:
-    what = f"{document.name}: {change.member} ({change.name}) is known only when deployed; "
-    stands = f"{change.stand_in!r} stands for it" if change.stand_in else "it is left out"
-    way = "set it in agent.yaml; a parameter of a template can be given with --parameter"
-    return note("unknown", what + stands, way)
+def _make_change_note(
+    document: Document, change: Change, expressions: Mapping[str, str]
+) -> Diagnostic:
+    what = expressions.get(change.value, change.value)
+    does = f"{change.stand_in!r} stands for it in" if change.stand_in else "it is left out of"
+    text = f"{document.name}: {what} is known only when deployed; {does} {change.member}"
+    return note("unknown", text, "give it with --parameter, or change it in agent.yaml")
 
 
 def _to_agent_members(

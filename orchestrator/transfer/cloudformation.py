@@ -104,7 +104,9 @@ class _Reader:
                 list_mappings(properties.pop(part, None))
                 for part in ("ActionGroups", "KnowledgeBases", "AgentCollaborators")
             ]
-            document = self.known[name] = build_document(properties, parts)
+            expressions = {value: what for what, value in intrinsics.assumed.items()}
+            document = build_document(properties, parts, expressions=expressions)
+            self.known[name] = document
             self.read_team(document, (*above, name))
             self.note_placeholders(document, name, intrinsics)
         return self.known[name]

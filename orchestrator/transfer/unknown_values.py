@@ -51,7 +51,7 @@ class Change(NamedTuple):
     """What `fit_unknown_values` did to a member."""
 
     member: str  # its path, such as `guardrailConfiguration.guardrailVersion`
-    name: str  # what it would be the value of
+    value: str  # the unknown value
     stand_in: str  # what stands there now; empty where the member was left out
 
 
@@ -68,7 +68,7 @@ def fit_unknown_values(operation: str, members: dict[str, Any]) -> list[Change]:
             holder[key] = stand_in
         else:
             del holder[key]
-        changes.append(Change(".".join(map(str, at)), found[1], stand_in))
+        changes.append(Change(".".join(map(str, at)), found[0], stand_in))
     return changes
 
 
