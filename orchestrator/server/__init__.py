@@ -8,9 +8,10 @@ Here lives what turns HTTP into calls of the engine, and nothing that an agent d
 - `wire/`: bytes to `Request` and back, driven by botocore's service models.
 - `control/`: the operations of `bedrock-agent`; `runtime/`: those of `bedrock-agent-runtime`, with
   the Sessions API; `inference/`: those of `bedrock-runtime`. None of them knows HTTP.
-- `agents/`, `knowledge_bases/`: the agents and knowledge bases that these operations work on.
+- `agents/`, `knowledge_bases/`, `guardrails/`, `prompt_management/`: what these operations work on;
+  the last three have the operations on it, too.
 - `chat/`, `agentcore.py`: OpenAI's chat completions and AgentCore's contract; they share `rest.py`.
-- `operations.py`, `settings.py`, `document_store.py`, `buckets.py`, `lambdas.py`, `ids.py`,
-  `path_redaction.py`: what all of them use.
+- `operations.py`, `settings.py`, `document_store.py`, `stored_tags.py`, `buckets.py`, `lambdas.py`,
+  `ids.py`, `path_redaction.py`: what all of them use.
 - `state.py`: what a worker process has open; it hands each part to those who need it.
 """
