@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from orchestrator.errors import ResourceNotFound, TemplateError, ValidationError
 from orchestrator.models import Model, resolve_model
+from orchestrator.models.openai import LOOPBACK, OPENAI, OpenAIModel
 from orchestrator.prompts.languages.base import Document
 from orchestrator.prompts.languages.prompty.connection import ModelSource
 from orchestrator.prompts.languages.prompty.document import PromptyDocument
@@ -85,8 +87,6 @@ def _resolve_source(source: ModelSource) -> Model:
 
 
 def _build_azure_model(source: ModelSource) -> Model:
-    from orchestrator.models.openai import OpenAIModel
-
     endpoint = source.endpoint or os.environ.get("AZURE_OPENAI_ENDPOINT", "")
     if not endpoint:
         raise ResourceNotFound(
@@ -94,7 +94,7 @@ def _build_azure_model(source: ModelSource) -> Model:
             "AZURE_OPENAI_ENDPOINT (and AZURE_OPENAI_API_KEY), or write azure_endpoint: into its "
             f"connection. Or {_GIVE}"
         )
-    key = os.environ.get("AZURE_OPENAI_API_KEY") if source.key is None else source.key
+    key = _read_azure_key(endpoint) if source.key is None else source.key
     _check_name(source)
     if key is None:
         raise ResourceNotFound(
@@ -107,9 +107,20 @@ def _build_azure_model(source: ModelSource) -> Model:
     return OpenAIModel(source.name, base, api_key=key)
 
 
-def _build_openai_model(source: ModelSource) -> Model:
-    from orchestrator.models.openai import OPENAI, OpenAIModel
+def _read_azure_key(endpoint: str) -> str | None:
+    # As for OpenAI's key: endpoints come from files, so the environment's key goes over https or
+    # to this machine only.
+    parts = urlsplit(endpoint)
+    if parts.scheme != "https" and parts.hostname not in LOOPBACK:
+        raise ValidationError(
+            f"the endpoint {endpoint!r} of the template's model is not https, so it does not get "
+            "the environment's AZURE_OPENAI_API_KEY; write https://, or api_key: into the "
+            f"connection. Or {_GIVE}"
+        )
+    return os.environ.get("AZURE_OPENAI_API_KEY")
 
+
+def _build_openai_model(source: ModelSource) -> Model:
     _check_name(source)
     base = source.endpoint or os.environ.get("OPENAI_BASE_URL", OPENAI)
     return OpenAIModel(source.name, base, api_key=source.key)

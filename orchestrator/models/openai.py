@@ -93,7 +93,7 @@ class OpenAIModel(Model):
         self._model = model
         self._url = f"{base_url.rstrip('/')}/chat/completions"
         self._api_key = api_key
-        self._trusted = parts.scheme == "https" or parts.hostname in _LOOPBACK
+        self._trusted = parts.scheme == "https" or parts.hostname in LOOPBACK
         self._prefill = continues_prefill
         self._reply_seconds: float | None = None
         self._length = "max_completion_tokens" if parts.hostname in _OWN_HOSTS else "max_tokens"
@@ -312,7 +312,7 @@ class OpenAIModel(Model):
 
 _POOL = 32
 _OWN_HOSTS = ("api.openai.com",)
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 async def _close_clients(

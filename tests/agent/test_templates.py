@@ -256,6 +256,10 @@ NO_MODEL = "Or give a model: --model SPEC, in Python model=..."
             "set AZURE_OPENAI_API_KEY",
         ),
         (
+            "{configuration: {type: azure, azure_deployment: g, azure_endpoint: 'http://x.test'}}",
+            "is not https, so it does not get the environment's AZURE_OPENAI_API_KEY",
+        ),
+        (
             "{id: g, connection: {kind: key, endpoint: '${env:T_NONE}'}}",
             "t.prompty:2:50: the environment variable 'T_NONE' is not set",
         ),
