@@ -165,6 +165,36 @@ def test_a_denial_after_the_confirmation_comes_too_late() -> None:
         asked.invoke(session_id="s-1", results=both)
     assert executor.done == 0
     assert asked.invoke(session_id="s-1", results=confirmed).text == "Done."
-    with pytest.raises(SessionConflict):
-        asked.invoke(session_id="s-1", results=denied)
+    model._replies.append("<answer>It was carried out already.")
+    late = asked.invoke(session_id="s-1", results=denied)
+    assert (late.text, executor.done) == ("It was carried out already.", 1)
+    assert model.requests[-1].messages[-1]["content"] == [
+        {
+            "text": "About a call that I have answered before: my answer is now DENY for "
+            "bank::transfer. What was done after the first answer stays done."
+        }
+    ]
+
+
+def test_a_confirmation_after_the_denial_carries_nothing_out() -> None:
+    executor = Bank()
+    asked, model = bank(functions(confirm=True), executor)
+    denied = hand_over(asked, False)
+    confirmed = copy.deepcopy(denied)
+    member(confirmed)["functionResult"]["confirmationState"] = "CONFIRM"
+    assert asked.invoke(session_id="s-1", results=denied).text == "Done."
+    model._replies.append("<answer>Shall I try again?")
+    assert asked.invoke(session_id="s-1", results=confirmed).text == "Shall I try again?"
+    assert executor.done == 0
+
+
+def test_other_results_of_a_call_that_was_answered_are_refused() -> None:
+    executor = Bank()
+    asked, model = bank(functions(confirm=True), executor)
+    confirmed = hand_over(asked, True)
+    other = copy.deepcopy(confirmed)
+    member(other)["functionResult"].pop("confirmationState")
+    assert asked.invoke(session_id="s-1", results=confirmed).text == "Done."
+    with pytest.raises(SessionConflict, match="they stand"):
+        asked.invoke(session_id="s-1", results=other)
     assert (executor.done, len(model.requests)) == (1, 2)

@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from orchestrator.engine.attachments import files_for
@@ -154,8 +154,8 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
 
     Raises:
         ValidationError: There is nothing to do, or the results fit no hand-over.
-        SessionConflict: Another process runs a turn of this session, or other results were given
-            for the same hand-over before.
+        SessionConflict: Another process runs a turn of this session, or other results, which are
+            no confirmations, were given for the same hand-over before.
     """
     if session.open is not None:
         sessions.refuse_running(session)
@@ -281,7 +281,11 @@ def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input
     results = clean(results)
     digest = _digest(results)
     if id in session.answered:
-        return _find_answered_turn(plan, sessions, session, given, (id, digest))
+        known, answered = session.answered[id]
+        if known == digest:
+            return _find_answered_turn(plan, sessions, session, given, answered)
+        _begin_second_answer(plan, sessions, session, given, (id, results))
+        return None
     log = session.open
     waits = log.suspend_record if log is not None else None
     if log is None or waits is None or waits["invocation_id"] != id:
@@ -309,19 +313,45 @@ def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input
 
 
 def _find_answered_turn(
-    plan: Plan, sessions: Sessions, session: Session, given: Input, answered: tuple[str, str]
+    plan: Plan, sessions: Sessions, session: Session, given: Input, log: TurnLog
 ) -> TurnLog | None:
-    id, digest = answered
-    known, log = session.answered[id]
-    if known != digest:
-        raise SessionConflict(
-            f"other results were already given for invocation id {id!r}; they stand"
-        )
     if log is session.open and not log.suspend_record:
         # The process stopped after it had taken them: go on.
         _claim(plan, sessions, session, log, given)
         return None
     return log
+
+
+# Published code confirms a call and then denies it (facts: bedrock.md §10), and expects an answer.
+# What was done stays done, so the second answer is a turn in which the model is told of both.
+def _begin_second_answer(
+    plan: Plan,
+    sessions: Sessions,
+    session: Session,
+    given: Input,
+    answer: tuple[str, list[dict[str, Any]]],
+) -> None:
+    id, results = answer
+    states = [_describe_confirmation(it) for it in results]
+    if session.open is not None or not all(states):
+        raise SessionConflict(
+            f"other results were already given for invocation id {id!r}; they stand"
+        )
+    text = (
+        f"About a call that I have answered before: my answer is now {', '.join(states)}. What was "
+        "done after the first answer stays done."
+    )
+    asked = replace(given, question=text, results=None)
+    sessions.begin(session, _turn_record(plan, sessions, session, asked))
+
+
+def _describe_confirmation(result: dict[str, Any]) -> str:
+    """Such as `DENY for hr::book`; empty for a result that is no confirmation."""
+    member = next(iter(result.values()), None)
+    if not isinstance(member, dict) or member.get("confirmationState") not in ("CONFIRM", "DENY"):
+        return ""
+    name = member.get("function") or f"{member.get('httpMethod')}::{member.get('apiPath')}"
+    return f"{member['confirmationState']} for {member.get('actionGroup')}::{name}"
 
 
 def _check_results(
