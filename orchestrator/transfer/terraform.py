@@ -151,6 +151,8 @@ class _Reader:
         gaps = [it for it in self.find_gaps(part) if it.path.split(".")[0] not in _LINKS]
         if part.kind == _GROUP:
             self.put_lambda(part, values, notes)
+        if part.kind == _MEMBER:
+            self.put_alias(part, values, notes)
         if part.kind == _BASE and not values.get("knowledge_base_id"):
             places = sorted(self.references.resolve_member(part.place, "knowledge_base_id"))
             id = make_placeholder_id((places or [part.name])[0].split(".")[-1])
@@ -174,6 +176,17 @@ class _Reader:
         arn = f"arn:aws:lambda:us-east-1:000000000000:function:{name}"
         values["action_group_executor"] = [{"lambda": arn}]
         text = f"{part.address}.action_group_executor.lambda"
+        notes.append((_make_unknown_note(text, arn, part), arn))
+
+    def put_alias(self, part: Resource, values: dict[str, Any], notes: list[Any]) -> None:
+        # Whom an ARN names that comes from elsewhere, such as a variable, a plan does not know.
+        own = _first_block(values.get("agent_descriptor") or [{}])
+        if (own or {}).get("alias_arn") or self.find_collaborator(part) is not None:
+            return
+        id = make_placeholder_id(str(part.values.get("collaborator_name") or part.name))
+        arn = f"arn:aws:bedrock:us-east-1:000000000000:agent-alias/{id}/{id}"
+        values["agent_descriptor"] = [{"alias_arn": arn}]
+        text = f"{part.address}.agent_descriptor.alias_arn"
         notes.append((_make_unknown_note(text, arn, part), arn))
 
     def read_team(self, document: Document, agent: Resource, above: tuple[str, ...]) -> None:

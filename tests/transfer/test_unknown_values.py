@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from transfer_support import CLAUDE, INSTRUCTION
@@ -64,7 +65,7 @@ Resources:
 
 
 def read(tmp_path: Path, text: str) -> Document:
-    file = tmp_path / "template.yaml"
+    file = tmp_path / ("plan.json" if text.startswith("{") else "template.yaml")
     file.write_text(text)
     [document] = read_source(file).agents.values()
     return document
@@ -152,3 +153,36 @@ def test_versions_of_guardrails(tmp_path: Path) -> None:
         assert document.data["description"] == "Reads rooms-of-the-house."
         write_files(files_of(document), tmp_path / id)
         load_definition(tmp_path / id)
+
+
+def test_a_collaborator_of_a_plan_whose_alias_is_a_variable(tmp_path: Path) -> None:
+    def resource(kind: str, **values: object) -> dict[str, object]:
+        name = f"aws_bedrockagent_{kind}"
+        return {"address": f"{name}.a", "type": name, "name": "a", "values": values}
+
+    leader = {
+        "agent_name": "inn",
+        "foundation_model": CLAUDE,
+        "instruction": INSTRUCTION,
+        "agent_collaboration": "SUPERVISOR",
+    }
+    member = {"collaborator_name": "cook", "collaboration_instruction": "Meals."}
+    of_inn = {"references": ["aws_bedrockagent_agent.a.agent_id", "aws_bedrockagent_agent.a"]}
+    expressions = {
+        "agent_id": of_inn,
+        "agent_descriptor": [{"alias_arn": {"references": ["var.cook"]}}],
+    }
+    part = resource("agent_collaborator", **member, agent_descriptor=[{}])
+    plan = {
+        "planned_values": {"root_module": {"resources": [resource("agent", **leader), part]}},
+        "configuration": {
+            "root_module": {"resources": [{"address": part["address"], "expressions": expressions}]}
+        },
+    }
+    document = read(tmp_path, json.dumps(plan))
+    write_files(files_of(document), tmp_path / "agent")
+    (one,) = load_definition(tmp_path / "agent").agent_collaborators
+    assert one.agent_descriptor is not None
+    arn = "arn:aws:bedrock:us-east-1:000000000000:agent-alias/COOK000000/COOK000000"
+    assert one.agent_descriptor.alias_arn == arn
+    assert any(f"{arn!r} stands for it" in it.message for it in document.notes)
