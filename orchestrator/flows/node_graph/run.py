@@ -63,7 +63,7 @@ class RunState:
     document: Any  # what the flow was given
     done: dict[str, Any] = field(default_factory=dict)  # what nodes gave, by their keys
     waiting: dict[str, str] = field(default_factory=dict)  # agents' questions, by nodes' keys
-    sent: list[str] = field(default_factory=list)  # the events that were sent, by their keys
+    sent: dict[str, bool] = field(default_factory=dict)  # the keys of events that were sent
 
     def to_json(self) -> dict[str, Any]:
         """It as JSON data."""
@@ -149,7 +149,7 @@ class FlowRun:
             if self._is_over or key in self._state.sent:
                 return
             if key:
-                self._state.sent.append(key)
+                self._state.sent[key] = True
             self._send_event(event)
 
     # -- the order of nodes ----------------------------------------------------------------------
