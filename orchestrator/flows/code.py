@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from orchestrator.flows.steps import Code
+from orchestrator.support.safe_json import json_or
 
 _MARK = "\x1evalue:"
 """What the line with the value begins with, behind all that the program printed."""
@@ -30,6 +31,9 @@ def wrap_code(step: Code) -> str:
     variables = json.dumps(dict(step.variables))
     wanted = [*step.names, *names]
     return (
+        # What earlier programs of the session left is no variable of the script.
+        "for _name in [_it for _it in globals() if not _it.startswith('__')]:\n"
+        "    del globals()[_name]\n"
         f"import json as _json\nglobals().update(_json.loads({variables!r}))\n"
         f"exec(compile({step.text!r}, 'code', 'exec'))\n"
         f"for _name in {wanted!r}:\n"
@@ -56,6 +60,15 @@ def _find_bound_names(statement: ast.stmt) -> Iterator[str]:
     for node in ast.walk(statement):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
+
+
+def read_printed_text(result: str) -> str:
+    """What a program printed, and its error, from what a model would read of them."""
+    shown = json_or(result, None)
+    if not isinstance(shown, dict) or "code_execution_output" not in shown:
+        return result  # of another executor
+    texts = (shown.get("code_execution_output"), shown.get("code_execution_error"))
+    return "\n".join(str(one) for one in texts if one)
 
 
 def parse_code_result(text: str) -> tuple[bool, object]:

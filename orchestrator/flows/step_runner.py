@@ -22,7 +22,7 @@ from orchestrator.flows.choice_tool import (
     can_force_tool,
     extract_choice,
 )
-from orchestrator.flows.code import parse_code_result, wrap_code
+from orchestrator.flows.code import parse_code_result, read_printed_text, wrap_code
 from orchestrator.flows.custom.converse_request import (
     ContractError,
     ConverseRequest,
@@ -342,9 +342,10 @@ class StepRunner:
         result = yield from self._call_tool(_CODE, {"code": wrap_code(step)})
         if not isinstance(result, ToolResult):
             return result
-        ended, value = parse_code_result(result.text)
+        printed = read_printed_text(result.text)
+        ended, value = parse_code_result(printed)
         if not ended:
-            last = [line for line in result.text.splitlines() if line.strip()][-1:]
+            last = [line for line in printed.splitlines() if line.strip()][-1:]
             why = "".join(last)
             raise self.build_error(
                 step.place,
