@@ -81,7 +81,7 @@ def _check_results(
 ) -> Generator[Effect, Any, tuple[str, bool]]:
     """What a stage reads of what was found, and whether a guardrail blocked it."""
     # The best passage stands last, next to what the model is to do (recorded).
-    results = _results(stage.dialect, dict(reversed(found.items())))
+    results = _results(stage.dialect, dict(reversed([*found.items()])))
     if not turn.plan.features.guard_results:
         return results, False
     outcome = yield Guard(results, "OUTPUT", number, f"guardrail-found-{number}-{index}")

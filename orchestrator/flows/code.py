@@ -52,6 +52,9 @@ def wrap_code(step: Code) -> str:
     wanted = [*step.names, *names]
     opening = "" if step.files is None else _OPEN.format(files=json.dumps(dict(step.files)))
     return (
+        # What earlier programs of the session left is no variable of the script.
+        "for _name in [_it for _it in globals() if not _it.startswith('__')]:\n"
+        "    del globals()[_name]\n"
         f"import json as _json\nglobals().update(_json.loads({variables!r}))\n"
         f"{opening}"
         f"exec(compile({step.text!r}, 'code', 'exec'))\n"

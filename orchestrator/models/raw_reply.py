@@ -75,7 +75,7 @@ def raw_reply(
             }
         )
     blocks = [_pad(_name_type(one, padded), _CONVERSE_BLOCK, padded) for one in content]
-    reply = {
+    reply: dict[str, Any] = {
         "output": {"message": {"role": "assistant", "content": blocks}},
         "stopReason": stop_reason,
         "usage": _converse_usage(tokens, padded),

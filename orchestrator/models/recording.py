@@ -135,19 +135,20 @@ class RecordingModel(Model):
 
     def _append(self, request: ModelRequest, reply: ModelReply, pieces: list[str]) -> None:
         canonical = _canonicalise(request)
+        answered = {
+            "content": reply.content,
+            "stop_reason": reply.stop_reason,
+            "usage": list(reply.usage),
+        }
+        if reply.stop_sequence is not None:
+            answered["stop_sequence"] = reply.stop_sequence
         record = {
             "key": _key(canonical),
             "model_id": self.model_id,
             "request": canonical,
-            "reply": {
-                "content": reply.content,
-                "stop_reason": reply.stop_reason,
-                "usage": list(reply.usage),
-            },
+            "reply": answered,
             "pieces": pieces,
         }
-        if reply.stop_sequence is not None:
-            record["reply"]["stop_sequence"] = reply.stop_sequence
         line = (encode(record) + "\n").encode("utf-8", "replace")
         with self._lock:
             make_private_folder(self._path.parent)
