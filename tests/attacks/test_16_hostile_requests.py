@@ -245,4 +245,4 @@ def test_every_pattern_can_be_matched_in_python(pattern: str) -> None:
 
 
 _ANYTHING = {".*", "^[\\s\\S]*$", "[\\s\\S]*", "[\\s\\S]+", "^[\\s\\S]+$", "\\S*", "^\\S*$",
-             ".*\\.*", "^(?!\\s*$).+"}  # fmt: skip
+             ".*\\.*", "^(?!\\s*$).+", ".+", ".*\\S.*", "[\\S\\s]+"}  # fmt: skip

@@ -99,6 +99,12 @@ def _format_value(value: Any) -> str:
 
 
 _DIGITS = re.compile(r"/d(?=[{+*])")
+# A hyphen that two parts may take, which takes for ever; and letters, of which marks are no part.
+_TRANSLATED = (
+    (r"(-*[a-zA-Z0-9\+\-\.])", r"[a-zA-Z0-9\+\-\.]"),
+    (r"[\p{L}\p{M}0-9_]", r"\w"),
+    (r"\p{L}", r"[^\W\d_]"),
+)
 _CATEGORY_C = (r"\P{C}", r"[^\p{C}]")
 _ONE_CLASS = re.compile(r"\^?(\(\?!\\s\*\$\))?(\[[^\]]*\]|\.|\\[sSdDwW])[*+]\$?")
 _LONGEST_MATCHED = 2048
@@ -115,14 +121,13 @@ _LONGEST_MATCHED = 2048
 def compile_pattern(pattern: str) -> Callable[[str], bool]:
     """What says whether a text matches a pattern of a model."""
     translated = _DIGITS.sub(r"\\d", pattern)
+    for text, ours in _TRANSLATED:
+        translated = translated.replace(text, ours)
     if any(text in pattern for text in _CATEGORY_C):
         for text in _CATEGORY_C:
             translated = translated.replace(text, r"[^\0]")
         match = re.compile(translated, re.DOTALL).fullmatch
         return lambda text: match(_without_category_c(text)) is not None
-    if r"\p{" in pattern:
-        # Letters and marks of names in policies of automated reasoning, which nothing here has.
-        return lambda text: True
     match = re.compile(translated, re.DOTALL).fullmatch
     if _ONE_CLASS.fullmatch(pattern):
         return lambda text: match(text) is not None
