@@ -195,14 +195,25 @@ _INFERENCE = {
 }
 
 
+_NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
+
+
 def sort_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """A template's options for the model: `inference` in Bedrock's names, the rest `additional`."""
     inference = {_INFERENCE[k]: v for k, v in options.items() if k in _INFERENCE}
+    inference |= {k: _to_number(v) for k, v in inference.items() if k != "stopSequences"}
     if isinstance(inference.get("stopSequences"), str):
         inference["stopSequences"] = [inference["stopSequences"]]
     additional = {k: v for k, v in options.items() if k not in _INFERENCE}
     sorted_options = {"inference": inference, "additional": additional}
     return {member: found for member, found in sorted_options.items() if found}
+
+
+def _to_number(value: Any) -> Any:
+    """The number that a text is: what variables of the process have are texts."""
+    if type(value) is not str or not _NUMBER.fullmatch(value):
+        return value
+    return float(value) if "." in value else int(value)
 
 
 # Findings of each kind: comparing names takes time, and callers may give any number of them.

@@ -170,6 +170,19 @@ def test_a_variable_that_is_not_set_is_told_with_its_line_and_refused_where_it_i
         assert (caught.value.file, caught.value.line) == (str(file), 3)
 
 
+def test_settings_of_the_model_are_numbers_also_where_a_variable_has_them(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("P_TEMPERATURE", "0.3")
+    options = "temperature: '${env:P_TEMPERATURE}', max_tokens: '${env:P_NONE:5}', stop: '7'"
+    file = write(f"---\nmodel: {{parameters: {{{options}}}}}\n---\nB")
+    assert load_template(file).settings["inference"] == {
+        "temperature": 0.3,
+        "maximumLength": 5,
+        "stopSequences": ["7"],
+    }
+
+
 def test_files_are_data_or_text(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("P_SET", "set")
     write('{"a": ["${env:P_SET}"], "b": "${file:more.yml}"}', "a.json")

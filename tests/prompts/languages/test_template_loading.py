@@ -71,8 +71,17 @@ def test_an_unreadable_file_is_an_error(tmp_path: Path) -> None:
         read_template("x", "prompty", colour="red")
 
 
-def test_there_is_one_way_to_load() -> None:
-    assert orchestrator.load_template is prompts.load_template is load_template
+def test_what_runs_a_template_has_what_reads_it(tmp_path: Path) -> None:
+    file = tmp_path / "a.prompty"
+    file.write_text("---\nname: a\n---\nuser:\n{{x}}")
+    template, document = orchestrator.load_template(file), prompts.load_template(file)
+    assert orchestrator.load_template is load_template
+    for name in ("language", "text", "source", "inputs", "settings", "diagnostics", "straight"):
+        assert getattr(template, name) == getattr(document, name)
+    assert template.render({"x": 1}) == document.render({"x": 1})
+
+
+def test_every_language_has_an_ending() -> None:
     assert set(ENDINGS.values()) == set(LANGUAGES)
     assert language_of("orchestration.json") is language_of("x.txt") is None
 
