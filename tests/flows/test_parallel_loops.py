@@ -159,7 +159,7 @@ INDEPENDENT = [
     ["@agent(task='On $x', tools=['f']) -> helper", "@helper('more') -> a", "Say $a -> b"],
     ["Say ${x} and $before -> b"],
     ['@condition_judge($x, ["1", "2"]) -> kind', 'IF $kind == "1":', "    @f(1) >> ones", "END"],
-    ["@code(```json", '{"a": "$b"}', "```) -> b"],
+    ["@code(```json", '{"a": "$x", "$b": 1}', "```) -> b"],
     ["@f($x) -> x", "Say $x -> a"],
 ]
 
@@ -177,6 +177,7 @@ DEPENDENT = [
     (["@f([1, {k: $a}]) -> a"], 2, "line 2 reads $a"),
     (["@condition_judge($x, $a) -> a"], 2, "line 2 reads $a"),
     (["@code(```python", "python_res = $a + 1", "```) -> a"], 2, "line 2 reads $a"),
+    (["@code(```json", '{"k": ["$a"]}', "```) -> a"], 2, "line 2 reads $a"),
     (["@code(add one to $a) -> a"], 2, "line 2 reads $a"),
     (["Say $x -> a", "(bp)"], 3, "line 3 is a breakpoint"),
     (["IF $x == 3:", '    @exit(msg="done")', "END"], 3, "line 3 may end the program"),

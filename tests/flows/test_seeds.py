@@ -152,11 +152,11 @@ def test_functions_in_javascript_are_refused_and_python_s_are_called() -> None:
         "  }",
         'user: "3 increment 1 is: [[@$inc(3)]]"',
     ]
-    with pytest.raises(FlowError, match=r"tools=\{'name': function\}") as caught:
-        script(*lines)
-    assert caught.value.line in (1, 2)
     model = scripted("4")
-    script(lines[-1]).run(model=model, tools={"inc": lambda n: n + 1})
+    with pytest.raises(FlowError, match=r"tools=\{'inc': function\}") as caught:
+        script(*lines).run(model=model)
+    assert (caught.value.line, model.requests) == (1, [])
+    script(*lines).run(model=model, tools={"inc": lambda n: n + 1})
     assert sent(model.requests[0]) == [("user", "3 increment 1 is: 4")]
 
 

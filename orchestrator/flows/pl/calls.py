@@ -32,6 +32,7 @@ AGENT_TYPES = ("auto-decision", "bambo", "explore", "prompt-based")
 
 _AFTER = re.compile(r"[ \t]*(?:(?P<arrow>->|>>)[ \t]*\$?(?P<name>[A-Za-z_]\w*)[ \t]*)?$", re.ASCII)
 _WITH_ARROW = re.compile(r"[ \t]*(?:->|>>)[ \t]*\$?[A-Za-z_]\w*[ \t]*$", re.ASCII | re.MULTILINE)
+_LANGUAGE = re.compile(r"[ \t]*(?P<name>python|py|json)(?:[ \t]*\n|[ \t]+)", re.IGNORECASE)
 _AGENT_ARGUMENTS = ("type", "task", "roles", "tools")
 
 
@@ -214,15 +215,17 @@ class _CallReader:
             return CodeBlock(self._place, "words", body, None, target)
         if not body.endswith(FENCE) or len(body) < 2 * len(FENCE):
             self._fail("the code fence is not closed", "代码块没有闭合")
-        head, _, text = body[len(FENCE) : -len(FENCE)].partition("\n")
-        language = head.strip().lower()
-        if language not in ("python", "py", "json"):
+        fenced = body[len(FENCE) : -len(FENCE)]
+        found = _LANGUAGE.match(fenced)
+        language = found["name"].lower() if found else fenced.partition("\n")[0].strip().lower()
+        if found is None:
             self._fail(
                 f"@code knows ```python and ```json, and not {language!r}",
                 f"@code 只支持 ```python 和 ```json，不支持 {language!r}",
             )
         kind: Literal["json", "python"] = "json" if language == "json" else "python"
-        begins = self._inner.index(FENCE) + len(FENCE) + len(head) + 1
+        text = fenced[found.end() :]
+        begins = self._inner.index(FENCE) + len(FENCE) + found.end()
         data = self._json(text, begins) if kind == "json" else None
         code = textwrap.dedent(text.rstrip())
         line = self._lines.line_of(self._offset + begins)

@@ -24,6 +24,8 @@ class Dialect:
         """Whether a text begins with a sign to render it at once."""
         if text[:1] not in ("#", "!") or text[:1] not in self.immediate:
             return False
+        if text[0] == "#" and text[1:2] in (" ", "#"):  # a heading
+            return False
         return not (self.edits and text[0] == "#" and text[1:2] in (":", "+", "["))
 
 
