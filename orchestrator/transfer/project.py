@@ -16,7 +16,17 @@ from orchestrator.definition.files import FILE_NAMES
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, OrchestratorError, ValidationError
 from orchestrator.transfer.build_document import as_mapping, refuse_untrusted_document
-from orchestrator.transfer.cdk import Assembly, is_assembly, list_templates, read_assets
+from orchestrator.transfer.cloudformation.cdk import (
+    Assembly,
+    is_assembly,
+    list_templates,
+    read_assets,
+)
+from orchestrator.transfer.cloudformation.surroundings import (
+    TemplateFile,
+    find_exports,
+    find_surroundings,
+)
 from orchestrator.transfer.document import Document, note
 from orchestrator.transfer.folder import files_of
 from orchestrator.transfer.project_files import ProjectFiles
@@ -28,12 +38,7 @@ from orchestrator.transfer.sources import (
     read_terraform_folder,
 )
 from orchestrator.transfer.surroundings import Surroundings
-from orchestrator.transfer.template_surroundings import (
-    TemplateFile,
-    find_exports,
-    find_surroundings,
-)
-from orchestrator.transfer.terraform_source import list_called_folders
+from orchestrator.transfer.terraform.source import list_called_folders
 
 _MOST_BYTES = 50_000_000
 _MOST_CANDIDATES = 500

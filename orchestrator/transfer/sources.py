@@ -21,24 +21,24 @@ from orchestrator.transfer.agentcore_toolkit import (
     read_toolkit,
 )
 from orchestrator.transfer.build_document import as_mapping, refuse_untrusted_document
-from orchestrator.transfer.cdk import Assembly, read_assets
-from orchestrator.transfer.cloudformation import (
+from orchestrator.transfer.cloudformation.agents import (
     is_cloudformation,
     parse_template,
     read_cloudformation,
 )
-from orchestrator.transfer.document import Document
-from orchestrator.transfer.project_files import ProjectFiles
-from orchestrator.transfer.template_surroundings import (
+from orchestrator.transfer.cloudformation.cdk import Assembly, read_assets
+from orchestrator.transfer.cloudformation.surroundings import (
     TemplateFile,
     find_surroundings,
     import_values,
     include_files,
 )
-from orchestrator.transfer.terraform import read_agents
-from orchestrator.transfer.terraform_resources import Resource, is_terraform, read_resources
-from orchestrator.transfer.terraform_source import read_source_folder
-from orchestrator.transfer.terraform_surroundings import find_surroundings as find_beside_resources
+from orchestrator.transfer.document import Document
+from orchestrator.transfer.project_files import ProjectFiles
+from orchestrator.transfer.terraform.agents import read_agents
+from orchestrator.transfer.terraform.resources import Resource, is_terraform, read_resources
+from orchestrator.transfer.terraform.source import read_source_folder
+from orchestrator.transfer.terraform.surroundings import find_surroundings as find_beside_resources
 
 _MOST_BYTES = 50_000_000
 _MOST_LEVELS = 200

@@ -16,7 +16,7 @@ import pytest
 
 # Who may import a library, and why.
 DOORS = {
-    "hcl2": {"transfer.hcl"},
+    "hcl2": {"transfer.terraform.hcl"},
     "re2": {"support.regexes"},
     "regex": {"flows.ppe.regexes"},
     "jsonschema": {"flows.ppe.json_schemas"},

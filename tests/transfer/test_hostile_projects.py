@@ -15,8 +15,8 @@ from town import PROJECTS
 
 from orchestrator.errors import DefinitionError, OrchestratorError, ValidationError
 from orchestrator.transfer import files_of, read_source, write_files
-from orchestrator.transfer.hcl import parse_hcl
 from orchestrator.transfer.project_files import ProjectFiles
+from orchestrator.transfer.terraform.hcl import parse_hcl
 
 AGENT = 'resource "aws_bedrockagent_agent" "a" {\n  agent_name = "a"\n  %s\n}\n'
 FUNCTION = """
@@ -253,7 +253,7 @@ def test_a_heredoc_is_what_it_says(text: str) -> None:
     lines = [it for it in text.replace("${", "").replace("%{", "").split("\n") if it.strip() != "E"]
     body = "\n".join(lines)
     block = parse_hcl(f"a = <<E\n{body}\nE\nb = 1\n", "x.tf")
-    from orchestrator.transfer.hcl_evaluate import Budget, Evaluator
+    from orchestrator.transfer.terraform.hcl_evaluate import Budget, Evaluator
 
     class Nothing:
         look_up = call = assume = None

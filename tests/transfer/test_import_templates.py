@@ -15,7 +15,7 @@ from orchestrator import Agent
 from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.testing import ScriptedModel
 from orchestrator.transfer import Document, files_of, read_source, write_files
-from orchestrator.transfer.cloudformation import Intrinsics
+from orchestrator.transfer.cloudformation.agents import Intrinsics
 
 STACK = f"""
 AWSTemplateFormatVersion: 2010-09-09

@@ -13,8 +13,8 @@ from orchestrator.transfer.build_document import (
 )
 from orchestrator.transfer.document import Document, note
 from orchestrator.transfer.remote import parse_alias_arn
-from orchestrator.transfer.terraform_references import References
-from orchestrator.transfer.terraform_resources import (
+from orchestrator.transfer.terraform.references import References
+from orchestrator.transfer.terraform.resources import (
     Gap,
     Resource,
     find_after_unknown,

@@ -17,9 +17,9 @@ from orchestrator.transfer.build_document import (
     build_document,
     list_mappings,
 )
+from orchestrator.transfer.cloudformation.places import find_expression
 from orchestrator.transfer.document import Document, note
 from orchestrator.transfer.remote import parse_alias_arn
-from orchestrator.transfer.template_places import find_expression
 from orchestrator.transfer.unknown_values import make_placeholder_id, make_unknown
 
 _AGENT = "AWS::Bedrock::Agent"

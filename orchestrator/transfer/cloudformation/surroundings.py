@@ -11,7 +11,7 @@ from typing import Any
 from orchestrator.errors import DefinitionError
 from orchestrator.support.documents import Place
 from orchestrator.transfer.build_document import as_mapping
-from orchestrator.transfer.cloudformation import NOTHING, Intrinsics, parse_template
+from orchestrator.transfer.cloudformation.agents import NOTHING, Intrinsics, parse_template
 from orchestrator.transfer.function_code import FunctionCode
 from orchestrator.transfer.project_files import ProjectFiles
 from orchestrator.transfer.surroundings import GuardrailSource, Surroundings

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from orchestrator.errors import DefinitionError
 from orchestrator.support.safe_json import json_or
-from orchestrator.transfer.hcl import iter_nodes, name_of, unescape
-from orchestrator.transfer.hcl_functions import FUNCTIONS
+from orchestrator.transfer.terraform.hcl import iter_nodes, name_of, unescape
+from orchestrator.transfer.terraform.hcl_functions import FUNCTIONS
 
 _MOST_DEPTH = 90
 _MOST_STEPS = 200_000

@@ -13,7 +13,7 @@ from orchestrator.transfer.build_document import as_mapping, list_mappings
 from orchestrator.transfer.function_code import FunctionCode
 from orchestrator.transfer.project_files import ProjectFiles
 from orchestrator.transfer.surroundings import GuardrailSource, Surroundings
-from orchestrator.transfer.terraform_resources import Resource
+from orchestrator.transfer.terraform.resources import Resource
 from orchestrator.transfer.unknown_values import make_placeholder_id
 
 _FUNCTION = "aws_lambda_function"

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.transfer.hcl import Block
-from orchestrator.transfer.hcl_evaluate import Unknown, find_unknown
-from orchestrator.transfer.terraform_attributes import guess_attribute, guess_data
-from orchestrator.transfer.terraform_resources import Resource
+from orchestrator.transfer.terraform.attributes import guess_attribute, guess_data
+from orchestrator.transfer.terraform.hcl import Block
+from orchestrator.transfer.terraform.hcl_evaluate import Unknown, find_unknown
+from orchestrator.transfer.terraform.resources import Resource
 
 if TYPE_CHECKING:
-    from orchestrator.transfer.terraform_source import Module
+    from orchestrator.transfer.terraform.source import Module
 
 META = ("count", "for_each", "depends_on", "provider", "lifecycle", "provisioner", "connection")
 """Members of blocks that are Terraform's own."""

@@ -16,24 +16,24 @@ from typing import Any
 
 from orchestrator.errors import DefinitionError
 from orchestrator.support.documents import parse
-from orchestrator.transfer.hcl import Block, Expression, parse_hcl
-from orchestrator.transfer.hcl_evaluate import (
-    Budget,
-    Evaluator,
-    Step,
-    Unknown,
-    pair_items,
-)
 from orchestrator.transfer.project_files import ProjectFiles
-from orchestrator.transfer.terraform_attributes import guess_attribute
-from orchestrator.transfer.terraform_handles import (
+from orchestrator.transfer.terraform.attributes import guess_attribute
+from orchestrator.transfer.terraform.handles import (
     META,
     Attributes,
     LazyInputs,
     Outputs,
     RemoteModule,
 )
-from orchestrator.transfer.terraform_resources import Gap, Resource
+from orchestrator.transfer.terraform.hcl import Block, Expression, parse_hcl
+from orchestrator.transfer.terraform.hcl_evaluate import (
+    Budget,
+    Evaluator,
+    Step,
+    Unknown,
+    pair_items,
+)
+from orchestrator.transfer.terraform.resources import Gap, Resource
 
 _MOST_BYTES = 2_000_000  # sources of one project
 _MOST_SECONDS = 60  # of the parser

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.errors import DefinitionError, DependencyFailed
-from orchestrator.transfer.hcl_scan import prepare_source
+from orchestrator.transfer.terraform.hcl_scan import prepare_source
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,1 @@
+"""Agents in CloudFormation's templates, also those of SAM and the CDK."""

@@ -1,0 +1,1 @@
+"""Agents in Terraform: its sources, its plans and its states."""
