@@ -160,8 +160,11 @@ def bring_code(
         part[member] = handler.spec
         document.code.update(handler.texts)
         document.notes += [it for it in handler.notes if it not in document.notes]
-        if function.environment and owner is not part:
-            owner["environment"] = dict(function.environment)
+        if owner is not part:  # an action group
+            if function.environment:
+                owner["environment"] = dict(function.environment)
+            # It was written for Lambda: its working directory is the folder of its code.
+            owner["isolation"] = "PROCESS"
 
     for group in document.parts("actionGroups"):
         executor = group.get("actionGroupExecutor")

@@ -49,6 +49,7 @@ def _describe(data: dict[str, Any]) -> dict[str, Any]:
         executor = group["actionGroupExecutor"]
         executor["lambda"] = executor.get("lambda", "").rpartition(":")[2]
         group.get("environment", {}).pop("STAGE", None)
+        group.pop("isolation", None)  # where the code came along
         if data["agentName"] == "tides":
             group.pop("environment", None)
     for member in own.get("agentCollaborators", ()):
