@@ -162,7 +162,7 @@ class Calls:
             elif parts is _SEND:
                 self._send(values, id, raw, name)
             else:
-                self.user_messages.append(OUT_OF_DOMAIN)
+                self.user_messages.append(_text(values.get("reason")) or OUT_OF_DOMAIN)
             return
         if group.startswith(_KNOWLEDGE_BASE):
             self._search(group[len(_KNOWLEDGE_BASE) :], name, values, id, raw)

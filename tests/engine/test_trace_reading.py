@@ -115,6 +115,7 @@ def told(parts: list[dict[str, Any]]) -> str:
     request = (first.get("traceId") or next(iter(first.values()))["traceId"])[:36]
     text = json.dumps(parts).replace(request, "<request>")
     text = re.sub(r"(<source>\\+n)[0-9a-f]+", r"\1<id>", text)
+    text = re.sub(r"msg_bdrk_[0-9a-f]+", "<message>", text)
     found = json.loads(text)
     _forget(found)
     return json.dumps(found)
