@@ -181,8 +181,8 @@ END
     Case(
         "a translation, judged and written again",
         {
-            "main.pl": """@code(```json {"source": "English", "target": "中文", "text": "Easy."} ```) -> data
-把${data.text}从${data.source}翻译成${data.target} -> first
+            "main.pl": """@code(```json {"target": "中文", "text": "Hi."} ```) -> data
+把${data.text}翻译成${data.target} -> first
 批评翻译：
 $first -> advice
 按照 $advice 改写 $first -> final
@@ -191,7 +191,7 @@ $first -> advice
         [],
         ["放松", "太短", "放轻松"],
         "放轻松",
-        asked=["把Easy.从English翻译成中文", "批评翻译：\n放松", "按照 太短 改写 放松"],
+        asked=["把Hi.翻译成中文", "批评翻译：\n放松", "按照 太短 改写 放松"],
     ),
     Case(
         "numbers worked out in Python, of data that a function gave",

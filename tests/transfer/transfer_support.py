@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import boto3
 import yaml
 from botocore.config import Config
 
+from orchestrator.server.control import agents
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
 from orchestrator.server.state import ServerState
@@ -211,5 +213,10 @@ def place(replies: Sequence[Any] = (), **settings: Any) -> Iterator[Place]:
     """A server of its own, whose model answers from a script."""
     model = ScriptedModel(list(replies), CLAUDE)
     given = Settings(port=0, shutdown_seconds=1.0, **settings)
-    with ServerState(given, models={"*": model}) as world, serve_in_thread(world) as url:
+    with (
+        # Who waits for it does so by a clock of the tests', which does not go on by itself.
+        patch.object(agents, "PREPARING_SECONDS", 0.0),
+        ServerState(given, models={"*": model}) as world,
+        serve_in_thread(world) as url,
+    ):
         yield Place(url, world)

@@ -180,6 +180,9 @@ class InstructionReader:
             for text in author_texts(value):
                 if text.startswith("?="):
                     self._expression(text, text.place, source)
+        elif name == "format":  # its template may be of another language than the script's
+            members = map_of(value).items()
+            self._texts([it for key, it in members if key != "template"], source)
         elif name != "get":
             self._texts(value, source)
         link = Link(place, name, True, arguments or ())

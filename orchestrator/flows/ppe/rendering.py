@@ -159,6 +159,8 @@ class Renderer:
     def _run_call(self, inline: Inline) -> Steps:
         run = self._run
         link = Link(inline.place, inline.name, inline.kind == "instruction", inline.arguments)
+        for one in inline.arguments:  # a hole that nobody has filled yet is a variable, too
+            yield from self.force(find_read_names(one.node))
         if text := self._bare_text(inline):
             args, named = [text], dict[str, Any]()
         else:

@@ -253,7 +253,7 @@ class Values:
         if node.kind == "text":
             if not templates or not has_tags(node.value):
                 return node
-            return Node("value", (yield from self._quoted(node.value)), offset=node.offset)
+            return Node("value", (yield from self._render_quoted(node.value)), offset=node.offset)
         if node.kind in _LAZY:
             return (yield from self._resolve_lazily(node, templates))
         if node.kind == "function":  # its body is evaluated once for each item, without calls
@@ -298,7 +298,7 @@ class Values:
         args, named = yield from self.arguments(node.value, link)
         return (yield from run.calls.call(link, args, named))
 
-    def _quoted(self, text: str) -> Steps:
+    def _render_quoted(self, text: str) -> Steps:
         """A quoted text of an argument; the author's templates and calls in it are carried out."""
         compiled = self.compile(text, self.place, signs=False)
         return (yield from self._run.rendering.value(compiled))
