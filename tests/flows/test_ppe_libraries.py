@@ -104,11 +104,11 @@ def test_a_character_is_who_its_front_matter_says() -> None:
         "type: char",
         "name: Ada",
         "description: Curious.",
-        "character: {age: 9}",
+        "character: {age: 9, likes: [tea, cake]}",
         "---",
     ]
     script(*front, "user: Who?").run(model=model)
-    assert model.requests[0].system == 'You are Ada.\nCurious.\n{"age": 9}'
+    assert model.requests[0].system == "You are Ada.\nCurious.\nage: 9\nlikes: tea,cake"
 
 
 def test_a_type_without_its_script_is_an_error(tmp_path: Path) -> None:
