@@ -11,6 +11,7 @@ import re
 import textwrap
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -178,7 +179,7 @@ def parse_arguments(text: str, *, mixed: bool = False) -> list[Argument]:
                 one.node.offset,
             )
         named = named or bool(one.name)
-    return found
+    return [replace(one, written=text[slice(*one.span)]) for one in found]
 
 
 def _parse(text: str, start: str) -> Any:
@@ -246,10 +247,10 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         return list(parts)
 
     def keyword_argument(self, meta: Any, name: Token, node: Node) -> Argument:
-        return Argument(str(name), node, meta.line - 1)
+        return Argument(str(name), node, meta.line - 1, (node.offset, meta.end_pos))
 
     def positional_argument(self, meta: Any, node: Node) -> Argument:
-        return Argument("", node, meta.line - 1)
+        return Argument("", node, meta.line - 1, (meta.start_pos, meta.end_pos))
 
     def number(self, meta: Any, written: Token) -> Node:
         number = float(written) if len(written) <= _MOST_DIGITS else math.inf

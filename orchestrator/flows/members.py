@@ -47,6 +47,8 @@ def call_member(value: Any, name: str, args: Sequence[Any], work: WorkBudget) ->
             f"{kind_zh}没有函数 {name}；可用: {there}",
         )
     _count(work, value, *args)
+    if any(isinstance(one, list | dict) for one in args):  # which is compared, with all in it
+        _measure(work, value)
     try:
         result = member(value, *args)
     except (TypeError, ValueError, AttributeError):
@@ -68,6 +70,20 @@ def _count(work: WorkBudget, *values: Any) -> None:
 
 def _build_size_error(name: str) -> ScriptError:
     return ScriptError(f"what {name!r} makes is longer than {MOST}", f"{name} 的结果超过 {MOST}")
+
+
+def _measure(work: WorkBudget, value: Any) -> None:
+    """Counts a value with all that is in it."""
+    level = [value]
+    while level:
+        work.spend(10 * len(level))
+        inner: list[Any] = []
+        for one in level:
+            if isinstance(one, list | tuple):
+                inner += one
+            elif isinstance(one, dict):
+                inner += one.values()
+        level = inner
 
 
 def _slice(value: Any, start: int = 0, end: int | None = None) -> Any:

@@ -56,6 +56,8 @@ class Argument:
     name: str  # its name; empty for one by its place
     node: Node  # its value
     line: int = field(default=0, compare=False)  # how many lines below its call it begins
+    span: tuple[int, int] = field(default=(0, 0), compare=False)  # where its value is written
+    written: str = field(default="", compare=False)  # how its value is written
 
 
 def parts_of(node: Node) -> Iterator[Node]:

@@ -300,7 +300,7 @@ def value_text(node: Node) -> str:
     return f"({value_text(node.parts[0])} {words[node.kind]} {value_text(node.parts[1])})"
 
 
-_PLACES = ("begins", "line", "offset", "place")
+_PLACES = ("begins", "line", "offset", "place", "span", "written")
 
 
 def bare(tree: Any) -> Any:

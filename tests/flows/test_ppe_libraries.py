@@ -138,6 +138,8 @@ def notes(tmp_path: Path) -> Path:
     ("written", "text"),
     [
         ("[[@file(sub/a-b.md)]]", "File a-b.md:\n\nhello {{x}} [[@json]]"),
+        ("[[@file(sub/a-b.md, onlyContent=true)]]", "hello {{x}} [[@json]]"),
+        ("[[@file(content=sub/a-b.md, onlyContent=true)]]", "hello {{x}} [[@json]]"),
         ("[[@file('sub/a-b.md', onlyContent=true)]]", "hello {{x}} [[@json]]"),
         ("[[@file({{__dirname + name}}, onlyContent=true)]]", "hello {{x}} [[@json]]"),
         ("[[@file(name, onlyContent=true)]]", "hello {{x}} [[@json]]"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from orchestrator.flows.ppe.dialogue import DialogueMessage
 from orchestrator.flows.ppe.jinja_texts import value_text
 from orchestrator.flows.ppe.nodes import Link
 from orchestrator.flows.ppe.regexes import search_text
-from orchestrator.flows.ppe.scope import ALL, find_read_names
+from orchestrator.flows.ppe.scope import ALL
 from orchestrator.flows.ppe.text_scanner import Inline
 from orchestrator.flows.ppe.texts import Part, Text
 from orchestrator.flows.steps import Event, Place, Step
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 
 Steps = Generator[Step, Any, Any]
-
-_BARE_TEXT = re.compile(r"[\w./:@~+-]+")
 
 
 class Renderer:
@@ -159,23 +156,8 @@ class Renderer:
     def _run_call(self, inline: Inline) -> Steps:
         run = self._run
         link = Link(inline.place, inline.name, inline.kind == "instruction", inline.arguments)
-        for one in inline.arguments:  # a hole that nobody has filled yet is a variable, too
-            yield from self.force(find_read_names(one.node))
-        if text := self._bare_text(inline):
-            args, named = [text], dict[str, Any]()
-        else:
-            args, named = yield from run.values.arguments(inline.arguments, link)
+        args, named = yield from run.values.arguments(inline.arguments, link)
         return (yield from run.calls.call(link, args, named))
-
-    def _bare_text(self, inline: Inline) -> str:
-        """The only argument of a call, when it is a text without quotes, such as a file's name."""
-        if len(inline.arguments) != 1 or inline.arguments[0].name:
-            return ""
-        names = find_read_names(inline.arguments[0].node) - ALL
-        if not names or any(self._run.data.raw(name) is not UNDEFINED for name in names):
-            return ""
-        inner = inline.written[inline.written.index("(") + 1 : inline.written.rindex(")")].strip()
-        return inner if _BARE_TEXT.fullmatch(inner) else ""
 
     def _run_regex(self, inline: Inline) -> Generator[Step, Any, str]:
         yield from self.force(frozenset((inline.name,)))

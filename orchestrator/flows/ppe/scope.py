@@ -5,6 +5,7 @@ Names are looked up in the arguments of `$AI`, then in loops, then in `prompt`, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -217,6 +218,7 @@ def find_read_names(node: Node) -> frozenset[str]:
 Steps = Generator[Step, Any, Any]
 
 
+_BARE_TEXT = re.compile(r"[\w./:@~+-]+")
 _LAZY = ("either", "both", "otherwise", "chosen")
 
 
@@ -306,7 +308,7 @@ class Values:
     def arguments(
         self, arguments: Sequence[Argument], link: Link | None = None
     ) -> Generator[Step, Any, tuple[list[Any], dict[str, Any]]]:
-        """Arguments by place, and by name. A bare word that is no variable is a text.
+        """Arguments by place, and by name. A word, or a path, that is no variable is a text.
 
         A bare variable that has the name of an input of the script that is called is that input:
         `trans(lang)` is `trans(lang=lang)`.
@@ -315,18 +317,26 @@ class Values:
         named: dict[str, Any] = {}
         inputs = self._run.calls.find_inputs(link) if link is not None else frozenset[str]()
         for one in arguments:
-            value = yield from self.evaluate_node(one.node, templates=True)
-            name, is_word = one.name, one.node.kind == "name"
-            undefined = is_word and self._run.data.raw(one.node.value) is UNDEFINED
-            if value is None and undefined:
-                value = one.node.value
-            elif is_word and not name and one.node.value in inputs:
-                name = one.node.value
+            name = one.name
+            if (yield from self._is_bare(one)):
+                value: Any = one.written
+            else:
+                value = yield from self.evaluate_node(one.node, templates=True)
+                if not name and one.node.kind == "name" and one.node.value in inputs:
+                    name = one.node.value
             if name:
                 named[name] = value
             else:
                 args.append(value)
         return args, named
+
+    def _is_bare(self, argument: Argument) -> Generator[Step, Any, bool]:
+        """Whether an argument is a text without quotes, such as a file's name: it names nothing."""
+        names = find_read_names(argument.node) - ALL
+        if not names or not _BARE_TEXT.fullmatch(argument.written):
+            return False
+        yield from self._run.rendering.force(names)  # a hole that is not filled yet is a variable
+        return all(self._run.data.raw(name) is UNDEFINED for name in names)
 
     def evaluate_data(self, value: Any) -> Steps:
         """The value of an instruction: what the author's texts in it come to."""
