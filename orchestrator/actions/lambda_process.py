@@ -45,6 +45,7 @@ _log = get_logger("orchestrator.handler")
 _PROGRAM = Path(__file__).with_name("lambda_worker.py")
 _CHUNK = 1 << 16
 _LONGEST_LINE = 10_000  # characters of a line of the log
+_MOST_REST = 2  # chunks of output that are read after an answer: as much as a pipe holds
 
 
 class LambdaProcess(LambdaHandler):
@@ -204,6 +205,7 @@ class _Worker:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
+                bufsize=0,
                 pass_fds=(theirs.fileno(),),
                 cwd=folder,
                 env=dict(environment),
@@ -262,19 +264,23 @@ class _Worker:
                         return bytes(received)
 
     def _log_output(self) -> bool:
-        """Logs what was printed until now; false when there will be no more."""
-        with suppress(BlockingIOError, ValueError):
-            while (data := self._output.read(_CHUNK)) is not None:
-                if not data:
-                    return False
-                *lines, self._line = (self._line + data).split(b"\n")
-                for line in lines:
-                    self._log_line(line)
-                self._line = self._line[:_LONGEST_LINE]
-        return True
+        """Logs what can be read at once; false when there will be no more."""
+        # One chunk only: who prints without end must not keep the clock from being looked at.
+        try:
+            data = self._output.read(_CHUNK)
+        except (BlockingIOError, ValueError):
+            return True
+        if data:
+            *lines, self._line = (self._line + data).split(b"\n")
+            for line in lines:
+                self._log_line(line)
+            self._line = self._line[:_LONGEST_LINE]
+        return data != b""
 
     def _log_rest(self) -> None:
-        self._log_output()
+        for _ in range(_MOST_REST):
+            if not self._log_output():
+                break
         if self._line:
             self._log_line(self._line)
             self._line = b""

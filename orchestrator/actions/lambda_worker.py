@@ -117,4 +117,10 @@ def _find_place(error: BaseException, folder: str) -> str:
 
 
 if __name__ == "__main__":
-    main(socket.socket(fileno=int(sys.argv[1])))
+    try:
+        main(socket.socket(fileno=int(sys.argv[1])))
+    except OSError:  # nobody takes the answer: the other side has ended
+        pass
+    finally:
+        # Python's own end would wait for the thread that reads, and for the handler's.
+        os.killpg(0, signal.SIGKILL)

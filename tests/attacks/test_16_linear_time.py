@@ -43,7 +43,14 @@ assert _make_choice_step("<a> claims </a>", []).subject == "claims"
 """
 
 
-@pytest.mark.parametrize("code", [REPLY, HEADER, MESSAGE, CHOICE])
+QUERY = """
+from orchestrator.server.runtime.generate_query import _extract_sql
+_extract_sql("<sql>a" + " " * 1_000_000 + "b</sql>")
+assert _extract_sql("<sql>\\n```sql\\nSELECT 1\\n```\\n</sql>") == "SELECT 1"
+"""
+
+
+@pytest.mark.parametrize("code", [REPLY, HEADER, MESSAGE, CHOICE, QUERY])
 def test_a_long_text_is_gone_through_once(code: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False

@@ -144,12 +144,27 @@ LOOPS = [
     "locals {\n a0 = [1, 2]\n"
     + "".join(f" a{n} = [local.a{n - 1}, local.a{n - 1}]\n" for n in range(1, 40))
     + "}\n" + AGENT % "description = jsonencode(local.a39)",
+    'locals {\n k = "' + "k" * 100_000 + '"\n a0 = { (local.k) = 1 }\n'
+    + "".join(f" a{n} = [{', '.join([f'local.a{n - 1}'] * 100)}]\n" for n in (1, 2))
+    + "}\n" + AGENT % "description = jsonencode(local.a2)",
+    "locals {\n a0 = [1, 1]\n"
+    + "".join(f" a{n} = [local.a{n - 1}, local.a{n - 1}]\n" for n in range(1, 25))
+    + "}\n" + AGENT % f"description = length(local.a24{'[*]' * 25})",
+    "locals {\n a = [[" + ", ".join(["range(0, 1000)"] * 150) + "]]\n}\n"
+    + AGENT % "description = [for i in range(0, 1000) : length(local.a)]",
     'resource "aws_bedrockagent_agent" "a" {\n count = 100000\n agent_name = "a"\n}\n',
     pytest.param(
         AGENT % 'description = [for a in range(999) : [for b in range(999) : a]]',
         marks=pytest.mark.exhaustive,
     ),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize("bounds", ["-999999999, 0", "0, -999999999, -1", "0, 1025"])
+def test_a_range_without_end_is_not_made(bounds: str, tmp_path: Path) -> None:
+    found = read(tmp_path, AGENT % f"description = length(range({bounds}))")
+    [document] = found.agents.values()  # type: ignore[attr-defined]
+    assert "description" not in document.data
 
 
 @pytest.mark.parametrize("text", LOOPS, ids=map(str, range(len(LOOPS))))

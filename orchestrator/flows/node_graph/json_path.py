@@ -24,8 +24,8 @@ _STEP = re.compile(
     """,
     re.VERBOSE | re.ASCII,
 )
-# A wildcard gives each member once, so no expression gives more values than there are; copies of
-# one place, such as `[0,0,0]`, are few because an expression is short. Both together are bounded.
+# A wildcard gives each member once, but `[0,0,0]` one several times, and one after the other many
+# times. This bounds how many they are, not how large they are together: see `FlowRun`.
 _MOST_VALUES = 100_000
 
 _Select = Callable[[Any], Iterable[Any]]

@@ -24,7 +24,12 @@ from orchestrator.errors import ValidationError
 from orchestrator.flows.node_graph.budget import RunBudget
 from orchestrator.flows.node_graph.conditions import ConditionTypeError, parse_condition
 from orchestrator.flows.node_graph.data_types import is_of_type, name_type
-from orchestrator.flows.node_graph.definition import DEFAULT_CONDITION, FlowDefinition, FlowNode
+from orchestrator.flows.node_graph.definition import (
+    DEFAULT_CONDITION,
+    FlowDefinition,
+    FlowNode,
+    NodeInput,
+)
 from orchestrator.flows.node_graph.events import (
     StreamEvent,
     completion_event,
@@ -277,6 +282,8 @@ class FlowRun:
             self._give(inner, node, {"arrayItem": item, "arraySize": len(items)})
             if not self._run_scope(inner):
                 return False
+            if not any(map(inner.is_wanted, scope.graph.find_members(inner.chain))):
+                self._count_node()  # so that rounds in which nothing ran have an end, too
             for name, connection in collectors:
                 if inner.has(connection):
                     collected[name].append(inner.get(connection))
@@ -315,16 +322,30 @@ class FlowRun:
         sources = scope.graph.get_sources(node.name)
         values = {}
         for one in node.inputs:
-            path = parse_path(one.expression)
-            read = partial(_evaluate, path.evaluate, one.name, one.expression, one.type)
             if node.type == "Collector" and one.name == "arrayItem":
-                values[one.name] = [read(it) for it in scope.collected[node.name]]
+                items = scope.collected[node.name]
+                values[one.name] = [self._read_input(one, it) for it in items]
             else:
-                values[one.name] = read(scope.get(sources[one.name]))
+                values[one.name] = self._read_input(one, scope.get(sources[one.name]))
         if node.inputs:
             event = node_input_event(scope.graph, node, values, scope.steps)
             self._send(event, f"{scope.key(node.name)} input")
         return values
+
+    def _read_input(self, one: NodeInput, whole: Any) -> Any:
+        """The value of an input, of what is connected to it."""
+        path = parse_path(one.expression)
+        value = _evaluate(path.evaluate, one.name, one.expression, one.type, whole)
+        if not path.is_definite:
+            # It may have one part many times; all else is measured where it is given.
+            size, most = _measure_list(value), self._budget.limits.result_bytes
+            if size > most:
+                raise ValidationError(
+                    f"its input {one.name!r}, {one.expression}, has {size:,} bytes as JSON; the "
+                    f"most are {most:,}"
+                )
+            self._budget.spend("bytes", size)
+        return value
 
     def _give(self, scope: Scope, node: FlowNode, values: Mapping[str, Any]) -> None:
         """Has a node's outputs have these values; sends them."""
@@ -411,6 +432,13 @@ def _holds(expression: str, values: Mapping[str, Any]) -> bool:
 def _pick_category(controller: FlowNode, scope: Scope, category: str) -> dict[str, Any]:
     names: Iterable[str] = (it.name for it in controller.inputs if it.category == category)
     return {name: scope.controls[name] for name in names}
+
+
+def _measure_list(values: list[Any]) -> int:
+    """`_measure`, without writing out what is in a list several times."""
+    distinct = {id(it): it for it in values}
+    measured = {key: _measure(it) for key, it in distinct.items()}
+    return sum(measured[id(it)] + len(", ") for it in values)
 
 
 def _measure(value: Any) -> int:

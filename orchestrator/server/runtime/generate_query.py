@@ -37,7 +37,7 @@ You write SQL for Amazon Redshift. Below are the tables that there are, and a qu
 Write the one query that answers the question, inside <sql> and </sql>, and nothing else. Use no \
 table and no column that is not described above."""
 _THINKING = re.compile(r"<thinking>.*?(?:</thinking>|\Z)", re.DOTALL)
-_FENCE = re.compile(r"\A```(?:sql)?\s*|\s*```\Z", re.IGNORECASE)
+_FENCE = re.compile(r"\A```(?:sql)?", re.IGNORECASE)
 _OPEN, _CLOSE = "<sql>", "</sql>"
 # Steady queries for the same question.
 _INFERENCE = {"temperature": 0.0, "maximumLength": 2048}
@@ -133,4 +133,4 @@ def _describe(part: Data) -> str:
 def _extract_sql(text: str) -> str:
     rest = _THINKING.sub("", text)
     rest = rest.partition(_OPEN)[2] if _OPEN in rest else rest
-    return _FENCE.sub("", rest.partition(_CLOSE)[0].strip()).strip()
+    return _FENCE.sub("", rest.partition(_CLOSE)[0].strip()).removesuffix("```").strip()

@@ -19,6 +19,7 @@ from orchestrator.transfer.terraform.hcl_functions import FUNCTIONS
 _MOST_DEPTH = 90
 _MOST_STEPS = 200_000
 _MOST_MADE = 10_000_000  # characters and items
+_SPLAT = 10  # what following a reference for one more item counts, as it takes longer
 _MOST_PARTS = 200_000  # values in one list or mapping, inner ones too
 
 Step = str | int | None
@@ -78,10 +79,18 @@ class Budget:
 
     def count(self, value: Any) -> Any:
         """Counts what was made, which is returned."""
-        self.made += len(value) if isinstance(value, (str, list, dict)) else 1
+        self.spend(len(value) if isinstance(value, (str, list, dict)) else 1)
+        return value
+
+    def spend(self, count: int) -> None:
+        """Counts characters and items that are made or looked at.
+
+        Raises:
+            DefinitionError: They are too many.
+        """
+        self.made += count
         if self.made > _MOST_MADE:
             raise DefinitionError("the sources' functions make too much: they are not an agent's")
-        return value
 
     def measure(self, *values: Any) -> None:
         """Checks how much is in values: a list in lists, named again and again, is small to write.
@@ -96,10 +105,15 @@ class Budget:
             count += 1
             if isinstance(value, str):
                 size += len(value)
-            elif isinstance(value, (list, dict)):
-                waiting += value.values() if isinstance(value, dict) else value
+            elif isinstance(value, dict):
+                waiting += value.values()
+                size += sum(len(str(key)) for key in value)
+            elif isinstance(value, list):
+                waiting += value
             if count + len(waiting) > _MOST_PARTS or size > _MOST_MADE:
                 raise DefinitionError("the sources make lists that are no agent's: too large")
+        # Looking takes time, too, and may be asked for again and again.
+        self.spend(count)
 
 
 def find_unknown(value: Any) -> Unknown | None:
@@ -200,11 +214,11 @@ class Evaluator:
     def _evaluate_reference(self, node: Any) -> Any:
         root, steps = self._flatten(node)
         if not isinstance(root, str):
-            return follow(self.evaluate(root), steps)
+            return follow(self.evaluate(root), steps, self.budget)
         if root in self.bindings:
-            return follow(self.bindings[root], steps)
+            return follow(self.bindings[root], steps, self.budget)
         value, rest = self.scope.look_up(root, steps)
-        return follow(value, rest)
+        return follow(value, rest, self.budget)
 
     def _flatten(self, node: Any) -> tuple[Any, list[Step]]:
         """The name or expression that a reference begins with, and its steps."""
@@ -342,15 +356,20 @@ def pair_items(items: list[Any] | dict[str, Any]) -> list[tuple[Any, Any]]:
     return list(items.items() if isinstance(items, dict) else enumerate(items))
 
 
-def follow(value: Any, steps: Sequence[Step]) -> Any:
-    """The value that steps lead to."""
+def follow(value: Any, steps: Sequence[Step], budget: Budget) -> Any:
+    """The value that steps lead to.
+
+    Raises:
+        DefinitionError: They lead to too many.
+    """
     for number, step in enumerate(steps):
         if isinstance(value, Unknown):
             names = "".join(f".{it}" for it in steps[number:] if it is not None)
             return Unknown(value.what + names, value.why, value.way)
         if step is None:
             items = value if isinstance(value, list) else [] if value is None else [value]
-            return [follow(it, steps[number + 1 :]) for it in items]
+            budget.spend(_SPLAT * len(items))
+            return [follow(it, steps[number + 1 :], budget) for it in items]
         value = _take(value, step)
     return value
 

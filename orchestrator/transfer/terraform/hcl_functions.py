@@ -14,6 +14,7 @@ from typing import Any
 from orchestrator.support.safe_json import json_or
 
 _MOST_MADE = 10_000_000
+_MOST_NUMBERS = 1024  # (Terraform: range)
 
 
 def _join(between: str, items: list[Any]) -> str:
@@ -23,9 +24,10 @@ def _join(between: str, items: list[Any]) -> str:
 
 
 def _range(*bounds: Any) -> list[int]:
-    if max(bounds) > 1000:
+    numbers = range(*bounds)
+    if len(numbers) > _MOST_NUMBERS:
         raise ValueError(bounds)
-    return list(range(*bounds))
+    return [*numbers]
 
 
 def _format(pattern: str, *values: Any) -> str:

@@ -288,7 +288,7 @@ class _File:
         return TemplateError(message, file=self.source, line=self._line(member), column=1)
 
     def _line(self, member: str) -> int:
-        found = re.search(rf"^\s*\"?{re.escape(member)}\"?\s*:", self.text, re.MULTILINE)
+        found = re.search(rf"^[ \t]*\"?{re.escape(member)}\"?\s*:", self.text, re.MULTILINE)
         return self.text.count("\n", 0, found.end() if found else 0) + 1
 
 
