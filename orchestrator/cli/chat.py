@@ -16,7 +16,7 @@ from orchestrator.cli.findings import error_document, show_error
 from orchestrator.cli.live import LiveTurn
 from orchestrator.cli.options import Tools, Turn
 from orchestrator.cli.render import show_prompt_text
-from orchestrator.cli.return_control import ask_results
+from orchestrator.cli.return_control import ask_results, show_waiting_calls
 from orchestrator.cli.scripts import is_template
 from orchestrator.cli.terminal import (
     Terminal,
@@ -34,6 +34,7 @@ from orchestrator.errors import OrchestratorError, ValidationError
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
     from orchestrator.engine.run.options import Options
+    from orchestrator.engine.trace.reply import Reply
 
 
 @verb
@@ -51,7 +52,7 @@ def chat(
     trace: Annotated[bool, typer.Option("--trace", help="Show every step.")] = False,
     tool: Tools = None,
 ) -> None:
-    """Talk to an agent, or with a template.
+    """Talk to an agent or a template.
 
     Ctrl-C stops the answer that is under way, Ctrl-D leaves, /help lists the commands. When the
     agent hands a call over, you are asked for its result. Files come with the first question.
@@ -144,9 +145,19 @@ class Chat:
         else:
             live = LiveTurn(self.terminal, trace=self.trace)
             try:
-                live.run(self._agent.stream(question, self._session, **self._take_options()))
+                reply = live.run(
+                    self._agent.stream(question, self._session, **self._take_options())
+                )
             finally:
                 live.finish()
+            if reply.return_control is not None:
+                show_waiting_calls(self.terminal, reply.return_control)
+            self._note_missing_tool(reply)
+
+    def _note_missing_tool(self, reply: Reply) -> None:
+        # Only a template's model calls what nobody carries out.
+        if reply.stop_reason == "tool_use":
+            self.terminal.note("nobody carries the call out: give --tool NAME=FILE:FUNCTION")
 
     def _take_options(self) -> Options:
         options: Options = {**self._options}
@@ -183,6 +194,7 @@ class Chat:
         while True:
             reply = live.run(self._agent.stream(question, self._session, **options))
             if reply.return_control is None:
+                self._note_missing_tool(reply)
                 return
             results = ask_results(reply.return_control, self.terminal, keyboard.answer)
             question, options = "", {**self._options, "results": results}

@@ -10,7 +10,7 @@ import typer
 from orchestrator.cli.import_view import show_import
 from orchestrator.cli.options import parse_pairs
 from orchestrator.cli.terminal import Terminal
-from orchestrator.cli.transfer import Force, Into, check_unchanged, write_agent
+from orchestrator.cli.transfer import Force, check_unchanged, write_agent
 from orchestrator.cli.verb import option, verb
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import OrchestratorError, ValidationError
@@ -44,7 +44,15 @@ def import_(
     every: Annotated[
         bool, typer.Option("--all", help="Take all agents of a file, as of a folder.")
     ] = False,
-    into: Into = None,
+    into: Annotated[
+        Path | None,
+        option(
+            "--into",
+            "FOLDER",
+            "The folder to write; of several agents, the folder of their folders. Default: the "
+            "agents' names.",
+        ),
+    ] = None,
     parameter: Annotated[
         list[str] | None,
         option(
@@ -56,7 +64,7 @@ def import_(
     ] = None,
     force: Force = False,
 ) -> None:
-    """Carry agents of other tools' files into folders.
+    """Carry agents from Terraform, CloudFormation and others into folders.
 
     Reads a project's folder, and takes all agents that it finds: in templates of CloudFormation and
     SAM, in cdk.out, in Terraform's sources, plans and states, in answers of GetAgent and in the

@@ -10,7 +10,7 @@ import typer
 from orchestrator.cli.agents import load_agent, load_models, note_templates
 from orchestrator.cli.live import LiveTurn
 from orchestrator.cli.options import Turn, read_input, read_json
-from orchestrator.cli.return_control import list_waiting_calls
+from orchestrator.cli.return_control import show_waiting_calls
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import option, verb
 from orchestrator.errors import ValidationError
@@ -84,8 +84,7 @@ def _show(
     finally:
         live.finish()
     if reply.return_control is not None:
-        for call in list_waiting_calls(reply.return_control.invocation_inputs):
-            terminal.note(f"waits for you: {call.text} ({call.wants})")
+        show_waiting_calls(terminal, reply.return_control)
         how = "--results FILE" if session else "--session ID, and then --results FILE"
         terminal.note(f"Go on with {how}.")
     for file in reply.files:

@@ -15,7 +15,7 @@ import typer
 
 from orchestrator.cli.agents import get_agent_root
 from orchestrator.cli.findings import as_findings, collect_findings, show_finding
-from orchestrator.cli.options import Folder, Libraries, Model
+from orchestrator.cli.options import Libraries, Model, Source
 from orchestrator.cli.scripts import is_script, is_template, lint_script, lint_template_file
 from orchestrator.cli.terminal import Terminal, assemble, clean, format_count, style_text
 from orchestrator.cli.verb import AGENT_FAILED, verb
@@ -36,7 +36,7 @@ READ_ONLY = "read-only-member"
 @verb
 def lint(
     terminal: Terminal,
-    folder: Folder,
+    folder: Source,
     model: Model = None,
     lib: Libraries = None,
     strict: Annotated[
@@ -46,9 +46,10 @@ def lint(
         ),
     ] = False,
 ) -> None:
-    """Check an agent's definition, actions and templates, a script, or a template.
+    """Check an agent's folder, a script or a template.
 
-    The exit code is 1 when there are errors (with --strict: or warnings).
+    Of an agent it checks the definition, actions, templates and collaborators. The exit code is 1
+    when there are errors (with --strict: or warnings).
 
     [bold]Examples[/bold]
       $ orchestrator lint examples/insurance

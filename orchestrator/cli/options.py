@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 Folder = Annotated[
     Path, typer.Argument(metavar="FOLDER", help="The agent's folder, or its agent.yaml.")
 ]
+Source = Annotated[
+    Path,
+    typer.Argument(
+        metavar="PATH", help="An agent's folder or its agent.yaml, a script, or a template."
+    ),
+]
 Model = Annotated[
     str | None,
     option(
@@ -72,7 +78,13 @@ PromptAttributes = Annotated[
 class Turn:
     """What `chat` and `invoke` ask: which agent, in which session, and what comes along."""
 
-    folder: Folder
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER",
+            help="The agent's folder, or its agent.yaml; for `chat` also a template.",
+        ),
+    ]
     model: Model = None
     session: Session = None
     state: State = None

@@ -12,11 +12,11 @@ import typer
 from orchestrator.cli.agents import load_agent
 from orchestrator.cli.findings import format_path, show_finding
 from orchestrator.cli.options import (
-    Folder,
     Libraries,
     Model,
     PromptAttributes,
     Session,
+    Source,
     State,
     Tools,
     parse_pairs,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @verb
 def render(
     terminal: Terminal,
-    folder: Folder,
+    folder: Source,
     words: Annotated[
         list[str] | None,
         typer.Argument(
@@ -77,10 +77,10 @@ def render(
     ] = False,
     lib: Libraries = None,
 ) -> None:
-    """Show the exact prompt that a stage would send, or a script first, or a template makes.
+    """Show the exact prompt of a stage, a script or a template.
 
-    No model is called, and none needs to be installed. Every piece has the colour of the
-    placeholder that it was filled from.
+    Of a script it is the first prompt. No model is called, and none needs to be installed. Every
+    piece has the colour of the placeholder that it was filled from.
 
     [bold]Examples[/bold]
       $ orchestrator render examples/insurance "Which claims are open?"

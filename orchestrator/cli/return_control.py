@@ -55,6 +55,12 @@ def list_waiting_calls(inputs: Iterable[Mapping[str, Any]]) -> list[WaitingCall]
     return calls
 
 
+def show_waiting_calls(terminal: Terminal, control: ControlReturn) -> None:
+    """Notes each call that the caller is to carry out, or to confirm."""
+    for call in list_waiting_calls(control.invocation_inputs):
+        terminal.note(f"waits for you: {call.text} ({call.wants})")
+
+
 def ask_results(
     control: ControlReturn, terminal: Terminal, ask: Callable[[str], str]
 ) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from orchestrator.cli.options import Libraries, Tools, read_input, read_json
 from orchestrator.cli.scripts import is_script, is_template
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import AGENT_FAILED, option, verb
-from orchestrator.errors import FlowError, ValidationError
+from orchestrator.errors import FlowError, ResourceNotFound, ValidationError
 from orchestrator.support.safe_json import json_or
 
 if TYPE_CHECKING:
@@ -111,12 +111,13 @@ class RunOptions:
 
 @verb
 def run(terminal: Terminal, asked: RunOptions) -> None:
-    """Run a script (a workflow program, or a PPE script), or a template.
+    """Run a script or a template.
 
-    A template is rendered, and its model asked until it calls no tool any more; the answer goes to
-    stdout.
+    A template (Prompty, Semantic Kernel, Handlebars, Jinja2) is rendered, and its model asked until
+    it calls no tool any more; the answer goes to stdout.
 
-    The result of a script goes to stdout, what happens to stderr. At a breakpoint a terminal asks
+    A script is a workflow program or a PPE script. Its result goes to stdout, what happens to
+    stderr. At a breakpoint a terminal asks
     what to do; elsewhere the run's state is written to a file, to go on with.
 
     [bold]Examples[/bold]
@@ -135,6 +136,7 @@ def run(terminal: Terminal, asked: RunOptions) -> None:
     if not is_script(asked.file) and is_template(asked.file):
         _run_template(terminal, asked)
         return
+    _check_runnable(asked.file)
     flow = load_flow(asked.file, libraries=asked.lib or (), files=asked.files)
     resume = asked.resume
     if resume is not None and asked.words:
@@ -162,6 +164,25 @@ def run(terminal: Terminal, asked: RunOptions) -> None:
         _report_error(terminal, error)
         raise typer.Exit(AGENT_FAILED) from error
     _show(terminal, result)
+
+
+def _check_runnable(file: Path) -> None:
+    from orchestrator.flows.languages import ENDINGS
+    from orchestrator.prompts.template_files import ENDINGS as TEMPLATES
+
+    folder = file.parent if file.stem == "agent" else file
+    if not is_script(file) and any(folder.glob("agent.*")):
+        raise ValidationError(
+            f"{str(file)!r} is an agent; ask it with `orchestrator invoke` or `orchestrator chat`"
+        )
+    if not file.exists():
+        raise ResourceNotFound(f"there is no file {str(file)!r}")
+    if file.is_file() and not is_script(file):
+        templates = [it for it in TEMPLATES if it not in ENDINGS]
+        raise ValidationError(
+            f"{str(file)!r} is neither a script nor a template by its name: scripts end in "
+            f"{', '.join(ENDINGS)}, templates in {', '.join(templates)}"
+        )
 
 
 def _run_template(terminal: Terminal, asked: RunOptions) -> None:

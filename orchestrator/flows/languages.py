@@ -64,7 +64,7 @@ def read_file(path: Path, grants: Grants = Grants()) -> Program:
     language = next((it for ending, it in ENDINGS.items() if path.name.endswith(ending)), None)
     if language is None:
         raise FlowError(
-            f"{path.name!r} is no script by its name; it ends in {', '.join(ENDINGS)}",
+            f"{path.name!r} is not a script's name; scripts end in {', '.join(ENDINGS)}",
             file=path,
             message_zh=f"文件名 {path.name} 不是脚本，应以 {', '.join(ENDINGS)} 结尾",
         )

@@ -47,7 +47,8 @@ class ScriptedModel(Model):
         try:
             lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
         except (OSError, UnicodeDecodeError) as error:
-            raise ResourceNotFound(f"the script {str(path)!r} cannot be read: {error}") from error
+            cause = error.strerror if isinstance(error, OSError) else "it is not in UTF-8"
+            raise ResourceNotFound(f"the script {str(path)!r} cannot be read: {cause}") from error
         numbered = enumerate(lines, 1)
         return cls([_read(line, path, at) for at, line in numbered if line.strip()], model_id)
 

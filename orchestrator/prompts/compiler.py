@@ -353,7 +353,9 @@ def _check_use(use: Use, stage: str, seen: set[str]) -> tuple[_Severity, str, st
         if len(seen) >= _MAX_SUGGESTIONS:
             return "warning", "unknown-placeholder", stays, ""
         near = find_close(use.name, names(stage), 0.7)
-        instead = f"did you mean ${near}$?" if near else "remove it, or write it in upper case"
+        instead = (
+            f"did you mean ${near}$?" if near else "remove it; as a text write it in upper case"
+        )
         return "warning", "unknown-placeholder", stays, instead
     if use.name in _ANCHORS and use.name in seen:
         return "warning", "repeated-anchor", f"{shown} occurs twice", "keep one of them"

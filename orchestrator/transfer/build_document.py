@@ -79,7 +79,11 @@ def build_document(
     if unknown:
         names = ", ".join(map(repr, unknown[:20]))
         document.notes.append(note("left-out", f"{document.name}: left out {names}"))
-    document.notes += [_make_change_note(document, it, expressions or {}) for it in changes]
+    for change in changes:
+        one = _make_change_note(document, change, expressions or {})
+        document.notes.append(one)
+        if change.stand_in:
+            document.stand_ins[one] = change.stand_in
     return document
 
 

@@ -78,7 +78,8 @@ class ImportedAgents:
         if len(found) == 1:
             return found[0]
         some = "several agents" if found else "no agent"
-        raise ValidationError(f"there is {some} {name!r}; there are {', '.join(self.agents)}")
+        known = (f"{it.name} ({key})" for key, it in self.agents.items())
+        raise ValidationError(f"there is {some} {name!r}; there are {', '.join(known)}")
 
 
 @dataclass(frozen=True, slots=True)

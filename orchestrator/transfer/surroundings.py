@@ -76,8 +76,8 @@ class Surroundings:
         document.data["guardrailConfiguration"] = {"file": "guardrail.yaml"}
         if unsupported:
             message = (
-                f"{document.name}: guardrail.yaml does not enforce {', '.join(unsupported)}, which "
-                "need Amazon's models"
+                f"{document.name}: guardrail.yaml does not enforce {', '.join(unsupported)}: only "
+                "Amazon's models can"
             )
             way = "name a deployed guardrail with guardrailIdentifier, or go without"
             document.notes.append(

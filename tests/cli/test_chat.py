@@ -91,6 +91,12 @@ def test_handed_over_calls_are_asked_for(buyer, script, capsys):
     assert told.err.index("→ Emma came") < told.err.index("→ Dune is sold out")
 
 
+def test_handed_over_calls_of_lines_are_told(buyer, script, run):
+    done = run("chat", buyer, script(call("shop__order_book", title="Emma")), input="Buy it\n")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "waits for you: shop::order_book(title=Emma) (its result)" in done.stderr
+
+
 def test_a_call_is_carried_out_when_the_user_agrees(buyer, script, capsys):
     typist = Typist("Pay", answers=["y"])
     told = talk(buyer, script(call("bank__pay"), "<answer>Done."), typist, capsys, trace=True)

@@ -58,9 +58,9 @@ park → agents/park  repo/service/template.yaml:74
 ✓ instruction 86 characters
 ✓ prompts     ORCHESTRATION
 ✓ actions     watering: returns control to the caller
-! not known   the parameter Model is known only when deployed; 'UNKNOWN-Model' stands for it  repo/service/template.yaml:79 (as above)
-! not known   Elsewhere.GuardrailId is known only when deployed; 'UNKNOWN-Elsewhere' stands for it  repo/service/template.yaml:84
+! not known   Elsewhere.GuardrailId is known only when deployed; 'elsewhere0' stands for it in guardrailConfiguration.guardrailIdentifier  repo/service/template.yaml:74
               = give it with --parameter, or change it in agent.yaml
+! not known   the parameter Model is known only when deployed; 'UNKNOWN-Model' stands for it  repo/service/template.yaml:79 (as above)
 ! knowledge   Ref Rules is known only when deployed; 'RULES00000' stands for it  repo/service/template.yaml:98
               = write the id of a knowledge base, or add `folder:` with documents
 

@@ -158,7 +158,9 @@ def test_chinese_users_read_chinese(run, script, monkeypatch):
     ("words", "told"),
     [
         (["bad.pl"], "bad.pl:1:1: error: the IF has no colon"),
-        (["none.pl"], "cannot be read"),
+        (["none.pl"], "error: there is no file 'none.pl'"),
+        (["tools.py"], "'tools.py' is neither a script nor a template by its name: scripts end in"),
+        (["desk"], "'desk' is an agent; ask it with `orchestrator invoke`"),
         (["flow.pl", "text"], "'text' is not NAME=VALUE"),
         (["flow.pl", "a=1", "--resume=s.json"], "leave them out"),
         (["flow.pl", "--tool=shout"], "is not NAME=FILE:FUNCTION"),
@@ -172,6 +174,8 @@ def test_chinese_users_read_chinese(run, script, monkeypatch):
 def test_what_is_wrong_with_the_command_exits_with_two(run, script, flow, words, told):
     Path("bad.pl").write_text("IF $a\n")
     Path("deep.json").write_text("[" * 100_000)
+    Path("desk").mkdir()
+    Path("desk/agent.yaml").write_text("agentName: desk\n")
     done = run("run", *words, script())
     assert done.exit_code == 2
     assert told in done.stderr

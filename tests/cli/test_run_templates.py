@@ -108,6 +108,8 @@ def test_calls_that_nobody_carries_out_are_shown(run, script, place):
     done = run("run", "t.prompty", script(use))
     assert (done.exit_code, done.stdout) == (0, 'calls weather {"city": "Rome"}\n')
     assert "give --tool NAME=FILE:FUNCTION" in done.stderr
+    done = run("chat", "t.prompty", script(use), input="Rain?\n")
+    assert "give --tool NAME=FILE:FUNCTION" in done.stderr
     (place / "tools.py").write_text("def weather(city: str):\n    return 'wet'\n")
     done = run("run", "t.prompty", "--tool=weather=tools.py:weather", script(use, "It is wet."))
     assert (done.exit_code, done.stdout) == (0, "It is wet.\n")

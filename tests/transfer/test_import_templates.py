@@ -262,7 +262,9 @@ def test_agents_of_the_same_template_are_a_team(tmp_path: Path) -> None:
     files = files_of(boss)
     assert [*files] == ["agent.yaml", "collaborators/billing/agent.yaml"]
     assert "agent-alias/ABCDEFGHIJ/KLMNOPQRST" in files["agent.yaml"]
-    with pytest.raises(ValidationError, match="Billing, Boss, Other"):
+    with pytest.raises(
+        ValidationError, match=r"billing \(Billing\), boss \(Boss\), other \(Other\)"
+    ):
         found.get_agent("nobody")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,8 @@ def told(value: Any) -> Any:
     """A trace without ids of agents and calls, and without times."""
     if isinstance(value, dict):
         return {k: told(v) for k, v in value.items() if k not in CHANGING}
+    if isinstance(value, str):  # the message's id, in a model's raw reply
+        return re.sub(r"msg_bdrk_[0-9a-f]+", "<message>", value)
     return [told(it) for it in value] if isinstance(value, list) else value
 
 
