@@ -196,9 +196,17 @@ class DependencyFailed(OrchestratorError):
 
 
 class AccessDenied(DependencyFailed):
-    """Credentials are missing, expired or refused."""
+    """Credentials are missing, expired or refused.
+
+    Attributes:
+        signed_in: Whether they are good, and what they may do is too little.
+    """
 
     bedrock_name = "AccessDeniedException"
+
+    def __init__(self, message: str, *, resource: str = "", signed_in: bool = True) -> None:
+        super().__init__(message, resource=resource)
+        self.signed_in = signed_in
 
 
 class ThrottlingError(DependencyFailed):

@@ -94,20 +94,26 @@ def _find_bound_names(statement: ast.stmt) -> Iterator[str]:
 
 
 def parse_code_result(text: str) -> tuple[bool, object]:
-    """Whether a program came to its end, and its value; or else the last line that it left.
+    """Whether a program came to its end, and its value.
 
     Args:
         text: What the code interpreter shows a model.
     """
-    output, error = _read_shown(text)
+    output, _ = _read_shown(text)
     for line in reversed(output.split("\n")):  # the mark would end a line of `splitlines`
         if line.startswith(_MARK):
             try:
                 return True, json.loads(line.removeprefix(_MARK))
             except (ValueError, RecursionError):  # the program wrote the mark itself
                 break
+    return False, None
+
+
+def find_last_line(text: str) -> str:
+    """What a program that failed has left last: of its error, else of what it printed."""
+    output, error = _read_shown(text)
     lines = [line for line in (error or output).splitlines() if line.strip()]
-    return False, "".join(lines[-1:])
+    return "".join(lines[-1:])
 
 
 def _read_shown(text: str) -> tuple[str, str]:

@@ -24,7 +24,12 @@ from orchestrator.flows.choice_tool import (
     can_force_tool,
     extract_choice,
 )
-from orchestrator.flows.code import find_failed_place, parse_code_result, wrap_code
+from orchestrator.flows.code import (
+    find_failed_place,
+    find_last_line,
+    parse_code_result,
+    wrap_code,
+)
 from orchestrator.flows.custom.converse_request import (
     ContractError,
     ConverseRequest,
@@ -376,10 +381,11 @@ class StepRunner:
             return result
         ended, value = parse_code_result(result.text)
         if not ended:
+            why = find_last_line(result.text)
             raise self.build_error(
                 find_failed_place(step, result.text),
-                f"the code failed: {value or 'no output'}",
-                f"Python 代码执行错误: {value or '没有输出'}",
+                f"the code failed: {why or 'no output'}",
+                f"Python 代码执行错误: {why or '没有输出'}",
             )
         return value
 

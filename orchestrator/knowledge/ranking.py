@@ -89,8 +89,11 @@ def rank_by_words(store: Store, query: str, limit: int, allowed: Allowed | None)
     if not hits:
         return []
     best = hits[0]
-    present = [term for term in rarities if store.with_words(term, 1, [best.passage])]
-    share = sum(rarities[term] for term in present) / sum(rarities.values())
+    # A word that every passage has is still half of a rare one: the question has it, too.
+    rarest = max(rarities.values())
+    weights = {term: 0.5 + 0.5 * rarity / rarest for term, rarity in rarities.items()}
+    present = [term for term in weights if store.with_words(term, 1, [best.passage])]
+    share = sum(weights[term] for term in present) / sum(weights.values())
     return [Hit(hit.passage, share * hit.score / best.score) for hit in hits]
 
 

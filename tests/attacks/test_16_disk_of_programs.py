@@ -70,7 +70,7 @@ def _run(code: str) -> tuple[str, int]:
         left = interpreter.call(
             Call("c-2", code_operation(), {"code": "import os\nlen(os.listdir())"}), context
         )
-        return str(text), int(str(left.text))
+        return str(text), int((left.details or {})["executionOutput"])
     finally:
         interpreter.close()
 

@@ -272,7 +272,10 @@ def plain(value: Any) -> Any:
         return kept
     if isinstance(value, list):
         return [plain(one) for one in value]
-    return re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "<uuid>", str(value))
+    # The ids of a provider's message are made of the turn's.
+    return re.sub(
+        r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=msg_bdrk_)[0-9a-f]{32}", "<id>", str(value)
+    )
 
 
 @BOTH

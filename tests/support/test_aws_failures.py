@@ -18,7 +18,6 @@ from orchestrator.errors import (
     ValidationError,
 )
 from orchestrator.support.aws import (
-    NotSignedIn,
     Target,
     failure,
     is_unsent,
@@ -44,8 +43,8 @@ def of(error: Exception, target: Target = TARGET) -> OrchestratorError:
 @pytest.mark.parametrize(
     ("code", "status", "kind", "told"),
     [
-        ("ExpiredTokenException", 403, NotSignedIn, "sign in again: set AWS_PROFILE"),
-        ("InvalidAccessKeyId", 403, NotSignedIn, "or use the other thing, which needs no account"),
+        ("ExpiredTokenException", 403, AccessDenied, "sign in again: set AWS_PROFILE"),
+        ("InvalidAccessKeyId", 403, AccessDenied, "or use the other thing, which needs no account"),
         ("AccessDenied", 403, AccessDenied, "was denied"),
         ("", 403, AccessDenied, "allow it:Use"),
         ("modelNotReadyException", 0, ModelNotReady, "try again in a minute"),
@@ -96,9 +95,9 @@ def test_wrong_parameters_are_named_without_their_values() -> None:
 @pytest.mark.parametrize(
     ("error", "kind", "told"),
     [
-        (boto.NoRegionError(), NotSignedIn, "no AWS region is known for the thing 'x'"),
-        (boto.NoCredentialsError(), NotSignedIn, "no usable AWS credentials for the thing 'x'"),
-        (boto.ProfileNotFound(profile="p"), NotSignedIn, "ProfileNotFound"),
+        (boto.NoRegionError(), AccessDenied, "no AWS region is known for the thing 'x'"),
+        (boto.NoCredentialsError(), AccessDenied, "no usable AWS credentials for the thing 'x'"),
+        (boto.ProfileNotFound(profile="p"), AccessDenied, "ProfileNotFound"),
         (boto.ReadTimeoutError(endpoint_url="u"), DependencyFailed, "ReadTimeoutError"),
         (ConnectionResetError("gone"), DependencyFailed, "could not be reached"),
     ],

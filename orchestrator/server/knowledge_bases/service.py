@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any
 
-from orchestrator.errors import ResourceNotFound, ValidationError
+from orchestrator.errors import AccessDenied, ResourceNotFound, ValidationError
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.knowledge.settings import check, merge_configurations
 from orchestrator.models.embeddings import Embedder
@@ -267,7 +267,9 @@ class _AwsKnowledgeBase:
         try:
             client = aws.get_shared_client(aws.Settings("bedrock-agent-runtime"), target)
             return BedrockKnowledgeBase(self.id, client=client).retrieve(query, configuration)
-        except aws.NotSignedIn as error:
+        except AccessDenied as error:
+            if error.signed_in:
+                raise
             # Who serves without an account of AWS has none there.
             raise ResourceNotFound(
                 f"there is no knowledge base {self.id!r} here; were it one of AWS: {error.message}"

@@ -15,7 +15,6 @@ from orchestrator.support.aws.clients import (
     serving_at,
 )
 from orchestrator.support.aws.failures import (
-    NotSignedIn,
     Target,
     code_of,
     failure,
@@ -26,7 +25,6 @@ from orchestrator.support.aws.failures import (
 from orchestrator.support.aws.replies import bound_replies, use_bounds
 
 __all__ = [
-    "NotSignedIn",
     "Settings",
     "Target",
     "body_of",

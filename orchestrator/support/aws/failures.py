@@ -102,9 +102,10 @@ def failure(error: Exception, target: Target) -> OrchestratorError | None:
     if isinstance(error, NoRegionError):
         return without_region(target)
     if isinstance(error, BotoCoreError) and _CREDENTIALS.search(kind):
-        return NotSignedIn(
+        return AccessDenied(
             f"no usable AWS credentials for {target.what} ({kind}): {_setup(target)}",
             resource=target.resource,
+            signed_in=False,
         )
     if isinstance(
         error,
@@ -119,24 +120,22 @@ def failure(error: Exception, target: Target) -> OrchestratorError | None:
     return None
 
 
-class NotSignedIn(AccessDenied):
-    """The credentials of AWS are missing, wrong or expired."""
-
-
-def without_credentials(target: Target) -> NotSignedIn:
+def without_credentials(target: Target) -> AccessDenied:
     """The error when there are no credentials."""
-    return NotSignedIn(
+    return AccessDenied(
         f"no AWS credentials were found for {target.what}: {_setup(target)}",
         resource=target.resource,
+        signed_in=False,
     )
 
 
-def without_region(target: Target) -> NotSignedIn:
+def without_region(target: Target) -> AccessDenied:
     """The error when no region is known."""
-    return NotSignedIn(
+    return AccessDenied(
         f"no AWS region is known for {target.what}: set AWS_REGION, pass region=..., or name a "
         "region in the profile",
         resource=target.resource,
+        signed_in=False,
     )
 
 
@@ -230,10 +229,11 @@ def _build_error(kind: _Kind, place: str, words: str, target: Target) -> Orchest
     what, resource = target.what, target.resource
     match kind:
         case "sign in":
-            return NotSignedIn(
+            return AccessDenied(
                 f"AWS refused the credentials for {what}{place}: they are wrong or have expired; "
                 f"sign in again: {_setup(target)}",
                 resource=resource,
+                signed_in=False,
             )
         case "denied":
             text = f"access to {what} was denied{place}{words} — {target.allow}"

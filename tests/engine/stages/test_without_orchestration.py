@@ -25,6 +25,7 @@ MODELS = {
     "mistral": "mistral.mistral-large-2402-v1:0",
     "nova": "amazon.nova-pro-v1:0",
     "deepseek": "deepseek.r1-v1:0",
+    "general": "openai.gpt-oss-20b-1:0",
     "local": "local",
 }
 RAW = " <thinking> I. </thinking><answer> Hi & <b>welcome</b>.</answer><function_calls> $question$"
