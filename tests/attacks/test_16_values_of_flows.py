@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from node_graphs import data, end, flow, node, start
+from node_graphs import data, end, flow, node, start, when
 
 from orchestrator.errors import LimitExceeded, OrchestratorError, ValidationError
 from orchestrator.flows.node_graph import FlowIdentity, FlowRun, RunState, read_definition
@@ -61,3 +61,37 @@ def test_rounds_without_a_node_are_counted() -> None:
     assert isinstance(error, LimitExceeded)
     assert error.limit == "iterations"
     assert events < 1_100
+
+
+def test_events_that_have_a_large_value_in_each_round_are_bounded() -> None:
+    document = {"items": [1] * 400, "large": "A" * 900_000}
+    definition = flow(
+        start("Object"),
+        node(
+            "Each",
+            "Iterator",
+            [("array", "Array", "$.data.items")],
+            [("arrayItem", "Number"), ("arraySize", "Number")],
+        ),
+        node(
+            "Check",
+            "Condition",
+            [("item", "Number"), ("large", "String", "$.data.large")],
+            conditions=[{"name": "one", "expression": "item == 1"}, {"name": "default"}],
+        ),
+        end(name="One", expression="$.data.large"),
+        end(name="Other", expression="$.data.large"),
+        data("Start.document", "Each.array"),
+        data("Each.arrayItem", "Check.item"),
+        data("Start.document", "Check.large"),
+        data("Start.document", "One.document"),
+        data("Start.document", "Other.document"),
+        when("Check.one", "One"),
+        when("Check.default", "Other"),
+    )
+    error, events = run(definition, document)
+    assert isinstance(error, LimitExceeded)
+    assert error.message == (
+        "the node 'Check' failed: the flow used all of its 256,000,000 bytes of inputs"
+    )
+    assert events < 1_000

@@ -276,3 +276,14 @@ def test_a_heredoc_is_what_it_says(text: str) -> None:
     evaluator = Evaluator(Nothing(), Budget())  # type: ignore[arg-type]
     assert evaluator.evaluate(block.attributes["a"].node) == body + "\n"
     assert block.attributes["b"].line == body.count("\n") + 4
+
+
+def test_a_template_outside_of_an_app_is_not_read(tmp_path: Path) -> None:
+    agent = {"Type": "AWS::Bedrock::Agent", "Properties": {"AgentName": "theirs"}}
+    (tmp_path / "theirs.json").write_text(json.dumps({"Resources": {"A": agent}}))
+    folder = tmp_path / "project" / "cdk.out"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text("{}")
+    (folder / "a.template.json").symlink_to(tmp_path / "theirs.json")
+    with pytest.raises(ValidationError, match="holds no agent"):
+        read_source(tmp_path / "project")

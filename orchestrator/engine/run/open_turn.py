@@ -284,7 +284,10 @@ def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input
         known, answered = session.answered[id]
         if known == digest:
             return _find_answered_turn(plan, sessions, session, given, answered)
-        _begin_second_answer(plan, sessions, session, given, (id, results))
+        first = next(
+            it for it in answered.records if it.get("invocation_id") == id and "digest" in it
+        )
+        _begin_second_answer(plan, sessions, session, given, (first, results))
         return None
     log = session.open
     waits = log.suspend_record if log is not None else None
@@ -329,13 +332,17 @@ def _begin_second_answer(
     sessions: Sessions,
     session: Session,
     given: Input,
-    answer: tuple[str, list[dict[str, Any]]],
+    answers: tuple[Record, list[dict[str, Any]]],
 ) -> None:
-    id, results = answer
-    states = [_describe_confirmation(it) for it in results]
-    if session.open is not None or not all(states):
+    first, results = answers
+    states = dict.fromkeys(_describe_confirmation(it) for it in results)
+    # The names become words of the user: they have to be those of calls that there were.
+    known = {_name_call(it) for it in first["results"]}
+    is_known = {_name_call(it) for it in results} <= known
+    if session.open is not None or not all(states) or not is_known:
         raise SessionConflict(
-            f"other results were already given for invocation id {id!r}; they stand"
+            f"other results were already given for invocation id {first['invocation_id']!r}; they "
+            "stand"
         )
     text = (
         f"About a call that I have answered before: my answer is now {', '.join(states)}. What was "
@@ -350,8 +357,16 @@ def _describe_confirmation(result: dict[str, Any]) -> str:
     member = next(iter(result.values()), None)
     if not isinstance(member, dict) or member.get("confirmationState") not in ("CONFIRM", "DENY"):
         return ""
+    return f"{member['confirmationState']} for {_name_call(result)}"
+
+
+def _name_call(result: dict[str, Any]) -> str:
+    """Such as `hr::book`; empty for what is no result."""
+    member = next(iter(result.values()), None)
+    if not isinstance(member, dict):
+        return ""
     name = member.get("function") or f"{member.get('httpMethod')}::{member.get('apiPath')}"
-    return f"{member['confirmationState']} for {member.get('actionGroup')}::{name}"
+    return f"{member.get('actionGroup')}::{name}"
 
 
 def _check_results(

@@ -11,6 +11,9 @@ from orchestrator.limits import Limits
 
 # Bytes of all values of a run together, as JSON: they are in memory until it ends.
 _MOST_BYTES = 64_000_000
+# Bytes of all inputs of a run together, as JSON. In memory they are parts of other values, but
+# each is written out in an event, which an execution stores.
+_MOST_INPUT_BYTES = 256_000_000
 
 _TITLES = {
     "iterations": "runs of its nodes",
@@ -18,6 +21,7 @@ _TITLES = {
     "actions": "calls of functions, agents, searches, buckets and code",
     "tokens": "tokens of models",
     "bytes": "bytes of values",
+    "input_bytes": "bytes of inputs",
 }
 
 
@@ -39,12 +43,13 @@ class RunBudget:
         Raises:
             LimitExceeded: It is more than the run may use.
         """
-        most = _MOST_BYTES if name == "bytes" else getattr(self.limits, name)
+        own = {"bytes": _MOST_BYTES, "input_bytes": _MOST_INPUT_BYTES}.get(name)
+        most = own or getattr(self.limits, name)
         with self._lock:
             self._used[name] += count
             used = self._used[name]
         if used > most:
-            limit = "result_bytes" if name == "bytes" else name
+            limit = "result_bytes" if own else name
             raise LimitExceeded(f"the flow used all of its {most:,} {_TITLES[name]}", limit=limit)
 
     def seconds_left(self) -> float | None:

@@ -336,15 +336,15 @@ class FlowRun:
         """The value of an input, of what is connected to it."""
         path = parse_path(one.expression)
         value = _evaluate(path.evaluate, one.name, one.expression, one.type, whole)
-        if not path.is_definite:
-            # It may have one part many times; all else is measured where it is given.
-            size, most = _measure_list(value), self._budget.limits.result_bytes
-            if size > most:
-                raise ValidationError(
-                    f"its input {one.name!r}, {one.expression}, has {size:,} bytes as JSON; the "
-                    f"most are {most:,}"
-                )
-            self._budget.spend("bytes", size)
+        # An expression with several parts may have one part many times.
+        size = _measure(value) if path.is_definite else _measure_list(value)
+        most = self._budget.limits.result_bytes
+        if size > most:
+            raise ValidationError(
+                f"its input {one.name!r}, {one.expression}, has {size:,} bytes as JSON; the most "
+                f"are {most:,}"
+            )
+        self._budget.spend("input_bytes", size)
         return value
 
     def _give(self, scope: Scope, node: FlowNode, values: Mapping[str, Any]) -> None:

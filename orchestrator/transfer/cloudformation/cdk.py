@@ -29,8 +29,9 @@ def is_assembly(folder: Path) -> bool:
 
 
 def list_templates(folder: Path) -> list[Path]:
-    """The templates of an app, also those of its stages and nested stacks."""
-    return sorted(it for it in folder.rglob("*.template.json") if it.is_file())[:_MOST_TEMPLATES]
+    """The templates of an app, also those of its stages and nested stacks; links are left out."""
+    found = (it for it in folder.rglob("*.template.json") if it.is_file() and not it.is_symlink())
+    return sorted(found)[:_MOST_TEMPLATES]
 
 
 def read_assets(template: Path, files: ProjectFiles) -> dict[str, str]:
