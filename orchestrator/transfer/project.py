@@ -14,7 +14,12 @@ from typing import Any
 
 from orchestrator.definition.files import FILE_NAMES
 from orchestrator.diagnostics import Diagnostic
-from orchestrator.errors import DefinitionError, OrchestratorError, ValidationError
+from orchestrator.errors import (
+    DefinitionError,
+    DependencyFailed,
+    OrchestratorError,
+    ValidationError,
+)
 from orchestrator.transfer.build_document import as_mapping, refuse_untrusted_document
 from orchestrator.transfer.cloudformation.cdk import (
     Assembly,
@@ -87,6 +92,8 @@ def _make_empty_error(folder: Path, notes: Sequence[Diagnostic]) -> Orchestrator
 
 def _note_unread(file: Path, error: OrchestratorError) -> Diagnostic:
     way = "mend it and import again, if agents of it are missing here"
+    if isinstance(error, DependencyFailed):
+        way = "install it and import again"
     if not isinstance(error, DefinitionError):
         return note("unread", f"not read: {error.message}", way, file=str(file))
     name = error.file or str(file)
@@ -203,7 +210,8 @@ class _ProjectReader:
 
     def has_failed(self, folder: Path) -> bool:
         return any(
-            it.code == "unread" and it.file and Path(it.file).parent == folder for it in self.notes
+            it.code == "unread" and it.file and folder in (Path(it.file), Path(it.file).parent)
+            for it in self.notes
         )
 
     # All together.

@@ -547,6 +547,9 @@ def test_without_the_extra_there_is_a_way_out(
         read_source(tmp_path / "main.tf")
     with pytest.raises(DefinitionError, match=r"bedrock-orchestrator\[terraform\]"):
         read_source(tmp_path)
+    dump = '{"agent": {"agentName": "b", "instruction": "You help."}}'
+    (one,) = read_source(write(tmp_path, {"more/agent.json": dump})).notes
+    assert one.suggestion == "install it and import again"
     # The JSON of plans and states needs nothing.
     assert len(read_source(copy_project("plan", tmp_path / "plans")).agents) == 3
 
