@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import DependencyFailed
@@ -79,22 +79,30 @@ def _find_rarities(store: Store, query: str) -> dict[str, float]:
 def rank_by_words(store: Store, query: str, limit: int, allowed: Allowed | None) -> list[Hit]:
     """The passages that have words of the question, best first (BM25); scores are from 0 to 1.
 
-    The best one's score is the share of the question's words that it has, each as much as it is
-    rare. That is comparable between searches and indexes, as a cosine is, and BM25 is not: it has
-    no upper end, and comes to nothing in an index of few passages. The others have their share of
-    it by BM25.
+    A score is the share of the question's words that the passage has, rare ones counting up to
+    twice as much, and never more than that of the passage before. It is comparable between searches
+    and indexes, as a cosine is, and BM25 is not: it has no upper end, and comes to nothing in an
+    index of few passages.
     """
     rarities = _find_rarities(store, query)
     hits = store.with_words(" OR ".join(rarities), limit, allowed) if rarities else []
     if not hits:
         return []
-    best = hits[0]
-    # A word that every passage has is still half of a rare one: the question has it, too.
     rarest = max(rarities.values())
     weights = {term: 0.5 + 0.5 * rarity / rarest for term, rarity in rarities.items()}
-    present = [term for term in weights if store.with_words(term, 1, [best.passage])]
-    share = sum(weights[term] for term in present) / sum(weights.values())
-    return [Hit(hit.passage, share * hit.score / best.score) for hit in hits]
+    passages = [hit.passage for hit in hits]
+    shares = dict.fromkeys(passages, 0.0)
+    for term, weight in weights.items():
+        for hit in store.with_words(term, limit, passages):
+            shares[hit.passage] += weight / sum(weights.values())
+    return list(_fall(hits, shares))
+
+
+def _fall(hits: Sequence[Hit], shares: Mapping[int, float]) -> Iterator[Hit]:
+    score = 1.0
+    for hit in hits:
+        score = min(score, shares[hit.passage])
+        yield Hit(hit.passage, score)
 
 
 class Catalog:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 from pathlib import Path
@@ -61,6 +62,12 @@ for n in range(100):
 }
 
 
+def _read_output(shown: object) -> str:
+    """What a program has printed, and its error, of what the model reads."""
+    read = json.loads(str(shown))
+    return f"{read['code_execution_output']}{read.get('code_execution_error', '')}"
+
+
 def _run(code: str) -> tuple[str, int]:
     """What the model reads, and how many files of the session are left afterwards."""
     interpreter = CodeInterpreter(SETTINGS)
@@ -70,7 +77,7 @@ def _run(code: str) -> tuple[str, int]:
         left = interpreter.call(
             Call("c-2", code_operation(), {"code": "import os\nlen(os.listdir())"}), context
         )
-        return str(text), int((left.details or {})["executionOutput"])
+        return _read_output(text), int(_read_output(left.text))
     finally:
         interpreter.close()
 
