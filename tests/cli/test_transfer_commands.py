@@ -269,7 +269,10 @@ def test_import_takes_one_of_many_or_all(run, place):
 
 def test_import_tells_what_is_not_known(run, place):
     resources = TEMPLATE["Resources"]["One"]
-    properties = {**resources["Properties"], "AgentResourceRoleArn": {"Fn::GetAtt": ["R", "Arn"]}}
+    properties = {
+        **resources["Properties"],
+        "CustomerEncryptionKeyArn": {"Fn::GetAtt": ["R", "Arn"]},
+    }
     template = {"Resources": {"One": {**resources, "Properties": properties}}}
     Path("t.json").write_text(json.dumps(template))
     done = run("import", "t.json", "--into", "made")

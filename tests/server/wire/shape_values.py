@@ -97,7 +97,8 @@ def _list(shape: Any, depth: int) -> st.SearchStrategy[Any]:
 def _map(shape: Any, depth: int) -> st.SearchStrategy[Any]:
     low = shape.metadata.get("min", 0)
     part = st.deferred(lambda: values(shape.value, depth + 1))
-    return st.dictionaries(values(shape.key), part, min_size=low, max_size=low + 1)
+    high = min(shape.metadata.get("max", low + 1), low + 1)
+    return st.dictionaries(values(shape.key), part, min_size=low, max_size=max(low, high))
 
 
 def _string(shape: Any, depth: int) -> st.SearchStrategy[str]:
