@@ -105,5 +105,6 @@ def test_the_sessions_api(aws: Shell) -> None:
 
 
 def test_what_is_not_there_is_named(aws: Shell) -> None:
-    done = aws.run("bedrock-agent", "list-flows")
-    assert "(ValidationException)" in done.stderr and "ListFlows of bedrock-agent" in done.stderr
+    done = aws.run("bedrock-runtime", "list-async-invokes")
+    assert "(ValidationException)" in done.stderr
+    assert "ListAsyncInvokes of bedrock-runtime" in done.stderr

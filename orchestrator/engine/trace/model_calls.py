@@ -117,7 +117,7 @@ class ModelCallParts(PartWriter):
         if not isinstance(effect, Converse) and effect.stage.dialect.protocol != "tool_use":
             return text_of(record["content"])
         return raw_reply(
-            record["model"],
+            str(record.get("model") or effect.stage.model.model_id),
             record["content"],
             record["stop"],
             record["usage"],
