@@ -67,6 +67,20 @@ def test_a_turn_whose_process_stopped_is_told_as_far_as_it_went() -> None:
     assert "actionGroupInvocationOutput" in str(turn.trace[-1])
 
 
+def test_records_that_name_no_model_have_a_trace() -> None:
+    store = InMemoryStore()
+    reply = made(store, DAYS, answer("Twelve.")).invoke("Days?", "s-1")
+    (info,) = store.list()
+    records = [
+        {name: it for name, it in record.items() if name != "model"}
+        for record in store.load(info.key)
+    ]
+    store.delete(info.key)
+    store.append(info.key, 0, records, label=info.label)
+    (turn,) = made(store).turns("s-1")
+    assert turn.trace == reply.trace
+
+
 def test_of_a_changed_agent_only_the_traces_are_missing() -> None:
     store = InMemoryStore()
     made(store, DAYS, answer("Twelve."), answer("Hi.")).invoke("Days?", "s-1")
