@@ -28,6 +28,7 @@ from orchestrator.server.settings import Settings
 from orchestrator.server.state import ServerState
 from orchestrator.server.wire.faults import UNMODELLED
 from orchestrator.server.wire.shapes import operation_model
+from orchestrator.support.safe_json import json_or
 
 from . import mutations
 from .batch import Property
@@ -103,7 +104,11 @@ class _Door:
                 return None
             response = connection.getresponse()
             headers = {name.lower(): value for name, value in response.getheaders()}
-            return Answer(response.status, headers, response.read())
+            try:
+                return Answer(response.status, headers, response.read())
+            except ConnectionResetError:
+                # Refused before all of it was read: what was left unread took the answer back.
+                return None
 
     def check(self, asked: Asked) -> None:
         """Sends a request, and checks what the answer says and whether the server lives."""
@@ -342,8 +347,9 @@ def _asked(draw: st.DrawFn, operations: list[Operation]) -> Asked:
 def _spoilt(draw: st.DrawFn, asked: Asked, most: int = 4) -> Asked:
     """The request with another body, path, method or header."""
     where = draw(st.sampled_from(("tree", "tree", "tree", "body", "path", "header", "method")))
-    if where == "tree" and asked.body[:1] in (b"{", b"["):
-        tree = draw(mutations.trees([json.loads(asked.body)], most))
+    body = json_or(asked.body.decode("utf-8", "replace"), None)
+    if where == "tree" and isinstance(body, dict | list):
+        tree = draw(mutations.trees([body], most))
         # Halves of characters stay escapes, and infinite numbers are no JSON.
         return asked._replace(body=json.dumps(tree).encode())
     if where == "path":
