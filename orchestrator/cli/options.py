@@ -43,6 +43,14 @@ Tools = Annotated[
         "A Python function that a script or a template may call. Repeatable.",
     ),
 ]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="Of a Prompty template: a variable that is not set, or a value that looks like a "
+        "role's mark, is an error.",
+    ),
+]
 Libraries = Annotated[
     list[Path] | None,
     option(

@@ -18,6 +18,7 @@ from orchestrator.cli.options import (
     Session,
     Source,
     State,
+    Strict,
     Tools,
     parse_pairs,
 )
@@ -67,14 +68,7 @@ def render(
         ),
     ] = None,
     tool: Tools = None,
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict",
-            help="Of a Prompty template: a variable that is not set, or a value that looks like a "
-            "role's mark, is an error.",
-        ),
-    ] = False,
+    strict: Strict = False,
     lib: Libraries = None,
 ) -> None:
     """Show the exact prompt of a stage, a script or a template.

@@ -12,7 +12,7 @@ import typer
 
 from orchestrator.cli.findings import error_document, show_error
 from orchestrator.cli.flow_view import FlowRunner
-from orchestrator.cli.options import Libraries, Tools, read_input, read_json
+from orchestrator.cli.options import Libraries, Strict, Tools, read_input, read_json
 from orchestrator.cli.scripts import is_script, is_template
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import AGENT_FAILED, option, verb
@@ -58,14 +58,7 @@ class RunOptions:
         ),
     ] = None
     tool: Tools = None
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict",
-            help="Of a Prompty template: a variable that is not set, or a value that looks like a "
-            "role's mark, is an error.",
-        ),
-    ] = False
+    strict: Strict = False
     lib: Libraries = None
     files: Annotated[
         bool,
