@@ -44,9 +44,11 @@ assert _make_choice_step("<a> claims </a>", []).subject == "claims"
 
 
 QUERY = """
-from orchestrator.server.runtime.generate_query import _extract_sql
-_extract_sql("<sql>a" + " " * 1_000_000 + "b</sql>")
-assert _extract_sql("<sql>\\n```sql\\nSELECT 1\\n```\\n</sql>") == "SELECT 1"
+from orchestrator.server.runtime.generate_query import _unwrap
+from orchestrator.server.runtime.single_prompt import extract_tag
+_unwrap(extract_tag("<sql>a" + " " * 1_000_000 + "b</sql>", "sql"))
+read = extract_tag("<sql>\\n```sql\\nSELECT 1\\n```\\n</sql>", "sql")
+assert _unwrap(read) == "SELECT 1"
 """
 
 

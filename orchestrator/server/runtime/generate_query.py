@@ -12,10 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import ModelOutputError, ValidationError
-from orchestrator.message import Message
-from orchestrator.models import Model, ModelRequest
-from orchestrator.prompts import dialect_for, load_dialect
 from orchestrator.server.operations import Handler, Request, not_found_error
+from orchestrator.server.runtime.single_prompt import ask_for_tag
 
 if TYPE_CHECKING:
     from orchestrator.server.agents.build import AgentResources
@@ -36,9 +34,7 @@ You write SQL for Amazon Redshift. Below are the tables that there are, and a qu
 
 Write the one query that answers the question, inside <sql> and </sql>, and nothing else. Use no \
 table and no column that is not described above."""
-_THINKING = re.compile(r"<thinking>.*?(?:</thinking>|\Z)", re.DOTALL)
 _FENCE = re.compile(r"\A```(?:sql)?", re.IGNORECASE)
-_OPEN, _CLOSE = "<sql>", "</sql>"
 # Steady queries for the same question.
 _INFERENCE = {"temperature": 0.0, "maximumLength": 2048}
 
@@ -62,8 +58,15 @@ def _generate_query(resources: AgentResources, request: Request) -> Data:
     context = _find_context(resources, caller.tenant, base["knowledgeBaseArn"])
     model = resources.models.model(caller, QUERY_MODEL)
     question = params["queryGenerationInput"]["text"]
-    request_ = _build_request(model, context, question, resources.settings.turn_seconds)
-    sql = _extract_sql(model.complete(request_).text)
+    reply = ask_for_tag(
+        model,
+        _build_prompt(context, question),
+        "sql",
+        question=question,
+        inference=_INFERENCE,
+        seconds=resources.settings.turn_seconds,
+    )
+    sql = _unwrap(reply)
     if not sql:
         raise ModelOutputError(f"the model {model.model_id!r} wrote no query; ask again")
     return {"queries": [{"type": "REDSHIFT_SQL", "sql": sql}]}
@@ -90,26 +93,17 @@ def _find_context(resources: AgentResources, tenant: str, arn: str) -> Data:
     return context
 
 
-def _build_request(model: Model, context: Data, question: str, seconds: float) -> ModelRequest:
+def _build_prompt(context: Data, question: str) -> str:
     from orchestrator.prompts.partials import encode
 
-    prompt = _PROMPT.format(
+    return _PROMPT.format(
         tables=encode("\n\n".join(_describe_tables(context))),
         examples="".join(
-            f"\n<example>\n{encode(it['naturalLanguage'])}\n{_OPEN}{encode(it['sql'])}{_CLOSE}\n"
+            f"\n<example>\n{encode(it['naturalLanguage'])}\n<sql>{encode(it['sql'])}</sql>\n"
             "</example>\n"
             for it in context.get("curatedQueries") or ()
         ),
         question=encode(question),
-    )
-    return ModelRequest(
-        "ORCHESTRATION",
-        "",
-        [Message("user", [{"text": prompt}])],
-        inference=_INFERENCE,
-        raw_text=load_dialect(dialect_for(model.model_id)).protocol == "text",
-        question=question,
-        seconds=seconds,
     )
 
 
@@ -130,7 +124,6 @@ def _describe(part: Data) -> str:
     return f"{name}: {description}" if description else name
 
 
-def _extract_sql(text: str) -> str:
-    rest = _THINKING.sub("", text)
-    rest = rest.partition(_OPEN)[2] if _OPEN in rest else rest
-    return _FENCE.sub("", rest.partition(_CLOSE)[0].strip()).removesuffix("```").strip()
+def _unwrap(sql: str) -> str:
+    """The query without the fence of a Markdown block."""
+    return _FENCE.sub("", sql).removesuffix("```").strip()

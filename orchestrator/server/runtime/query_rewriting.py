@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.message import Message
-from orchestrator.models import Model, ModelRequest
-from orchestrator.prompts import dialect_for, load_dialect
+from orchestrator.models import Model
+from orchestrator.server.runtime.single_prompt import ask_for_tag
 
 if TYPE_CHECKING:
     from orchestrator.knowledge import KnowledgeBase
@@ -41,8 +40,6 @@ search is enough, write only that one.
 $output_format_instructions$"""
 _FORMAT = "Write nothing else, inside <search_query> and </search_query>."
 _VALUE = re.compile(r"\$(conversation_history|query|output_format_instructions|current_time)\$")
-_THINKING = re.compile(r"<thinking>.*?(?:</thinking>|\Z)", re.DOTALL)
-_OPEN, _CLOSE = "<search_query>", "</search_query>"
 # Bedrock: RetrieveAndGenerateInput.
 _LONGEST = 1000
 _MOST_PARTS = 4
@@ -89,16 +86,14 @@ class Rewriter:
             "current_time": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         }
         prompt = _VALUE.sub(lambda found: values[found[1]], template)
-        request = ModelRequest(
-            "ORCHESTRATION",
-            "",
-            [Message("user", [{"text": prompt}])],
+        return ask_for_tag(
+            self._model,
+            prompt,
+            "search_query",
+            question=text,
             inference=self._inference,
             additional=self._additional,
-            raw_text=load_dialect(dialect_for(self._model.model_id)).protocol == "text",
-            question=text,
         )
-        return _extract_query(self._model.complete(request).text)
 
 
 class DecomposingKnowledgeBase:
@@ -119,10 +114,3 @@ class DecomposingKnowledgeBase:
             found += [one for one in self._base.retrieve(part, configuration) if one not in found]
         found.sort(key=lambda one: -float(one.get("score") or 0))
         return found
-
-
-def _extract_query(text: str) -> str:
-    history = _THINKING.sub("", text)
-    if _OPEN in history:
-        history = history.partition(_OPEN)[2]
-    return history.partition(_CLOSE)[0].strip()
