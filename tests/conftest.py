@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import gc
 import ipaddress
+import os
 import signal
 import socket
+import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from functools import cache
@@ -59,10 +62,12 @@ def _keep_commands() -> None:
 
 
 class _Guard:
-    """Refuses connections to other machines, and remembers who tried."""
+    """Refuses connections to other machines, and remembers who tried and who connected."""
 
     def __init__(self) -> None:
         self.refused: list[str] = []
+        # By the socket's id: the test and the stack.
+        self._connecting: dict[int, tuple[str, traceback.StackSummary]] = {}
 
     def check(self, host: Any) -> None:
         if host in _LOCAL_NAMES:
@@ -79,6 +84,18 @@ class _Guard:
     def connecting(self, sock: socket.socket, address: Any) -> None:
         if sock.family in (socket.AF_INET, socket.AF_INET6):
             self.check(address[0])
+            # Formatted only when it is asked for: a suite connects thousands of times.
+            stack = traceback.StackSummary.extract(
+                traceback.walk_stack(sys._getframe(2)), limit=12, lookup_lines=False
+            )
+            self._connecting[id(sock)] = os.environ.get("PYTEST_CURRENT_TEST", "no test"), stack
+
+    def describe(self, sock: socket.socket) -> str:
+        """Who connected a socket; empty when nobody did."""
+        if id(sock) not in self._connecting:
+            return ""
+        test, stack = self._connecting[id(sock)]
+        return f"connected in {test}\n{''.join(stack.format())}"
 
 
 @pytest.fixture(scope="session")
@@ -106,6 +123,15 @@ def _guard() -> Iterator[_Guard]:
     patch.setattr(socket.socket, "connect", guarded_connect)
     patch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
     patch.setattr(socket, "getaddrinfo", guarded_getaddrinfo)
+    # Whoever collects a socket that was left open is another test than the one that left it.
+    report = sys.unraisablehook
+
+    def name_leak(unraisable: Any) -> None:
+        report(unraisable)
+        if isinstance(unraisable.object, socket.socket):
+            print(f"{unraisable.object!r} was {guard.describe(unraisable.object)}", file=sys.stderr)
+
+    patch.setattr(sys, "unraisablehook", name_leak)
     yield guard
     patch.undo()
 
