@@ -31,10 +31,7 @@ def build_request(
     """
     functions = [tool for tool in rendered.tools if _is_function(tool)]
     found = [*_find_other_tools(document, rendered.tools)]
-    try:
-        system, messages, _ = converse(rendered, encoded=True)
-    except TemplateError as error:
-        raise TemplateError(error.reason, file=document.source, line=error.line) from None
+    system, messages, _ = converse(rendered, encoded=True)
     if not messages:
         if not system.strip():
             raise TemplateError("the template is empty", file=document.source)

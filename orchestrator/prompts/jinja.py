@@ -9,19 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, cast
 
 from jinja2 import Undefined, nodes
-from jinja2.exceptions import TemplateError, TemplateSyntaxError
+from jinja2.environment import Template, TemplateModule
+from jinja2.exceptions import TemplateError, TemplateNotFound, TemplateSyntaxError
 from jinja2.meta import find_undeclared_variables
-from jinja2.runtime import LoopContext, Macro
+from jinja2.runtime import BlockReference, LoopContext, Macro, TemplateReference
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
 from orchestrator.errors import innermost
+from orchestrator.prompts.jinja_files import IncludedFiles, find_stored
 from orchestrator.prompts.jinja_limits import (
     OWN_FILTERS,
     call_method,
+    count_steps,
     count_work,
     get_work,
     instrument_tree,
@@ -38,7 +42,8 @@ from orchestrator.prompts.jinja_pieces import (
     merge_pieces,
 )
 from orchestrator.prompts.markers import Piece
-from orchestrator.prompts.work import MOST_CHARS, Refused, Work
+from orchestrator.prompts.mistakes import Mistake
+from orchestrator.prompts.work import MOST_CHARS, STEP, Refused, Work
 from orchestrator.support.spelling import find_close
 
 _METHODS = {
@@ -56,15 +61,6 @@ _LOOP = frozenset(
 _MOST_BITS = 4096
 
 
-class Mistake(Exception):
-    """A template is wrong, or cannot be rendered; `line` is counted from 1."""
-
-    def __init__(self, message: str, line: int = 1) -> None:
-        super().__init__(message)
-        self.message = message
-        self.line = line
-
-
 class Jinja(ImmutableSandboxedEnvironment):
     """An environment for users' templates."""
 
@@ -79,6 +75,19 @@ class Jinja(ImmutableSandboxedEnvironment):
         self.filters.update(OWN_FILTERS)
         self.tests = cast(Any, limit_tests(cast(Any, self.tests)))
         self.concat = join_output  # type: ignore[method-assign]
+        self.files = IncludedFiles()
+        self._included: dict[str, Template] = {}
+        self._steps = 0
+
+    def with_files(self, folder: Path | None, prepare: Callable[[str], str] = str) -> Jinja:
+        """The same for one template, which may include the files of this folder.
+
+        `prepare` changes their texts before they are parsed.
+        """
+        made = cast(Jinja, self.overlay())
+        made.files = IncludedFiles(folder, prepare)
+        made._included = {}
+        return made
 
     # A rendering knows who wrote which piece: the author wrote the texts between the tags, which
     # are marked when the template is compiled; all other output is of values. No text is searched
@@ -104,6 +113,11 @@ class Jinja(ImmutableSandboxedEnvironment):
         if isinstance(obj, Namespace):
             missing = self.undefined(name=attribute)
             return missing if attribute.startswith("_") else getattr(obj, attribute, missing)
+        if isinstance(obj, TemplateModule):  # of import
+            missing = self.undefined(name=attribute)
+            return missing if attribute.startswith("_") else getattr(obj, attribute, missing)
+        if isinstance(obj, TemplateReference):  # `self`, which has the blocks
+            return obj[attribute]
         if isinstance(obj, tuple) and attribute in getattr(obj, "_fields", ()):  # of groupby
             return getattr(obj, attribute)
         if isinstance(obj, Mapping) and attribute in obj:
@@ -131,6 +145,9 @@ class Jinja(ImmutableSandboxedEnvironment):
         work = get_work()
         if isinstance(__obj, Macro):
             return __context.call(__obj, *args, **kwargs)
+        if isinstance(__obj, BlockReference):  # of `super()` and `self.block()`
+            work.spend(2 * STEP + __self._steps)
+            return __obj()
         # Jinja2's compiled code adds these to every call in a loop or a block.
         for one in ("_loop_vars", "_block_vars"):
             kwargs.pop(one, None)
@@ -145,7 +162,8 @@ class Jinja(ImmutableSandboxedEnvironment):
             return call_method(work, owner, __obj, args, kwargs)
         if isinstance(__obj, Undefined):
             __obj()  # raises, with the name that is missing
-        raise Refused(f"a {type(__obj).__name__} cannot be called here")
+        what = "text" if isinstance(__obj, str) else type(__obj).__name__
+        raise Refused(f"a {what} cannot be called here")
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Arithmetic, with numbers and texts that stay small."""
@@ -168,12 +186,34 @@ class Jinja(ImmutableSandboxedEnvironment):
         with _mistakes():
             tree = self.parse(source)
             self._check_names(tree)
+        self.files.read(self, tree)
+        return tree
+
+    def parse_file(self, text: str, name: str, file: str) -> nodes.Template:
+        """The tree of a file that a template includes."""
+        with _mistakes(file):
+            tree = self.parse(text, name, file)
+            self._check_names(tree)
         return tree
 
     def find_undeclared(self, tree: nodes.Template) -> set[str]:
-        """The names that a template reads and does not set, without the globals."""
+        """The names that a template and its files read and do not set, without the globals."""
+        files = self.files.found.values()
         with _mistakes():
-            return find_undeclared_variables(tree) - self.globals.keys()
+            names = find_undeclared_variables(tree)
+            inner = {
+                name for it in files if it.shares for name in find_undeclared_variables(it.tree)
+            }
+        # A file may read what the template sets around it, such as a loop's item.
+        stored = set[str]().union(*map(find_stored, (tree, *(it.tree for it in files))))
+        return (names | (inner - stored)) - self.globals.keys()
+
+    def _load_template(self, name: Any, globals: Any) -> Template:
+        """A file that is included, which was read with the template."""
+        if name not in self._included:
+            raise TemplateNotFound(name)  # one that may be missing
+        get_work().spend(STEP + count_steps(self.files.found[name].tree.body))
+        return self._included[name]
 
     def _check_names(self, tree: nodes.Template) -> None:
         # Jinja2 reports some unknown filters and tests only when they are used, others never.
@@ -200,20 +240,30 @@ class Jinja(ImmutableSandboxedEnvironment):
             names = frozenset(self.find_undeclared(tree))
             code = self.compile(tree)
             template = self.template_class.from_code(self, code, self.make_globals(None), None)
-        return CompiledTemplate(template, names, is_straight(tree, calls))
+        straight = is_straight(tree, calls)
+        self._steps = count_steps((tree, *(it.tree for it in self.files.found.values())))
+        for name, it in self.files.found.items():
+            self._included[name] = self._compile_file(name, str(it.path), it.tree)
+        paths = frozenset(str(it.path) for it in self.files.found.values())
+        return CompiledTemplate(template, names, straight, paths)
+
+    def _compile_file(self, name: str, file: str, tree: nodes.Template) -> Template:
+        with _mistakes(file):
+            code = self.compile(tree, name, file)
+            return self.template_class.from_code(self, code, self.make_globals(None), None)
 
 
 @contextmanager
-def _mistakes() -> Iterator[None]:
+def _mistakes(file: str | None = None) -> Iterator[None]:
     try:
         yield
     except TemplateSyntaxError as error:
-        raise Mistake(f"the template is wrong: {error.message}", error.lineno) from None
+        raise Mistake(f"the template is wrong: {error.message}", error.lineno, file) from None
     except RecursionError:
-        raise Mistake("the template is nested too deeply") from None
+        raise Mistake("the template is nested too deeply", file=file) from None
     except (SyntaxError, ValueError, ArithmeticError, AssertionError, MemoryError) as error:
         # Python's own parser, of too many blocks; a number; a filter of a set block.
-        raise Mistake(f"the template is wrong: {error}") from None
+        raise Mistake(f"the template is wrong: {error}", file=file) from None
 
 
 def _bits(value: Any) -> int:
@@ -226,8 +276,15 @@ class CompiledTemplate:
     A straight one shows values as they are, and asks of them only whether they are empty.
     """
 
-    def __init__(self, template: Any, names: frozenset[str], straight: bool) -> None:
+    def __init__(
+        self,
+        template: Any,
+        names: frozenset[str],
+        straight: bool,
+        files: frozenset[str] = frozenset(),
+    ) -> None:
         self._template = template
+        self._files = files
         self.names = names
         self.straight = straight
 
@@ -241,12 +298,13 @@ class CompiledTemplate:
             with count_work(work or Work()):
                 return merge_pieces(self._template.render(values).pieces)
         except (Refused, TemplateError, TypeError, ArithmeticError) as error:
-            raise Mistake(f"the template cannot be rendered: {error}", _line_of(error)) from error
+            raise Mistake(f"the template cannot be rendered: {error}", *self._place_of(error)) from error
         except Exception as error:  # of any filter; its words may be a value's, so they stay out
             what = type(error).__name__
-            raise Mistake(f"the template cannot be rendered: {what}", _line_of(error)) from error
+            raise Mistake(f"the template cannot be rendered: {what}", *self._place_of(error)) from error
 
-
-def _line_of(error: BaseException) -> int:
-    place = innermost(error, lambda file: file == "<template>")
-    return place[1] if place is not None else 1
+    def _place_of(self, error: BaseException) -> tuple[int, str | None]:
+        place = innermost(error, lambda file: file == "<template>" or file in self._files)
+        if place is None:
+            return 1, None
+        return place[1], place[0] if place[0] in self._files else None

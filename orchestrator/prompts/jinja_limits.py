@@ -214,7 +214,7 @@ class _Instrumenter(NodeTransformer):
 
     def visit_For(self, node: nodes.For) -> nodes.For:
         self.generic_visit(node)
-        each = ITEM + _count_steps((*node.body, node.test))
+        each = ITEM + count_steps((*node.body, node.test))
         node.iter = _wrap_in_filter(node.iter, _COUNTED, each)
         return node
 
@@ -256,11 +256,11 @@ def _wrap_in_filter(node: nodes.Node, name: str, *arguments: int) -> nodes.Filte
 def _prepend_cost(body: Sequence[nodes.Node], defaults: Sequence[nodes.Node]) -> list[nodes.Node]:
     """A macro's body behind a statement that counts its cost."""
     line = body[0].lineno if body else 1
-    count = nodes.Const(_CALL + _count_steps((*body, *defaults)), lineno=line)
+    count = nodes.Const(_CALL + count_steps((*body, *defaults)), lineno=line)
     return [nodes.ExprStmt(_wrap_in_filter(count, _SPENT), lineno=line), *body]
 
 
-def _count_steps(found: Iterable[nodes.Node | None]) -> int:
+def count_steps(found: Iterable[nodes.Node | None]) -> int:
     """The cost of nodes that run once; loops and macros inside count themselves."""
     steps = 0
     left = list(found)

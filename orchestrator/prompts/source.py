@@ -17,6 +17,12 @@ _BREAK = re.compile("\r\n?")
 _TOKENS = re.compile(f"[{OPEN}{SHUT}]")
 
 
+def find_token(text: str) -> int | None:
+    """Where a text has a character that no author may write; `None` where it has none."""
+    found = _TOKENS.search(text)
+    return found.start() if found is not None else None
+
+
 class Source:
     """A template's text, and the file that it is from, if any."""
 
@@ -34,9 +40,8 @@ class Source:
 
     def refuse_tokens(self) -> Source:
         """The same."""
-        if found := _TOKENS.search(self.text):
-            message = f"the character {found[0]!a} may not be in a template"
-            raise self.error(message, found.start())
+        if (at := find_token(self.text)) is not None:
+            raise self.error(f"the character {self.text[at]!a} may not be in a template", at)
         return self
 
     def with_newlines(self) -> Source:

@@ -57,6 +57,19 @@ class Place(NamedTuple):
         return read_text(file), file
 
 
+def find_beside(folder: Path, name: str, roots: Iterable[str | Path] = ()) -> Path | None:
+    """The path of a file that a template in this folder names, whether it is there or not.
+
+    `None` where it would be outside of the folder, also by a link, and of the other `roots`.
+    """
+    try:
+        path = (folder.resolve() / name).resolve()
+        inside = any(path.is_relative_to(Path(one).resolve()) for one in (folder, *roots))
+    except (OSError, ValueError):  # no name that a file can have
+        return None
+    return path if inside else None
+
+
 def read_text(file: Path) -> str:
     """The text of a template's file, or of a file that a template names."""
     try:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import pytest
 from left_out import sampled
 
-from orchestrator.prompts.jinja import Jinja, Mistake
+from orchestrator.prompts.jinja import Jinja
+from orchestrator.prompts.mistakes import Mistake
 from orchestrator.prompts.work import MOST_CHARS
 
 JINJA = Jinja()

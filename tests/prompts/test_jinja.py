@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from jinja2.sandbox import SandboxedEnvironment
 
 from orchestrator.message import AUTHOR
-from orchestrator.prompts.jinja import CompiledTemplate, Jinja, Mistake
+from orchestrator.prompts.jinja import CompiledTemplate, Jinja
+from orchestrator.prompts.mistakes import Mistake
 from orchestrator.prompts.jinja_pieces import VALUE, tag_origin
 
 JINJA = Jinja()

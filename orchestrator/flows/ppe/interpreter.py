@@ -39,7 +39,7 @@ from orchestrator.flows.ppe.uses import statements_in
 from orchestrator.flows.steps import CallCatalog, Event, Place, Step
 from orchestrator.flows.tree import Node, ScriptError
 from orchestrator.flows.work import CALL
-from orchestrator.prompts.jinja import Mistake
+from orchestrator.prompts.mistakes import Mistake
 from orchestrator.support.spelling import did_you_mean
 
 Steps = Generator[Step, Any, Any]

@@ -16,13 +16,14 @@ from orchestrator.flows.ppe.texts import Text
 from orchestrator.flows.steps import Place
 from orchestrator.flows.tree import ScriptError
 from orchestrator.message import AUTHOR
-from orchestrator.prompts.jinja import Mistake
+from orchestrator.prompts.mistakes import Mistake
 from orchestrator.prompts.languages.base import (
     Input,
     Rendered,
     RenderedMessage,
     TextContent,
     Thread,
+    describe_missing_input,
     first_uses,
 )
 from orchestrator.prompts.languages.values import Placement, Tokens, Values, strip_pieces
@@ -119,7 +120,7 @@ class MessagesDocument:
         """
         for one in self.inputs:
             if one.required and one.default is None and one.name not in inputs:
-                raise ValidationError(f"Missing required input: {one.name!r} has no default")
+                raise ValidationError(describe_missing_input(one, self.source))
         values = Values()
         for name, value in inputs.items():
             values.add(name, value)
@@ -129,7 +130,7 @@ class MessagesDocument:
         items: list[RenderedMessage | Thread] = []
         for message in self._messages:
             items += self._render_message(message, data, values)
-        return Rendered(items)
+        return Rendered(items, source=self.source)
 
     def _render_message(
         self, one: Say, data: Data, values: Values

@@ -17,7 +17,7 @@ from orchestrator.flows.ppe.text_scanner import Inline
 from orchestrator.flows.ppe.texts import Part, Text
 from orchestrator.flows.steps import Event, Place, Step
 from orchestrator.flows.tree import ScriptError
-from orchestrator.prompts.jinja import Mistake
+from orchestrator.prompts.mistakes import Mistake
 
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter

@@ -26,7 +26,7 @@ from orchestrator.flows.tree import (
     parts_of,
 )
 from orchestrator.flows.work import CALL, COMPILING, ScriptWork
-from orchestrator.prompts.jinja import Mistake
+from orchestrator.prompts.mistakes import Mistake
 
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter

@@ -14,7 +14,8 @@ from orchestrator.flows.ppe.jinja_texts import jinja
 from orchestrator.flows.ppe.text_scanner import Bias, Inline, Substitution, TextScanner
 from orchestrator.flows.steps import Place
 from orchestrator.flows.tree import ScriptError
-from orchestrator.prompts.jinja import CompiledTemplate, Mistake
+from orchestrator.prompts.jinja import CompiledTemplate
+from orchestrator.prompts.mistakes import Mistake
 
 STRATEGIES = {"Deferred": "late", "Immediate": "now", "Raw": "never"}
 """When templates are rendered that do not say so, by what front matter calls it."""

@@ -109,6 +109,7 @@ class Rendered:
     diagnostics: Sequence[Diagnostic] = ()  # what was doubtful while it was rendered
     # Whether `as_dicts` has parts with metadata (Prompty v2), not a chat API's dicts.
     parts: bool = False
+    source: str | None = None  # the template's file, for errors
 
     @property
     def messages(self) -> list[RenderedMessage]:
@@ -154,6 +155,19 @@ class Input:
     required: bool = False
     default: Any = None
     declared: bool = False
+
+
+def describe_place(one: Input, source: str | None) -> str:
+    """The place that reads an input, to begin a message with; empty without a file."""
+    if not source:
+        return ""
+    return f"{source}:{one.line}:{one.column}: " if one.used else f"{source}: "
+
+
+def describe_missing_input(one: Input, source: str | None) -> str:
+    """What is said of an input that nobody gives."""
+    place = describe_place(one, source)
+    return f"{place}Missing required input: {one.name!r} has no default; give {one.name}=..."
 
 
 class Document(Protocol):

@@ -65,6 +65,15 @@ def converse(
     rendered: Rendered, *, encoded: bool = False
 ) -> tuple[Text, list[Message], list[dict[str, Any]]]:
     """A rendering as Converse takes it; see `Rendered.converse`, and `ConverseBuilder.encoded`."""
+    try:
+        return _convert(rendered, encoded)
+    except TemplateError as error:
+        raise TemplateError(error.reason, file=rendered.source, line=error.line) from None
+
+
+def _convert(
+    rendered: Rendered, encoded: bool
+) -> tuple[Text, list[Message], list[dict[str, Any]]]:
     conversing = ConverseBuilder(encoded=encoded)
     system, others = system_pieces(rendered.messages)
     messages: list[Message] = []

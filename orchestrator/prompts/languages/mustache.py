@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.message import AUTHOR
-from orchestrator.prompts.jinja import Mistake
+from orchestrator.prompts.mistakes import Mistake
 from orchestrator.prompts.jinja_pieces import VALUE, Value
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.work import ITEM, STEP, Refused, Work

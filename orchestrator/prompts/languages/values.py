@@ -19,7 +19,7 @@ from jinja2 import Undefined
 
 from orchestrator.errors import ValidationError
 from orchestrator.message import AUTHOR
-from orchestrator.prompts.jinja import Mistake
+from orchestrator.prompts.mistakes import Mistake
 from orchestrator.prompts.jinja_pieces import VALUE, tag_origin
 from orchestrator.prompts.languages.base import Media, RenderedMessage, Thread
 from orchestrator.prompts.languages.message_dicts import parse_media, parse_messages

@@ -18,7 +18,7 @@ from orchestrator.prompts.languages.prompty.markers import Section
 from orchestrator.prompts.languages.values import Tokens, strip_pieces
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.source import OPEN
-from orchestrator.prompts.template_files import MAX_FILE_BYTES
+from orchestrator.prompts.template_files import MAX_FILE_BYTES, find_beside
 
 _MEDIUM = re.compile(r"!\[([^\[\]\n]*+)\]\(([^()\s]++)\)")
 _ATTRIBUTE = re.compile(r"(?<!\w)(\w++)\s*+=\s*+(?:\"([^\"]*)\"|([^\",]*+))")
@@ -71,9 +71,8 @@ class MediaReader:
         """The bytes of a file beside the template; none when there is no such file."""
         if self.folder is None or ":" in name:
             return b""
-        root = self.folder.resolve()
-        path = (root / name).resolve()
-        if not path.is_relative_to(root):
+        path = find_beside(self.folder, name)
+        if path is None:
             raise TemplateError(
                 f"the file {name!r} is outside of the template's folder", file=self.source
             )

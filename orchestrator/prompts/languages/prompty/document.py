@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -13,7 +14,7 @@ from jinja2 import ChainableUndefined
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.message import AUTHOR
-from orchestrator.prompts.jinja import CompiledTemplate, Jinja, Mistake
+from orchestrator.prompts.jinja import CompiledTemplate, Jinja
 from orchestrator.prompts.languages.base import (
     Content,
     Input,
@@ -21,6 +22,8 @@ from orchestrator.prompts.languages.base import (
     RenderedMessage,
     TextContent,
     Thread,
+    describe_missing_input,
+    describe_place,
     first_uses,
     to_tool_result,
 )
@@ -45,10 +48,14 @@ from orchestrator.prompts.languages.values import (
     value_text,
 )
 from orchestrator.prompts.markers import Piece
+from orchestrator.prompts.mistakes import Mistake
 from orchestrator.prompts.source import warn
 
 _V2 = Marks(("system", "user", "assistant", "developer"), quoted=False)
 _LEGACY = Marks(("system", "user", "assistant", "function", "tools", "tool", "thread"), quoted=True)
+
+# The place of threads in files of the first version.
+_THREAD_LINE = re.compile(r"^[^\S\n]*+!\[thread\][^\S\n]*+$", re.MULTILINE)
 
 
 def read(
@@ -104,7 +111,7 @@ def read(
         declared=dict(front_matter.read_inputs(data, places, legacy=legacy)),
         strict=is_strict,
         hoisted={it: value_text(value) for it, value in hoisted.items()},
-        engine=_compile_body(template["kind"], front, places),
+        engine=_compile_body(template["kind"], front, places, folder),
         model=data.get("model"),
         connection=connection,
     )
@@ -163,12 +170,13 @@ _JINJA_FORMATS = ("jinja2", "nunjucks", "*")
 
 
 def _compile_body(
-    kind: str, front: front_matter.Front, places: front_matter.Places
+    kind: str, front: front_matter.Front, places: front_matter.Places, folder: Path | None
 ) -> CompiledTemplate | Mustache:
     body = mark_role_lines(front.body)
     try:
         if kind in _JINJA_FORMATS:
-            return _jinja().compile_template(body)
+            environment = _jinja().with_files(folder, mark_role_lines)
+            return environment.compile_template(body)
         if kind == "mustache":
             return Mustache(body, value_text)
     except Mistake as mistake:
@@ -179,6 +187,8 @@ def _compile_body(
 
 def _make_error(mistake: Mistake, source: str | None, line: int) -> TemplateError:
     """The error for a mistake in a body that begins in this line."""
+    if mistake.file is not None:
+        return TemplateError(mistake.message, file=mistake.file, line=mistake.line, column=1)
     return TemplateError(mistake.message, file=source, line=line + mistake.line - 1, column=1)
 
 
@@ -260,6 +270,7 @@ class PromptyDocument:
             [*self.settings.get("tools", ()), *rendering.tools],
             [*doubts, *rendering.diagnostics],
             parts=not self.legacy,
+            source=self.source,
         )
 
     def _build_values(self, inputs: Mapping[str, Any]) -> Values:
@@ -271,7 +282,7 @@ class PromptyDocument:
             if one.default is not None:
                 known[one.name] = front_matter.check_set(one.default)
             elif one.required:
-                raise ValidationError(f"Missing required input: {one.name!r} has no default")
+                raise ValidationError(describe_missing_input(one, self.source))
             elif one.kind == "thread":
                 known[one.name] = ()
         for name, value in known.items():
@@ -321,15 +332,19 @@ class PromptyDocument:
             guarded = origin in strict or (self.strict and origin != AUTHOR)
             if guarded and marks.has_mark_start(text) and text not in values.puts:
                 message = f"the input {origin!r} has a line that looks like a role's mark"
-                raise ValidationError(f"{message}, and the template is strict")
+                raise self._refuse_mark(origin, message)
         for line in marks.find_forged(tokens):
             names = ", ".join(sorted({one for one, _ in tokens.pieces(line)} - {AUTHOR}))
             message = f"the value of {names} makes a line look like a role's mark"
             if self.strict:
-                raise ValidationError(f"{message}, and the template is strict")
+                raise self._refuse_mark(names.partition(",")[0], message)
             message += "; it is text, since the template's author did not write it"
             instead = "for earlier messages, use an input of kind thread"
             yield warn("inert-mark", message, instead, self.source)
+
+    def _refuse_mark(self, name: str, message: str) -> ValidationError:
+        place = next((describe_place(it, self.source) for it in self.inputs if it.name == name), "")
+        return ValidationError(f"{place}{message}, and the template is strict")
 
 
 @dataclass(slots=True)
@@ -356,7 +371,15 @@ class _Rendering:
         elif section.role == "thread" and not section.content.strip():
             self._place_all()
         else:
-            self._split(section)
+            self._split_at_threads(section)
+
+    def _split_at_threads(self, section: Section) -> None:
+        """A section as messages, with the threads where a line says `![thread]`."""
+        first, *others = _THREAD_LINE.split(section.content)
+        self._split(replace(section, content=first), parted=bool(others))
+        for text in others:
+            self._place_all()
+            self._split(replace(section, content=text), parted=True)
 
     def end(self) -> None:
         """Adds the threads that have no place in the template."""
@@ -397,11 +420,10 @@ class _Rendering:
         self.diagnostics += references.diagnostics
         return data
 
-    def _split(self, section: Section) -> None:
-        """A section as messages; threads and media split it."""
+    def _split(self, section: Section, *, parted: bool = False) -> None:
+        """A section as messages; threads and media split it, or have done so (`parted`)."""
         rest: list[str] = []
         first = len(self.items)
-        parted = False
         for at, part in enumerate(TOKEN.split(section.content)):
             put = next(self.tokens.parts(token(part))) if at % 2 else None
             if not isinstance(put, Placement):

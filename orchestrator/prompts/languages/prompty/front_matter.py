@@ -15,14 +15,18 @@ from orchestrator.message import AUTHOR
 from orchestrator.prompts.languages.base import sort_options
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.source import Source, warn
-from orchestrator.prompts.template_files import read_text
+from orchestrator.prompts.template_files import find_beside, read_text
 from orchestrator.support.documents import Keys, Place, Rules, parse
 
 _FENCE = re.compile(r"(?:---|\+\+\+)[ \t]*")
 _REFERENCE = re.compile(r"\$\{(\w+):(.*)\}", re.DOTALL)
 _IN_TEXT = re.compile(r"\$\{(?:env|file|params):[^{}\n]*\}", re.IGNORECASE)
-# Prompty's own reader is PyYAML's, which is one of YAML 1.1.
-_RULES = Rules(scalars="1.1", max_depth=40, error=TemplateError)
+# Prompty's own reader is PyYAML's, which is one of YAML 1.1. What aliases repeat is counted.
+FRONT_RULES = Rules(
+    scalars="1.1", aliases=True, merge_keys=True, max_depth=40, error=TemplateError
+)
+# Sections of a body have values in them.
+_RULES = replace(FRONT_RULES, aliases=False, merge_keys=False)
 _TEXT_RULES = replace(_RULES, scalars="text")
 
 
@@ -85,7 +89,7 @@ class Places:
 
 def read_members(front: Front, source: str | None) -> tuple[dict[str, Any], Places]:
     """The members of a front matter, and where they are."""
-    read = parse(front.text, source or "", _RULES)
+    read = parse(front.text, source or "", FRONT_RULES)
     # The front matter begins in the line below its fence, and may be empty.
     place = Place(1, 1, children=read.root.children)
     if read.data is not None and not isinstance(read.data, dict):
@@ -187,10 +191,8 @@ class References:
         if self.folder is None:
             message = f"the file {name!r}: a template that is no file names no other files"
             raise self.places.error(message, *keys)
-        root = self.folder.resolve()
-        path = (root / name).resolve()
-        roots = [root, *(Path(one).resolve() for one in self.roots)]
-        if not any(path.is_relative_to(one) for one in roots):
+        path = find_beside(self.folder, name, self.roots)
+        if path is None:
             what = f"the file {name!r} is outside of the template's folder"
             message = f"{what}, and of the roots that are allowed (roots=)"
             raise self.places.error(message, *keys)

@@ -14,6 +14,7 @@ from orchestrator.prompts.languages.message_dicts import (
     describe_instruction,
     find_instruction,
 )
+from orchestrator.prompts.languages.prompty.front_matter import FRONT_RULES
 from orchestrator.prompts.languages.prompty.markers import Marks
 from orchestrator.prompts.source import warn
 from orchestrator.support.documents import ListNode, MapNode, Node, ScalarNode, compose
@@ -114,7 +115,7 @@ def find_misspelt_members(front: str, source: str | None) -> Iterator[Diagnostic
     Custom members are accepted, and so are options that only a model knows. The lines of `front`
     are those of the file.
     """
-    root = compose(front, source or "")
+    root = compose(front, source or "", FRONT_RULES)
     found = [*_find_near(_names(root), _TOP)]
     for key, part in _members(root):
         if key.value == "model":
@@ -159,7 +160,7 @@ def _inputs(node: Node) -> Iterator[Node]:
 
 def _find_near(nodes: Iterable[Node], known: Collection[str]) -> Iterator[tuple[ScalarNode, str]]:
     for node in nodes:
-        if isinstance(node, ScalarNode) and node.value not in known:
+        if isinstance(node, ScalarNode) and node.value not in known and node.value[:2] != "x-":
             if close := find_close(node.value[:80], known, 0.75):
                 yield node, close
 

@@ -18,7 +18,12 @@ from typing import Any
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
-from orchestrator.prompts.languages.base import Input, Rendered, sort_options
+from orchestrator.prompts.languages.base import (
+    Input,
+    Rendered,
+    describe_missing_input,
+    sort_options,
+)
 from orchestrator.prompts.languages.semantic_kernel.content import Filler
 from orchestrator.prompts.languages.semantic_kernel.engine import (
     Engine,
@@ -77,7 +82,7 @@ def read(
 ) -> MessagesDocument:
     """Reads a prompt of Semantic Kernel; the arguments are those of `read_template`, and options.
 
-    It names no files and no variables of the process. A file with the ending `.yaml` or `.yml` is
+    It names no variables of the process, and files only in Jinja2. A file with the ending `.yaml` or `.yml` is
     YAML.
 
     - `format`: the template engine, one of `FORMATS`; else the file says it.
@@ -91,14 +96,23 @@ def read(
     if format not in FORMATS:
         known = ", ".join(FORMATS)
         raise ValidationError(f"there is no template format {format!r}; there are {known}")
-    return MessagesDocument(text, settings, format, strict=strict, functions=functions or {})
+    return MessagesDocument(
+        text, settings, format, strict=strict, functions=functions or {}, folder=folder
+    )
 
 
 class MessagesDocument:
     """A prompt that was read; a `Document`."""
 
     def __init__(
-        self, text: str, config: _Config, format: str, *, strict: bool, functions: Functions
+        self,
+        text: str,
+        config: _Config,
+        format: str,
+        *,
+        strict: bool,
+        functions: Functions,
+        folder: Path | None = None,
     ) -> None:
         self.language = format
         self.text = text
@@ -113,7 +127,8 @@ class MessagesDocument:
         self._doubts = config.doubts
         module, name = _ENGINES[format]
         engine = getattr(import_module(f"{__package__}.{module}"), name)
-        self._engine: Engine = engine(source, tuple(functions))
+        beside = {"folder": folder} if format == "jinja2" else {}
+        self._engine: Engine = engine(source, tuple(functions), **beside)
         self.straight = self._engine.straight and config.trusted == () and not functions
         self._tags: Tags | None = None
         if self._engine.parts is not None:
@@ -159,7 +174,7 @@ class MessagesDocument:
             items, found = Filler(tags, fillings, self._source).fill()
         except RecursionError:
             raise self._source.error("the template or a value is nested too deeply", 0) from None
-        return Rendered(tuple(items), diagnostics=tuple(found))
+        return Rendered(tuple(items), diagnostics=tuple(found), source=self.source)
 
     def _build_values(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         values = {name: complete_messages(value) for name, value in inputs.items()}
@@ -167,7 +182,7 @@ class MessagesDocument:
             if values.get(one.name) is not None:
                 continue
             if one.required and one.name not in values:
-                raise ValidationError(f"the input {one.name!r} is missing")
+                raise ValidationError(describe_missing_input(one, self.source))
             if one.default is not None:
                 values[one.name] = one.default
         return values

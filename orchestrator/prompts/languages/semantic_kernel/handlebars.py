@@ -231,7 +231,7 @@ class _Run:
         elif isinstance(value, Mapping | list | tuple):
             self._loop(block, value)
         else:
-            what = type(value).__name__
+            what = "text" if isinstance(value, str) else type(value).__name__
             raise self._source.error(f"{{{{#each}}}} of a {what}, no list", block.at)
 
     def _loop(self, block: Block, value: Any) -> None:

@@ -10,16 +10,20 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from itertools import takewhile
+from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from jinja2 import Undefined, nodes
 from jinja2.ext import Extension
 from jinja2.lexer import Token, TokenStream
+from jinja2.nodes import Call
 
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.message import AUTHOR
-from orchestrator.prompts.jinja import Jinja, Mistake
+from orchestrator.prompts.jinja import Jinja
+from orchestrator.prompts.mistakes import Mistake
+from orchestrator.prompts.jinja_files import IncludedFiles
 from orchestrator.prompts.jinja_limits import get_work
 from orchestrator.prompts.jinja_pieces import VALUE, Value, tag_origin
 from orchestrator.prompts.languages.base import RenderedMessage, Thread, first_uses
@@ -79,9 +83,10 @@ def _make_mark(what: int | str | Filling) -> Value:
 class _Environment(Jinja):
     """Jinja2 whose renderings know where the author's texts stand, and where messages go."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, folder: Path | None) -> None:
         super().__init__(finalize=_format_value, extensions=[_PlaceExtension])
         self.source = source
+        self.files = IncludedFiles(folder)
         self.globals[_PLACE] = _make_mark
         # Values cannot be tags, so they need no encoding.
         for name in ("e", "escape", "forceescape", "safe"):
@@ -117,6 +122,9 @@ class _PlaceExtension(Extension):
     # captured text must be exactly what the author wrote.
     def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
         """The tokens of a template, with a call before each such text."""
+        if stream.name is not None:  # a file's texts are where the template includes it
+            yield from stream
+            return
         source: Source = self.environment.source  # type: ignore[attr-defined]
         last = captures = 0
         tokens = list(stream)
@@ -153,10 +161,12 @@ def _get_capture_delta(tokens: Sequence[Token]) -> int:
 class Jinja2Prompts(Engine):
     """A Jinja2 template."""
 
-    def __init__(self, source: Source, functions: Sequence[str] = ()) -> None:
-        """Reads a template, which may call these functions for sure."""
+    def __init__(
+        self, source: Source, functions: Sequence[str] = (), folder: Path | None = None
+    ) -> None:
+        """Reads a template, which may call these functions for sure, and files of this folder."""
         self._source = source
-        environment = _Environment(source)
+        environment = _Environment(source, folder)
         try:
             tree = environment.parse_template(source.text)
             called = dict(_find_calls(environment, tree, source))
@@ -165,7 +175,7 @@ class Jinja2Prompts(Engine):
                 environment.globals[name] = shared or _make_helper(name, at)
             self._compiled = environment.compile_template(tree, calls=_PLACE_CALLS)
         except Mistake as mistake:
-            raise source.error(mistake.message, source.offset(mistake.line)) from None
+            raise _make_error(mistake, source) from None
         self.names = dict(self._inputs())
         spelled = {_to_identifier(name): name for name in functions}
         self.calls = {
@@ -191,8 +201,7 @@ class Jinja2Prompts(Engine):
         except Mistake as mistake:
             if isinstance(mistake.__cause__, TemplateError | ValidationError):
                 raise mistake.__cause__ from None
-            place = self._source.offset(mistake.line)
-            raise self._source.error(mistake.message, place) from mistake.__cause__
+            raise _make_error(mistake, self._source) from mistake.__cause__
         finally:
             _running.reset(token)
         for piece in pieces:
@@ -200,15 +209,25 @@ class Jinja2Prompts(Engine):
         return run.parts, run.fillings
 
 
+def _make_error(mistake: Mistake, source: Source) -> TemplateError:
+    if mistake.file is not None:
+        return TemplateError(mistake.message, file=mistake.file, line=mistake.line, column=1)
+    return source.error(mistake.message, source.offset(mistake.line))
+
+
 def _find_calls(
     environment: _Environment, tree: nodes.Template, source: Source
 ) -> Iterator[tuple[str, int]]:
     """The names that a template calls and does not define, and where each is called first."""
     names = environment.find_undeclared(tree)
-    for one in reversed(list(tree.find_all(nodes.Call))):
+    calls = [
+        (one, it.line) for it in environment.files.found.values() for one in it.tree.find_all(Call)
+    ]
+    calls += [(one, one.lineno) for one in reversed(list(tree.find_all(Call)))]
+    for one, line in calls:
         called = one.node
         if isinstance(called, nodes.Name) and called.name in names:
-            yield called.name, source.offset(one.lineno)
+            yield called.name, source.offset(line)
 
 
 def _make_helper(name: str, at: int) -> Callable[..., Any]:
