@@ -228,6 +228,13 @@ def _build_syntax_error(text: str, error: UnexpectedInput) -> ScriptError:
         )
     if letter in "\"'" and QUOTED.match(text, at) is None:
         return ScriptError(f"the quote {letter} is not closed", f"引号 {letter} 没有闭合", at)
+    if text.startswith("=>", at):
+        return ScriptError(
+            "'=>' is a function in JavaScript, which is not run; register a Python function, and "
+            "write its name",
+            "'=>' 是 JavaScript 函数，不会运行；请注册 Python 函数并写其名称",
+            at,
+        )
     rest = text[at : at + 20].partition("\n")[0]
     return ScriptError(f"{rest!r} is not expected here", f"此处不应出现 {rest!r}", at)
 

@@ -84,7 +84,7 @@ class Jinja(ImmutableSandboxedEnvironment):
 
         `prepare` changes their texts before they are parsed.
         """
-        made = cast(Jinja, self.overlay())
+        made = self.overlay()
         made.files = IncludedFiles(folder, prepare)
         made._included = {}
         return made
@@ -298,10 +298,14 @@ class CompiledTemplate:
             with count_work(work or Work()):
                 return merge_pieces(self._template.render(values).pieces)
         except (Refused, TemplateError, TypeError, ArithmeticError) as error:
-            raise Mistake(f"the template cannot be rendered: {error}", *self._place_of(error)) from error
+            raise Mistake(
+                f"the template cannot be rendered: {error}", *self._place_of(error)
+            ) from error
         except Exception as error:  # of any filter; its words may be a value's, so they stay out
             what = type(error).__name__
-            raise Mistake(f"the template cannot be rendered: {what}", *self._place_of(error)) from error
+            raise Mistake(
+                f"the template cannot be rendered: {what}", *self._place_of(error)
+            ) from error
 
     def _place_of(self, error: BaseException) -> tuple[int, str | None]:
         place = innermost(error, lambda file: file == "<template>" or file in self._files)

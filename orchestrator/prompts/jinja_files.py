@@ -1,14 +1,14 @@
 """The files that a Jinja2 template includes, extends or imports: those in its own folder.
 
-They are read and compiled together with the template, so a rendering opens no file. A file's name is
-the author's, in quotes: no value can choose one.
+They are read and compiled together with the template, so a rendering opens no file. A file's name
+is the author's, in quotes: no value can choose one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from jinja2 import nodes
 
@@ -66,7 +66,7 @@ class IncludedFiles:
         within: IncludedFile | None,
     ) -> None:
         file = str(within.path) if within is not None else None
-        for node in tree.find_all(_REFERENCES):
+        for node in cast(Iterator[_Reference], tree.find_all(_REFERENCES)):
             names, missing = list(_iter_names(node, file)), 0
             for name in names:
                 if name in above:
@@ -102,7 +102,9 @@ class IncludedFiles:
         text = read_text(path).replace("\r\n", "\n")
         self._chars += len(text)
         if len(self.found) >= _MOST_FILES or self._chars > _MOST_CHARS:
-            message = f"a template includes up to {_MOST_FILES} files with {_MOST_CHARS:,} characters"
+            message = (
+                f"a template includes up to {_MOST_FILES} files with {_MOST_CHARS:,} characters"
+            )
             raise Mistake(message, file=str(path))
         if (at := find_token(text)) is not None:
             line = text.count("\n", 0, at) + 1

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from orchestrator.prompts.jinja import Jinja
-from orchestrator.prompts.mistakes import Mistake
 from orchestrator.prompts.jinja_pieces import tag_origin
+from orchestrator.prompts.mistakes import Mistake
 
 JINJA = Jinja()
 

@@ -13,8 +13,8 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from orchestrator.message import AUTHOR
 from orchestrator.prompts.jinja import CompiledTemplate, Jinja
-from orchestrator.prompts.mistakes import Mistake
 from orchestrator.prompts.jinja_pieces import VALUE, tag_origin
+from orchestrator.prompts.mistakes import Mistake
 
 JINJA = Jinja()
 PLAIN = SandboxedEnvironment()

@@ -64,7 +64,8 @@ class Calls:
         id = run.script_of(link.name) if is_script else ""
         if not id:
             return frozenset()
-        return frozenset(one.name for one in inputs_of(run.library.script(id).front.get("input")))
+        script, _ = run.find_script(link.name)
+        return frozenset(one.name for one in inputs_of(script.front.get("input")))
 
     def script(self, link: Link, args: Sequence[Any], named: Mapping[str, Any]) -> Steps:
         """Runs another script with a new dialogue; returns its result."""
@@ -85,7 +86,11 @@ class Calls:
                 f"scripts call each other more than {MOST_CALLS} times",
                 f"脚本互相调用超过 {MOST_CALLS} 次",
             )
-        script = run.library.script(run.script_of(link.name))
+        script, is_spare = run.find_script(link.name)
+        if is_spare:
+            text = f"the script {link.name!r} needs functions in JavaScript that nobody registered"
+            text += ": the standard script of its name is run"
+            yield Event("warning", link.place, {"text": text})
         value = yield from self._run_script(link, script, args, named)
         yield Event("tool_result", link.place, {"name": link.name, "value": value})
         return (yield from self._after(link.place, link.name, args, named, value))

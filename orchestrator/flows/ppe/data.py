@@ -1,10 +1,11 @@
-"""Data that an author wrote, as YAML: with places, in YAML 1.2's types, without aliases."""
+"""Data that an author wrote, as YAML: with places, in YAML 1.2's types."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import yaml
@@ -24,6 +25,9 @@ from orchestrator.support.documents import (
 from orchestrator.support.safe_json import iter_texts
 
 _RULES = Rules(max_depth=60)
+# Front matter is data; what its aliases repeat is counted.
+_FRONT_RULES = replace(_RULES, aliases=True)
+_MOST_VALUES = 20_000
 
 
 class Author(str):
@@ -38,6 +42,7 @@ _BEFORE = re.compile(
     r"[ ]*(?:-[ ]+)*(?:(?:\"[^\"]*\"[ ]*|'[^']*'[ ]*|[^\s\"'#\[{:][^:#\n]*):[ ]+)?"
 )
 _UNQUOTED = re.compile(r"\{\{|\[\[[^\[\],]*\]\]|@\w")
+_MARKED_FUNCTION = re.compile(r"([ ]*(?:-[ ]+)?!fn)#(?=\s|$)")
 _BLOCK = re.compile(r"(?:^|[:\-][ ]+)[|>][-+0-9]*[ ]*(?:#.*)?$")
 
 
@@ -49,6 +54,8 @@ def _quote_template_values(text: str) -> str:
         if block >= 0 and (not line.strip() or indent > block):
             lines.append(line)
             continue
+        # `!fn#` is a function whose texts are templates; YAML has no tag of that name.
+        line = _MARKED_FUNCTION.sub(r"\1 ", line)
         block = indent if _BLOCK.search(line) else -1
         before = _BEFORE.match(line)
         if before is not None and _UNQUOTED.match(line, before.end()):
@@ -91,10 +98,11 @@ class Source:
             self.fail(place, *describe_javascript("name"))
         self.fail(place, f"the tag {tag!r} is not understood", f"无法识别的标签 {tag!r}")
 
-    def compose(self) -> Node | None:
+    def compose(self, *, aliases: bool = False) -> Node | None:
         """The part as YAML nodes."""
+        rules = _FRONT_RULES if aliases else _RULES
         try:
-            return compose(_quote_template_values(self.text), rules=_RULES)
+            return compose(_quote_template_values(self.text), rules=rules)
         except DefinitionError as error:
             place = self.place((error.line or 1) - 1, (error.column or 1) - 1)
             what = error.reason
@@ -105,6 +113,28 @@ class Source:
         if node.style in ("|", ">"):
             return self.place(node.line, 0)
         return self.place(node.line - 1, node.column - 1)
+
+
+def check_size(node: Node, source: Source) -> None:
+    """Refuses front matter that is too large once its aliases are followed."""
+    sizes: dict[int, int] = {}
+
+    def count(one: Node) -> int:
+        if id(one) not in sizes:
+            pairs = one.value if isinstance(one, MapNode) else ()
+            items = (
+                one.value if isinstance(one, ListNode) else [it for pair in pairs for it in pair]
+            )
+            sizes[id(one)] = 1 + sum(map(count, items))
+        return sizes[id(one)]
+
+    if count(node) > _MOST_VALUES:
+        source.fail(
+            source.place(0),
+            f"with all that its aliases repeat, the front matter has more than {_MOST_VALUES:,} "
+            "values",
+            f"front matter 连同别名重复的内容超过 {_MOST_VALUES:,} 个值",
+        )
 
 
 def data_of(node: Node | None, source: Source) -> Any:
@@ -128,12 +158,19 @@ def data_of(node: Node | None, source: Source) -> Any:
 
 def _read_mapping(node: MapNode, source: Source) -> dict[str, Any]:
     mapping: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     for key, value in node.value:
+        if isinstance(key, ScalarNode) and key.value == "<<" and not key.style:
+            for one in value.value if isinstance(value, ListNode) else [value]:
+                if not isinstance(one, MapNode):
+                    source.fail(source.at(key), "'<<' takes maps", "'<<' 须是字典")
+                merged = {**_read_mapping(one, source), **merged}
+            continue
         name = str(data_of(key, source))
         if name in mapping:
             source.fail(source.at(key), f"{name!r} is there twice", f"{name!r} 重复出现")
         mapping[name] = data_of(value, source)
-    return mapping
+    return {**merged, **mapping}
 
 
 def _read_scalar(kind: str, node: ScalarNode, source: Source) -> Any:

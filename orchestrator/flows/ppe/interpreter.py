@@ -133,6 +133,23 @@ class Interpreter:
         is_shadowed = self.library.is_standard(id) and bool(self.known.name_of(name))
         return "" if is_shadowed else id
 
+    def find_script(self, name: str) -> tuple[Script, bool]:
+        """The script that a name means, and whether it is a standard one in place of another.
+
+        A script that needs functions in JavaScript, which nobody registered, cannot be run; the
+        standard one of its name can.
+        """
+        script = self.library.script(self.script_of(name))
+        spare = self.library.find_spare(script.id)
+        if spare is None or all(self._has_function(script, link) for link in script.calls):
+            return script, False
+        return spare, True
+
+    def _has_function(self, script: Script, link: Link) -> bool:
+        if not link.instruction or self.known.name_of(link.name):
+            return True
+        return not link.declares and (link.name in BUILT_IN or link.name in script.settings.imports)
+
     # Running
 
     def run(self) -> Steps:

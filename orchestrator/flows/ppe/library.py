@@ -50,8 +50,14 @@ class Library:
                 self._add(id, path)
         own = dict(self._texts)
         self._add_named(text, [*folders, find_user_folder(), STANDARD])
+        # What stands in where a script of the same name needs functions that nobody registered
+        self._spare = {
+            id: (str(path), path.read_text(encoding="utf-8"))
+            for id, path in _list_scripts(STANDARD, "")
+            if id in self._texts and id not in self._standard
+        }
         whole = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
-        for id, (_, found) in sorted(self._texts.items()):
+        for id, (_, found) in sorted([*self._texts.items(), *self._spare.items()]):
             whole.update(f"\0{id}\0{found}".encode("utf-8", "surrogatepass"))
         self.digest = whole.hexdigest()  # changes with the text of any of them
         self.ids = [id for id in self._texts if id in own or id not in self._standard]
@@ -98,6 +104,13 @@ class Library:
             file, text = self._texts[id]
             self._read[id] = self.resolve_inheritance(read_script(text, id, file))
         return self._read[id]
+
+    def find_spare(self, id: str) -> Script | None:
+        """The standard script that another one of its name is above; `None` where there is none."""
+        if id not in self._spare:
+            return None
+        file, text = self._spare[id]
+        return self.resolve_inheritance(read_script(text, id, file))
 
     def resolve_inheritance(self, script: Script, above: tuple[str, ...] = ()) -> Script:
         """A script with the front matter and the statements of what it inherits from."""

@@ -41,6 +41,8 @@ from orchestrator.prompts.languages.base import first_uses
 
 Findings = Iterator[Finding]
 
+# A comment of YAML
+_COMMENT = re.compile(r"(?:^|(?<=[ \t]))#[^\n]*", re.M)
 _ENDS = ("ret", "abort", "break", "continue")
 _GIVEN = "--tool NAME=FILE:FUNCTION gives it"
 _MODEL_SETTINGS = frozenset(
@@ -175,8 +177,9 @@ def _inputs(text: str, script: Script) -> Findings:
 
 def _place_of_input(text: str, name: str) -> Place:
     """Where `input` of the front matter declares a name."""
+    plain = _COMMENT.sub(lambda found: " " * len(found[0]), text)
     found = re.search(
-        rf"^input:[^\n]*(?:\n[ \t-][^\n]*)*?\b(?P<at>{re.escape(name)})\b", text, re.M
+        rf"^input:[^\n]*(?:\n(?:[ \t-][^\n]*)?)*?\b(?P<at>{re.escape(name)})\b", plain, re.M
     )
     if found is None:
         return _place_of(text, "input")

@@ -16,7 +16,6 @@ from orchestrator.flows.ppe.texts import Text
 from orchestrator.flows.steps import Place
 from orchestrator.flows.tree import ScriptError
 from orchestrator.message import AUTHOR
-from orchestrator.prompts.mistakes import Mistake
 from orchestrator.prompts.languages.base import (
     Input,
     Rendered,
@@ -28,6 +27,7 @@ from orchestrator.prompts.languages.base import (
 )
 from orchestrator.prompts.languages.values import Placement, Tokens, Values, strip_pieces
 from orchestrator.prompts.markers import Piece
+from orchestrator.prompts.mistakes import Mistake
 
 _WAY_OUT = "a template has only roles and {{ }}; to run it as a script, use it as an orchestration"
 

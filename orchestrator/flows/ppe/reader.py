@@ -13,6 +13,7 @@ from typing import Any
 from orchestrator.flows.ppe.data import (
     SEPARATOR,
     Source,
+    check_size,
     data_of,
     entries,
     map_of,
@@ -231,7 +232,9 @@ def read_script(text: str, id: str = "", file: str | None = None) -> Script:
     front_source, body = split_front_matter(text, file)
     front: Any = {}
     if front_source is not None:
-        node = front_source.compose()
+        node = front_source.compose(aliases=True)
+        if node is not None:
+            check_size(node, front_source)
         front = data_of(node, front_source) if node is not None else {}
         if not isinstance(front, dict):
             front_source.fail(
@@ -244,6 +247,7 @@ def read_script(text: str, id: str = "", file: str | None = None) -> Script:
     reader.warnings += _without_effect(front, source)
     statements = reader.front_messages(front, source) + reader.body(body)
     tools = [Link(source.place(0), name, False) for name in settings.tools]
+    tools += [Link(source.place(0), name, True, declares=True) for name in settings.functions]
     return Script(
         id,
         file,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +43,7 @@ class Settings:
     name: str = ""  # who speaks in the script's own name, in a group chat
     roles: Mapping[str, str] = field(default_factory=dict)  # the scripts of a group chat's roles
     imports: Mapping[str, str] = field(default_factory=dict)  # other names of scripts
+    functions: Sequence[str] = ()  # of JavaScript packages; registered ones do what they would
     tools: Mapping[str, Tool] = field(default_factory=dict)  # what the model may call, by name
     permissions: Permissions = field(default_factory=Permissions)  # of the calls of tools
     thinking: Thinking | None = None  # how the model thinks, if the script asks for it
@@ -65,6 +66,7 @@ def settings_of(front: Mapping[str, Any], source: Source) -> Settings:
             str(front.get("name") or inner.get("name") or ""),
             _roles(front.get("roles", inner.get("roles"))),
             _imports(front.get("import")),
+            tuple(name for _, names in _iter_packages(front.get("import")) for name in names),
             _tools(front.get("tools")),
             permissions_of(front.get("permissions")),
             thinking_of(front.get("shouldThink")),
@@ -92,18 +94,44 @@ def _roles(written: Any) -> dict[str, str]:
 
 
 def _imports(entries: Any) -> dict[str, str]:
-    """Other names of scripts. What is no script is refused."""
+    """Other names of scripts. A package of JavaScript has to name its functions."""
     found: dict[str, str] = {}
     for written, name in _iter_entries(entries):
-        if not written.endswith(ENDINGS) and not written.startswith("ai:"):
-            raise ScriptError(
-                f"{written!r} is a JavaScript package, and is not run; register Python functions "
-                "with tools={'name': function}",
-                f"{written!r} 是 JavaScript 包；请用 tools={{'name': 函数}} 注册 Python 函数",
-            )
+        if not _is_script(written):
+            continue
         id = script_id(written.removeprefix("ai:"))
         found[name.removeprefix("$") if name not in ("", "*") else id] = id
     return found
+
+
+def _is_script(written: str) -> bool:
+    return written.endswith(ENDINGS) or written.startswith("ai:")
+
+
+def _iter_packages(entries: Any) -> Iterator[tuple[str, list[str]]]:
+    """The packages of JavaScript, and the functions that are imported from each."""
+    for one in entries if isinstance(entries, list) else [entries] if entries else []:
+        for written, names in one.items() if isinstance(one, dict) else [(one, ())]:
+            if _is_script(str(written)):
+                continue
+            given = names if isinstance(names, list) else [names]
+            found = [_imported_name(it) for it in given if it and it != "*"]
+            if not all(found) or not found:
+                raise ScriptError(
+                    f"{str(written)!r} is a JavaScript package, and is not run: name the functions "
+                    f"that you use of it, import: {{{str(written)!r}: [name]}}, and register "
+                    "Python functions with tools={'name': function}",
+                    f"{str(written)!r} 是 JavaScript 包，不会运行：请写明所用函数，并用 "
+                    "tools={'name': 函数} 注册 Python 函数",
+                )
+            yield str(written), found
+
+
+def _imported_name(entry: Any) -> str:
+    """The name that a script calls an imported function by: `name`, or `{name: its own name}`."""
+    if isinstance(entry, dict) and len(entry) == 1:
+        (entry,) = entry.values()
+    return entry.removeprefix("$") if isinstance(entry, str) else ""
 
 
 def _iter_entries(entries: Any) -> Iterator[tuple[str, str]]:

@@ -45,8 +45,8 @@ def _expand_tools(run: Interpreter) -> list[Tool]:
 
 
 def _build_spec(run: Interpreter, tool: Tool) -> Mapping[str, Any]:
-    if id := run.script_of(tool.name):
-        script = run.library.script(id)
+    if run.script_of(tool.name):
+        script, _ = run.find_script(tool.name)
         described = str(script.front.get("title") or script.front.get("description") or "")
         schema = _schema(script, tool)
     else:

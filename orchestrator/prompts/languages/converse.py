@@ -71,9 +71,7 @@ def converse(
         raise TemplateError(error.reason, file=rendered.source, line=error.line) from None
 
 
-def _convert(
-    rendered: Rendered, encoded: bool
-) -> tuple[Text, list[Message], list[dict[str, Any]]]:
+def _convert(rendered: Rendered, encoded: bool) -> tuple[Text, list[Message], list[dict[str, Any]]]:
     conversing = ConverseBuilder(encoded=encoded)
     system, others = system_pieces(rendered.messages)
     messages: list[Message] = []

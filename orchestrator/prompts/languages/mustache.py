@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.message import AUTHOR
-from orchestrator.prompts.mistakes import Mistake
 from orchestrator.prompts.jinja_pieces import VALUE, Value
 from orchestrator.prompts.markers import Piece
+from orchestrator.prompts.mistakes import Mistake
 from orchestrator.prompts.work import ITEM, STEP, Refused, Work
 
 _DEEPEST = 50

@@ -19,11 +19,11 @@ from jinja2 import Undefined
 
 from orchestrator.errors import ValidationError
 from orchestrator.message import AUTHOR
-from orchestrator.prompts.mistakes import Mistake
 from orchestrator.prompts.jinja_pieces import VALUE, tag_origin
 from orchestrator.prompts.languages.base import Media, RenderedMessage, Thread
 from orchestrator.prompts.languages.message_dicts import parse_media, parse_messages
 from orchestrator.prompts.markers import Piece
+from orchestrator.prompts.mistakes import Mistake
 from orchestrator.prompts.source import OPEN, SHUT
 
 MEDIA_KINDS = ("image", "file", "audio", "video")

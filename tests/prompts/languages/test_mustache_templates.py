@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.prompts.mistakes import Mistake
 from orchestrator.prompts.jinja_pieces import tag_origin
 from orchestrator.prompts.languages.mustache import Mustache
 from orchestrator.prompts.languages.values import value_text
+from orchestrator.prompts.mistakes import Mistake
 
 
 def rendered(text: str, **values: Any) -> str:

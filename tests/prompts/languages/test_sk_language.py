@@ -257,7 +257,7 @@ def test_yaml_files(tmp_path):
         }
         rendered = document.render({"question": "Who?"})  # there the default is forgotten
         assert [one.text for one in rendered.messages] == ["Be kind.", "Who?"]
-        with pytest.raises(ValidationError, match="'question' is missing"):
+        with pytest.raises(ValidationError, match="Missing required input: 'question'"):
             document.render({})
     assert read_template(FILE, "semantic-kernel").render({"question": "?"}).messages
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -37,7 +36,12 @@ from orchestrator.prompts.languages.prompty.content import (
     read_tool_uses,
     read_tools,
 )
-from orchestrator.prompts.languages.prompty.markers import Marks, Section, mark_role_lines
+from orchestrator.prompts.languages.prompty.markers import (
+    THREAD_LINE,
+    Marks,
+    Section,
+    mark_role_lines,
+)
 from orchestrator.prompts.languages.values import (
     TOKEN,
     Placement,
@@ -53,10 +57,6 @@ from orchestrator.prompts.source import warn
 
 _V2 = Marks(("system", "user", "assistant", "developer"), quoted=False)
 _LEGACY = Marks(("system", "user", "assistant", "function", "tools", "tool", "thread"), quoted=True)
-
-# The place of threads in files of the first version.
-_THREAD_LINE = re.compile(r"^[^\S\n]*+!\[thread\][^\S\n]*+$", re.MULTILINE)
-
 
 def read(
     text: str,
@@ -227,7 +227,8 @@ class PromptyDocument:
         self._kinds = {one.name: one.kind for one in self.inputs}
         others = sorted({*_V2.roles, *_LEGACY.roles} - {*self.marks.roles})
         near = lint.find_misspelt_marks(self.body, self.line, self.marks, others, self.source)
-        self.diagnostics: Sequence[Diagnostic] = (*self.references.diagnostics, *near)
+        old = () if self.legacy else lint.find_old_marks(self.body, self.line, self.source)
+        self.diagnostics: Sequence[Diagnostic] = (*self.references.diagnostics, *near, *old)
 
     def _build_inputs(self) -> Iterator[Input]:
         uses = first_uses(self.body, self.engine.names, self.line)
@@ -375,11 +376,13 @@ class _Rendering:
 
     def _split_at_threads(self, section: Section) -> None:
         """A section as messages, with the threads where a line says `![thread]`."""
-        first, *others = _THREAD_LINE.split(section.content)
+        first, *others = THREAD_LINE.split(section.content)
         self._split(replace(section, content=first), parted=bool(others))
         for text in others:
             self._place_all()
-            self._split(replace(section, content=text), parted=True)
+            # What follows a conversation is what the user says next, whoever spoke before it.
+            asked = replace(section, role="user", attributes={}, content=text)
+            self._split(asked, parted=True)
 
     def end(self) -> None:
         """Adds the threads that have no place in the template."""

@@ -22,9 +22,7 @@ _FENCE = re.compile(r"(?:---|\+\+\+)[ \t]*")
 _REFERENCE = re.compile(r"\$\{(\w+):(.*)\}", re.DOTALL)
 _IN_TEXT = re.compile(r"\$\{(?:env|file|params):[^{}\n]*\}", re.IGNORECASE)
 # Prompty's own reader is PyYAML's, which is one of YAML 1.1. What aliases repeat is counted.
-FRONT_RULES = Rules(
-    scalars="1.1", aliases=True, merge_keys=True, max_depth=40, error=TemplateError
-)
+FRONT_RULES = Rules(scalars="1.1", aliases=True, merge_keys=True, max_depth=40, error=TemplateError)
 # Sections of a body have values in them.
 _RULES = replace(FRONT_RULES, aliases=False, merge_keys=False)
 _TEXT_RULES = replace(_RULES, scalars="text")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from itertools import islice
+from typing import Any, Literal
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import ValidationError
@@ -15,7 +16,7 @@ from orchestrator.prompts.languages.message_dicts import (
     find_instruction,
 )
 from orchestrator.prompts.languages.prompty.front_matter import FRONT_RULES
-from orchestrator.prompts.languages.prompty.markers import Marks
+from orchestrator.prompts.languages.prompty.markers import THREAD_LINE, Marks
 from orchestrator.prompts.source import warn
 from orchestrator.support.documents import ListNode, MapNode, Node, ScalarNode, compose
 from orchestrator.support.spelling import find_close
@@ -23,6 +24,12 @@ from orchestrator.support.spelling import find_close
 _COMMENTS = {"{#": "#}", "{%": "%}"}
 _PRINTED = {"{{": "}}"}
 _MEANT = re.compile(r"[^\S\n]*+(?:#[^\S\n]*+)?([A-Za-z]\w*+)[^\S\n]*+(\[[^\n]*+|:[^\S\n]*+)")
+# Media are also what Markdown has them for, so they may be meant as text.
+_OLD_MARKS: tuple[tuple[re.Pattern[str], str, Literal["warning", "info"]], ...] = (
+    (THREAD_LINE, "thread", "warning"),
+    (re.compile(r"!\[[^\[\]\n]*+\]\([^()\s]++\)"), "image", "info"),
+)
+_MOST_OLD_MARKS = 20
 # Words that are near to roles, and begin lists in prompts.
 _WORDS = frozenset(("read", "steam", "stem", "toll", "use", "used", "uses"))
 
@@ -51,6 +58,18 @@ def find_misspelt_marks(
             )
             column = len(text) - len(text.lstrip()) + 1
             yield warn("misspelt-mark", message, doubt, source, line + at, column)
+
+
+def find_old_marks(body: str, line: int, source: str | None) -> Iterator[Diagnostic]:
+    """What is more than text in the first version of Prompty only: threads and media in a body."""
+    instead = "write template: {parser: {kind: prompty, options: {dialect: legacy}}}, or an input"
+    for pattern, kind, severity in _OLD_MARKS:
+        for found in islice(pattern.finditer(body), _MOST_OLD_MARKS):
+            at = body.count("\n", 0, found.start())
+            column = found.start() - body.rfind("\n", 0, found.start())
+            message = f"{found[0].strip()[:80]!r} is text in the dialect v2"
+            way = f"{instead} of kind {kind}"
+            yield warn("old-mark", message, way, source, line + at, column, severity=severity)
 
 
 def _suggest_mark(word: str, rest: str, roles: Sequence[str], others: Sequence[str]) -> str | None:

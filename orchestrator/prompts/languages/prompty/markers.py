@@ -26,6 +26,9 @@ _GIVEN_ROLE = re.compile(rf"\s*+{_ROLE_SIGN}({OPEN}\d+{SHUT})\s*+:\s*+")
 # A value may choose between these: it may not become an instruction.
 _GIVEN_ROLES = ("user", "assistant")
 
+# The place of threads in files of the first version.
+THREAD_LINE = re.compile(r"^[^\S\n]*+!\[thread\][^\S\n]*+$", re.MULTILINE)
+
 _ATTRIBUTE = re.compile(r"(\w++)\s*+=\s*+(?:\"([^\"]*)\"|([^\",\]]*+))\s*+,?\s*+")
 # Attributes that are names even if they look like numbers.
 _TEXTS = ("tool_call_id", "nonce")

@@ -82,8 +82,8 @@ def read(
 ) -> MessagesDocument:
     """Reads a prompt of Semantic Kernel; the arguments are those of `read_template`, and options.
 
-    It names no variables of the process, and files only in Jinja2. A file with the ending `.yaml` or `.yml` is
-    YAML.
+    It names no variables of the process, and files only in Jinja2. A file with the ending `.yaml`
+    or `.yml` is YAML.
 
     - `format`: the template engine, one of `FORMATS`; else the file says it.
     - `strict`: refuse tags that are no XML. If not, such a prompt is one message of the user, as it

@@ -22,7 +22,6 @@ from jinja2.nodes import Call
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.message import AUTHOR
 from orchestrator.prompts.jinja import Jinja
-from orchestrator.prompts.mistakes import Mistake
 from orchestrator.prompts.jinja_files import IncludedFiles
 from orchestrator.prompts.jinja_limits import get_work
 from orchestrator.prompts.jinja_pieces import VALUE, Value, tag_origin
@@ -38,6 +37,7 @@ from orchestrator.prompts.languages.semantic_kernel.values import (
     to_messages,
 )
 from orchestrator.prompts.markers import Piece
+from orchestrator.prompts.mistakes import Mistake
 from orchestrator.prompts.source import Source
 from orchestrator.prompts.work import STEP
 
