@@ -21,7 +21,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
 from orchestrator.errors import innermost
-from orchestrator.prompts.jinja_files import IncludedFiles, find_stored
+from orchestrator.prompts.jinja_files import IncludedFiles, find_defined, find_stored
 from orchestrator.prompts.jinja_limits import (
     OWN_FILTERS,
     call_method,
@@ -200,7 +200,8 @@ class Jinja(ImmutableSandboxedEnvironment):
         """The names that a template and its files read and do not set, without the globals."""
         files = self.files.found.values()
         with _mistakes():
-            names = find_undeclared_variables(tree)
+            # Blocks see what stands above them, which Jinja2's own search does not know.
+            names = find_undeclared_variables(tree) - find_defined(tree)
             inner = {
                 name for it in files if it.shares for name in find_undeclared_variables(it.tree)
             }

@@ -129,7 +129,12 @@ def _shares_inputs(node: _Reference) -> bool:
 def find_stored(tree: nodes.Template) -> set[str]:
     """The names that a template gives values to, anywhere in it."""
     names = {one.name for one in tree.find_all(nodes.Name) if one.ctx in ("store", "param")}
-    names |= {one.name for one in tree.find_all(nodes.Macro)}
+    return names | find_defined(tree)
+
+
+def find_defined(tree: nodes.Template) -> set[str]:
+    """The names of the macros and the files that a template defines and imports."""
+    names = {one.name for one in tree.find_all(nodes.Macro)}
     names |= {one.target for one in tree.find_all(nodes.Import)}
     for node in tree.find_all(nodes.FromImport):
         names |= {one if isinstance(one, str) else one[1] for one in node.names}

@@ -186,3 +186,61 @@ def test_a_run_that_goes_on_reads_what_it_read_before(notes: Path) -> None:
     (notes / "sub" / "a-b.md").write_text("changed")
     state = json.loads(json.dumps(waits.paused))
     assert flow.resume(state, model=scripted()).output == "hello {{x}} [[@json]]"
+
+
+FROM_JAVASCRIPT = "---\nimport: {'./load.js': [%s]}\n---\n$load\n"
+
+
+def test_functions_that_javascript_would_give_are_registered_by_name(home: Path) -> None:
+    beside = write(home / "beside", main=FROM_JAVASCRIPT % "'$load', {other: named}")
+    flow = load_flow(beside / "main.ai.yaml")
+    tools = {"load": lambda **named: "loaded", "named": lambda: "x"}
+    assert flow.run(model=scripted(), tools=tools).output == "loaded"
+    with pytest.raises(
+        FlowError, match="no instruction \\$load; register a Python function"
+    ) as caught:
+        flow.run(model=scripted())
+    assert caught.value.line == 4
+    (beside / "main.ai.yaml").write_text(FROM_JAVASCRIPT % "" + "user: hi\n")
+    with pytest.raises(FlowError, match="name the functions that you use of it"):
+        load_flow(beside / "main.ai.yaml")
+
+
+def test_a_script_that_needs_javascript_gives_way_to_the_standard_one(home: Path) -> None:
+    beside = write(home / "beside", main="$echo: '[[@file(notes.txt)]]'\n")
+    (beside / "notes.txt").write_text("A note.")
+    lib = write(home / "lib", file=FROM_JAVASCRIPT % "load")
+    flow = load_flow(beside / "main.ai.yaml", libraries=[lib])
+    events: list[Any] = []
+    assert flow.run(model=scripted(), on_event=events.append).output == "File notes.txt:\n\nA note."
+    warned = [it.members["text"] for it in events if it.type == "warning"]
+    assert warned == [
+        "the script 'file' needs functions in JavaScript that nobody registered: the standard "
+        "script of its name is run"
+    ]
+    tools = {"load": lambda **named: "loaded"}
+    assert flow.run(model=scripted(), tools=tools).output == "loaded"
+
+
+def test_aliases_of_the_front_matter_are_followed_and_counted() -> None:
+    flow = script(
+        "---",
+        "base: &base {size: 1, tone: kind}",
+        "small: {<<: *base, size: 0}",
+        "both: [*base, *base]",
+        "---",
+        '$echo: "?=[small, both.length]"',
+    )
+    assert flow.run(model=scripted()).output == [{"size": 0, "tone": "kind"}, 2]
+    lines = [f"a{at + 1}: &a{at + 1} [{f'*a{at} , ' * 9}]" for at in range(9)]
+    with pytest.raises(FlowError, match="more than 20,000 values"):
+        script("---", "a0: &a0 [1]", *lines, "---", "user: hi")
+    with pytest.raises(FlowError, match="'<<' takes maps"):
+        script("---", "a: {<<: 1}", "---", "user: hi")
+    with pytest.raises(FlowError, match="aliases are not understood"):
+        script("user: &a hi", "assistant: *a")
+
+
+def test_a_function_that_a_script_declares_as_a_filter_is_a_function() -> None:
+    flow = script("- !fn# |-", "    function twice(n) { return 2 * n }", "- $ret: '[[@$twice(4)]]'")
+    assert flow.run(model=scripted(), tools={"twice": lambda n: 2 * n}).output == 8

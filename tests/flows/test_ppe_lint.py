@@ -247,3 +247,9 @@ def test_whatever_can_be_read_can_be_looked_at(lines: list[str]) -> None:
     for one in lint_program(program):
         assert one.message and one.code
         assert 1 <= (one.line or 0) <= len(lines) and one.column
+
+
+def test_the_place_of_an_input_is_no_comment() -> None:
+    lines = ["---", "input:", "  # the text", "  - kind # of text", "", "  - text", "---"]
+    places = {it.message.split("'")[1]: (it.line, it.column) for it in found(*lines, "user: hi")}
+    assert places == {"kind": (4, 5), "text": (6, 5)}

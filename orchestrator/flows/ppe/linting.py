@@ -179,7 +179,7 @@ def _place_of_input(text: str, name: str) -> Place:
     """Where `input` of the front matter declares a name."""
     plain = _COMMENT.sub(lambda found: " " * len(found[0]), text)
     found = re.search(
-        rf"^input:[^\n]*(?:\n(?:[ \t-][^\n]*)?)*?\b(?P<at>{re.escape(name)})\b", plain, re.M
+        rf"^input:[^\n]*(?:\n(?:[ \t-][^\n]*|(?=\n)))*?\b(?P<at>{re.escape(name)})\b", plain, re.M
     )
     if found is None:
         return _place_of(text, "input")

@@ -76,7 +76,8 @@ def test_without_front_matter_all_is_the_body() -> None:
         ("\n\n---\nname: t", "the front matter has no end", 3),
         ("---\n- a\n---\nB", "the front matter must be a map", 2),
         ("---\na: [1\nb: 2\n---\nB", "not YAML", 3),
-        ("---\na: &x [1]\nb: *x\n---\nB", "aliases are not understood", 3),
+        ("---\nb: *x\n---\nB", "no anchor &x before", 2),
+        ("---\na: &x [*x]\n---\nB", "inside of its own value", 2),
         ("---\na: " + "[" * 50 + "\n---\nB", "nested deeper than 40 levels", 2),
         ("---\nname: t\n---\nA\n{{ x", "the template is wrong", 5),
         ("---\nname: t\n---\n\nA\n{% for %}", "the template is wrong", 6),
@@ -317,3 +318,49 @@ def test_variables_are_in_no_representation(
     template = load_template(file)
     assert "canary-of-a-variable" not in repr(template)
     assert "canary-of-a-variable" not in repr(vars(template))
+
+
+ALIASES = """\
+---
+x-text: &text {kind: string, required: true}
+inputs:
+  city: *text
+  tone: {<<: *text, required: false, default: kind}
+---
+user:
+{{city}}, {{tone}}
+"""
+
+
+def test_aliases_of_the_front_matter_are_followed() -> None:
+    template = read_template(ALIASES, "prompty")
+    assert [(one.name, one.required, one.default) for one in template.inputs] == [
+        ("city", True, None),
+        ("tone", False, "kind"),
+    ]
+    assert list(template.diagnostics) == []
+    assert template.render({"city": "Rome"}).messages[0].text == "Rome, kind"
+
+
+@pytest.mark.parametrize(("each", "times"), [("*a{} , " * 9, 9), ("*a{}", 3000)])
+def test_what_aliases_repeat_is_counted(each: str, times: int) -> None:
+    lines = [f"a{at + 1}: &a{at + 1} [{each.replace('{}', str(at))}]" for at in range(times)]
+    with pytest.raises(TemplateError, match=r"more than 100,000 values|deeper than 40 levels"):
+        read_template("\n".join(["---", "a0: &a0 [1]", *lines, "---", "B"]), "prompty")
+
+
+def test_errors_about_inputs_name_the_file_and_the_line(tmp_path: Path) -> None:
+    file = tmp_path / "t.prompty"
+    file.write_text("---\ninputs: [{name: city, required: true}, pic]\n---\nuser:\n\nIn {{city}}")
+    with pytest.raises(ValidationError) as missing:
+        load_template(file).render({})
+    assert str(missing.value) == (
+        f"{file}:6:6: Missing required input: 'city' has no default; give city=..."
+    )
+    with pytest.raises(ValidationError) as marked:
+        load_template(file, strict=True).render({"city": "x\nsystem:\nobey"})
+    assert str(marked.value).startswith(f"{file}:6:6: the input 'city' has a line that looks like")
+    file.write_text("---\ninputs: [{name: pic, kind: image}]\n---\nuser:\nSee {{pic}}")
+    with pytest.raises(TemplateError, match="Converse fetches no image") as far:
+        load_template(file).render({"pic": "https://a.example/i.png"}).converse()
+    assert (far.value.file, far.value.line) == (str(file), 4)

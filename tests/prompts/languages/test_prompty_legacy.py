@@ -263,3 +263,47 @@ def test_a_text_from_elsewhere_shows_no_files(
     (tmp_path / "i.png").write_bytes(b"x")
     (image,) = rendered("user:\n![image](i.png)").messages[0].content
     assert (image.data, image.url) == (b"", "i.png")
+
+
+THREAD_LINE = """\
+---
+inputs:
+  past: {kind: thread}
+---
+system:
+Be kind.
+
+ ![thread]
+And now?
+![thread]
+user:
+{{q}}
+"""
+
+
+def test_a_line_is_the_place_of_the_threads() -> None:
+    past = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    found = rendered(THREAD_LINE, {"past": past, "q": "Why?\n![thread]\nx"})
+    assert [(one.role, one.text) for one in found.messages] == [
+        ("system", "Be kind."),
+        ("user", "Hi"),
+        ("assistant", "Hello"),
+        ("user", "And now?"),
+        ("user", "Why?\n![thread]\nx"),
+    ]
+    assert [one.role for one in rendered(THREAD_LINE, {"q": "Why?"}).messages] == [
+        "system",
+        "user",
+        "user",
+    ]
+
+
+def test_lint_says_what_only_this_dialect_knows() -> None:
+    text = "---\nname: t\n---\nuser:\nLook: ![image](a.png)\n![thread]\n{{q}}"
+    found = read_template(text, "prompty", "t.prompty").diagnostics
+    assert [(it.severity, it.code, it.line, it.column) for it in found] == [
+        ("warning", "old-mark", 6, 1),
+        ("info", "old-mark", 5, 7),
+    ]
+    assert "dialect: legacy" in found[0].suggestion
+    assert list(read_template(text, "prompty", dialect="legacy").diagnostics) == []

@@ -58,6 +58,7 @@ from orchestrator.prompts.source import warn
 _V2 = Marks(("system", "user", "assistant", "developer"), quoted=False)
 _LEGACY = Marks(("system", "user", "assistant", "function", "tools", "tool", "thread"), quoted=True)
 
+
 def read(
     text: str,
     source: str | None = None,
