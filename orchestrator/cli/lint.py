@@ -437,7 +437,27 @@ def _list_known_files(own: Path) -> set[str]:
             # Reported when the dialect is loaded.
             continue
     stages = {Path(name).stem for name in known if name.endswith((".json", ".txt"))}
-    return known | {stem + ending for stem in stages for ending in (*ENDINGS, *BODY_ENDINGS)}
+    known |= {stem + ending for stem in stages for ending in (*ENDINGS, *BODY_ENDINGS)}
+    return known | _list_included_files(own)
+
+
+def _list_included_files(own: Path) -> set[str]:
+    """The names of files that templates of other languages include, or refer to."""
+    from orchestrator.prompts.languages import language_of
+    from orchestrator.prompts.template_files import read_text
+
+    files = {file.name: file for file in own.rglob("*") if file.is_file()}
+    left = [file for file in files.values() if language_of(file) is not None]
+    found: set[str] = set()
+    while left:
+        try:
+            text = read_text(left.pop())
+        except DefinitionError:  # reported when the template is loaded
+            continue
+        named = {name for name in files.keys() - found if name in text}
+        found |= named
+        left += [files[name] for name in named]
+    return found
 
 
 def _make_unused_finding(file: Path, message: str, suggestion: str) -> Diagnostic:

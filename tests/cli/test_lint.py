@@ -204,3 +204,18 @@ def test_a_pattern_that_is_not_checked_is_told(run, shop):
     assert done.exit_code == 0
     assert "warning: the pattern '^(?!x)' of 'find' is not checked" in done.stdout
     assert "^[A-Z]{2}$" not in done.stdout
+
+
+def test_files_that_a_template_includes_are_read(run, shop):
+    own = shop / "templates"
+    own.mkdir(exist_ok=True)
+    (own / "orchestration.prompty").write_text(
+        "system:\n{% include 'rules.md' %}\n\nuser:\n{{question}}\n\n{{agent_scratchpad}}\n"
+    )
+    (own / "rules.md").write_text("{{instruction}}{% include 'more.md' %}")
+    (own / "more.md").write_text("Be brief.")
+    (own / "other.md").write_text("Nobody reads it.")
+    found = json.loads(run("lint", shop, "--json").stdout)["diagnostics"]
+    assert [it["message"] for it in found if it["code"] == "unused-template"] == [
+        "nothing reads 'other.md'"
+    ]
