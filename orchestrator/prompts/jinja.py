@@ -76,7 +76,7 @@ class Jinja(ImmutableSandboxedEnvironment):
         self.tests = cast(Any, limit_tests(cast(Any, self.tests)))
         self.concat = join_output  # type: ignore[method-assign]
         self.files = IncludedFiles()
-        self._included: dict[str, Template] = {}
+        self._included: dict[str, tuple[Template, int]] = {}  # and what each costs
         self._steps = 0
 
     def with_files(self, folder: Path | None, prepare: Callable[[str], str] = str) -> Jinja:
@@ -117,7 +117,10 @@ class Jinja(ImmutableSandboxedEnvironment):
             missing = self.undefined(name=attribute)
             return missing if attribute.startswith("_") else getattr(obj, attribute, missing)
         if isinstance(obj, TemplateReference):  # `self`, which has the blocks
-            return obj[attribute]
+            try:
+                return obj[attribute]
+            except KeyError:
+                return self.undefined(name=attribute)
         if isinstance(obj, tuple) and attribute in getattr(obj, "_fields", ()):  # of groupby
             return getattr(obj, attribute)
         if isinstance(obj, Mapping) and attribute in obj:
@@ -213,8 +216,9 @@ class Jinja(ImmutableSandboxedEnvironment):
         """A file that is included, which was read with the template."""
         if name not in self._included:
             raise TemplateNotFound(name)  # one that may be missing
-        get_work().spend(STEP + count_steps(self.files.found[name].tree.body))
-        return self._included[name]
+        template, steps = self._included[name]
+        get_work().spend(STEP + steps)
+        return template
 
     def _check_names(self, tree: nodes.Template) -> None:
         # Jinja2 reports some unknown filters and tests only when they are used, others never.
@@ -242,9 +246,10 @@ class Jinja(ImmutableSandboxedEnvironment):
             code = self.compile(tree)
             template = self.template_class.from_code(self, code, self.make_globals(None), None)
         straight = is_straight(tree, calls)
-        self._steps = count_steps((tree, *(it.tree for it in self.files.found.values())))
         for name, it in self.files.found.items():
-            self._included[name] = self._compile_file(name, str(it.path), it.tree)
+            compiled = self._compile_file(name, str(it.path), it.tree)
+            self._included[name] = compiled, count_steps(it.tree.body)
+        self._steps = count_steps(tree.body) + sum(it for _, it in self._included.values())
         paths = frozenset(str(it.path) for it in self.files.found.values())
         return CompiledTemplate(template, names, straight, paths)
 

@@ -120,6 +120,8 @@ def _iter_names(node: _Reference, file: str | None) -> Iterator[str]:
             message = "the name of a file is written in quotes: no value may choose one"
             raise Mistake(message, node.lineno, file)
         yield one.value
+    if not items:
+        raise Mistake("the list of files is empty", node.lineno, file)
 
 
 def _shares_inputs(node: _Reference) -> bool:

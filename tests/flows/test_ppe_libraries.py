@@ -215,11 +215,14 @@ def test_a_script_that_needs_javascript_gives_way_to_the_standard_one(home: Path
     assert flow.run(model=scripted(), on_event=events.append).output == "File notes.txt:\n\nA note."
     warned = [it.members["text"] for it in events if it.type == "warning"]
     assert warned == [
-        "the script 'file' needs functions in JavaScript that nobody registered: the standard "
-        "script of its name is run"
+        "the script 'file' calls functions that nobody registered: the standard script of its name "
+        "is run"
     ]
     tools = {"load": lambda **named: "loaded"}
     assert flow.run(model=scripted(), tools=tools).output == "loaded"
+    write(lib, file="$ehco: hi\n")
+    with pytest.raises(FlowError, match=r"no instruction \$ehco; did you mean"):
+        load_flow(beside / "main.ai.yaml", libraries=[lib]).run(model=scripted())
 
 
 def test_aliases_of_the_front_matter_are_followed_and_counted() -> None:

@@ -88,8 +88,8 @@ class Calls:
             )
         script, is_spare = run.find_script(link.name)
         if is_spare:
-            text = f"the script {link.name!r} needs functions in JavaScript that nobody registered"
-            text += ": the standard script of its name is run"
+            text = f"the script {link.name!r} calls functions that nobody registered: the standard "
+            text += "script of its name is run"
             yield Event("warning", link.place, {"text": text})
         value = yield from self._run_script(link, script, args, named)
         yield Event("tool_result", link.place, {"name": link.name, "value": value})

@@ -136,8 +136,8 @@ class Interpreter:
     def find_script(self, name: str) -> tuple[Script, bool]:
         """The script that a name means, and whether it is a standard one in place of another.
 
-        A script that needs functions in JavaScript, which nobody registered, cannot be run; the
-        standard one of its name can.
+        A script that calls functions which nobody registered, such as those that it has in
+        JavaScript, cannot be run; the standard one of its name can.
         """
         script = self.library.script(self.script_of(name))
         spare = self.library.find_spare(script.id)
@@ -148,7 +148,10 @@ class Interpreter:
     def _has_function(self, script: Script, link: Link) -> bool:
         if not link.instruction or self.known.name_of(link.name):
             return True
-        return not link.declares and (link.name in BUILT_IN or link.name in script.settings.imports)
+        if link.declares:
+            return False
+        is_misspelt = bool(suggest_instruction(link.name, BUILT_IN))  # which is an error
+        return link.name in BUILT_IN or link.name in script.settings.imports or is_misspelt
 
     # Running
 

@@ -43,6 +43,7 @@ class Library:
         self._texts: dict[str, tuple[str, str]] = {}
         self._ids: dict[str, str] = {}
         self._read: dict[str, Script] = {}
+        self._read_spare: dict[str, Script] = {}
         self._standard: set[str] = set()
         if file is not None:
             folder = file.resolve().parent
@@ -50,7 +51,7 @@ class Library:
                 self._add(id, path)
         own = dict(self._texts)
         self._add_named(text, [*folders, find_user_folder(), STANDARD])
-        # What stands in where a script of the same name needs functions that nobody registered
+        # What stands in where a script of the same name calls functions that nobody registered
         self._spare = {
             id: (str(path), path.read_text(encoding="utf-8"))
             for id, path in _list_scripts(STANDARD, "")
@@ -107,10 +108,10 @@ class Library:
 
     def find_spare(self, id: str) -> Script | None:
         """The standard script that another one of its name is above; `None` where there is none."""
-        if id not in self._spare:
-            return None
-        file, text = self._spare[id]
-        return self.resolve_inheritance(read_script(text, id, file))
+        if id in self._spare and id not in self._read_spare:
+            file, text = self._spare[id]
+            self._read_spare[id] = self.resolve_inheritance(read_script(text, id, file))
+        return self._read_spare.get(id)
 
     def resolve_inheritance(self, script: Script, above: tuple[str, ...] = ()) -> Script:
         """A script with the front matter and the statements of what it inherits from."""

@@ -84,6 +84,7 @@ def test_a_value_in_a_file_is_no_structure(tmp_path: Path) -> None:
         ("a\n{% include 'no.md' %}", {}, "main", 2, "there is no file 'no.md' beside"),
         ("{% include ['no.md', 'nix.md'] %}", {}, "main", 1, "there is no file 'no.md' beside"),
         ("\n{% include which %}", {}, "main", 2, "no value may choose one"),
+        ("{% include [] %}", {}, "main", 1, "the list of files is empty"),
         ("{% extends which %}", {}, "main", 1, "no value may choose one"),
         ("{% include '../out.md' %}", {}, "main", 1, "outside of the template's folder"),
         ("{% include '/etc/hostname' %}", {}, "main", 1, "outside of the template's folder"),
@@ -153,6 +154,8 @@ def test_blocks_that_call_one_another_are_bounded(tmp_path: Path) -> None:
         main_prompty=f"{{% block a %}}{calls}{{% endblock %}}{{% block b %}}{{% endblock %}}",
     )
     assert said(load_template(main)) == []
+    main.write_text("user:\n[{{ self.none }}]")
+    assert said(load_template(main)) == [("user", "[]")]
     main.write_text("{% block a %}" + "{{ self.a() }}" * 9 + "{% endblock %}")
     with pytest.raises(TemplateError, match=r"main\.prompty:1"):
         load_template(main).render({})

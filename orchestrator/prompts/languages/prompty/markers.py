@@ -91,7 +91,7 @@ class Marks:
             if there:  # the next such line; in a loop, the first one again
                 place = bisect_right(there, last)
                 last = there[place] if place < len(there) else there[0]
-            line = last
+            line = last or 1  # of a mark in a file that is included
         if marked or "".join(waiting).strip():
             yield Section(role, attributes, "\n".join(waiting), line)
 
