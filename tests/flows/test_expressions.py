@@ -135,7 +135,7 @@ def test_texts_and_lists_stay_small() -> None:
         ("a == 'b", "quote ' is not closed", 5),
         ("f(a、b)", "full-width", 3),
         ("a ＝ b", "full-width", 2),
-        ("a => b", "is not expected", 2),
+        ("a => b", "is a function in JavaScript", 2),
         ("lambda: 1", "is not expected", 6),
         ("a := 1", "is not expected", 2),
         ("[x for x in y]", "is not expected", 3),

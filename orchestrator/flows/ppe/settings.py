@@ -115,7 +115,7 @@ def _iter_packages(entries: Any) -> Iterator[tuple[str, list[str]]]:
             if _is_script(str(written)):
                 continue
             given = names if isinstance(names, list) else [names]
-            found = [_imported_name(it) for it in given if it and it != "*"]
+            found = [_read_import_name(it) for it in given if it and it != "*"]
             if not all(found) or not found:
                 raise ScriptError(
                     f"{str(written)!r} is a JavaScript package, and is not run: name the functions "
@@ -127,7 +127,7 @@ def _iter_packages(entries: Any) -> Iterator[tuple[str, list[str]]]:
             yield str(written), found
 
 
-def _imported_name(entry: Any) -> str:
+def _read_import_name(entry: Any) -> str:
     """The name that a script calls an imported function by: `name`, or `{name: its own name}`."""
     if isinstance(entry, dict) and len(entry) == 1:
         (entry,) = entry.values()
