@@ -387,7 +387,8 @@ class Agent:
         # The same binding as in a turn, so that the prompt is exact.
         bound = found.template.bind(filled, session.history)
         system, messages, model_id = bound.system, bound.messages(), found.model.model_id
-        return Prompt(stage, model_id, system, messages, found.tools, found.inference)
+        tools = () if found.tools_in_prompt else found.tools
+        return Prompt(stage, model_id, system, messages, tools, found.inference)
 
     def end_session(self, session_id: str) -> None:
         """Ends a session: its next turn begins with no attributes and no conversation.

@@ -185,10 +185,7 @@ class Work:
     def _render_tools(self, stage: StagePlan) -> str:
         # The embedded model reads its tools in the prompt, though its calls are native.
         dialect = stage.dialect
-        if (
-            dialect.protocol != "tool_use"
-            or "$tools$" not in dialect.stages[ORCHESTRATION].template
-        ):
+        if dialect.protocol != "tool_use" or not stage.tools_in_prompt:
             return ""
         known = {it["name"]: it for it in _toolbox(self.turn).descriptions(dialect.protocol)}
         specs = [tool["toolSpec"] for tool in stage.tools if "toolSpec" in tool]
