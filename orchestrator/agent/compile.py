@@ -280,9 +280,7 @@ def _digest(data: Any) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def _compute_fixed_values(
-    names: Iterable[str], dialect: Dialect, parts: _Parts
-) -> dict[str, str]:
+def _compute_fixed_values(names: Iterable[str], dialect: Dialect, parts: _Parts) -> dict[str, str]:
     toolbox = parts.toolbox
     facts = AgentFacts(
         instruction=parts.instruction,

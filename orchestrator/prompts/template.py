@@ -102,7 +102,10 @@ class Leaf:
         """The leaf with another one behind it."""
         leaf = Leaf.__new__(Leaf)
         leaf.text, leaf.uses = self.text + other.text, ()
-        seam = [*self._runs[-1], *other._runs[0]]
+        seam = list(self._runs[-1])
+        for origin, text in other._runs[0]:
+            joins = bool(seam) and origin == seam[-1][0]
+            seam.append((origin, seam.pop()[1] + text if joins else text))
         runs = [*self._runs[:-1], seam, *other._runs[1:]]
         leaf._set(runs, [*self.names, *other.names])
         return leaf

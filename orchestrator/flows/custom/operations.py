@@ -25,7 +25,6 @@ from orchestrator.models.tool_calls import ANSWER, CALL_CLOSE, CALL_OPEN
 from orchestrator.parsers.base import Parsed
 from orchestrator.parsers.calls import Calls
 from orchestrator.parsers.stages import Verbatim
-from orchestrator.prompts.placeholders import ORCHESTRATION
 from orchestrator.sessions.journal import Record
 
 if TYPE_CHECKING:
