@@ -6,6 +6,7 @@ import math
 import os
 import re
 import threading
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +18,7 @@ from orchestrator.cli.options import parse_pairs
 from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
 from orchestrator.cli.verb import option, setting, verb
 from orchestrator.errors import ValidationError
+from orchestrator.support.load_errors import report_load_errors
 
 if TYPE_CHECKING:
     from orchestrator.server.settings import Settings
@@ -141,8 +143,11 @@ def serve(terminal: Terminal, options: ServeOptions) -> None:
     settings = Settings(**{**vars(options), **converted})
     _check_settings(settings)
     end_log = serving.log_requests()
+    # A service's log is read by others than who wrote the files.
+    unread = nullcontext() if terminal.err.is_terminal else report_load_errors(None)
     try:
-        serving.serve(settings, lambda url, world: _report_start(terminal, url, world))
+        with unread:
+            serving.serve(settings, lambda url, world: _report_start(terminal, url, world))
     finally:
         end_log()
     _schedule_exit()

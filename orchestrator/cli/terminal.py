@@ -136,6 +136,8 @@ class Terminal:
     def __init__(self, *, json: bool = False, debug: bool = False) -> None:
         self.json = json
         self.debug = debug
+        # Whether what the next error leaves out was shown already.
+        self.explained = False
 
     @cached_property
     def out(self) -> Console:

@@ -9,15 +9,16 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import is_dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from orchestrator.cli.findings import report_error
+from orchestrator.cli.findings import report_error, show_load_error
 from orchestrator.cli.terminal import Terminal, hide_prints, show_prints
 from orchestrator.errors import DefinitionError, ValidationError
+from orchestrator.support.load_errors import report_load_errors
 from orchestrator.support.user_code import keep_causes
 
 # Exit codes. The agent, or what it depends on, failed:
@@ -64,7 +65,11 @@ def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., No
             show_prints(terminal)
         for name, kind in groups.items():
             options[name] = kind(**{it.name: options.pop(it.name) for it in members[name]})
-        with keep_causes() if debug else nullcontext(), _exit_on_error(terminal):
+        with (
+            keep_causes() if debug else nullcontext(),
+            report_load_errors(partial(show_load_error, terminal)),
+            _exit_on_error(terminal),
+        ):
             function(terminal, **options)  # type: ignore[call-arg]
 
     run.__doc__ = help_text(function.__doc__ or "")
