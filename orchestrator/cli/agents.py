@@ -11,6 +11,7 @@ from orchestrator.cli.findings import format_path
 from orchestrator.cli.return_control import ask_yes_no
 from orchestrator.cli.terminal import Terminal, clean, progress_bar
 from orchestrator.errors import DependencyFailed, ModelNotReady, ValidationError
+from orchestrator.support.lazy_imports import describe_missing_extra
 from orchestrator.support.private_files import make_private_folder, open_private
 
 if TYPE_CHECKING:
@@ -194,8 +195,7 @@ def _offer_download(error: ModelNotReady, terminal: Terminal) -> bool:
     runtime, extra = _RUNTIMES[wanted.kind]
     if find_spec(runtime) is None:
         raise DependencyFailed(
-            "the embedded model's runtime is not installed; run "
-            f"`pip install 'bedrock-orchestrator[{extra}]'`",
+            describe_missing_extra("the embedded model needs", extra, runtime),
             resource=wanted.name,
         )
     terminal.note(

@@ -176,7 +176,7 @@ def suggest_fix(error: BaseException, *, debug: bool = False) -> str:
     if isinstance(error, ActionOutcomeUnknown):
         return "`orchestrator sessions show SESSION FOLDER --trace` tells the call and its key"
     if isinstance(error, AccessDenied):
-        return "--model local needs no account"
+        return error.hint
     if isinstance(error, DependencyFailed) and not debug:
         own = error.__cause__
         if own is not None and not isinstance(own, OrchestratorError):

@@ -18,6 +18,7 @@ from orchestrator.cli.options import parse_pairs
 from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
 from orchestrator.cli.verb import option, setting, verb
 from orchestrator.errors import ValidationError
+from orchestrator.support.lazy_imports import describe_missing_extra
 from orchestrator.support.load_errors import report_load_errors
 
 if TYPE_CHECKING:
@@ -161,12 +162,9 @@ def _schedule_exit() -> None:
 
 
 def _check_installed() -> None:
-    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
-    if missing:
-        raise ValidationError(
-            f"the server needs {' and '.join(missing)}, which is not installed; run "
-            "`pip install 'bedrock-orchestrator[serve]'`"
-        )
+    for library in ("starlette", "uvicorn"):
+        if find_spec(library) is None:
+            raise ValidationError(describe_missing_extra("the server needs", "serve", library))
 
 
 def _check_settings(settings: Settings) -> None:

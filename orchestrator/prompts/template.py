@@ -437,7 +437,7 @@ def _insert(leaf: Leaf, added: Leaf) -> Leaf:
         hole = leaf.names.index("question") if asks else 0
         before, after = leaf.split(hole, len(leaf.parts({})[2 * hole]) if asks else 0)
         return join_paragraphs(before, added, after)
-    # The author may go on in the instruction's line, but another value there begins another thought.
+    # The author may go on in the instruction's line, but another value there is another thought.
     end = leaf.parts({})[2 * (at + 1)].find("\n")
     before, after = leaf.split(at + 1, max(end, 0))
     whole = join_paragraphs(before, added)
