@@ -239,10 +239,10 @@ class OpenAIModel(Model):
         bounds = ModelReplyBounds(
             self.model_id, request, stream=stream, seconds=self._reply_seconds
         )
-        if self._own_host and self._key() is None:
+        if self._own_host and not self._key():
             raise build_key_error(self.model_id)
         limits = self._max_attempts, self._deadline
-        sent = SentKey(self._key() is not None, self._api_key is not None, self._trusted)
+        sent = SentKey(bool(self._key()), self._api_key is not None, self._trusted)
         return Tries(self.model_id, self._url, *limits, bounds, self._secrets(), sent)
 
     def _refusal(

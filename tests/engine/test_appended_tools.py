@@ -1,4 +1,5 @@
 """Templates that describe no functions, for models that know only those of their prompt."""
+# ruff: noqa: E501
 
 from __future__ import annotations
 
