@@ -200,13 +200,17 @@ class AccessDenied(DependencyFailed):
 
     Attributes:
         signed_in: Whether they are good, and what they may do is too little.
+        hint: What else helps whoever runs the program, and nobody else: whose credentials they are.
     """
 
     bedrock_name = "AccessDeniedException"
 
-    def __init__(self, message: str, *, resource: str = "", signed_in: bool = True) -> None:
+    def __init__(
+        self, message: str, *, resource: str = "", signed_in: bool = True, hint: str = ""
+    ) -> None:
         super().__init__(message, resource=resource)
         self.signed_in = signed_in
+        self.hint = hint
 
 
 class ThrottlingError(DependencyFailed):

@@ -45,55 +45,66 @@ class _Server(ThreadingHTTPServer):
 
 
 class Loopback(Served):
-    """Serves `answers` in order, the last one again and again."""
+    """Serves `answers` to POSTs in order, the last one again and again."""
 
     def __init__(self, answers: list[Answer]) -> None:
         self.answers = answers
         self.asked: list[Asked] = []
+        # What a GET is answered with, and the paths of those that came.
+        self.listing = Answer(b"", 501)
+        self.listed: list[str] = []
         self.hung_up = Event()
         self._server = _Server(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        loopback = self
+    def _handler(self) -> type[_Handler]:
+        return type("Handler", (_Handler,), {"loopback": self})
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
 
-            def log_message(self, *args: Any) -> None:
-                pass
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    loopback: Loopback
 
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                loopback.asked.append(Asked(self.path, headers, body, self.client_address[1]))
-                index = min(len(loopback.asked), len(loopback.answers)) - 1
-                try:
-                    self._send(loopback.answers[index])
-                except OSError:
-                    loopback.hung_up.set()
-                    self.close_connection = True
+    def log_message(self, *args: Any) -> None:
+        pass
 
-            def _send(self, answer: Answer) -> None:
-                self.send_response(answer.status)
-                for name, value in answer.headers.items():
-                    self.send_header(name, value)
-                if isinstance(answer.body, bytes):
-                    self.send_header("Content-Length", str(len(answer.body)))
-                    self.end_headers()
-                    self.wfile.write(answer.body)
-                    return
-                self.send_header("Transfer-Encoding", "chunked")
-                self.end_headers()
-                for piece in answer.body:
-                    self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
-                    self.wfile.flush()
-                if answer.cut:
-                    self.close_connection = True
-                else:
-                    self.wfile.write(b"0\r\n\r\n")
+    def do_GET(self) -> None:
+        self.loopback.listed.append(self.path)
+        self._try_send(self.loopback.listing)
 
-        return Handler
+    def do_POST(self) -> None:
+        loopback = self.loopback
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        loopback.asked.append(Asked(self.path, headers, body, self.client_address[1]))
+        index = min(len(loopback.asked), len(loopback.answers)) - 1
+        self._try_send(loopback.answers[index])
+
+    def _try_send(self, answer: Answer) -> None:
+        try:
+            self._send(answer)
+        except OSError:
+            self.loopback.hung_up.set()
+            self.close_connection = True
+
+    def _send(self, answer: Answer) -> None:
+        self.send_response(answer.status)
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        if isinstance(answer.body, bytes):
+            self.send_header("Content-Length", str(len(answer.body)))
+            self.end_headers()
+            self.wfile.write(answer.body)
+            return
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for piece in answer.body:
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+            self.wfile.flush()
+        if answer.cut:
+            self.close_connection = True
+        else:
+            self.wfile.write(b"0\r\n\r\n")
 
 
 def frame(headers: dict[str, str], payload: bytes) -> bytes:

@@ -43,6 +43,11 @@ from orchestrator.actions.lambda_contract import lambda_event, read_response
 from orchestrator.actions.lambda_environment import LambdaContext, Variables, lambda_variables
 from orchestrator.actions.results import build_failure
 from orchestrator.errors import DefinitionError, DependencyFailed
+from orchestrator.support.load_errors import (
+    find_load_error,
+    report_load_error,
+    reports_load_errors,
+)
 from orchestrator.support.logs import get_logger
 from orchestrator.support.spelling import did_you_mean
 from orchestrator.support.threads import wait_for
@@ -390,7 +395,13 @@ class LambdaHandler(LambdaFunction):
 
     def find_function(self, resource: str) -> Callable[..., Any]:
         """The function; its file runs when it is asked for first, and may raise anything."""
-        found: Callable[..., Any] | None = getattr(self._module.load(), self.function, None)
+        try:
+            module = self._module.load()
+        except (Exception, SystemExit) as error:
+            if reports_load_errors():
+                report_load_error(find_load_error(error, self.file, self._environment))
+            raise
+        found: Callable[..., Any] | None = getattr(module, self.function, None)
         if callable(found):
             return found
         raise DependencyFailed(

@@ -115,9 +115,10 @@ class LambdaArn:
         target = Target(
             what,
             resource,
-            "allow lambda:InvokeFunction",
+            f"allow lambda:InvokeFunction on {self.arn}",
             quoted=frozenset(("AccessDeniedException",)),
             callers=False,
+            region=self.region,
         )
         longest = LONGEST_SECONDS if seconds is None else min(seconds, LONGEST_SECONDS)
         settings = Settings("lambda", self.region, read_timeout=longest)

@@ -31,6 +31,11 @@ from orchestrator.actions.lambda_environment import (
     lambda_variables,
 )
 from orchestrator.errors import ActionOutcomeUnknown, DefinitionError, DependencyFailed
+from orchestrator.support.load_errors import (
+    describe_load_error,
+    report_load_error,
+    reports_load_errors,
+)
 from orchestrator.support.logs import get_logger
 from orchestrator.support.safe_json import json_or
 from orchestrator.support.user_code import describe_type, is_debugging
@@ -155,6 +160,7 @@ class LambdaProcess(LambdaHandler):
             case {"returned": returned}:
                 return returned
             case {"raised": str(kind), "place": str(place), "text": str(text)}:
+                self._report_load_error(answer, kind[:100], place[:300])
                 error = _fail(name, describe_type(kind[:100], place[:300]))
                 raise error from (_Traceback(text) if text else None)
             case {"no_json": str(what)}:
@@ -162,6 +168,18 @@ class LambdaProcess(LambdaHandler):
             case {"large": int(size)}:
                 return f"{DONE} has {size} bytes, and is not shown."
         raise _fail(name, "answered what is no answer")
+
+    def _report_load_error(self, answer: Mapping[str, Any], kind: str, place: str) -> None:
+        message = answer.get("message")  # there only when the file could not be loaded
+        if not isinstance(message, str):
+            return
+        name, _, line = place.rpartition(":")
+        file, number = (
+            (self.file.parent / name, int(line)) if line.isdecimal() else (self.file, None)
+        )
+        report_load_error(
+            describe_load_error(kind, message, file, number, environment=self._environment)
+        )
 
 
 def has_processes() -> bool:
@@ -189,6 +207,7 @@ def _make_request(event: Mapping[str, Any], about: LambdaContext, until: float) 
         "context": {name: getattr(about, name) for name in _CONTEXT},
         "seconds": until - time.monotonic(),
         "debug": is_debugging(),
+        "reports_load_errors": reports_load_errors(),
     }
     return json.dumps(request, ensure_ascii=False, default=str).encode("utf-8", "replace") + b"\n"
 

@@ -27,6 +27,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+_LONGEST_MESSAGE = 4_000  # characters
+
 
 def main(connection: socket.socket) -> None:
     """Answers calls until the socket ends."""
@@ -44,7 +46,10 @@ def main(connection: socket.socket) -> None:
         try:
             function = getattr(importlib.import_module(job["module"]), job["function"])
         except BaseException as error:  # as in Lambda, the next call starts another process
-            answer = _encode({**_describe(error, folder, request["debug"]), "ended": True})
+            described = _describe(error, folder, request["debug"])
+            if request["reports_load_errors"]:
+                described["message"] = str(error)[:_LONGEST_MESSAGE]
+            answer = _encode({**described, "ended": True})
         else:
             answer = _answer(function, request, folder, job["most_bytes"])
         connection.sendall(answer + b"\n")

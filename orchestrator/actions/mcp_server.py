@@ -37,6 +37,7 @@ from orchestrator.errors import (
     DependencyFailed,
     ModelNotReady,
 )
+from orchestrator.support.lazy_imports import describe_missing_extra
 from orchestrator.support.redaction import hide_credentials, is_credential
 from orchestrator.support.spelling import did_you_mean
 
@@ -297,9 +298,8 @@ class MCPServer:
         try:
             from orchestrator.actions._mcp_link import Link, LinkSettings
         except ImportError as error:
-            raise ModelNotReady(
-                "MCP servers need the extra `mcp`: pip install 'bedrock-orchestrator[mcp]'"
-            ) from error
+            message = describe_missing_extra("MCP servers need", "mcp", error.name)
+            raise ModelNotReady(message) from error
         self._check_address()
         variables = {key: value.fill(None, self.name) for key, value in self._variables.items()}
         headers = {key: value.fill(None, self.name) for key, value in self._headers.items()}

@@ -32,6 +32,7 @@ from orchestrator.agent.validate import (
     features_from_arguments,
     overrides_from_arguments,
 )
+from orchestrator.diagnostics import Diagnostic
 from orchestrator.engine.plan import Features, Memory, Orchestration, Override, Plan
 from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.open_turn import Input, check_id
@@ -387,7 +388,15 @@ class Agent:
         # The same binding as in a turn, so that the prompt is exact.
         bound = found.template.bind(filled, session.history)
         system, messages, model_id = bound.system, bound.messages(), found.model.model_id
-        return Prompt(stage, model_id, system, messages, found.tools, found.inference)
+        tools = () if found.tools_in_prompt else found.tools
+        return Prompt(stage, model_id, system, messages, tools, found.inference)
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What is doubtful about the templates of its stages, as `orchestrator lint` says it."""
+        stages = [stage for stage in self.plan.stages.values() if stage.enabled]
+        found = [one for stage in stages for one in stage.template.diagnostics]
+        return tuple(dict.fromkeys(one for one in found if one.severity != "info"))
 
     def end_session(self, session_id: str) -> None:
         """Ends a session: its next turn begins with no attributes and no conversation.

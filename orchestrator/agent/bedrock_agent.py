@@ -84,9 +84,10 @@ class BedrockAgent:
         self._target = Target(
             f"the agent {self._agent_id}/{self._alias_id} in {self._region}",
             alias_arn,
-            "allow bedrock:InvokeAgent",
+            f"allow bedrock:InvokeAgent on {alias_arn}",
             "check the alias, the account and the region",
             quoted=_QUOTED,
+            region=self._region,
         )
 
     def __repr__(self) -> str:

@@ -87,6 +87,7 @@ class Attempt:
     source: AgentSource
     parts: dict[str, Any] = field(default_factory=dict)  # those that could be built, by name
     mistakes: list[OrchestratorError] = field(default_factory=list)
+    agent: Agent | None = None  # which there is when nothing was wrong
 
     def close(self) -> None:
         """Ends what the parts have begun, such as servers, and closes their files."""
@@ -128,10 +129,10 @@ def _try_build(source: AgentSource, attempts: list[Attempt]) -> Agent | None:
     if len(attempt.parts) < len(_PARTS):
         return None
     try:
-        return _assemble(source, attempt.parts)
+        attempt.agent = _assemble(source, attempt.parts)
     except OrchestratorError as error:
         attempt.mistakes.append(error)
-    return None
+    return attempt.agent
 
 
 class _Reported(Exception):

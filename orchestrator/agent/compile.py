@@ -21,6 +21,7 @@ from orchestrator.limits import Limits
 from orchestrator.models.base import Model
 from orchestrator.parsers.stages import Verbatim
 from orchestrator.prompts import Dialect, Template, compile_template, dialect_for, load_dialect
+from orchestrator.prompts.appended_tools import append_tools, describes_tools, read_appended_tools
 from orchestrator.prompts.placeholders import ORCHESTRATION, PRE_PROCESSING, STAGES
 from orchestrator.prompts.values import AgentFacts, render_agent_values
 
@@ -186,8 +187,10 @@ def _stage(stage: str, override: Override, model: Model, parts: _Parts) -> Stage
         source=source,
         language=override.language if own and not off else None,
     )
-    fixed = _compute_fixed_values(template, dialect, parts)
+    fixed = _compute_fixed_values([use.name for use in template.placeholders], dialect, parts)
     calls = stage == ORCHESTRATION and not off
+    reads = _find_prompt_dialect(dialect, model, parts) if calls else None
+    template, appended = _append_tools(template, reads, model, parts)
     native = dialect.protocol == "tool_use"
     new_parser = Verbatim if off else parsers.maker(dialect.parser, stage)
     if override.parser is not None:
@@ -210,11 +213,46 @@ def _stage(stage: str, override: Override, model: Model, parts: _Parts) -> Stage
         creation_mode="OVERRIDDEN" if own else "DEFAULT",
         new_parser=new_parser,
         digest=_digest(
-            [*_to_digest_input(template), fixed, model.model_id, dialect.name, override.inference]
+            [
+                *_to_digest_input(template),
+                fixed,
+                model.model_id,
+                dialect.name,
+                override.inference,
+                *appended,
+            ]
         ),
         parser_name=override.parser_name,
         verbatim=off,
+        tools_in_prompt=reads is not None,
     )
+
+
+def _find_prompt_dialect(dialect: Dialect, model: Model, parts: _Parts) -> Dialect | None:
+    """The dialect that describes functions in the prompt, where the model knows no others."""
+    if dialect.tools_in_prompt or parts.dialect_name is None:
+        return dialect if dialect.tools_in_prompt else None
+    # A dialect that was chosen by its name gives the model's requests tools, which an embedded
+    # model does not read.
+    own = load_dialect(dialect_for(model.model_id, parts.templates), parts.templates)
+    return own if own.tools_in_prompt and own.protocol == dialect.protocol else None
+
+
+def _append_tools(
+    template: Template, reads: Dialect | None, model: Model, parts: _Parts
+) -> tuple[Template, list[Any]]:
+    """The template with the functions that it does not describe, and what its digest has of them.
+
+    `reads` is the dialect that describes them in the prompt, if the model knows no others.
+    """
+    # The prompts of a custom orchestration are its own.
+    if reads is None or describes_tools(template) or parts.features.orchestration is not None:
+        return template, []
+    added, dialect = read_appended_tools(reads)
+    values = _compute_fixed_values(added.names, dialect, parts)
+    if not any(map(str.strip, values.values())):  # the agent has none
+        return template, []
+    return append_tools(template, added, values, model.model_id), [added.text, values]
 
 
 def _to_digest_input(template: Template) -> list[str]:
@@ -242,7 +280,7 @@ def _digest(data: Any) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def _compute_fixed_values(template: Template, dialect: Dialect, parts: _Parts) -> dict[str, str]:
+def _compute_fixed_values(names: Iterable[str], dialect: Dialect, parts: _Parts) -> dict[str, str]:
     toolbox = parts.toolbox
     facts = AgentFacts(
         instruction=parts.instruction,
@@ -260,4 +298,4 @@ def _compute_fixed_values(template: Template, dialect: Dialect, parts: _Parts) -
             one.group == "codeinterpreteraction" for one in toolbox.catalog.operations
         ),
     )
-    return render_agent_values([use.name for use in template.placeholders], dialect, facts)
+    return render_agent_values(names, dialect, facts)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.findings import format_path
 from orchestrator.cli.return_control import ask_yes_no
-from orchestrator.cli.terminal import Terminal, progress_bar
+from orchestrator.cli.terminal import Terminal, clean, progress_bar
 from orchestrator.errors import DependencyFailed, ModelNotReady, ValidationError
+from orchestrator.support.lazy_imports import describe_missing_extra
 from orchestrator.support.private_files import make_private_folder, open_private
 
 if TYPE_CHECKING:
@@ -114,7 +115,8 @@ def _resolve_scripted_model(spec: str | None, folder: Path) -> str | Model | Non
 
 
 def note_templates(agent: Agent, folder: Path, terminal: Terminal) -> None:
-    """One line when `lint` has something to say against the agent's own templates."""
+    """Lines when `lint` has something to say against the agent's own templates."""
+    from orchestrator.prompts.appended_tools import APPENDED_TOOLS
     from orchestrator.support.content_root import content_root
 
     shipped = str(content_root() / "templates")
@@ -125,10 +127,14 @@ def note_templates(agent: Agent, folder: Path, terminal: Terminal) -> None:
         for finding in stage.template.diagnostics
         if finding.severity != "info"
     }
+    lint = f"see `orchestrator lint {shlex.quote(str(folder))}`"
+    # Said in whole, since the prompt is another one than its author wrote.
+    for finding in [it for it in found if it.code == APPENDED_TOOLS]:
+        found.remove(finding)
+        terminal.note(f"note: {clean(finding.message)}; {lint}")
     if found:
         warnings = "a warning" if len(found) == 1 else f"{len(found)} warnings"
-        about = f"note: {warnings} about the agent's templates"
-        terminal.note(f"{about}; see `orchestrator lint {shlex.quote(str(folder))}`")
+        terminal.note(f"note: {warnings} about the agent's templates; {lint}")
 
 
 def load_models(agent: Agent, terminal: Terminal) -> None:
@@ -189,8 +195,7 @@ def _offer_download(error: ModelNotReady, terminal: Terminal) -> bool:
     runtime, extra = _RUNTIMES[wanted.kind]
     if find_spec(runtime) is None:
         raise DependencyFailed(
-            "the embedded model's runtime is not installed; run "
-            f"`pip install 'bedrock-orchestrator[{extra}]'`",
+            describe_missing_extra("the embedded model needs", extra, runtime),
             resource=wanted.name,
         )
     terminal.note(

@@ -125,8 +125,15 @@ def show_error(terminal: Terminal, error: BaseException) -> None:
         return
     message = clean(_format_message(error))
     terminal.block(assemble(("error: ", "error"), message), stderr=True)
-    if way_out := suggest_fix(error, debug=terminal.debug):
+    explained, terminal.explained = terminal.debug or terminal.explained, False
+    if way_out := suggest_fix(error, debug=explained):
         terminal.block(assemble(("= ", "quiet"), (way_out, "good")), 2, stderr=True)
+
+
+def show_load_error(terminal: Terminal, finding: Diagnostic) -> None:
+    """Writes what a file of the user's raised while it was loaded; its error is yet to come."""
+    terminal.explained = True
+    show_finding(terminal, finding, stderr=True)
 
 
 def _format_message(error: BaseException) -> str:
@@ -169,7 +176,7 @@ def suggest_fix(error: BaseException, *, debug: bool = False) -> str:
     if isinstance(error, ActionOutcomeUnknown):
         return "`orchestrator sessions show SESSION FOLDER --trace` tells the call and its key"
     if isinstance(error, AccessDenied):
-        return "--model local needs no account"
+        return error.hint
     if isinstance(error, DependencyFailed) and not debug:
         own = error.__cause__
         if own is not None and not isinstance(own, OrchestratorError):

@@ -174,6 +174,7 @@ def _lint_folder(
         found += lint_collaborator(definition) if level > 1 else _check_model(definition, model)
         if (attempt := attempts.get(root)) is not None:
             found += _check_patterns(attempt)
+            found += _find_appended_tools(attempt)
             found += _lint_script(attempt)
         found += _lint_team(definition, model, strict, attempts, level)
     found += _Templates(root, definition, model, strict).lint()
@@ -205,6 +206,13 @@ def _check_patterns(attempt: Attempt) -> Iterator[Diagnostic]:
                 )
                 at = ("actionGroups", index, "actionGroupName")
                 yield definition.source.diagnostic("warning", "pattern", text, *at)
+
+
+def _find_appended_tools(attempt: Attempt) -> list[Diagnostic]:
+    from orchestrator.prompts.appended_tools import APPENDED_TOOLS
+
+    findings = attempt.agent.diagnostics if attempt.agent is not None else ()
+    return [one for one in findings if one.code == APPENDED_TOOLS]
 
 
 def _lint_script(attempt: Attempt) -> list[Diagnostic]:

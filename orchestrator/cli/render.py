@@ -98,6 +98,8 @@ def render(
         raise ValidationError(
             "there is more than a stage and a question; put the question in quotes"
         )
+    from orchestrator.prompts.appended_tools import APPENDED_TOOLS
+
     stage, question = words if len(words) == 2 else ("ORCHESTRATION", words[0])
     agent = load_agent(folder, model, session, state, writes=False)
     prompt = agent.render(
@@ -107,9 +109,10 @@ def render(
         prompt_session_attributes=parse_pairs(prompt_attribute, "--prompt-attribute"),
         values=parse_pairs(value, "--value"),
     )
-    source = agent.plan.stages[prompt.stage].template.source
-    place = format_path(source) if source else "of the definition"
-    _show(terminal, prompt, place, _note_replaced_stage(folder, prompt.stage))
+    template = agent.plan.stages[prompt.stage].template
+    place = format_path(template.source) if template.source else "of the definition"
+    found = [one for one in template.diagnostics if one.code == APPENDED_TOOLS]
+    _show(terminal, prompt, place, [*found, *_note_replaced_stage(folder, prompt.stage)])
 
 
 def _show(terminal: Terminal, prompt: Prompt, place: str, found: Sequence[Diagnostic] = ()) -> None:

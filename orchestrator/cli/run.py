@@ -258,6 +258,7 @@ def load_tools(
         DefinitionError: There is no such function, or its file cannot be run.
     """
     from orchestrator.actions.handlers import HandlerModule, check_function, handler_file
+    from orchestrator.support.load_errors import build_load_failure
 
     found: dict[str, Callable[..., Any]] = {}
     modules: dict[Path, HandlerModule] = {}
@@ -270,5 +271,8 @@ def load_tools(
         path = handler_file(file, None, "tool")
         check_function(path, function)
         module = modules.setdefault(path, HandlerModule(path))
-        found[name] = getattr(module.load(), function)
+        try:
+            found[name] = getattr(module.load(), function)
+        except (Exception, SystemExit) as error:
+            raise build_load_failure(error, path) from error
     return found

@@ -6,6 +6,7 @@ import math
 import os
 import re
 import threading
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +18,8 @@ from orchestrator.cli.options import parse_pairs
 from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
 from orchestrator.cli.verb import option, setting, verb
 from orchestrator.errors import ValidationError
+from orchestrator.support.lazy_imports import describe_missing_extra
+from orchestrator.support.load_errors import report_load_errors
 
 if TYPE_CHECKING:
     from orchestrator.server.settings import Settings
@@ -141,8 +144,11 @@ def serve(terminal: Terminal, options: ServeOptions) -> None:
     settings = Settings(**{**vars(options), **converted})
     _check_settings(settings)
     end_log = serving.log_requests()
+    # A service's log is read by others than who wrote the files.
+    unread = nullcontext() if terminal.err.is_terminal else report_load_errors(None)
     try:
-        serving.serve(settings, lambda url, world: _report_start(terminal, url, world))
+        with unread:
+            serving.serve(settings, lambda url, world: _report_start(terminal, url, world))
     finally:
         end_log()
     _schedule_exit()
@@ -156,12 +162,9 @@ def _schedule_exit() -> None:
 
 
 def _check_installed() -> None:
-    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
-    if missing:
-        raise ValidationError(
-            f"the server needs {' and '.join(missing)}, which is not installed; run "
-            "`pip install 'bedrock-orchestrator[serve]'`"
-        )
+    for library in ("starlette", "uvicorn"):
+        if find_spec(library) is None:
+            raise ValidationError(describe_missing_extra("the server needs", "serve", library))
 
 
 def _check_settings(settings: Settings) -> None:

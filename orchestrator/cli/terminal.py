@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -136,6 +137,8 @@ class Terminal:
     def __init__(self, *, json: bool = False, debug: bool = False) -> None:
         self.json = json
         self.debug = debug
+        # Whether what the next error leaves out was shown already.
+        self.explained = False
 
     @cached_property
     def out(self) -> Console:
@@ -195,12 +198,23 @@ class Terminal:
             console.print(assemble(" " * indent if line.plain else "", line), soft_wrap=True)
 
 
+def refuses_colours() -> bool:
+    """Whether the user wants plain text, without bold letters too (https://no-color.org)."""
+    return bool(os.environ.get("NO_COLOR"))
+
+
 def _make_console(*, stderr: bool) -> Console:
     # rich takes long to import, so a console is made when it is first written to.
     from rich.console import Console
     from rich.theme import Theme
 
-    console = Console(stderr=stderr, theme=Theme(STYLES), highlight=False, markup=False)
+    console = Console(
+        stderr=stderr,
+        theme=Theme(STYLES),
+        highlight=False,
+        markup=False,
+        color_system=None if refuses_colours() else "auto",
+    )
     if not console.is_terminal:
         # Whoever reads a pipe does not want our line ends.
         console.width = _WIDE

@@ -9,15 +9,16 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import is_dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from orchestrator.cli.findings import report_error
-from orchestrator.cli.terminal import Terminal, hide_prints, show_prints
+from orchestrator.cli.findings import report_error, show_load_error
+from orchestrator.cli.terminal import Terminal, hide_prints, refuses_colours, show_prints
 from orchestrator.errors import DefinitionError, ValidationError
+from orchestrator.support.load_errors import report_load_errors
 from orchestrator.support.user_code import keep_causes
 
 # Exit codes. The agent, or what it depends on, failed:
@@ -64,7 +65,11 @@ def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., No
             show_prints(terminal)
         for name, kind in groups.items():
             options[name] = kind(**{it.name: options.pop(it.name) for it in members[name]})
-        with keep_causes() if debug else nullcontext(), _exit_on_error(terminal):
+        with (
+            keep_causes() if debug else nullcontext(),
+            report_load_errors(partial(show_load_error, terminal)),
+            _exit_on_error(terminal),
+        ):
             function(terminal, **options)  # type: ignore[call-arg]
 
     run.__doc__ = help_text(function.__doc__ or "")
@@ -109,8 +114,34 @@ def help_text(docstring: str) -> str:
     )
 
 
+@contextmanager
+def _plain_help() -> Iterator[None]:
+    """Around what may end in a wrong usage, which Typer shows with its own console."""
+    try:
+        yield
+    except typer.Exit:
+        raise
+    except Exception:
+        _set_help_colours()
+        raise
+
+
+def _set_help_colours() -> None:
+    # Imported here: it takes long, and only help and wrong usage need it.
+    from typer import rich_utils
+
+    rich_utils.COLOR_SYSTEM = None if refuses_colours() else "auto"
+    # Typer has colours in the pipes of some build services; everything else here has not.
+    rich_utils.FORCE_TERMINAL = None
+
+
 class Verb(TyperCommand):
     """A command."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Writes its help."""
+        _set_help_colours()
+        super().format_help(ctx, formatter)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Its parameters; those that speak for themselves show no type."""
@@ -123,6 +154,21 @@ class Verb(TyperCommand):
 
 class Verbs(TyperGroup):
     """A group of commands."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Writes its help."""
+        _set_help_colours()
+        super().format_help(ctx, formatter)
+
+    def make_context(self, *args: Any, **settings: Any) -> Any:
+        """Reads its own options."""
+        with _plain_help():
+            return super().make_context(*args, **settings)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Reads the options of one of its commands, and runs it."""
+        with _plain_help():
+            return super().invoke(ctx)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Its parameters; those that speak for themselves show no type."""

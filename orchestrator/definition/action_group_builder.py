@@ -22,8 +22,9 @@ from orchestrator.definition.action_group import (
 from orchestrator.definition.agent import AgentDefinition
 from orchestrator.definition.dump import as_data
 from orchestrator.definition.files import handler_of, is_arn, locate
-from orchestrator.errors import DefinitionError, DependencyFailed, OrchestratorError, innermost
+from orchestrator.errors import DefinitionError, DependencyFailed, OrchestratorError
 from orchestrator.support.documents import Keys
+from orchestrator.support.load_errors import build_load_failure
 
 T = TypeVar("T")
 
@@ -233,18 +234,5 @@ def _run(file: Path) -> ModuleType:
         return HandlerModule(file).load()
     except DefinitionError:
         raise
-    except Exception as error:
-        line, column = _line_of(error, file)
-        raise DefinitionError(
-            f"running the file failed with {type(error).__name__}: {error}",
-            file=file,
-            line=line,
-            column=column,
-        ) from error
-
-
-def _line_of(error: Exception, file: Path) -> tuple[int | None, int | None]:
-    if isinstance(error, SyntaxError) and error.filename == str(file):
-        return error.lineno, error.offset
-    found = innermost(error, str(file).__eq__)
-    return (found[1] if found else None), None
+    except (Exception, SystemExit) as error:
+        raise build_load_failure(error, file) from error

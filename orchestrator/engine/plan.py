@@ -189,6 +189,8 @@ class StagePlan:
     verbatim: bool = False  # whether the reply is the answer as it is: ORCHESTRATION is off
     # Converse's `toolChoice`, of a custom orchestration
     tool_choice: Mapping[str, Any] | None = None
+    # Whether the model knows only those functions that its prompt describes, and no `tools`
+    tools_in_prompt: bool = False
 
     def to_history_message(self, text: str) -> Message:
         """The text of an answer, as later turns see it in their history."""

@@ -19,6 +19,7 @@ from typing import Any
 
 from orchestrator.errors import DefinitionError
 from orchestrator.flows.tree import NAME, Argument, Node, ScriptError, parts_of, path_of
+from orchestrator.support.lazy_imports import describe_missing_extra
 
 FENCE = "```"
 
@@ -96,10 +97,7 @@ def import_library(library: str) -> Any:
     try:
         return import_module(library)
     except ImportError as error:
-        raise DefinitionError(
-            f"scripts need {library!r}, of the extra 'flows': "
-            "pip install 'bedrock-orchestrator[flows]'"
-        ) from error
+        raise DefinitionError(describe_missing_extra("scripts need", "flows", library)) from error
 
 
 if import_library("lark"):  # or the error that says what to install

@@ -80,6 +80,7 @@ class BedrockGuardrail:
             "`aws bedrock list-guardrails` names those of this region; a version other than DRAFT "
             "must have been made",
             "a local guardrail",
+            region=self._settings.region,
         )
 
     def check(self, text: str, source: Source) -> Verdict:

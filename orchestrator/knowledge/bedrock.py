@@ -79,6 +79,7 @@ class BedrockKnowledgeBase:
             "allow bedrock:Retrieve",
             "`aws bedrock-agent list-knowledge-bases` names those of this region",
             "a local knowledge base",
+            region=region,
         )
 
     def retrieve(self, query: str, configuration: Mapping[str, Any] | None = None) -> References:

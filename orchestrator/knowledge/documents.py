@@ -20,6 +20,7 @@ from orchestrator.knowledge.html import html_blocks
 from orchestrator.knowledge.metadata import SUFFIX, Attributes, read_attributes
 from orchestrator.knowledge.pdf import pdf_blocks
 from orchestrator.message import clean
+from orchestrator.support.lazy_imports import describe_missing_extra
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -33,7 +34,6 @@ SUFFIXES = {
 """How the names of documents end, by their media types."""
 
 _MOST_METADATA = 64 * 1024
-_EXTRA = "pip install 'bedrock-orchestrator[knowledge]'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,8 @@ def read_blocks(raw: Raw) -> list[Block]:
     try:
         blocks = _READERS[_suffix(raw.name)](raw.data)
     except ModuleNotFoundError as error:
-        raise Unreadable(f"reading it needs {error.name}: {_EXTRA}") from error
+        message = describe_missing_extra("reading it needs", "knowledge", error.name)
+        raise Unreadable(message) from error
     # Halves of surrogate pairs have no UTF-8, which SQLite and JSON need.
     return [
         replace(it, text=clean(it.text), headings=tuple(map(clean, it.headings))) for it in blocks

@@ -62,6 +62,7 @@ class BedrockReranker:
             "allow bedrock:Rerank and bedrock:InvokeModel",
             "`aws bedrock list-foundation-models` names what Bedrock has in this region",
             "a reranker of your own",
+            region=self._settings.region,
         )
 
     @classmethod

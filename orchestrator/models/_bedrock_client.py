@@ -23,6 +23,7 @@ from zlib import crc32
 from orchestrator.message import Message
 from orchestrator.models._encoding import decode
 from orchestrator.support.aws import Settings, Target, bound_replies, get_shared_client
+from orchestrator.support.aws.failures import LOCAL_MODEL
 
 
 class Connection(NamedTuple):
@@ -57,7 +58,7 @@ def _workers(client: Any, connections: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(connections, "orchestrator-bedrock")
 
 
-def target_of(model_id: str) -> Target:
+def target_of(model_id: str, region: str | None, profile: str | None) -> Target:
     """A model of Bedrock, as errors describe it."""
     return Target(
         f"the model {model_id!r}",
@@ -66,7 +67,9 @@ def target_of(model_id: str) -> Target:
         "bedrock:InvokeModel and bedrock:InvokeModelWithResponseStream",
         "`aws bedrock list-foundation-models` and `list-inference-profiles` name what Bedrock has "
         "in this region",
-        "the model 'local'",
+        LOCAL_MODEL,
+        region=region,
+        profile=profile,
     )
 
 

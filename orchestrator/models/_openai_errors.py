@@ -24,6 +24,7 @@ from orchestrator.support.redaction import redact
 
 _RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 _LONGEST_WAIT = 60.0
+_HINT = "--model local needs no key"
 
 
 class ErrorResponse(NamedTuple):
@@ -32,6 +33,26 @@ class ErrorResponse(NamedTuple):
     status: int
     retry_after: str | None  # its header `Retry-After`
     body: bytes | bytearray  # the beginning of its body
+
+
+class SentKey(NamedTuple):
+    """Which key a server was sent."""
+
+    sent: bool = True
+    given: bool = False  # whether it was `api_key=`, and not the environment's
+    trusted: bool = True  # whether the server may have the environment's
+
+
+def build_key_error(model_id: str) -> AccessDenied:
+    """There is no key for OpenAI's own service, which answers nobody without one."""
+    return AccessDenied(
+        f"there is no key for the model {model_id!r} at OpenAI: set the environment variable "
+        "OPENAI_API_KEY, or pass api_key=...; a model of another server is "
+        f"{model_id + '@http://localhost:11434/v1'!r}, with its base URL",
+        resource=model_id,
+        signed_in=False,
+        hint=_HINT,
+    )
 
 
 def build_protocol_error(model_id: str) -> DependencyFailed:
@@ -71,7 +92,9 @@ class Tries:
         deadline: float,
         bounds: ModelReplyBounds,
         secrets: Sequence[str],
+        key: SentKey,
     ) -> None:
+        self._key = key
         self.bounds = bounds
         self.secrets = secrets
         self._model_id = model_id
@@ -103,7 +126,7 @@ class Tries:
         if wait is not None:
             return wait
         text = _text(_error(response), self.secrets)
-        raise _of_status(status, text, self._model_id, _address(self._url))
+        raise _of_status(status, text, self._model_id, _address(self._url), self._key)
 
     def find_refused_parameter(self, response: ErrorResponse) -> str:
         """The parameter that the model says it does not take; empty when it says nothing alike."""
@@ -165,16 +188,35 @@ def _address(url: str) -> str:
     return url.partition("?")[0].rpartition("@")[2]
 
 
-def _of_status(status: int, text: str, model_id: str, where: str) -> OrchestratorError:
+def _refuse_key(status: int, model_id: str, place: str, key: SentKey) -> AccessDenied:
+    # Servers repeat parts of the key in what they say.
+    if key.sent:
+        which = "that was passed (api_key=...)" if key.given else "in OPENAI_API_KEY"
+        text = f"refused the key {which} (HTTP {status}): it is wrong, or may not use the model"
+    elif key.trusted:
+        text = (
+            f"wants a key (HTTP {status}), and none was sent: set the environment variable "
+            "OPENAI_API_KEY, or pass api_key=..."
+        )
+    else:
+        text = (
+            f"wants a key (HTTP {status}), and none was sent: pass api_key=..., or use https; "
+            "the one in OPENAI_API_KEY is not sent over plain http to other machines"
+        )
+    return AccessDenied(
+        f"the server of the model {model_id!r}{place} {text}",
+        resource=model_id,
+        signed_in=False,
+        hint=_HINT,
+    )
+
+
+def _of_status(
+    status: int, text: str, model_id: str, where: str, key: SentKey | None = None
+) -> OrchestratorError:
     place = f" at {where}" if where else ""
     if status in (401, 403):
-        # Servers repeat parts of the key in what they say.
-        return AccessDenied(
-            f"the server of the model {model_id!r}{place} refused the key (HTTP {status}): set "
-            "OPENAI_API_KEY, or pass api_key=... (the environment's key is not sent over plain "
-            "http to other machines)",
-            resource=model_id,
-        )
+        return _refuse_key(status, model_id, place, key or SentKey())
     if status == 429:
         return ThrottlingError(
             f"the server of the model {model_id!r} refused more requests for now, after retries: "

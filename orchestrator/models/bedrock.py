@@ -90,7 +90,7 @@ class BedrockModel(Model):
         if latency not in _LATENCIES:
             raise ValidationError(f"latency is {latency!r}; it is 'standard' or 'optimized'")
         self.model_id = model_id
-        self._target = target_of(model_id)
+        self._target = target_of(model_id, region or region_of(model_id), profile)
         self._settings = Settings(
             "bedrock-runtime",
             region or region_of(model_id),

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from orchestrator.errors import DependencyFailed, ModelNotReady
 from orchestrator.models.gguf import ChatFormat, chat_format
 from orchestrator.models.weights import Progress
+from orchestrator.support.lazy_imports import describe_missing_extra
 
 _KEPT_PROMPTS_MIB = 512
 # Prompt tokens between two looks at whether the caller still wants the reply.
@@ -109,8 +110,7 @@ def _load_server(file: Path, settings: Settings) -> Any:
         import xllamacpp
     except ImportError as error:
         raise ModelNotReady(
-            "the embedded model's runtime is not installed; run "
-            "`pip install 'bedrock-orchestrator[local]'`",
+            describe_missing_extra("the embedded model needs", "local", error.name),
             resource=file.name,
         ) from error
     options = xllamacpp.CommonParams()

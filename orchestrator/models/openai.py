@@ -19,18 +19,22 @@ from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
 
-from orchestrator.errors import ModelNotReady, ValidationError
+from orchestrator.errors import ModelNotReady, ResourceNotFound, ValidationError
 from orchestrator.models import _chat_completions as chat
 from orchestrator.models._bounds import BoundedBody, ModelReplyBounds
 from orchestrator.models._encoding import build_interrupted_error, decode
 from orchestrator.models._http_waits import Until, bound_reads
 from orchestrator.models._openai_errors import (
     ErrorResponse,
+    SentKey,
     Tries,
+    build_key_error,
     build_protocol_error,
     stream_error,
 )
+from orchestrator.models._server_models import ModelList
 from orchestrator.models.base import Model, ModelReply, ModelRequest
+from orchestrator.support.lazy_imports import describe_missing_extra
 from orchestrator.support.redaction import secrets_of_url
 
 # Base url of OpenAI's own service.
@@ -91,12 +95,14 @@ class OpenAIModel(Model):
             raise ValidationError(f"the base url {base_url!r} is no http:// or https:// address")
         self.model_id = model_id or f"openai:{model}"
         self._model = model
-        self._url = f"{base_url.rstrip('/')}/chat/completions"
+        self._base_url = base_url.rstrip("/")
+        self._url = f"{self._base_url}/chat/completions"
         self._api_key = api_key
         self._trusted = parts.scheme == "https" or parts.hostname in LOOPBACK
         self._prefill = continues_prefill
         self._reply_seconds: float | None = None
-        self._length = "max_completion_tokens" if parts.hostname in _OWN_HOSTS else "max_tokens"
+        self._own_host = parts.hostname in _OWN_HOSTS
+        self._length = "max_completion_tokens" if self._own_host else "max_tokens"
         self._options = (max_concurrency, connect_timeout, read_timeout)
         self._max_attempts = max_attempts
         self._deadline = deadline
@@ -190,6 +196,8 @@ class OpenAIModel(Model):
                 if response.status_code == 200:
                     return read.content
                 wait = self._refusal(request, tries, response, read.content, body, stream)
+            except ResourceNotFound as error:
+                raise self._explain(error, client, tries) from None
             except _http().HTTPError as error:
                 wait = tries.handle_network_error(error)
             _sleep(wait)
@@ -210,6 +218,8 @@ class OpenAIModel(Model):
                 if response.status_code == 200:
                     return read.content
                 wait = self._refusal(request, tries, response, read.content, body, stream)
+            except ResourceNotFound as error:
+                raise await self._aexplain(error, client, tries) from None
             except _http().HTTPError as error:
                 wait = tries.handle_network_error(error)
             await _asleep(wait)
@@ -229,8 +239,11 @@ class OpenAIModel(Model):
         bounds = ModelReplyBounds(
             self.model_id, request, stream=stream, seconds=self._reply_seconds
         )
+        if self._own_host and not self._key():
+            raise build_key_error(self.model_id)
         limits = self._max_attempts, self._deadline
-        return Tries(self.model_id, self._url, *limits, bounds, self._secrets())
+        sent = SentKey(bool(self._key()), self._api_key is not None, self._trusted)
+        return Tries(self.model_id, self._url, *limits, bounds, self._secrets(), sent)
 
     def _refusal(
         self,
@@ -252,6 +265,31 @@ class OpenAIModel(Model):
             self._refused = refused
             return 0.0
         return tries.handle_error_response(refusal)
+
+    def _explain(self, error: ResourceNotFound, client: Any, tries: Tries) -> ResourceNotFound:
+        listed = self._list_models(tries)
+        try:
+            with closing(client.send(listed.build_request(client), stream=True)) as response:
+                listed.read(response)
+        except _http().HTTPError:
+            return error
+        return listed.explain(error)
+
+    async def _aexplain(
+        self, error: ResourceNotFound, client: Any, tries: Tries
+    ) -> ResourceNotFound:
+        listed = self._list_models(tries)
+        try:
+            response = await client.send(listed.build_request(client), stream=True)
+            async with aclosing(response):
+                await listed.aread(response)
+        except _http().HTTPError:
+            return error
+        return listed.explain(error)
+
+    def _list_models(self, tries: Tries) -> ModelList:
+        url = f"{self._base_url}/models"
+        return ModelList(self._model, url, tries.secrets, tries.bounds.ends)
 
     # Clients
 
@@ -361,11 +399,9 @@ class _ReplyStream:
 def _http() -> Any:
     try:
         import httpx2
-    except ImportError:
-        raise ModelNotReady(
-            "OpenAI-compatible servers need the extra 'openai': "
-            "pip install 'bedrock-orchestrator[openai]'"
-        ) from None
+    except ImportError as error:
+        needs = "OpenAI-compatible servers need"
+        raise ModelNotReady(describe_missing_extra(needs, "openai", error.name)) from None
     return httpx2
 
 

@@ -41,7 +41,7 @@ DEFAULT = "tool-use"
 _PROTOCOLS = ("xml", "tool_use", "text")
 _MEMBERS = (
     *("patterns", "extends", "protocol", "parser", "turn_markers", "unknown_value", "no_repeat"),
-    *("stages", "models"),
+    *("tools_in_prompt", "stages", "models"),
 )
 _STAGE = ("template", "enabled", "inference")
 _INFERENCE = ("maximumLength", "temperature", "topP", "topK", "stopSequences")
@@ -75,6 +75,9 @@ class Dialect:
     parser: str  # the parser that reads the replies
     unknown_value: str  # may stand for a parameter's value that the user did not give
     no_repeat: bool  # whether an identical call is not carried out twice in a turn
+    # Whether its models know only those tools that their prompt describes, although their calls may
+    # be native blocks
+    tools_in_prompt: bool
     stages: Mapping[str, StageDefaults]
     places: tuple[Place, ...]  # where its files are looked for, best first
     markers: Markers  # what opens a turn in its raw texts, and so may not stand in a value
@@ -260,6 +263,8 @@ def _read_dialect(name: str, overrides: Path | None) -> Dialect:
         parser=find("parser").get("parser", "tool_use" if protocol == "tool_use" else "auto"),
         unknown_value=find("unknown_value").get("unknown_value", ""),
         no_repeat=find("no_repeat").get("no_repeat", False),
+        tools_in_prompt=protocol != "tool_use"
+        or find("tools_in_prompt").get("tools_in_prompt", False),
         stages=_read_stages(files, where),
         places=where,
         markers=Markers(find("turn_markers").texts("turn_markers") or USUAL_MARKERS),

@@ -98,6 +98,36 @@ class Leaf:
         self._texts = [""] * (2 * len(runs) - 1)
         self._texts[::2] = ["".join([text for _, text in run]) for run in runs]
 
+    def join(self, other: Leaf) -> Leaf:
+        """The leaf with another one behind it."""
+        leaf = Leaf.__new__(Leaf)
+        leaf.text, leaf.uses = self.text + other.text, ()
+        seam = list(self._runs[-1])
+        for origin, text in other._runs[0]:
+            joins = bool(seam) and origin == seam[-1][0]
+            seam.append((origin, seam.pop()[1] + text if joins else text))
+        runs = [*self._runs[:-1], seam, *other._runs[1:]]
+        leaf._set(runs, [*self.names, *other.names])
+        return leaf
+
+    def split(self, hole: int, offset: int) -> tuple[Leaf, Leaf]:
+        """The two parts of a leaf as its author wrote it.
+
+        The second begins `offset` characters behind so many holes.
+        """
+        ((_, text),) = self._runs[hole]
+        halves = (
+            ([*self._runs[:hole], [(AUTHOR, text[:offset])]], self.names[:hole]),
+            ([[(AUTHOR, text[offset:])], *self._runs[hole + 1 :]], self.names[hole:]),
+        )
+        parts = []
+        for runs, names in halves:
+            part = Leaf.__new__(Leaf)
+            part.text, part.uses = "", ()
+            part._set(runs, list(names))
+            parts.append(part)
+        return parts[0], parts[1]
+
     def fill_fixed(self, values: Mapping[str, str]) -> Leaf:
         """The leaf with these values filled in, once and for all."""
         leaf = Leaf.__new__(Leaf)
@@ -139,6 +169,9 @@ class Leaf:
                 pieces += self._runs[index // 2]
         return pieces
 
+
+# Placeholders that the agent's instruction fills.
+_INSTRUCTION = frozenset(("instruction", "model_instruction", "model_instructions"))
 
 # Placeholders of a raw text that the steps of the loop replace: the first of them that it has.
 _STEPS = (SCRATCHPAD, "bot_response")
@@ -185,6 +218,19 @@ class Slot(NamedTuple):
         if self.fixed is not None:
             return any(span.origin == "question" for span in self.fixed.spans)
         return any("question" in leaf.names for leaf in self.leaves)
+
+    @property
+    def instructs(self) -> bool:
+        """Whether it has the agent's instruction."""
+        return any(not _INSTRUCTION.isdisjoint(leaf.names) for leaf in self.leaves)
+
+    def insert(self, added: Leaf) -> Slot:
+        """The place with a text behind the agent's instruction, or else before the question."""
+        names = _INSTRUCTION if self.instructs else {"question"}
+        at = next((i for i, leaf in enumerate(self.leaves) if not names.isdisjoint(leaf.names)), 0)
+        leaves = list(self.leaves)
+        leaves[at] = _insert(leaves[at], added)
+        return self._replace(leaves=tuple(leaves))
 
     def fill_fixed(self, values: Mapping[str, str]) -> Slot:
         """The place with these values filled in, once and for all."""
@@ -253,6 +299,34 @@ class Template:
             self._dialect,
             self._system.fill_fixed(values) if self._system else None,
             [slot.fill_fixed(values) for slot in self._slots],
+            shape=self.shape,
+            text=self.text,
+            source=self.source,
+            placeholders=self.placeholders,
+            diagnostics=self.diagnostics,
+        )
+
+    def append_text(self, added: Leaf) -> Template:
+        """The template with a text at the end of its system text.
+
+        Without a system text it stands behind the agent's instruction, and without that it is the
+        system text; in raw text it then stands before the question.
+        """
+        slots = list(self._slots)
+        system = self._system
+        at = next((at for at, slot in enumerate(slots) if slot.instructs), None)
+        if system is not None:
+            system = join_paragraphs(system, added)
+        elif at is not None or self._raw_text:
+            at = len(slots) - 1 if at is None else at
+            slots[at] = slots[at].insert(added)
+        else:
+            system = added
+        return Template(
+            self.stage,
+            self._dialect,
+            system,
+            slots,
             shape=self.shape,
             text=self.text,
             source=self.source,
@@ -344,6 +418,30 @@ class Template:
             text = Text.of("".join(parts), partial(_spans, [(leaf, parts)]))
             last = self._last_system = (filled, text)
         return last[1]
+
+
+def join_paragraphs(leaf: Leaf, *more: Leaf) -> Leaf:
+    """These texts, with an empty line between them."""
+    between = Leaf.of([(AUTHOR, "\n\n")], ())
+    for one in more:
+        leaf = leaf.join(between).join(one)
+    return leaf
+
+
+def _insert(leaf: Leaf, added: Leaf) -> Leaf:
+    # Never behind a mark such as `Assistant:`, where the model goes on: both the instruction and
+    # the question stand before it.
+    at = next((at for at, name in enumerate(leaf.names) if name in _INSTRUCTION), None)
+    if at is None:
+        asks = "question" in leaf.names
+        hole = leaf.names.index("question") if asks else 0
+        before, after = leaf.split(hole, len(leaf.parts({})[2 * hole]) if asks else 0)
+        return join_paragraphs(before, added, after)
+    # The author may go on in the instruction's line, but another value there is another thought.
+    end = leaf.parts({})[2 * (at + 1)].find("\n")
+    before, after = leaf.split(at + 1, max(end, 0))
+    whole = join_paragraphs(before, added)
+    return whole.join(after) if end >= 0 else join_paragraphs(whole, after)
 
 
 def find_anchor(slots: Sequence[Slot], name: str) -> int:

@@ -1,4 +1,7 @@
-"""Packages whose names are imported when they are first used, so that importing them is light."""
+"""Packages whose names are imported when they are first used, so that importing them is light.
+
+And what to say where a library of an extra is not installed.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,15 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
+
+
+def describe_missing_extra(needs: str, extra: str, library: str | None = None) -> str:
+    """The message where an extra is not installed, and how to install it.
+
+    `needs` begins it, such as `MCP servers need`; `library` is what could not be imported.
+    """
+    missing = f" ({library!r} is not installed)" if library else ""
+    return f"{needs} the extra {extra!r}{missing}: pip install 'bedrock-orchestrator[{extra}]'"
 
 
 def lazy_exports(

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from orchestrator.support.lazy_imports import describe_missing_extra
+
 if TYPE_CHECKING:
     from orchestrator.testing.bedrock import BedrockAgents
     from orchestrator.testing.cassettes import Cassette
@@ -90,9 +92,8 @@ def bedrock_agents(
     except ModuleNotFoundError as error:
         if error.name not in ("starlette", "uvicorn"):
             raise
-        pytest.fail(
-            "the fixture 'bedrock_agents' needs a server: pip install 'bedrock-orchestrator[serve]'"
-        )
+        needs = "the fixture 'bedrock_agents' needs"
+        pytest.fail(describe_missing_extra(needs, "serve", error.name))
 
     bedrock = BedrockAgents(request.config.rootpath)
     request.node.stash[_RAISED] = bedrock.lambdas.raised

@@ -86,16 +86,21 @@ def _read_body(raw: Any) -> bytes:
     return b"".join(pieces)
 
 
-def _make_target(what: str, operation: str = "") -> Target:
+def _make_target(
+    what: str, operation: str = "", *, region: str | None = None, profile: str | None = None
+) -> Target:
+    # The names of permissions begin with `bedrock`, whatever boto3 calls the service.
     allow = f"allow bedrock:{operation}" if operation else "allow it"
-    return Target(what, "", allow, find="check its id, the region and the endpoint")
+    find = "check its id, the region and the endpoint"
+    return Target(what, "", allow, find=find, region=region, profile=profile)
 
 
 def _make_client(region: str | None, profile: str | None, endpoint_url: str | None = None) -> Any:
     settings = Settings(
         "bedrock-agent", region=region, profile=profile, endpoint_url=endpoint_url, deadline=60.0
     )
-    return get_shared_client(settings, _make_target(endpoint_url or "Amazon Bedrock"))
+    what = endpoint_url or "Amazon Bedrock"
+    return get_shared_client(settings, _make_target(what, region=region, profile=profile))
 
 
 def _make_unsigned_client(region: str, profile: str | None, endpoint_url: str) -> Any | None:
@@ -108,7 +113,7 @@ def _make_unsigned_client(region: str, profile: str | None, endpoint_url: str) -
     core = botocore.session.Session(profile=profile)
     # Nobody who asks a server on this machine wants to wait for the credentials of a cloud's.
     core.set_config_variable("metadata_service_num_attempts", 0)
-    with translate_errors(_make_target("the endpoint")):
+    with translate_errors(_make_target("the endpoint", region=region, profile=profile)):
         if core.get_credentials() is not None:
             return None
     session = boto3.Session(botocore_session=core, region_name=region)
@@ -145,7 +150,8 @@ class Remote:
         """
         title = to_operation_name(operation)
         members = {name: value for name, value in params.items() if value is not None}
-        with translate_errors(_make_target(what, title)):
+        target = _make_target(what, title, region=self.region, profile=self.profile)
+        with translate_errors(target):
             try:
                 answer: dict[str, Any] = getattr(self.client, operation)(**members)
             # botocore's parser raises these for answers that are not what the API's model says.
@@ -194,6 +200,8 @@ class Remote:
             "allow s3:GetObject",
             quoted=frozenset(("AccessDenied",)),
             callers=False,
+            region=self.region,
+            profile=self.profile,
         )
         settings = Settings(
             "s3", region=self.region, profile=self.profile, read_timeout=30.0, deadline=30.0

@@ -152,6 +152,8 @@ def test_what_lambda_refuses(
     assert type(caught.value) is error
     assert said in str(caught.value) and "r-1" in str(caught.value)
     assert (SECRET in str(caught.value)) == (code == "AccessDeniedException")
+    permission = f"— allow lambda:InvokeFunction on {ARN}"
+    assert (permission in str(caught.value)) == (code == "AccessDeniedException")
     assert len(site.got) == 1
 
 

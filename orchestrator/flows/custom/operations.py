@@ -25,7 +25,6 @@ from orchestrator.models.tool_calls import ANSWER, CALL_CLOSE, CALL_OPEN
 from orchestrator.parsers.base import Parsed
 from orchestrator.parsers.calls import Calls
 from orchestrator.parsers.stages import Verbatim
-from orchestrator.prompts.placeholders import ORCHESTRATION
 from orchestrator.sessions.journal import Record
 
 if TYPE_CHECKING:
@@ -185,10 +184,7 @@ class Work:
     def _render_tools(self, stage: StagePlan) -> str:
         # The embedded model reads its tools in the prompt, though its calls are native.
         dialect = stage.dialect
-        if (
-            dialect.protocol != "tool_use"
-            or "$tools$" not in dialect.stages[ORCHESTRATION].template
-        ):
+        if dialect.protocol != "tool_use" or not stage.tools_in_prompt:
             return ""
         known = {it["name"]: it for it in _toolbox(self.turn).descriptions(dialect.protocol)}
         specs = [tool["toolSpec"] for tool in stage.tools if "toolSpec" in tool]

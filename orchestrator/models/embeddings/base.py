@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from orchestrator.errors import DependencyFailed, ModelNotReady, ValidationError
 from orchestrator.message import clean
+from orchestrator.support.lazy_imports import describe_missing_extra
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,8 +44,7 @@ def import_dependency(module: str) -> Any:
         return import_module(module)
     except ImportError:
         raise ModelNotReady(
-            f"embeddings need {module!r}, of the extra 'knowledge' (or 'local'): "
-            "pip install 'bedrock-orchestrator[knowledge]'"
+            describe_missing_extra("embeddings need", "knowledge", module)
         ) from None
 
 

@@ -127,6 +127,8 @@ class BedrockEmbedder:
             "bedrock:InvokeModel",
             "`aws bedrock list-foundation-models` names what Bedrock has in this region",
             "a local embedder",
+            region=self._settings.region,
+            profile=profile,
         )
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:

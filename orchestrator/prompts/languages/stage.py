@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
-from orchestrator.message import Message, Text
+from orchestrator.message import AUTHOR, Message, Text
 from orchestrator.prompts.bound_prompt import HISTORY, SCRATCHPAD, BoundPrompt, spans_of
 from orchestrator.prompts.compiler import inspect_inputs
 from orchestrator.prompts.languages import language_of, read_template
@@ -129,7 +129,7 @@ class DocumentTemplate(Template):
     system text.
     """
 
-    __slots__ = ("_document", "_given", "_holes", "_last_system_text", "_straight")
+    __slots__ = ("_added", "_document", "_given", "_holes", "_last_system_text", "_straight")
 
     def __init__(
         self,
@@ -139,6 +139,7 @@ class DocumentTemplate(Template):
         placeholders: tuple[Use, ...],
         diagnostics: tuple[Diagnostic, ...],
         given: Mapping[str, str] = _NONE,
+        added: Sequence[Piece] = (),
     ) -> None:
         self.stage = stage
         self.text = document.text
@@ -151,6 +152,7 @@ class DocumentTemplate(Template):
         self._dialect = dialect
         self._document = document
         self._given = given
+        self._added = added
         self._last_system_text: tuple[list[Piece], Text] | None = None
         names = {one.name for one in document.inputs if lookup(one.name, stage) is not None}
         self._holes = tuple(sorted(names - {*_THREADS} - given.keys()))
@@ -166,6 +168,19 @@ class DocumentTemplate(Template):
             self.placeholders,
             self.diagnostics,
             {**self._given, **known},
+            self._added,
+        )
+
+    def append_text(self, added: Leaf) -> DocumentTemplate:
+        """The template with a text, which has no holes, at the end of its system text."""
+        return DocumentTemplate(
+            self._document,
+            self.stage,
+            self._dialect,
+            self.placeholders,
+            self.diagnostics,
+            self._given,
+            (*self._added, *added.pieces(added.parts({}))),
         )
 
     def bind(self, values: Mapping[str, str], history: Sequence[Message] = ()) -> BoundPrompt:
@@ -250,6 +265,8 @@ class DocumentTemplate(Template):
         pieces: list[Piece] = []
         try:
             pieces, _ = system_pieces(rendered.messages)
+            if self._added:
+                pieces += [*([(AUTHOR, "\n\n")] if pieces else []), *self._added]
             for one in rendered.items:
                 if isinstance(one, RenderedMessage) and one.role in SYSTEM_ROLES:
                     continue

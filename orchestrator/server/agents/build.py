@@ -25,6 +25,7 @@ from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
 from orchestrator.memory import MemoryStore
 from orchestrator.models import Model
+from orchestrator.prompts.appended_tools import APPENDED_TOOLS
 from orchestrator.server.access.permissions import check_access, check_retrieval
 from orchestrator.server.agents.kinds import ASSOCIATION, COLLABORATOR, GROUP
 from orchestrator.server.buckets import read_uri
@@ -38,6 +39,9 @@ from orchestrator.server.path_redaction import PathRedactor
 from orchestrator.server.settings import Settings
 from orchestrator.sessions import Sessions
 from orchestrator.support.aws.clients import ALIAS_ARN
+from orchestrator.support.logs import get_logger
+
+_log = get_logger("orchestrator.server")
 
 OPERATOR = Caller()
 """Whoever runs the server: agents in folders are theirs."""
@@ -267,7 +271,8 @@ def build_folder_agent(resources: AgentResources, folder: Path) -> Agent:
     source = source_from_folder(folder, model=model, resolver=resolver)
     own = source.definition.limits
     limits = own.as_limits() if own else resources.limits
-    return build(replace(resources.in_server(source), memory=resources.memory, limits=limits))
+    source = replace(resources.in_server(source), memory=resources.memory, limits=limits)
+    return _log_appended_tools(build(source))
 
 
 def build_agent(
@@ -280,15 +285,22 @@ def build_agent(
     """
     reader = DefinitionReader(resources, caller)
     source = reader.to_source(reader.read(_to_inline_members(snapshot)))
-    return build(
-        replace(
-            source,
-            memory=resources.memory,
-            agent_id=snapshot["agent"]["agentId"],
-            alias_id=alias_id,
-            version=version,
-        )
+    source = replace(
+        source,
+        memory=resources.memory,
+        agent_id=snapshot["agent"]["agentId"],
+        alias_id=alias_id,
+        version=version,
     )
+    return _log_appended_tools(build(source))
+
+
+def _log_appended_tools(agent: Agent) -> Agent:
+    """Says in the log that a prompt is another one than its author wrote."""
+    for finding in agent.diagnostics:
+        if finding.code == APPENDED_TOOLS:
+            _log.warning("agent %r: %s", agent.name, finding.message)
+    return agent
 
 
 def add_schemas(resources: AgentResources, caller: Caller, snapshot: dict[str, Any]) -> None:

@@ -7,11 +7,13 @@ Whatever of them enters an error goes through `redact`.
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from orchestrator.errors import (
     AccessDenied,
@@ -24,6 +26,9 @@ from orchestrator.errors import (
 )
 from orchestrator.support.aws.replies import get_sent_credentials
 from orchestrator.support.redaction import redact
+
+LOCAL_MODEL = "the model 'local'"
+"""What `Target.instead` is for a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,9 @@ class Target:
     # Whether the caller has chosen what is asked, so that a thing that is not there, or a request
     # that is refused, is his mistake and no failed dependency
     callers: bool = True
+    # What the client was asked for; the environment's when `None`
+    region: str | None = None
+    profile: str | None = None
 
 
 _SIGN_IN = frozenset(
@@ -102,11 +110,8 @@ def failure(error: Exception, target: Target) -> OrchestratorError | None:
     if isinstance(error, NoRegionError):
         return without_region(target)
     if isinstance(error, BotoCoreError) and _CREDENTIALS.search(kind):
-        return AccessDenied(
-            f"no usable AWS credentials for {target.what} ({kind}): {_setup(target)}",
-            resource=target.resource,
-            signed_in=False,
-        )
+        text = f"no usable AWS credentials for {target.what} ({kind}): {_setup(target)}"
+        return _deny(text, target, signed_in=False)
     if isinstance(
         error,
         # Botocore's own reading of deep JSON ends in a `RecursionError`.
@@ -122,19 +127,16 @@ def failure(error: Exception, target: Target) -> OrchestratorError | None:
 
 def without_credentials(target: Target) -> AccessDenied:
     """The error when there are no credentials."""
-    return AccessDenied(
-        f"no AWS credentials were found for {target.what}: {_setup(target)}",
-        resource=target.resource,
-        signed_in=False,
-    )
+    text = f"no AWS credentials were found for {target.what}: {_setup(target)}"
+    return _deny(text, target, signed_in=False)
 
 
 def without_region(target: Target) -> AccessDenied:
     """The error when no region is known."""
-    return AccessDenied(
+    return _deny(
         f"no AWS region is known for {target.what}: set AWS_REGION, pass region=..., or name a "
         "region in the profile",
-        resource=target.resource,
+        target,
         signed_in=False,
     )
 
@@ -188,6 +190,40 @@ def _setup(target: Target) -> str:
     )
 
 
+def _deny(text: str, target: Target, *, signed_in: bool) -> AccessDenied:
+    """The error of credentials, with a hint at whose they were."""
+    asked = _describe_credentials(target)
+    profile = asked.profile and f" --profile {shlex.quote(asked.profile)}"
+    hints = [f"asked with {asked.text}"]
+    if signed_in:
+        hints.append(f"`aws sts get-caller-identity{profile}` says whose credentials these are")
+    elif asked.profile:
+        hints.append(f"`aws sso login{profile}` signs in")
+    if target.instead == LOCAL_MODEL:
+        hints.append("--model local needs no account")
+    hint = "; ".join(hints)
+    return AccessDenied(text, resource=target.resource, signed_in=signed_in, hint=hint)
+
+
+class _Credentials(NamedTuple):
+    text: str
+    profile: str = ""
+
+
+def _describe_credentials(target: Target) -> _Credentials:
+    # In boto3's order: a profile that is passed, keys of the environment, its profile.
+    env = os.environ
+    region = target.region or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION")
+    place = f" in the region {region}" if region else ""
+    profile = target.profile
+    if profile is None and env.get("AWS_ACCESS_KEY_ID"):
+        return _Credentials(f"AWS_ACCESS_KEY_ID of the environment{place}")
+    profile = profile or env.get("AWS_PROFILE") or env.get("AWS_DEFAULT_PROFILE")
+    if profile:
+        return _Credentials(f"the profile {profile!r}{place}", profile)
+    return _Credentials(f"the default profile{place}")
+
+
 def _of_parameters(error: Any, target: Target) -> OrchestratorError:
     found = _PARAMETER.findall(str(error.kwargs.get("report", "")))
     error.args, error.kwargs = (type(error).__name__,), {}
@@ -229,15 +265,15 @@ def _build_error(kind: _Kind, place: str, words: str, target: Target) -> Orchest
     what, resource = target.what, target.resource
     match kind:
         case "sign in":
-            return AccessDenied(
+            return _deny(
                 f"AWS refused the credentials for {what}{place}: they are wrong or have expired; "
                 f"sign in again: {_setup(target)}",
-                resource=resource,
+                target,
                 signed_in=False,
             )
         case "denied":
             text = f"access to {what} was denied{place}{words} — {target.allow}"
-            return AccessDenied(text, resource=resource)
+            return _deny(text, target, signed_in=True)
         case "not ready":
             text = f"{what} is still being made ready{place}; try again in a minute"
             return ModelNotReady(text, resource=resource)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.errors import DefinitionError, DependencyFailed
+from orchestrator.support.lazy_imports import describe_missing_extra
 from orchestrator.transfer.terraform.hcl_scan import prepare_source
 
 
@@ -56,10 +57,11 @@ def _parse_tree(text: str, file: str) -> Any:
         import hcl2
         from lark.exceptions import LarkError
     except ImportError as error:
+        missing = describe_missing_extra(
+            "reading Terraform's sources needs", "terraform", error.name
+        )
         raise DependencyFailed(
-            "reading Terraform's sources needs the extra `terraform`: "
-            "pip install 'bedrock-orchestrator[terraform]'; or import the JSON of "
-            "`terraform show -json`"
+            f"{missing}; or import the JSON of `terraform show -json`"
         ) from error
     try:
         return hcl2.parses_to_tree(text)
