@@ -5,7 +5,8 @@ import json
 from cli_support import ANSWER, CLAUDE, ORDER, call
 
 from orchestrator.cli.agents import load_agent
-from orchestrator.cli.chat import Chat
+from orchestrator.cli.chat import talk_by_hand
+from orchestrator.cli.talk import Talk
 from orchestrator.cli.terminal import Terminal
 
 
@@ -30,7 +31,7 @@ class Typist:
 
 def talk(folder, model, typist, capsys, trace=False):
     agent = load_agent(folder, model.removeprefix("--model="))
-    Chat(Terminal(), agent, "s-1", {}, trace=trace).run_interactive(typist)
+    talk_by_hand(Talk(Terminal(), agent, "s-1", {}, trace=trace), typist)
     return capsys.readouterr()
 
 
