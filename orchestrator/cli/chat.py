@@ -59,6 +59,7 @@ def chat(
     options = turn.options()
     agent = _load(terminal, turn, words or (), tool)
     given = read_given_results(turn.yes, turn.result, agent.plan)
+    agent = get_models_ready(agent, turn, terminal)
     session = turn.session or str(uuid.uuid4())
     talk = Talk(terminal, agent, session, options, trace=trace, given=given)
     talk.files = turn.input_files()
@@ -75,16 +76,15 @@ def _load(
     if is_template(turn.folder):
         from orchestrator.cli.templates import load_template_agent
 
-        agent = load_template_agent(
+        return load_template_agent(
             terminal, turn.folder, words, model, tool, turn.session, turn.state
         )
-        return get_models_ready(agent, turn, terminal)
     if words or tool:
         named = (words or tool or ("",))[0]
         raise ValidationError(f"{named!r}: only a template has inputs and --tool; leave it out")
     agent = load_agent(turn.folder, model, turn.session, turn.state)
     note_templates(agent, turn.folder, terminal)
-    return get_models_ready(agent, turn, terminal)
+    return agent
 
 
 def _run_interactive(talk: Talk, folder: Path) -> None:

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from orchestrator.cli.agents import find_team_plan
 from orchestrator.cli.conversation_file import save_conversation
 from orchestrator.cli.findings import format_path, show_error
 from orchestrator.cli.render import show_sent_prompts
 from orchestrator.cli.return_control import ask_yes_no
-from orchestrator.cli.steps import list_steps
+from orchestrator.cli.steps import format_call, list_steps
 from orchestrator.cli.talk import Question, Talk
 from orchestrator.cli.terminal import clean, hide_prints, shorten, show_prints, style_text
 from orchestrator.cli.trace import TraceView
 from orchestrator.errors import OrchestratorError, SessionConflict
 
 if TYPE_CHECKING:
+    from orchestrator.engine.plan import Plan
     from orchestrator.engine.trace.past_turns import PastTurn
 
 _NOTHING_ASKED = "nothing was asked yet in this conversation"
-# Calls of these verbs change nothing (HTTP: safe methods), so that they may be made once more.
-_SAFE = ("::GET ", "::HEAD ", "::OPTIONS ")
 
 
 class Typist(Protocol):
@@ -166,7 +166,7 @@ class ChatCommands:
         return True
 
     def _may_repeat(self, turn: PastTurn) -> bool:
-        calls = _list_effects(turn)
+        calls = _list_effects(turn, self._talk.agent.plan)
         if not calls:
             return True
         self._terminal.block(
@@ -208,11 +208,31 @@ class ChatCommands:
             self._terminal.block(f"{f'{name} {command.words}':<{width}}{command.what}")
 
 
-def _list_effects(turn: PastTurn) -> list[str]:
-    # What a turn has done in the world, as far as its trace says.
+def _list_effects(turn: PastTurn, plan: Plan) -> list[str]:
+    """The calls of a turn that may not be made once more without doing something once more."""
     try:
-        steps = list_steps(turn.trace)
+        parts = turn.trace
     except SessionConflict:  # the agent was changed since
         return ["its actions, which the changed agent no longer knows"]
-    done = [it.subject for it in steps if it.verb in ("calls", "runs code")]
-    return [shorten(it, 200) for it in done if not any(verb in it for verb in _SAFE)]
+    made = {step.subject for step in list_steps(parts) if step.verb == "calls"}
+    effects: dict[str, None] = {}
+    for part in parts:
+        owner = find_team_plan(plan, part.get("collaboratorName", ""))
+        for call in _iter_calls(part):
+            if format_call(call) in made and not _is_repeatable(call, owner):
+                effects[shorten(format_call(call), 200)] = None
+    return list(effects)
+
+
+def _iter_calls(part: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for member in part["trace"].values():
+        value = member.get("invocationInput") if isinstance(member, Mapping) else None
+        if value and (call := value.get("actionGroupInvocationInput")):
+            yield call
+
+
+def _is_repeatable(call: Mapping[str, Any], plan: Plan | None) -> bool:
+    names = (call.get(it, "") for it in ("actionGroupName", "function", "verb", "apiPath"))
+    group, function, verb, path = names
+    found = plan.catalog.find(group, function, verb.upper(), path) if plan is not None else None
+    return found is not None and found.idempotent

@@ -216,13 +216,13 @@ class ReplayModel(Model):
         key = _key(canonical)
         records = self._by_key.get(key)
         if records is None:
-            raise ResourceNotFound(self._explain_miss(canonical))
+            raise ResourceNotFound(self._explain_miss(canonical, request.question))
         with self._lock:
             count = self._asked.get(key, 0)
             self._asked[key] = count + 1
         return records[count % len(records)]
 
-    def _explain_miss(self, canonical: Mapping[str, Any]) -> str:
+    def _explain_miss(self, canonical: Mapping[str, Any], question: str) -> str:
         if not self._records:
             return (
                 f"the recording {str(self._path)!r} has no reply of the model {self.model_id!r}, "
@@ -249,10 +249,11 @@ class ReplayModel(Model):
         shown = [line if len(line) <= 500 else line[:500] + "…" for line in diff[:_DIFF_LINES]]
         if len(diff) > _DIFF_LINES:
             shown.append(f"… {len(diff) - _DIFF_LINES} more lines")
+        asked = f" of the question {_quote_line(question)}" if question else ""
         head = (
-            f"the recording {str(self._path)!r} has no reply to this {canonical['stage']} prompt, "
-            "which differs from the nearest recorded one; if the change is meant, record it again. "
-            f"The first difference: {_describe_first_difference(before, lines)}:"
+            f"the recording {str(self._path)!r} has no reply to this {canonical['stage']} prompt"
+            f"{asked}, which differs from the nearest recorded one; if the change is meant, record "
+            f"it again. The first difference: {_describe_first_difference(before, lines)}:"
         )
         return "\n".join([head, *shown])
 
@@ -310,7 +311,13 @@ def _read(line: str, place: str) -> dict[str, Any]:
 
 
 def _to_lines(request: Mapping[str, Any]) -> list[str]:
-    lines = [f"[stage] {request['stage']}", "[system]", *request["system"].splitlines()]
+    # The conversation is last: what was asked then is the end of one that was cut short.
+    lines = [f"[stage] {request['stage']}"]
+    for name in ("inference", "additional", "tools"):
+        if request[name]:
+            lines.append(f"[{name}]")
+            lines += json.dumps(request[name], indent=1, sort_keys=True).splitlines()
+    lines += ["[system]", *request["system"].splitlines()]
     for message in request["messages"]:
         lines.append(f"[{message['role']}]")
         for block in message["content"]:
@@ -318,10 +325,6 @@ def _to_lines(request: Mapping[str, Any]) -> list[str]:
                 lines += block["text"].splitlines()
             else:
                 lines += json.dumps(block, indent=1, sort_keys=True).splitlines()
-    for name in ("tools", "inference", "additional"):
-        if request[name]:
-            lines.append(f"[{name}]")
-            lines += json.dumps(request[name], indent=1, sort_keys=True).splitlines()
     return lines
 
 

@@ -25,7 +25,9 @@ class List:
     """A list that people sign."""
 
     def call(self, call, context):
-        return ActionResult("signed", session_attributes={**context.session_attributes, "by": "Ana"})
+        return ActionResult(
+            "signed", session_attributes={**context.session_attributes, "by": "Ana"}
+        )
 
 
 SIGN = [{"toolUse": {"toolUseId": "t-1", "name": "list__sign", "input": {}}}]
