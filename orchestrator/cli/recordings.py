@@ -92,7 +92,6 @@ def _record(agent: Agent, file: Path, terminal: Terminal) -> Agent:
     from orchestrator.models import RecordingModel
 
     if file.exists() and file.stat().st_size:
-        count = file.read_bytes().count(b"\n")
-        shown = format_count(count, "reply").replace("replys", "replies")
+        shown = format_count(file.read_bytes().count(b"\n"), "model call")
         terminal.note(f"--record adds to {clean(str(file))!r}, which has {shown} already")
     return agent.with_models(lambda model: RecordingModel(model, file))

@@ -41,7 +41,7 @@ def test_so_are_single_questions_of_a_session(run, shop, script, place):
     for question, replies in (("Where?", (ORDER, ANSWER)), ("And now?", ("<answer>There.",))):
         words = ("invoke", shop, question, script(*replies), "--session", "s-1", "--state", "a.db")
         done = run(*words, "--record", "talk.jsonl")
-    assert "--record adds to 'talk.jsonl', which has 2 replies already" in done.stderr
+    assert "--record adds to 'talk.jsonl', which has 2 model calls already" in done.stderr
     for question, answer in (("Where?", "Emma will arrive on Thursday."), ("And now?", "There.")):
         words = ("invoke", shop, question, "--session", "s-1", "--state", "b.db")
         assert run(*words, "--replay", "talk.jsonl").stdout == f"{answer}\n"
