@@ -416,6 +416,33 @@ class Agent:
         else:
             self.sessions.end(label)
 
+    def undo_turn(self, session_id: str) -> None:
+        """Undoes the last turn of a session: its next turn begins as that one did.
+
+        Conversation and session attributes are as they were before it, and the model does not know
+        of it any more. What its actions, programs and remote agents did stays done. Its records
+        stay in the journal, where only the store itself still shows them.
+
+        Raises:
+            SessionConflict: A turn of the session is running.
+            ValidationError: The id is not valid, or the session has no turn since it began.
+            DependencyFailed: The session's journal cannot be read or written.
+        """
+        check_id("session_id", session_id)
+        label = session_label(self.plan.owner, session_id)
+        self.sessions.undo_turn(label, self.plan.idle_ttl)
+
+    def with_models(self, change: Callable[[Model], Model]) -> Self:
+        """The same agent and team, whose models are those that `change` makes of them.
+
+        `change` is called once for each model. It has to keep the `model_id`, for which the
+        prompts were made: wrap a model to count, record or replay it.
+        """
+        agent = copy(self)
+        agent._tenant_plans = {}
+        agent.plan = self.plan.with_models(_once_for_each(change))
+        return agent
+
     def remember(self, memory_id: str | None = None) -> list[str]:
         """Summarises the sessions that have been idle for longer than their time-out.
 
@@ -455,8 +482,8 @@ class Agent:
     def turns(self, session_id: str) -> list[PastTurn]:
         """The turns of a session, oldest first, with those from before it last began anew.
 
-        Each has `question`, `text`, `stop_reason`, `at` (nanoseconds since 1970), `new` and, made
-        when it is read, `trace`.
+        Each has `id`, `question`, `text`, `stop_reason`, `at` (nanoseconds since 1970), `new`,
+        `current` and, made when it is read, `trace`. Turns that were undone are left out.
 
         Raises:
             ValidationError: The id is not valid.
@@ -501,3 +528,14 @@ class Agent:
         label = session_label(self.plan.owner, request.session_id)
         session = self.sessions.acquire(label, self.plan.idle_ttl)
         return begin_run(self.plan, self.sessions, session, request)
+
+
+def _once_for_each(change: Callable[[Model], Model]) -> Callable[[Model], Model]:
+    made: dict[int, Model] = {}  # the models live as long as the plan that is changed
+
+    def find(model: Model) -> Model:
+        if id(model) not in made:
+            made[id(model)] = change(model)
+        return made[id(model)]
+
+    return find

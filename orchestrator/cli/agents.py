@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,9 @@ from orchestrator.support.private_files import make_private_folder, open_private
 
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
-    from orchestrator.engine.plan import Plan
+    from orchestrator.engine.plan import Member, Plan
     from orchestrator.models import Model
+    from orchestrator.models.weights import Progress
 
 _OWN = ".orchestrator"
 # What runs weights of each kind, and the extra that brings it.
@@ -79,7 +80,7 @@ def choose_sessions(
 
 def load_agent(
     folder: Path,
-    model: str | None,
+    model: str | Model | None,
     session: str | None = None,
     state: str | None = None,
     *,
@@ -98,9 +99,9 @@ def load_agent(
     return Agent.load(folder, model=_resolve_scripted_model(model, folder), sessions=file)
 
 
-def _resolve_scripted_model(spec: str | None, folder: Path) -> str | Model | None:
+def _resolve_scripted_model(spec: str | Model | None, folder: Path) -> str | Model | None:
     # A script that names no model speaks the dialect of the agent's own one.
-    if spec is None or not spec.startswith("scripted:"):
+    if not isinstance(spec, str) or not spec.startswith("scripted:"):
         return spec
     from orchestrator.agent.source import AgentSource
     from orchestrator.definition import load_definition
@@ -140,12 +141,18 @@ def note_templates(agent: Agent, folder: Path, terminal: Terminal) -> None:
 def load_models(agent: Agent, terminal: Terminal) -> None:
     """Loads the embedded models that the agent and those it leads use, with a progress bar.
 
-    On a terminal, weights that are not there are downloaded if the user agrees.
+    Of an embedding model only the weights are looked at; it is loaded by its first use. On a
+    terminal, weights that are not there are downloaded if the user agrees.
 
     Raises:
         ModelNotReady: The weights or the runtime are not there.
     """
-    plans = _iter_plans(agent.plan)
+    _load_chat_models(agent, terminal)
+    _check_embedding_weights(agent, terminal)
+
+
+def _load_chat_models(agent: Agent, terminal: Terminal) -> None:
+    plans = _list_plans(agent.plan)
     models = {id(one.model): one.model for plan in plans for one in plan.stages.values()}
     # Importing the local model is slow; most agents have none.
     if not any(model.model_id.startswith("local:") for model in models.values()):
@@ -163,24 +170,57 @@ def load_model(model: Any, terminal: Terminal) -> None:
     Raises:
         ModelNotReady: The weights or the runtime are not there.
     """
+    _get_ready(model.load, terminal)
+
+
+def _check_embedding_weights(agent: Agent, terminal: Terminal) -> None:
+    from orchestrator.models import weights
+
+    parts = [
+        part
+        for plan in _list_plans(agent.plan)
+        for part in (
+            *plan.knowledge_bases.values(),
+            plan.guardrail,
+            *(stage.model for stage in plan.stages.values() if stage.enabled),
+        )
+    ]
+    embedders = (getattr(part, "embedder", None) for part in parts)
+    if any(getattr(one, "id", "") == weights.EMBEDDING for one in embedders):
+        _get_ready(lambda progress: weights.path(weights.EMBEDDING, progress), terminal)
+
+
+def _get_ready(load: Callable[[Progress | None], Any], terminal: Terminal) -> None:
     try:
-        _load_with_progress(model, terminal)
+        _load_with_progress(load, terminal)
     except ModelNotReady as error:
         if not _offer_download(error, terminal):
             raise
-        _load_with_progress(model, terminal)
+        _load_with_progress(load, terminal)
 
 
-def _iter_plans(plan: Plan) -> Iterator[Plan]:
-    yield plan
+def find_team_plan(plan: Plan, name: str) -> Plan | None:
+    """The agent that is called `name` in the team of an agent; itself for an empty name."""
+    if not name:
+        return plan
+    named = (it for it in _iter_members(plan) if it.name == name)
+    return next((it.agent for it in named), None)
+
+
+def _iter_members(plan: Plan) -> Iterator[Member]:
     for member in plan.collaborators.values():
+        yield member
         if member.agent is not None:
-            yield from _iter_plans(member.agent)
+            yield from _iter_members(member.agent)
 
 
-def _load_with_progress(model: Any, terminal: Terminal) -> None:
+def _list_plans(plan: Plan) -> list[Plan]:
+    return [plan, *(it.agent for it in _iter_members(plan) if it.agent is not None)]
+
+
+def _load_with_progress(load: Callable[[Progress | None], Any], terminal: Terminal) -> None:
     with progress_bar(terminal) as progress:
-        model.load(progress)
+        load(progress)
 
 
 def _offer_download(error: ModelNotReady, terminal: Terminal) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from orchestrator.cli.agents import load_model
-from orchestrator.cli.chat import Keyboard
+from orchestrator.cli.keyboard import Keyboard
 from orchestrator.cli.terminal import Terminal, WordWrap, assemble, clean, shorten, style_text
 from orchestrator.support.private_files import open_private
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestrator.cli.agents import load_agent, load_models, note_templates
+from orchestrator.cli.agents import load_agent, note_templates
 from orchestrator.cli.live import LiveTurn
 from orchestrator.cli.options import Turn, read_input, read_json
-from orchestrator.cli.return_control import show_waiting_calls
+from orchestrator.cli.recordings import choose_model, get_models_ready
+from orchestrator.cli.return_control import read_given_results, show_waiting_calls, suggest_options
 from orchestrator.cli.terminal import Terminal, clean
+from orchestrator.cli.turns import TurnRunner
 from orchestrator.cli.verb import option, verb
 from orchestrator.errors import ValidationError
 
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
-    from orchestrator.engine.trace.reply import Event
+    from orchestrator.engine.run.options import Options
     from orchestrator.sessions import Session as SessionState
 
 
@@ -52,32 +54,42 @@ def invoke(
       $ orchestrator invoke my-agent "Where is order 1042?" --session s-1
       $ orchestrator invoke my-agent "And what is in it?" --session s-1 --json
       $ orchestrator invoke my-agent --session s-1 --results results.json
+      $ orchestrator invoke my-agent "Pay for it" --yes --result 'pay="paid"'
+      $ orchestrator invoke my-agent "Where is order 1042?" --record order.jsonl
       $ orchestrator invoke my-agent "What is in this?" --file plan.pdf
     """
     session = turn.session
     if not question and results is None and session is None:
         raise ValidationError("there is no question; give one, or --session and --results")
-    agent = load_agent(turn.folder, turn.model, session, turn.state)
+    agent = load_agent(turn.folder, choose_model(turn), session, turn.state)
     note_templates(agent, turn.folder, terminal)
+    given = read_given_results(turn.yes, turn.result, agent.plan)
     options = turn.options()
     if turn.file:
         options["files"] = turn.input_files()
     if results is not None:
         options["results"] = _parse_results(agent, session, read_json(results, "--results"))
-    load_models(agent, terminal)
+    agent = get_models_ready(agent, turn, terminal)
     text = read_input("-") if question == "-" else question
+    runner = TurnRunner(terminal, agent, given)
     if terminal.json:
-        terminal.document(agent.invoke(text, session, **options).as_dict())
+        terminal.document(runner.collect(text, session, options))
     else:
-        _show(agent.stream(text, session, **options), session, terminal, trace=trace)
+        _show(runner, text, session, options, terminal, trace=trace)
 
 
 def _show(
-    events: Generator[Event, None, None], session: str | None, terminal: Terminal, *, trace: bool
+    runner: TurnRunner,
+    question: str,
+    session: str | None,
+    options: Options,
+    terminal: Terminal,
+    *,
+    trace: bool,
 ) -> None:
     live = LiveTurn(terminal, trace=trace, last=trace)
     try:
-        reply = live.run(events)
+        reply = runner.show(live, question, session, options)
     except KeyboardInterrupt:
         terminal.note(clean(live.describe_interruption()))
         raise
@@ -86,7 +98,8 @@ def _show(
     if reply.return_control is not None:
         show_waiting_calls(terminal, reply.return_control)
         how = "--results FILE" if session else "--session ID, and then --results FILE"
-        terminal.note(f"Go on with {how}.")
+        flags = suggest_options(reply.return_control)
+        terminal.note(f"Go on with {how}; or ask once more with {flags}.")
     for file in reply.files:
         size = f"{len(file['bytes']):,} bytes"
         terminal.note(f"made the file {clean(file['name'])!r} ({size}); --json gives its content")

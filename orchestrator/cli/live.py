@@ -7,7 +7,11 @@ from collections.abc import Generator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.steps import describe_activity
+from orchestrator.cli.steps import (
+    describe_activity,
+    describe_hand_over,
+    describe_running_call,
+)
 from orchestrator.cli.terminal import Terminal, WordWrap, clean, style_text
 from orchestrator.cli.trace import TraceView
 
@@ -31,17 +35,26 @@ class _ActivityStatus:
 
 
 class LiveTurn:
-    """Shows a turn's events; `prompt` is the last prompt that its trace has.
+    """Shows a turn's events.
 
     A turn that hands calls over is several invocations: then all of them are shown.
     """
 
-    def __init__(self, terminal: Terminal, *, trace: bool = False, last: bool = False) -> None:
-        # With `last`, the answer comes after the steps: streamed, it would stand among them.
+    def __init__(
+        self, terminal: Terminal, *, trace: bool = False, last: bool = False, agent: str = ""
+    ) -> None:
+        """Begins to show a turn.
+
+        Args:
+            terminal: Where.
+            trace: Whether each step is shown.
+            last: Whether the answer comes after the steps: streamed, it would stand among them.
+            agent: Its name, to note when it hands over to another one; empty to note nothing.
+        """
         self._held: list[str] | None = [] if last else None
         self.reply: Reply | None = None
-        self.prompt = ""
         self._terminal = terminal
+        self._agent = agent
         self._view = TraceView(terminal, live=True) if trace else None
         self._status: Status | None = None
         self._running: list[str] = []
@@ -57,7 +70,7 @@ class LiveTurn:
         from orchestrator.engine.trace.reply import TextDelta, TracePart, TurnEnd
 
         try:
-            self._show_status("thinking")
+            self.show_activity("reading and thinking")
             with closing(events):
                 for event in events:
                     if isinstance(event, TextDelta):
@@ -102,23 +115,22 @@ class LiveTurn:
         self._terminal.raw(text)
 
     def _handle_part(self, part: dict[str, Any]) -> None:
-        for member in part["trace"].values():
-            if "modelInvocationInput" in member:
-                self.prompt = member["modelInvocationInput"].get("text", "")
-                self._running.clear()
-            invoked = member.get("invocationInput") or {}
-            # Asking a collaborator has no effect by itself; only its actions have.
-            asks = "agentCollaboratorInvocationInput" in invoked
-            if invoked and not asks and (running := describe_activity(part)):
-                self._running.append(running)
+        if any("modelInvocationInput" in member for member in part["trace"].values()):
+            self._running.clear()
+        if running := describe_running_call(part):
+            self._running.append(running)
         steps = self._view.feed(part) if self._view is not None else []
         if self._view is not None and steps:
             self._hide_status()
             self._end_line()
             self._view.show(steps)
+        elif self._agent and (handed := describe_hand_over(part, self._agent)):
+            self._hide_status()
+            self._end_line()
+            self._terminal.block(style_text(clean(handed), "quiet"), stderr=True)
         if doing := describe_activity(part):
             self._end_line()
-            self._show_status(doing)
+            self.show_activity(doing)
 
     def _end_line(self) -> None:
         if self._midline:
@@ -126,7 +138,8 @@ class LiveTurn:
             self._terminal.raw(f"{last}\n")
             self._midline, self._wrap = False, None
 
-    def _show_status(self, doing: str) -> None:
+    def show_activity(self, doing: str) -> None:
+        """Shows what happens now, in a line of its own, until something else does."""
         console = self._terminal.err
         if not console.is_terminal:
             return

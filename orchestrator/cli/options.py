@@ -120,6 +120,27 @@ class Turn:
         ),
     ] = None
 
+    record: Annotated[
+        Path | None,
+        option("--record", "FILE", "Add what the models answer to this file, for --replay."),
+    ] = None
+    replay: Annotated[
+        Path | None,
+        option("--replay", "FILE", "Answer from what --record wrote, without any model."),
+    ] = None
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Confirm every call that asks for confirmation.")
+    ] = False
+    result: Annotated[
+        list[str] | None,
+        option(
+            "--result",
+            "NAME=JSON",
+            "The result of a call that is handed over, by its function or API path; true or false "
+            "where it only asks for confirmation. Repeatable.",
+        ),
+    ] = None
+
     def options(self) -> Options:
         """The options of every invocation."""
         options: Options = {

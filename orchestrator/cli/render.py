@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestrator.cli.agents import load_agent
+from orchestrator.cli.agents import find_team_plan, load_agent
 from orchestrator.cli.findings import format_path, show_finding
 from orchestrator.cli.options import (
     Libraries,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from orchestrator.agent.render import Prompt
     from orchestrator.diagnostics import Diagnostic
+    from orchestrator.engine.plan import Plan
 
 
 @verb
@@ -206,15 +207,50 @@ def _show_prompt(terminal: Terminal, prompt: Prompt, template: str) -> None:
     view.show_legend()
 
 
-def show_prompt_text(terminal: Terminal, text: str) -> None:
-    """Writes a prompt of a trace."""
-    # In Bedrock's traces it is a JSON text of `system` and `messages` (recorded), or plain text.
+def show_sent_prompts(terminal: Terminal, trace: Iterable[Mapping[str, Any]], plan: Plan) -> int:
+    """Writes the prompts that models were sent in a turn, step by step.
+
+    Args:
+        terminal: Where to.
+        trace: The turn's trace parts.
+        plan: The agent, which knows the tools of its stages.
+
+    Returns:
+        How many there were.
+    """
+    count = 0
+    for part in trace:
+        for member in part["trace"].values():
+            if isinstance(member, Mapping) and "modelInvocationInput" in member:
+                if count:
+                    terminal.print()
+                count += 1
+                name = part.get("collaboratorName", "")
+                _show_sent_prompt(terminal, count, name, member["modelInvocationInput"], plan)
+    return count
+
+
+def _show_sent_prompt(
+    terminal: Terminal, number: int, agent: str, sent: Mapping[str, Any], plan: Plan
+) -> None:
     view = _View(terminal)
+    of = f"of {agent} " if agent else ""
+    stage = sent.get("type", "")
+    view.show_heading(f"{number}. {stage}", clean(f"{of}for {sent.get('foundationModel', '')}"))
+    _show_prompt_text(terminal, view, sent.get("text", ""))
+    owner = find_team_plan(plan, agent)
+    if owner is not None and stage in owner.stages:
+        view.show_tools(owner.stages[stage].tools)
+    view.show_inference(sent.get("inferenceConfiguration", {}))
+
+
+def _show_prompt_text(terminal: Terminal, view: _View, text: str) -> None:
+    # In traces it is a JSON text of `system` and `messages`, or of a text model its plain text.
     try:
         body = json.loads(text)
         messages = body["messages"]
     except (ValueError, KeyError, TypeError):
-        terminal.block(clean(text))
+        terminal.block(clean(text), 2)
         return
     if body.get("system"):
         view.show_message("system", [{"text": body["system"]}], ())

@@ -1,15 +1,21 @@
-"""Calls that an agent handed over: what they are, and asking the user for their results."""
+"""Calls that an agent handed over: what they are, and their results, given or asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import json
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.steps import format_call
-from orchestrator.cli.terminal import Terminal, clean
+from orchestrator.cli.terminal import Terminal, clean, shorten, style_text
+from orchestrator.errors import ValidationError
+from orchestrator.support.safe_json import json_or
+from orchestrator.support.spelling import find_close
 
 if TYPE_CHECKING:
+    from orchestrator.engine.plan import Plan
     from orchestrator.engine.results import ControlReturn
 
 _WANTS = {
@@ -28,6 +34,7 @@ class WaitingCall:
 
     text: str  # the call on one line
     name: str  # its function or API path
+    names: tuple[str, ...]  # all that `--result` may call it, the most exact name first
     confirm: bool  # whether it has to be confirmed
     result: bool  # whether the caller carries it out
     wants: str  # what it waits for, in words
@@ -46,6 +53,11 @@ def list_waiting_calls(inputs: Iterable[Mapping[str, Any]]) -> list[WaitingCall]
             WaitingCall(
                 format_call(call),
                 str(call.get("function") or call.get("apiPath", "")),
+                _list_names(
+                    call.get("actionGroup", ""),
+                    call.get("function") or call.get("apiPath", ""),
+                    call.get("httpMethod", ""),
+                ),
                 "CONFIRMATION" in kind,
                 kind.endswith("RESULT"),
                 _WANTS.get(kind, kind),
@@ -55,28 +67,153 @@ def list_waiting_calls(inputs: Iterable[Mapping[str, Any]]) -> list[WaitingCall]
     return calls
 
 
+def _list_names(group: str, name: str, verb: str) -> tuple[str, ...]:
+    if not verb:
+        return (f"{group}::{name}", name)
+    return (f"{group}::{verb.upper()} {name}", f"{verb.upper()} {name}", name)
+
+
+NOT_GIVEN = object()
+"""Stands for the result of a call that the options say nothing about."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenResults:
+    """What `--yes` and `--result` say about calls that are handed over."""
+
+    confirms: bool = False
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def find(self, call: WaitingCall) -> Any:
+        """The result of a call, `True` or `False` where it is only confirmed, or `NOT_GIVEN`."""
+        named = next((name for name in call.names if name in self.values), None)
+        if named is not None:
+            return self.values[named]
+        return True if self.confirms and call.confirm and not call.result else NOT_GIVEN
+
+    def answer(self, control: ControlReturn, terminal: Terminal) -> dict[str, Any] | None:
+        """The results of all calls, noted on stderr, or `None` if one is not given.
+
+        Raises:
+            ValidationError: The result of a call that is only to be confirmed is neither `true` nor
+                `false`.
+        """
+        calls = list_waiting_calls(control.invocation_inputs)
+        found = [(call, self.find(call)) for call in calls]
+        if any(value is NOT_GIVEN for _, value in found):
+            return None
+        results = [_build_result(control, call, value) for call, value in found]
+        for call, value in found:
+            _note_given(terminal, call, value)
+        return _build_results(control, results)
+
+
+def read_given_results(yes: bool, items: Sequence[str] | None, plan: Plan) -> GivenResults:
+    """What `--yes` and the `NAME=JSON`s of `--result` mean for an agent.
+
+    Raises:
+        ValidationError: One has no JSON, or the agent has no function or path of the name.
+    """
+    values: dict[str, Any] = {}
+    for item in items or ():
+        name, equals, text = item.partition("=")
+        if not equals or not name:
+            raise ValidationError(f"--result {item!r} is not NAME=JSON")
+        if name in values:
+            raise ValidationError(f"--result {name!r} is given twice")
+        values[name] = _read_result(name, text)
+    known = _list_known_names(plan) if values else None
+    if known is not None:
+        _check_names(values, known)
+    return GivenResults(yes, values)
+
+
+def _check_names(values: Mapping[str, Any], known: Mapping[str, str]) -> None:
+    for name in values:
+        if name not in known:
+            close = find_close(name, known)
+            meant = f"; did you mean {close!r}?" if close else "."
+            names = ", ".join(dict.fromkeys(known.values())) or "none"
+            raise ValidationError(
+                f"--result {name!r}: the agent has no function or API path of this name{meant} "
+                f"It has {names}"
+            )
+
+
+def _read_result(name: str, text: str) -> Any:
+    value = json_or(text, NOT_GIVEN)
+    if value is NOT_GIVEN:
+        raise ValidationError(
+            f"--result {name!r}: {shorten(text, 60)!r} is not JSON; a text is written in double "
+            f"quotes, as in --result '{name}=\"done\"'"
+        )
+    return value
+
+
+def _list_known_names(plan: Plan) -> dict[str, str] | None:
+    # By every name of an operation the one to show; `None` where not all are known before a turn.
+    if plan.features.orchestration is not None:
+        return None
+    known: dict[str, str] = {}
+    for one in plan.catalog.operations:
+        name = one.path if one.verb else one.name
+        known |= dict.fromkeys(_list_names(one.group, name, one.verb), name)
+    for member in plan.collaborators.values():
+        inner = None if member.agent is None else _list_known_names(member.agent)
+        if inner is None:
+            return None
+        known |= inner
+    return known
+
+
 def show_waiting_calls(terminal: Terminal, control: ControlReturn) -> None:
     """Notes each call that the caller is to carry out, or to confirm."""
     for call in list_waiting_calls(control.invocation_inputs):
         terminal.note(f"waits for you: {call.text} ({call.wants})")
 
 
+def suggest_options(control: ControlReturn) -> str:
+    """How the options of the command would answer the calls: `--yes`, `--result NAME=JSON`."""
+    flags: dict[str, None] = {}
+    for call in list_waiting_calls(control.invocation_inputs):
+        only_confirms = call.confirm and not call.result
+        flags["--yes" if only_confirms else f"--result {shlex.quote(f'{call.name}=JSON')}"] = None
+    return " and ".join(flags)
+
+
 def ask_results(
-    control: ControlReturn, terminal: Terminal, ask: Callable[[str], str]
+    control: ControlReturn,
+    terminal: Terminal,
+    ask: Callable[[str], str],
+    given: GivenResults | None = None,
 ) -> dict[str, Any]:
     """Asks the user for the result of each call, or whether it may be carried out.
+
+    Calls whose results are given are not asked for.
 
     Returns:
         The results, as `Agent.invoke(results=...)` takes them.
     """
+    given = given or GivenResults()
     results = []
     for call in list_waiting_calls(control.invocation_inputs):
-        terminal.block(f"The agent asks you for {clean(call.text)}", stderr=True)
-        results += _ask_result(control, call, ask)
-    return {
-        "invocationId": control.invocation_id,
-        "returnControlInvocationResults": results,
-    }
+        value = given.find(call)
+        if value is NOT_GIVEN:
+            terminal.block(f"The agent asks you for {clean(call.text)}", stderr=True)
+            value = _ask_value(call, ask, confirmed=given.confirms)
+        else:
+            _note_given(terminal, call, value)
+        results.append(_build_result(control, call, value))
+    return _build_results(control, results)
+
+
+def _note_given(terminal: Terminal, call: WaitingCall, value: Any) -> None:
+    if call.confirm and isinstance(value, bool):
+        text = f"{'confirmed' if value else 'denied'}: {call.text}"
+    else:
+        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        text = f"given: {call.text} → {shorten(shown, 200)}"
+    terminal.block(style_text(clean(text), "quiet"), stderr=True)
 
 
 def ask_yes_no(ask: Callable[[str], str], question: str) -> bool:
@@ -87,17 +224,19 @@ def ask_yes_no(ask: Callable[[str], str], question: str) -> bool:
     return _YES_OR_NO[answer]
 
 
-def _ask_result(
-    control: ControlReturn, call: WaitingCall, ask: Callable[[str], str]
-) -> list[dict[str, Any]]:
+def _ask_value(call: WaitingCall, ask: Callable[[str], str], *, confirmed: bool) -> Any:
+    if call.confirm and not confirmed and not ask_yes_no(ask, "May it?"):
+        return False
+    return ask("Its result: ") if call.result else True
+
+
+def _build_result(control: ControlReturn, call: WaitingCall, value: Any) -> dict[str, Any]:
     # One hand-over a call: two calls of one function may have different results.
-    value: Any = True
-    if call.confirm:
-        value = ask_yes_no(ask, "May it?")
-    if value and call.result:
-        value = ask("Its result: ")
     alone = type(control)(control.invocation_id, [call.item])
-    answered: list[dict[str, Any]] = alone.answer({call.name: value})[
-        "returnControlInvocationResults"
-    ]
-    return answered
+    (built,) = alone.answer({call.name: value})["returnControlInvocationResults"]
+    result: dict[str, Any] = built
+    return result
+
+
+def _build_results(control: ControlReturn, results: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"invocationId": control.invocation_id, "returnControlInvocationResults": results}

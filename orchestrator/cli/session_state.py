@@ -163,12 +163,18 @@ def show_turn(terminal: Terminal, shown: TurnView, session: str, folder: str) ->
     if shown.note:
         terminal.block(style_text(shown.note, "warning"), 2)
     _show_steps(terminal, shown)
-    ending = _STATES.get(shown.state) or _ENDINGS.get(turn.stop_reason, turn.stop_reason)
+    ending = describe_ending(shown)
     terminal.print(assemble(("agent", "agent"), (f" {ending}" if ending else "", "quiet")))
     terminal.block(clean(turn.text), 2)
     for line in _suggest_next_steps(shown, session, folder):
         terminal.block(line, 2)
     terminal.print()
+
+
+def describe_ending(shown: TurnView) -> str:
+    """How a turn ended, or why it has not; empty for an ordinary answer."""
+    reason = shown.turn.stop_reason
+    return _STATES.get(shown.state) or _ENDINGS.get(reason, reason)
 
 
 def _show_steps(terminal: Terminal, shown: TurnView) -> None:

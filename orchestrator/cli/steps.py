@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.cli.terminal import format_count, shorten
+from orchestrator.support.logs import escape
+from orchestrator.support.redaction import redact
 
 Json = Mapping[str, Any]
 
@@ -188,18 +190,66 @@ def list_steps(parts: Iterable[Json]) -> list[Step]:
 
 
 def describe_activity(part: Json) -> str:
-    """What the agent is doing now that it has sent this part; empty when it has just stopped."""
+    """What the agent is doing now that it has sent this part; empty when it has just stopped.
+
+    Such as `calling GET /orders/{orderId} with orderId=1042`. Values are cut, and without what has
+    the form of a credential: the line is on the screen whatever the user asked to see.
+    """
     doing = ""
     for kind, trace in (part.get("trace") or {}).items():
         if "modelInvocationInput" in trace:
-            doing = _STAGES.get(kind, "thinking")
+            doing = _STAGES.get(kind, "reading and thinking")
         elif "invocationInput" in trace:
-            call, step = _parse_invocation(trace["invocationInput"])
-            handed = call.get("executionType") == "RETURN_CONTROL"
-            asks = call["kind"] == _AGENT
-            doing = "" if handed else f"asking {step.subject}" if asks else step.subject
+            doing = _describe_invocation(trace["invocationInput"])
     who = part.get("collaboratorName")
     return f"{who}: {doing}" if who and doing else doing
+
+
+def describe_running_call(part: Json) -> str:
+    """The call that is carried out now that the agent has sent this part; empty without one.
+
+    Asking a collaborator is none: it has no effect by itself, only its actions have.
+    """
+    for trace in (part.get("trace") or {}).values():
+        if "invocationInput" in trace:
+            call, step = _parse_invocation(trace["invocationInput"])
+            if call["kind"] != _AGENT and call.get("executionType") != "RETURN_CONTROL":
+                return step.subject
+    return ""
+
+
+def describe_hand_over(part: Json, agent: str) -> str:
+    """That an agent hands over to one that it leads, with its words; empty where none does.
+
+    Args:
+        part: A trace part.
+        agent: The name of the agent that was invoked.
+    """
+    for trace in (part.get("trace") or {}).values():
+        value = trace.get("invocationInput") if isinstance(trace, Mapping) else None
+        if value and "agentCollaboratorInvocationInput" in value:
+            _, step = _parse_invocation(value)
+            said = f": {shorten(step.text, _SAID)}" if step.text else ""
+            return f"{part.get('collaboratorName') or agent} hands over to {step.subject}{said}"
+    return ""
+
+
+def _describe_invocation(value: Json) -> str:
+    call, step = _parse_invocation(value)
+    if call.get("executionType") == "RETURN_CONTROL":
+        return ""
+    if call["kind"] == _ACTION:
+        values = [
+            redact(f"{name}={shorten(shown, _SHOWN)}", most=2 * _SHOWN)
+            for name, shown in _list_values(call)
+        ]
+        given = f" with {escape(', '.join(values))}" if values else ""
+        return f"calling {escape(_name_operation(call))}{given}"
+    if call["kind"] == _SEARCH:
+        return f"searching the knowledge base {redact(escape(step.subject))}"
+    if call["kind"] == _AGENT:
+        return f"asking the agent {step.subject}"
+    return f"running {redact(escape(step.subject))}"
 
 
 def format_call(call: Json) -> str:
@@ -208,19 +258,35 @@ def format_call(call: Json) -> str:
     Args:
         call: `actionGroupInvocationInput` of a trace, or a member of `invocationInputs`.
     """
-    parameters = [*call.get("parameters", ()), *_iter_body_properties(call)]
-    listed = ", ".join(f"{it.get('name')}={shorten(str(it.get('value')), 80)}" for it in parameters)
+    # The values are a model's, and users confirm calls by this line: what would hide in it, or turn
+    # it around, is written as an escape sequence.
+    listed = ", ".join(f"{name}={escape(shorten(value, 80))}" for name, value in _list_values(call))
     group = call.get("actionGroupName") or call.get("actionGroup", "")
+    operation = f"{group}::{_name_operation(call)}"
+    if call.get("function"):
+        return f"{operation}({listed})"
+    return operation + (f" ({listed})" if listed else "")
+
+
+def _name_operation(call: Json) -> str:
     if name := call.get("function"):
-        return f"{group}::{name}({listed})"
+        return str(name)
     verb = str(call.get("verb") or call.get("httpMethod", "")).upper()
-    return f"{group}::{verb} {call.get('apiPath', '')}" + (f" ({listed})" if listed else "")
+    return f"{verb} {call.get('apiPath', '')}"
+
+
+def _list_values(call: Json) -> list[tuple[str, str]]:
+    parameters = (*call.get("parameters", ()), *_iter_body_properties(call))
+    return [(str(it.get("name")), str(it.get("value"))) for it in parameters]
 
 
 def _iter_body_properties(call: Json) -> Iterator[Json]:
     for properties in ((call.get("requestBody") or {}).get("content") or {}).values():
         yield from properties.get("properties", ()) if isinstance(properties, dict) else properties
 
+
+# How much of a value, and of a message to a collaborator, a line of what happens now has.
+_SHOWN, _SAID = 60, 200
 
 # Members of a trace part that come after a model's thought.
 _MEMBERS = ("rationale", "modelInvocationInput", "invocationInput", "observation", "event")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.agents import choose_sessions, load_models
+from orchestrator.cli.agents import choose_sessions
 from orchestrator.cli.findings import show_finding
 from orchestrator.cli.live import LiveTurn
 from orchestrator.cli.run import load_tools
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from orchestrator.agent.template import PromptTemplate
     from orchestrator.agent.template_run import TemplateOptions, TemplateResult
     from orchestrator.diagnostics import Diagnostic
+    from orchestrator.models import Model
 
 
 def run_template(
@@ -55,12 +56,12 @@ def load_template_agent(
     terminal: Terminal,
     file: Path,
     words: Sequence[str],
-    model: str | None,
+    model: str | Model | None,
     tool: Sequence[str] | None,
     session: str | None,
     state: str | None,
 ) -> Agent:
-    """The agent that a template is in a conversation, with its models loaded."""
+    """The agent that a template is in a conversation."""
     functions = load_tools(tool, dotted=True)
     template = load_template_file(file, functions)
     inputs = read_template_inputs(words, template)
@@ -68,7 +69,6 @@ def load_template_agent(
     options = _read_options(template, model, functions)
     agent = template.as_agent(inputs, sessions=sessions, **options)
     show_doubts(terminal, template.diagnostics)
-    load_models(agent, terminal)
     return agent
 
 
@@ -79,7 +79,7 @@ def show_doubts(terminal: Terminal, found: Sequence[Diagnostic]) -> None:
 
 
 def _read_options(
-    template: PromptTemplate, model: str | None, functions: Mapping[str, Callable[..., Any]]
+    template: PromptTemplate, model: str | Model | None, functions: Mapping[str, Callable[..., Any]]
 ) -> TemplateOptions:
     """The options of a run; functions that the template calls itself are no tools of its model."""
     from orchestrator.agent.template_model import names_model

@@ -267,6 +267,18 @@ class Plan:
         features = replace(self.features, collaborators=team) if team else self.features
         return replace(self, features=features, tenant=tenant)
 
+    def with_models(self, change: Callable[[Model], Model]) -> Plan:
+        """The same agent and team, with the models that `change` makes of theirs."""
+        stages = {
+            name: replace(stage, model=change(stage.model)) for name, stage in self.stages.items()
+        }
+        team = [
+            replace(one, agent=one.agent.with_models(change)) if one.agent is not None else one
+            for one in self.features.collaborators
+        ]
+        features = replace(self.features, collaborators=team) if team else self.features
+        return replace(self, stages=stages, features=features)
+
     def __post_init__(self) -> None:
         """Finds what a turn runs."""
         features = self.features

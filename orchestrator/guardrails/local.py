@@ -155,6 +155,7 @@ class LocalGuardrail:
     Attributes:
         id: Its id, for errors and diagnostics.
         reach: Letters and digits that the longest finding with spaces in it may have.
+        embedder: Also finds topics by meaning; `None` when it finds them by words only.
         bounded: Whether findings depend on nothing further away: not with an embedder.
         policies: What it checks, by the names that Bedrock counts it with (bedrock-runtime:
             `GuardrailUsage`).
@@ -218,6 +219,7 @@ class LocalGuardrail:
             )
             if embedder is not None:
                 side.meanings = TopicVectors(embedder, denied, threshold)
+        self.embedder = embedder
         self.bounded = embedder is None
         self.denied = [topic.name for topic in topics]
         counted = {

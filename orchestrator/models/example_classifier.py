@@ -114,6 +114,7 @@ class ExampleClassifier(Model):
 
     Attributes:
         model_id: `local:` and the embedder's id.
+        embedder: Gives the vectors.
     """
 
     def __init__(
@@ -138,7 +139,7 @@ class ExampleClassifier(Model):
         ]
         self._examples += [_of_function(one) for one in descriptions]
         self._scoped = bool(descriptions)
-        self._embedder = embedder
+        self.embedder = embedder
         self._lock = Lock()
         self._vectors: Any = None
 
@@ -174,8 +175,8 @@ class ExampleClassifier(Model):
     def _nearest(self, question: str) -> _Match:
         with self._lock:
             if self._vectors is None:
-                self._vectors = self._embedder.embed([one.text for one in self._examples])
-        table = self._embedder.embed(_parts(question)) @ self._vectors.T
+                self._vectors = self.embedder.embed([one.text for one in self._examples])
+        table = self.embedder.embed(_parts(question)) @ self._vectors.T
         near = [self._of_row(row) for row in table]
         unwanted = [one for one in near if one.category in "AB" and one.similarity >= _NEAR]
         return max(unwanted or near, key=lambda one: one.similarity)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from difflib import unified_diff
+from itertools import zip_longest
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -167,27 +168,33 @@ class ReplayModel(Model):
         model_id: The recorded model's id, so that the dialect is the same.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, model_id: str | None = None) -> None:
         """Reads the recording.
+
+        Args:
+            path: The file.
+            model_id: Which model's replies of a recording of several; there need be none of it.
 
         Raises:
             ResourceNotFound: There is no such file.
-            ValidationError: It is not a recording, or one of several models.
+            ValidationError: It is not a recording, or one of several models and none was chosen.
         """
         self._path = Path(path)
         self._lock = Lock()
-        self._records = _load(self._path)
+        records = _load(self._path)
+        self._models = _list_models(records)
+        if model_id is None and len(self._models) != 1:
+            raise ValidationError(
+                f"the recording {str(path)!r} has to be of one model, and is of "
+                f"{', '.join(map(repr, self._models)) or 'none'}; record each model into its own "
+                "file, or replay them with `orchestrator chat --replay`"
+            )
+        self.model_id = self._models[0] if model_id is None else model_id
+        self._records = [record for record in records if record["model_id"] == self.model_id]
         self._by_key: dict[str, list[dict[str, Any]]] = {}
         for record in self._records:
             self._by_key.setdefault(record["key"], []).append(record)
         self._asked: dict[str, int] = {}
-        models = sorted({record["model_id"] for record in self._records})
-        if len(models) != 1:
-            raise ValidationError(
-                f"the recording {str(path)!r} has to be of one model, and is of "
-                f"{', '.join(map(repr, models)) or 'none'}; record each model into its own file"
-            )
-        self.model_id = models[0]
 
     def complete(self, request: ModelRequest) -> ModelReply:
         """The recorded reply."""
@@ -209,13 +216,18 @@ class ReplayModel(Model):
         key = _key(canonical)
         records = self._by_key.get(key)
         if records is None:
-            raise ResourceNotFound(self._explain_miss(canonical))
+            raise ResourceNotFound(self._explain_miss(canonical, request.question))
         with self._lock:
             count = self._asked.get(key, 0)
             self._asked[key] = count + 1
         return records[count % len(records)]
 
-    def _explain_miss(self, canonical: Mapping[str, Any]) -> str:
+    def _explain_miss(self, canonical: Mapping[str, Any], question: str) -> str:
+        if not self._records:
+            return (
+                f"the recording {str(self._path)!r} has no reply of the model {self.model_id!r}, "
+                f"only of {', '.join(map(repr, self._models)) or 'none'}; record it again"
+            )
         lines = _to_lines(canonical)
         same = [r for r in self._records if r["request"]["stage"] == canonical["stage"]]
         if not same:
@@ -237,11 +249,35 @@ class ReplayModel(Model):
         shown = [line if len(line) <= 500 else line[:500] + "…" for line in diff[:_DIFF_LINES]]
         if len(diff) > _DIFF_LINES:
             shown.append(f"… {len(diff) - _DIFF_LINES} more lines")
+        asked = f" of the question {_quote_line(question)}" if question else ""
         head = (
-            f"the recording {str(self._path)!r} has no reply to this {canonical['stage']} prompt, "
-            "which differs from the nearest recorded one; if the change is meant, record it again:"
+            f"the recording {str(self._path)!r} has no reply to this {canonical['stage']} prompt"
+            f"{asked}, which differs from the nearest recorded one; if the change is meant, record "
+            f"it again. The first difference: {_describe_first_difference(before, lines)}:"
         )
         return "\n".join([head, *shown])
+
+
+def _describe_first_difference(recorded: Sequence[str], asked: Sequence[str]) -> str:
+    for before, now in zip_longest(recorded, asked):
+        if before != now:
+            return f"{_quote_line(before)} was recorded, and {_quote_line(now)} asked"
+    return "it is in line ends, or in the choice of a tool"
+
+
+def _quote_line(line: str | None) -> str:
+    if line is None:
+        return "nothing more"
+    return repr(line if len(line) <= 100 else f"{line[:100]}…")
+
+
+def list_recorded_models(path: str | Path) -> list[str]:
+    """The ids of the models whose replies a recording has; raises as `ReplayModel` does."""
+    return _list_models(_load(Path(path)))
+
+
+def _list_models(records: Iterable[Mapping[str, Any]]) -> list[str]:
+    return sorted({record["model_id"] for record in records})
 
 
 def _reply(record: Mapping[str, Any]) -> ModelReply:
@@ -275,7 +311,13 @@ def _read(line: str, place: str) -> dict[str, Any]:
 
 
 def _to_lines(request: Mapping[str, Any]) -> list[str]:
-    lines = [f"[stage] {request['stage']}", "[system]", *request["system"].splitlines()]
+    # The conversation is last: what was asked then is the end of one that was cut short.
+    lines = [f"[stage] {request['stage']}"]
+    for name in ("inference", "additional", "tools"):
+        if request[name]:
+            lines.append(f"[{name}]")
+            lines += json.dumps(request[name], indent=1, sort_keys=True).splitlines()
+    lines += ["[system]", *request["system"].splitlines()]
     for message in request["messages"]:
         lines.append(f"[{message['role']}]")
         for block in message["content"]:
@@ -283,10 +325,6 @@ def _to_lines(request: Mapping[str, Any]) -> list[str]:
                 lines += block["text"].splitlines()
             else:
                 lines += json.dumps(block, indent=1, sort_keys=True).splitlines()
-    for name in ("tools", "inference", "additional"):
-        if request[name]:
-            lines.append(f"[{name}]")
-            lines += json.dumps(request[name], indent=1, sort_keys=True).splitlines()
     return lines
 
 

@@ -34,6 +34,8 @@ with a `kind`; `records.py` has the types of its members, reads them and upgrade
   `question` (as the guardrail let it be read), `at`, and `cut` when its time was over while it
   waited |
 | `closed` | the session was ended, by its user or by its idle time-out: `reason`, `at` |
+| `undone` | the session's last turn was undone: `turn`, its id, and `at`; readers leave out the
+  records from that turn's `turn` record on |
 
 `owner` names the process that runs the turn (its lock file); `until`, in nanoseconds since 1970, is
 when the turn is free if nobody can know whether the process lives.
@@ -117,3 +119,30 @@ def build_cancelled_record(at: int) -> Record:
 def build_closed_record(reason: str, at: int) -> Record:
     """The record that ends a session: `reason` is `ended` or `idle`."""
     return {"kind": "closed", "reason": reason, "at": at}
+
+
+def build_undone_record(turn: str, at: int) -> Record:
+    """The record that undoes the turn with the id `turn`, which has to be the last one."""
+    return {"kind": "undone", "turn": turn, "at": at}
+
+
+def drop_undone_turns(records: Sequence[Record]) -> list[Record]:
+    """The records without those of turns that were undone; their `undone` records stay.
+
+    An `undone` record that names no last turn of its session is left out: a session that was ended
+    has none.
+    """
+    kept: list[Record] = []
+    starts: list[int] = []  # where the turns begin that can still be undone
+    for record in records:
+        kind = record["kind"]
+        if kind == "turn":
+            starts.append(len(kept))
+        elif kind == "closed":
+            starts.clear()
+        elif kind == "undone":
+            if not starts or kept[starts[-1]]["id"] != record["turn"]:
+                continue
+            del kept[starts.pop() :]
+        kept.append(record)
+    return kept

@@ -259,10 +259,18 @@ class ClosedRecord(TypedDict):
     at: Time
 
 
+class UndoneRecord(TypedDict):
+    """The session's last turn was undone."""
+
+    kind: Literal["undone"]
+    turn: Id
+    at: Time
+
+
 _RECORDS: tuple[type, ...] = (
     *(TurnRecord, ModelRecord, IntentRecord, ActionRecord, RetrievedRecord, GuardedRecord),
     *(OrchestratedRecord, BranchRecord, SuspendRecord, ReturnedRecord, ClaimRecord, EndRecord),
-    ClosedRecord,
+    *(ClosedRecord, UndoneRecord),
 )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from orchestrator.message import Message, text_of
-from orchestrator.sessions.journal import Record, Said
+from orchestrator.sessions.journal import Record, Said, drop_undone_turns
 
 HISTORY_GUARD = "guardrail-history-"
 """Begins the ids of the checks of a caller's `conversation_history`; the index comes next."""
@@ -202,6 +202,12 @@ class Session(Past):
             self.last = records[-1]
             self.count += len(records)
 
+    def load(self, records: Sequence[Record]) -> None:
+        """Applies the next records of a journal that was read, without turns that were undone."""
+        count = self.count + len(records)
+        self.apply(drop_undone_turns(records))
+        self.last, self.count = records[-1], count
+
     def _begin(self, record: Record) -> None:
         for one in record.get("history", ()):
             self.history.append(Message(one["role"], one["content"]))
@@ -298,4 +304,5 @@ _TAKES: dict[str, Callable[[Session, Record], None]] = {
     "suspend": Session._change,
     "action": Session._change,
     "claim": Session._go_on,
+    "undone": Session._change,
 }

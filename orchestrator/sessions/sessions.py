@@ -13,13 +13,15 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from orchestrator.errors import DependencyFailed, SessionConflict
+from orchestrator.errors import DependencyFailed, SessionConflict, ValidationError
 from orchestrator.sessions.journal import (
     VERSION,
     Record,
     SessionInfo,
     SessionStore,
     build_closed_record,
+    build_undone_record,
+    drop_undone_turns,
 )
 from orchestrator.sessions.session import Session, TurnLog
 from orchestrator.support.process_locks import ProcessLocks
@@ -198,8 +200,12 @@ class Sessions:
     def _read(self, session: Session) -> None:
         last = session.last
         news = self.store.load(session.key) if last is None else self._load_after(session, last)
+        if session.count and any(_is_undone(record) for record in news):
+            # A turn that was applied here already may be the one that was undone.
+            session.forget()
+            news = self.store.load(session.key)
         if news:
-            session.apply(list(_upgrade_records(news, session.label, session.count)))
+            session.load(list(_upgrade_records(news, session.label, session.count)))
             if self.durable:
                 session.size += _size(news)
 
@@ -288,8 +294,9 @@ class Sessions:
         return session
 
     def records(self, label: str) -> Iterator[Record]:
-        """The whole journal of a session, for display; raises as `peek` does."""
-        return _upgrade_records(self.store.load(self.key(label)), label, 0)
+        """The journal of a session without undone turns, for display; raises as `peek` does."""
+        records = list(_upgrade_records(self.store.load(self.key(label)), label, 0))
+        return iter(drop_undone_turns(records))
 
     def end(self, label: str) -> None:
         """Ends a session: its next turn begins with no attributes and no conversation.
@@ -305,6 +312,40 @@ class Sessions:
                 self.write(session, [build_closed_record("ended", self.clock())])
         finally:
             self.release(session)
+
+    def undo_turn(self, label: str, ttl: int) -> None:
+        """Undoes the last turn of a session, whether or not it has ended.
+
+        Its records stay in the journal, and no reader sees them any more. `ttl` is as for
+        `acquire`.
+
+        Raises:
+            SessionConflict: A turn of it is running.
+            ValidationError: It has no turn since it began.
+            DependencyFailed: The store, or the session's journal in it, cannot be read.
+        """
+        session = self.acquire(label, ttl)
+        try:
+            self.refuse_running(session)
+            turn = self._find_last_turn(label)
+            if turn is None:
+                raise ValidationError(
+                    f"session {label.rsplit('/', 1)[-1]!r} has no turn that can be undone: nothing "
+                    "was asked in it since it began"
+                )
+            self.write(session, [build_undone_record(turn, self.clock())])
+            self.forget(session)  # what it has of the turn cannot be taken out
+        finally:
+            self.release(session)
+
+    def _find_last_turn(self, label: str) -> str | None:
+        last = None
+        for record in self.records(label):
+            if record["kind"] == "turn":
+                last = record
+            elif record["kind"] == "closed":
+                last = None
+        return None if last is None else str(last["id"])
 
     def refuse_running(self, session: Session) -> None:
         """Raises a `SessionConflict` if another process runs a turn of the session."""
@@ -425,6 +466,10 @@ class _StoreUse:
 
 _STORES: WeakValueDictionary[Hashable, _StoreUse] = WeakValueDictionary()
 _STORES_LOCK = Lock()
+
+
+def _is_undone(record: Any) -> bool:
+    return isinstance(record, dict) and record.get("kind") == "undone"
 
 
 def _is_same(read: Any, known: Record) -> bool:

@@ -3,35 +3,7 @@
 import json
 
 from cli_support import ANSWER, CLAUDE, ORDER, call
-
-from orchestrator.cli.agents import load_agent
-from orchestrator.cli.chat import Chat
-from orchestrator.cli.terminal import Terminal
-
-
-class Typist:
-    """A keyboard on which everything was typed beforehand."""
-
-    def __init__(self, *questions, answers=()):
-        self.questions = iter(questions)
-        self.answers = iter(answers)
-        self.asked = []
-
-    def question(self):
-        return next(self.questions, None)
-
-    def answer(self, prompt):
-        self.asked.append(prompt)
-        given = next(self.answers)
-        if isinstance(given, BaseException):
-            raise given
-        return given
-
-
-def talk(folder, model, typist, capsys, trace=False):
-    agent = load_agent(folder, model.removeprefix("--model="))
-    Chat(Terminal(), agent, "s-1", {}, trace=trace).run_interactive(typist)
-    return capsys.readouterr()
+from typist import Typist, talk
 
 
 def test_every_line_of_stdin_is_a_question(run, shop, script):
@@ -59,19 +31,12 @@ def test_a_failed_line_does_not_end_the_conversation(run, shop, script):
 
 
 def test_a_conversation_by_hand(shop, script, capsys):
-    typist = Typist("Where is 1042?", "/trace", "And now?", "/trace", "/nonsense", "/quit", "never")
+    typist = Typist("Where is 1042?", "And now?", "/quit", "never")
     model = script(ORDER, ANSWER, "<thinking>Hm.</thinking><answer>Still there.")
     out = talk(shop, model, typist, capsys).out
     assert f"shop  {CLAUDE}" in out
     assert "Emma will arrive on Thursday.\n" in out and "Still there.\n" in out
-    assert "there is no command '/nonsense'" in out
     assert next(typist.questions) == "never"
-
-
-def test_the_last_prompt_can_be_seen(shop, script, capsys):
-    out = talk(shop, script(ORDER, ANSWER), Typist("/prompt", "Where?", "/prompt"), capsys).out
-    assert "no prompt was sent yet" in out
-    assert out.index("no prompt was sent yet") < out.index("on its way")
 
 
 def test_reset_forgets_the_conversation(shop, script, capsys):

@@ -190,3 +190,23 @@ def test_an_empty_recording_is_refused(tmp_path):
     (tmp_path / "empty.jsonl").write_text("")
     with pytest.raises(ValidationError, match="of one model"):
         ReplayModel(tmp_path / "empty.jsonl")
+
+
+def test_one_models_replies_of_a_recording_of_several(path):
+    recorder(path, "Three.").complete(ask())
+    other = RecordingModel(ScriptedModel(["Four."], "amazon.nova-pro-v1:0"), path)
+    other.complete(ask())
+    with pytest.raises(ValidationError, match="has to be of one model"):
+        ReplayModel(path)
+    assert ReplayModel(path, "anthropic.claude-3-haiku").complete(ask()).text == "Three."
+    assert ReplayModel(path, "amazon.nova-pro-v1:0").complete(ask()).text == "Four."
+    with pytest.raises(ResourceNotFound, match="no reply of the model 'x', only of 'amazon"):
+        ReplayModel(path, "x").complete(ask())
+
+
+def test_a_miss_names_the_first_difference(path):
+    recorder(path, "Three.").complete(ask(user("Where is 1042?")))
+    with pytest.raises(ResourceNotFound) as missed:
+        ReplayModel(path).complete(ask(user("Where is 1043?")))
+    told = "The first difference: 'Where is 1042?' was recorded, and 'Where is 1043?' asked:"
+    assert told in str(missed.value)

@@ -21,6 +21,8 @@ class PastTurn:
             process stopped, `cancelled` when its caller did.
         at: When it began, in nanoseconds since 1970.
         new: Whether the session had ended before, and began anew with it.
+        current: Whether the session has not ended since, so that the model still knows of it.
+        id: Names the turn.
     """
 
     __slots__ = (
@@ -29,6 +31,8 @@ class PastTurn:
         "_session",
         "_trace",
         "at",
+        "current",
+        "id",
         "new",
         "question",
         "stop_reason",
@@ -42,8 +46,10 @@ class PastTurn:
         self.stop_reason: str = last.get("stop_reason") or (
             "return_control" if last else "interrupted"
         )
+        self.id: str = log.start["id"]
         self.at: int = log.start["at"]
         self.new = new
+        self.current = True
         self._log = log
         self._session = session
         self._plan = plan
@@ -108,4 +114,7 @@ def load_past_turns(sessions: Sessions, label: str, plan: Plan | None = None) ->
         if record["kind"] == "turn" and session.open is not None:
             found.append((session.open, session, new))
             new = False
-    return [PastTurn(log, session, plan, new=new) for log, session, new in found]
+    turns = [PastTurn(log, of, plan, new=new) for log, of, new in found]
+    for turn, (_, of, _) in zip(turns, found, strict=True):
+        turn.current = of is session
+    return turns
