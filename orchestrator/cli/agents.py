@@ -152,11 +152,12 @@ def load_models(agent: Agent, terminal: Terminal) -> None:
 
 
 def load_model(model: Any, terminal: Terminal) -> None:
-    """Loads an embedded model, with a progress bar, as `get_ready` does.
+    """Loads an embedded model, with a progress bar; the terminal is told what it reads then.
 
     Raises:
         ModelNotReady: The weights or the runtime are not there.
     """
+    model.reading = terminal.note_reading
     try:
         _load_with_progress(model, terminal)
     except ModelNotReady as error:

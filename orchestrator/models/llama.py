@@ -107,7 +107,9 @@ class Runtime:
         finally:
             stopped.set()
 
-    def read(self, prompt: Sequence[Piece], reading: Reading | None, then: Callable[[], None]) -> int:
+    def read(
+        self, prompt: Sequence[Piece], reading: Reading | None, then: Callable[[], None]
+    ) -> int:
         """Reads a prompt that others begin with; how many of its tokens had to be read.
 
         `then` is called when the slot holds this prompt and nothing else.

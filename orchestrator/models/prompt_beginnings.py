@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import takewhile
+from threading import Lock
 from typing import Any, Protocol
 
 from orchestrator.message import AUTHOR, Message, Span, Text
@@ -33,7 +34,9 @@ Reading = Callable[[int, int], None]
 class Slot(Protocol):
     """The place in the runtime that holds the prompt which was read last."""
 
-    def read(self, prompt: Sequence[Piece], reading: Reading | None, then: Callable[[], None]) -> int:
+    def read(
+        self, prompt: Sequence[Piece], reading: Reading | None, then: Callable[[], None]
+    ) -> int:
         """Reads a prompt; how many tokens had to be read. `then` runs before any other request."""
         ...
 
@@ -56,6 +59,7 @@ class Beginnings:
         self._identity = list(identity)
         # Those are in the runtime's own memory, or fell out of it.
         self._known: set[str] = set()
+        self._preparing = Lock()
 
     def prepare(self, pieces: Sequence[Piece], reading: Reading | None = None) -> int:
         """Has a beginning ready in the runtime, so that a prompt only pays for what follows it.
@@ -71,6 +75,10 @@ class Beginnings:
         key = self._build_key(pieces)
         if key in self._known:
             return 0
+        with self._preparing:  # one that another request is reading need not be read twice
+            return 0 if key in self._known else self._prepare(key, pieces, reading)
+
+    def _prepare(self, key: str, pieces: Sequence[Piece], reading: Reading | None) -> int:
         state = self._states.find(key)
         read = 0
         if state is None or not self._restore(state):

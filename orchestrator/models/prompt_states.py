@@ -56,9 +56,10 @@ class State(NamedTuple):
 class PromptStates:
     """A folder of states. Processes may read, write and delete in it at the same time."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, most: int = MOST_BYTES) -> None:
         """Names the folder, which need not exist: by default `prompts` beside the weights."""
         self.folder = folder or weights.folder() / "prompts"
+        self._most = most
 
     def open(self) -> bool:
         """Makes the folder; whether nobody but this user can write to it."""
@@ -70,7 +71,7 @@ class PromptStates:
 
     def find(self, key: str) -> State | None:
         """The state of `key`, if there is one whose content is what was written."""
-        for state in self.list():
+        for state in self.entries():
             if state.key == key:
                 if _is_intact(state):
                     with suppress(OSError):
@@ -100,7 +101,7 @@ class PromptStates:
             file.unlink(missing_ok=True)
         self.prune()
 
-    def list(self) -> list[State]:
+    def entries(self) -> list[State]:
         """The states that are there, the one that was used last first."""
         found = []
         with suppress(OSError):
@@ -109,12 +110,15 @@ class PromptStates:
         states = [state for state in found if state is not None]
         return sorted(states, key=lambda state: state.used, reverse=True)
 
-    def prune(self, most: int = MOST_BYTES) -> None:
-        """Deletes what was not used for the longest time, until `most` bytes are left."""
+    def prune(self) -> None:
+        """Deletes what was not used for the longest time, while the files are too large together.
+
+        `keep` does so by itself.
+        """
         total = 0
-        for state in self.list():
+        for state in self.entries():
             total += state.size
-            if total > most:
+            if total > self._most:
                 self.remove(state)
         for file in self.folder.glob(f"*{_UNFINISHED}"):
             with suppress(OSError):
@@ -123,7 +127,7 @@ class PromptStates:
 
     def clear(self) -> list[State]:
         """Deletes all states, and returns them."""
-        states = self.list()
+        states = self.entries()
         for state in states:
             self.remove(state)
         return states
