@@ -42,7 +42,7 @@ def init(
     """
     from orchestrator.models import resolve_model
 
-    resolve_model(model)
+    chosen = resolve_model(model)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValidationError(f"{str(folder)!r} exists already; name a new folder")
     files = _copy_starter(folder, model)
@@ -50,7 +50,8 @@ def init(
         terminal.document({"folder": str(folder), "files": files})
     else:
         _show_next_steps(terminal, folder, files)
-    warm_up(terminal, folder, warm)
+    if chosen.model_id.startswith("local:"):
+        warm_up(terminal, folder, warm)
 
 
 def _show_next_steps(terminal: Terminal, folder: Path, files: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,10 +11,10 @@ import typer
 from orchestrator.cli.agents import load_agent
 from orchestrator.cli.terminal import Terminal, progress_bar
 from orchestrator.errors import ModelNotReady, OrchestratorError
+from orchestrator.models.weights import Progress
 
 if TYPE_CHECKING:
-    from orchestrator.engine.plan import Plan, StagePlan
-    from orchestrator.models import LocalModel, ModelRequest
+    from orchestrator.engine.plan import StagePlan
 
 Warm = Annotated[
     bool | None,
@@ -37,16 +37,8 @@ def warm_up(terminal: Terminal, folder: Path, warm: bool | None, model: str | No
     if not (terminal.err.is_terminal and not terminal.json if warm is None else warm):
         return
     try:
-        agent = load_agent(folder, model)
-        with progress_bar(terminal, counts=True, lines=not terminal.json) as progress:
-            for local, request in _list_requests(agent.plan):
-                local.load()
-                if progress is not None:
-                    local.reading = lambda done, total: progress(
-                        done, total, "reading the agent's instructions"
-                    )
-                local.prepare(request)
-                local.reading = None
+        with load_agent(folder, model) as agent:
+            _read_instructions(agent.plan.orchestration, terminal)
     except ModelNotReady:
         return
     except OrchestratorError as error:
@@ -55,17 +47,19 @@ def warm_up(terminal: Terminal, folder: Path, warm: bool | None, model: str | No
         terminal.note("stopped; the first question reads the instructions itself")
 
 
-def _list_requests(plan: Plan) -> Iterator[tuple[LocalModel, ModelRequest]]:
-    if not plan.orchestration.model.model_id.startswith("local:"):
+def _read_instructions(stage: StagePlan, terminal: Terminal) -> None:
+    from orchestrator.models import LocalModel, ModelRequest
+
+    model = stage.model
+    if not isinstance(model, LocalModel):
         return
-    from orchestrator.models import LocalModel
-
-    if isinstance(model := plan.orchestration.model, LocalModel):
-        yield model, _build_request(plan.orchestration)
-
-
-def _build_request(stage: StagePlan) -> ModelRequest:
-    from orchestrator.models import ModelRequest
-
     bound = stage.template.bind({"question": "Hello!"})
-    return ModelRequest(stage.stage, bound.system, bound.messages())
+    with progress_bar(terminal, counts=True, lines=not terminal.json) as progress:
+        model.load()
+        if progress is not None:
+            model.reading = partial(_report_reading, progress)
+        model.prepare(ModelRequest(stage.stage, bound.system, bound.messages()))
+
+
+def _report_reading(progress: Progress, done: int, total: int) -> None:
+    progress(done, total, "reading the agent's instructions")
