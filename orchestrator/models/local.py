@@ -18,7 +18,7 @@ from orchestrator.models import weights
 from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage
 from orchestrator.models.grammar import grammar_of, look_ups
 from orchestrator.models.llama import Runtime, Settings, report_reading, runtime
-from orchestrator.models.prompt_beginnings import Reading, common_beginning, fixed_part
+from orchestrator.models.prompt_beginnings import Reading, common_beginning, static_part
 from orchestrator.models.tool_calls import (
     CALL_OPEN,
     ReplyReader,
@@ -113,7 +113,7 @@ class LocalModel(Model):
         Returns:
             The tokens that had to be read.
         """
-        fixed = fixed_part(request)
+        fixed = static_part(request)
         if fixed is None:
             return 0
         model = self._runtime(self._progress)

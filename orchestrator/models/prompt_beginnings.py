@@ -107,7 +107,7 @@ class Beginnings:
             _log.info("the state of a prompt could not be kept (%s)", error)
 
 
-def fixed_part(request: ModelRequest) -> ModelRequest | None:
+def static_part(request: ModelRequest) -> ModelRequest | None:
     """`request` with nothing but the messages before the first that a turn decides.
 
     `None` when that begins in the system text, or when nothing is known of who wrote it.

@@ -15,7 +15,7 @@ from orchestrator.models.prompt_beginnings import (
     Beginnings,
     Reading,
     common_beginning,
-    fixed_part,
+    static_part,
 )
 from orchestrator.models.prompt_states import PromptStates
 from orchestrator.models.tool_calls import system_text, turns
@@ -176,7 +176,7 @@ def agent(*replies: Any) -> tuple[Agent, ScriptedModel]:
 
 def kept(request: ModelRequest) -> list[Any]:
     """The pieces of a prompt that would be kept."""
-    fixed = fixed_part(request)
+    fixed = static_part(request)
     if fixed is None:
         return []
     return common_beginning(written(fixed), written(request))
@@ -211,11 +211,11 @@ def test_session_attributes_are_in_no_prompt_that_is_kept() -> None:
 
 def test_nothing_is_kept_of_prompts_whose_author_is_not_known() -> None:
     asked = ModelRequest("ORCHESTRATION", "You help. " * 200, [Message("user", [{"text": "Hi"}])])
-    assert fixed_part(asked) is None
+    assert static_part(asked) is None
     asked.system = Text("You help. " * 200)
-    assert fixed_part(asked) is None
+    assert static_part(asked) is None
     asked.system = ""
-    assert fixed_part(asked) is None
+    assert static_part(asked) is None
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_every_character_has_to_be_the_definitions(
     text = Text.of("0123456789", tuple(Span(0, *span) for span in spans))
     message = Message("user", [{"text": "Hi"}], "question")
     asked = ModelRequest("ORCHESTRATION", text, [message])
-    assert (fixed_part(asked) is not None) is fixed
+    assert (static_part(asked) is not None) is fixed
 
 
 def test_an_example_after_a_users_message_is_not_kept() -> None:
@@ -245,7 +245,7 @@ def test_an_example_after_a_users_message_is_not_kept() -> None:
     answer = Message("assistant", [{"text": "Its answer"}], AUTHOR)
     question = Message("user", [{"text": SECRET}], "question")
     asked = ModelRequest("ORCHESTRATION", text, [example, answer, question, answer])
-    fixed = fixed_part(asked)
+    fixed = static_part(asked)
     assert fixed is not None and fixed.messages == [example, answer]
     # A message that is joined to the user's is the user's.
     asked.messages = [example, question]
