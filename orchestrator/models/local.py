@@ -151,6 +151,7 @@ class LocalModel(Model):
             if again.call is not None:
                 reader, reason = again, reason_again
         # What was read for this request alone is no cached part of it.
+        read = min(read, usage.cache_read_tokens)
         usage = usage.plus(Usage(read, cache_read_tokens=-read))
         yield self._reply(reader, reason, usage._replace(calls=1))
 

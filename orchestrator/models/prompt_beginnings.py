@@ -27,6 +27,9 @@ _log = get_logger(__name__)
 # Characters from which a beginning is worth a file: about 250 tokens.
 _SHORTEST = 1_000
 
+# Beginnings that are remembered as known; the runtime's own memory has room for fewer.
+_MOST_KNOWN = 1_000
+
 # Called with the tokens of a prompt that were read, and with those that are to be read.
 Reading = Callable[[int, int], None]
 
@@ -83,6 +86,8 @@ class Beginnings:
         read = 0
         if state is None or not self._restore(state):
             read = self._slot.read(pieces, reading, lambda: self._keep(key))
+        if len(self._known) == _MOST_KNOWN:
+            self._known.clear()
         self._known.add(key)
         return read
 
