@@ -36,7 +36,7 @@ $(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed
 QUESTION := Which documents are still missing for claim-857?
 
 demo: $(VENV)/.installed  ## Answer a real question with the embedded model (fetches 1.1 GB once)
-	@$(BIN)/orchestrator models pull $(MODEL)
+	@$(BIN)/orchestrator models pull $(MODEL) --no-warm
 	@echo && echo "The question: $(QUESTION)"
 	@$(BIN)/orchestrator invoke examples/insurance "$(QUESTION)" \
 	  --model local:$(MODEL) --trace --state :memory:

@@ -165,11 +165,12 @@ def _load_chat_models(agent: Agent, terminal: Terminal) -> None:
 
 
 def load_model(model: Any, terminal: Terminal) -> None:
-    """Loads an embedded model, with a progress bar, as `get_ready` does.
+    """Loads an embedded model, with a progress bar; the terminal is told what it reads then.
 
     Raises:
         ModelNotReady: The weights or the runtime are not there.
     """
+    model.reading = terminal.note_reading
     _get_ready(model.load, terminal)
 
 

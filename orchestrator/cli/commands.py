@@ -53,7 +53,7 @@ _GROUPS = {
     ),
     "models": (
         "List, download and remove the embedded models.",
-        (models.list_, models.pull, models.path, models.remove),
+        (models.list_, models.pull, models.path, models.remove, models.cache),
     ),
 }
 

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from orchestrator.cli.agents import load_model
 from orchestrator.cli.keyboard import Keyboard
+from orchestrator.cli.live import ActivityStatus
 from orchestrator.cli.terminal import Terminal, WordWrap, assemble, clean, shorten, style_text
 from orchestrator.support.private_files import open_private
 
 if TYPE_CHECKING:
+    from rich.status import Status
+
     from orchestrator.agent.flow import Flow
     from orchestrator.agent.flow_run import FlowEvent, FlowResult
 
@@ -34,6 +37,23 @@ class FlowView:
         self._streams = terminal.err.is_terminal
         self._wrap: WordWrap | None = None
         self._streamed = self._role = ""
+        self._status: Status | None = None
+
+    def show_reading(self, done: int, total: int) -> None:
+        """Shows how much of a prompt an embedded model has read, on a terminal."""
+        self._terminal.note_reading(done, total)
+        if self._terminal.reading is None:
+            self.hide_reading()
+        elif self._streams and self._status is None and self._wrap is None:
+            activity = ActivityStatus("reading", self._terminal)
+            self._status = self._terminal.err.status(activity, spinner="dots")
+            self._status.start()
+
+    def hide_reading(self) -> None:
+        """Takes that line away."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
 
     def show(self, event: FlowEvent) -> None:
         """Shows an event."""
@@ -143,15 +163,17 @@ class FlowRunner:
         # A file that the user named is overwritten; the default one never with another run's state.
         from orchestrator.models import LocalModel, resolve_model
 
+        self._view = FlowView(terminal)
         model = resolve_model(options["model"])
         if isinstance(model, LocalModel):
             load_model(model, terminal)
+            if not terminal.json:
+                model.reading = self._view.show_reading
         self._terminal = terminal
         self._flow = flow
         self._options = {**options, "model": model}
         self._state_file = state_file
         self._named = named
-        self._view = FlowView(terminal)
 
     def start(self, arguments: Mapping[str, Any] | str, **options: Any) -> FlowResult:
         """Runs the script."""
@@ -181,6 +203,7 @@ class FlowRunner:
                     if not self._terminal.json:
                         self._view.show(event)
         finally:
+            self._view.hide_reading()
             self._view.end_line()
         if result is None:
             raise AssertionError("a run ends in an event with its result")

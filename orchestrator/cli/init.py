@@ -15,6 +15,7 @@ import typer
 
 from orchestrator.cli.terminal import Terminal
 from orchestrator.cli.verb import option, setting, verb
+from orchestrator.cli.warm_up import Warm, warm_up
 from orchestrator.errors import ValidationError
 from orchestrator.support.content_root import content_root
 
@@ -28,6 +29,7 @@ def init(
         Path, typer.Argument(metavar="FOLDER", help="The folder to make; its name names the agent.")
     ],
     model: Annotated[str, setting("--model", "SPEC", "The agent's foundationModel.")] = "local",
+    warm: Warm = None,
 ) -> None:
     """Make a new agent that runs at once.
 
@@ -40,13 +42,19 @@ def init(
     """
     from orchestrator.models import resolve_model
 
-    resolve_model(model)
+    chosen = resolve_model(model)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValidationError(f"{str(folder)!r} exists already; name a new folder")
     files = _copy_starter(folder, model)
     if terminal.json:
         terminal.document({"folder": str(folder), "files": files})
-        return
+    else:
+        _show_next_steps(terminal, folder, files)
+    if chosen.model_id.startswith("local:"):
+        warm_up(terminal, folder, warm)
+
+
+def _show_next_steps(terminal: Terminal, folder: Path, files: list[str]) -> None:
     terminal.path(f"made {str(folder)!r} with {len(files)} files")
     terminal.print()
     for command, what in _list_next_steps(shlex.quote(str(folder))):

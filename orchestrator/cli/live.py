@@ -23,14 +23,19 @@ if TYPE_CHECKING:
 
 
 # rich draws the status again and again, so the seconds count without a thread of this module.
-class _ActivityStatus:
-    def __init__(self, doing: str) -> None:
+class ActivityStatus:
+    """The line that says what is being done: what is given, or how much of a prompt was read."""
+
+    def __init__(self, doing: str, terminal: Terminal) -> None:
         self._doing = clean(doing)
+        self._terminal = terminal
         self._since = time.monotonic()
 
     def __rich__(self) -> Text:
         seconds = int(time.monotonic() - self._since)
-        text = style_text(f"{self._doing}…", "quiet", no_wrap=True, overflow="ellipsis")
+        percent = self._terminal.reading
+        doing = self._doing if percent is None else f"reading the prompt {percent} %"
+        text = style_text(f"{doing}…", "quiet", no_wrap=True, overflow="ellipsis")
         return text.append(f" {seconds} s") if seconds > 1 else text
 
 
@@ -69,6 +74,7 @@ class LiveTurn:
         """
         from orchestrator.engine.trace.reply import TextDelta, TracePart, TurnEnd
 
+        self._terminal.reading = None  # the last turn may have been stopped while it read
         try:
             self.show_activity("reading and thinking")
             with closing(events):
@@ -144,10 +150,10 @@ class LiveTurn:
         if not console.is_terminal:
             return
         if self._status is None:
-            self._status = console.status(_ActivityStatus(doing), spinner="dots")
+            self._status = console.status(ActivityStatus(doing, self._terminal), spinner="dots")
             self._status.start()
         else:
-            self._status.update(_ActivityStatus(doing))
+            self._status.update(ActivityStatus(doing, self._terminal))
 
     def _hide_status(self) -> None:
         if self._status is not None:

@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orchestrator.cli.findings import format_path
-from orchestrator.cli.terminal import Terminal, assemble, progress_bar, style_text
+from orchestrator.cli.session_state import local_time
+from orchestrator.cli.terminal import (
+    Terminal,
+    assemble,
+    format_count,
+    format_line,
+    progress_bar,
+    style_text,
+)
 from orchestrator.cli.verb import option, verb
+from orchestrator.cli.warm_up import Warm, warm_up
+from orchestrator.support.content_root import content_root
 
 if TYPE_CHECKING:
     from orchestrator.models.weights import ModelListing
@@ -42,8 +52,12 @@ def pull(
     source: Annotated[
         Path | None, option("--source", "PATH", "Take it from this file or folder.")
     ] = None,
+    warm: Warm = None,
 ) -> None:
     """Download a model, resume where an earlier download stopped, and verify its sha256.
+
+    On a terminal, a model that answers then reads the instructions of the agent that `orchestrator
+    init` makes, so that the first answer is quick.
 
     [bold]Examples[/bold]
       $ orchestrator models pull
@@ -61,6 +75,8 @@ def pull(
         terminal.document({"name": wanted.name, "path": str(file), "sha256": wanted.sha256})
     else:
         terminal.path(f"verified {format_path(file)}")
+    if wanted.kind == "chat":
+        warm_up(terminal, content_root() / "examples" / "starter", warm, f"local:{wanted.name}")
 
 
 @verb
@@ -95,6 +111,46 @@ def remove(
     removed = weights.remove(name)
     text = f"{'removed' if removed else 'was not here:'} {wanted.name}"
     terminal.report({"name": wanted.name, "removed": removed}, text)
+
+
+@verb
+def cache(
+    terminal: Terminal,
+    clear: Annotated[bool, typer.Option("--clear", help="Delete them all.")] = False,
+) -> None:
+    """List what was kept of prompts that embedded models have read, or delete it.
+
+    It is the beginning of each agent's prompt, its instructions and functions, in the runtime's own
+    form; with it the first answer of a new process need not wait until they are read again.
+
+    [bold]Examples[/bold]
+      $ orchestrator models cache
+      $ orchestrator models cache --clear
+    """
+    from orchestrator.models.prompt_states import MOST_BYTES, PromptStates
+
+    kept = PromptStates()
+    states = kept.clear() if clear else kept.entries()
+    size = sum(state.size for state in states)
+    total = f"{format_count(len(states), 'prompt')}, {_to_megabytes(size)}"
+    if terminal.json:
+        listed = [
+            {"tokens": it.tokens, "size": it.size, "used": it.used, "key": it.key} for it in states
+        ]
+        document = {"folder": str(kept.folder), "size": size, "most": MOST_BYTES}
+        terminal.document({**document, "deleted" if clear else "prompts": listed})
+    elif clear:
+        terminal.print(f"deleted {total}")
+    else:
+        for it in states:
+            used = f"used {local_time(int(it.used * 1e9))}"
+            name = format_count(it.tokens, "token")
+            terminal.block(format_line(name, [_to_megabytes(it.size), used]))
+        terminal.path(f"{total} of {_to_megabytes(MOST_BYTES)}, in {format_path(kept.folder)}")
+
+
+def _to_megabytes(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB"
 
 
 def _to_json(item: ModelListing) -> dict[str, Any]:

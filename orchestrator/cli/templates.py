@@ -40,6 +40,8 @@ def run_template(
     run = TemplateRun(template, inputs, _read_options(template, model, functions))
     run.render()
     show_doubts(terminal, run.diagnostics)
+    with run.open_agent() as agent:
+        load_models(agent, terminal)
     if terminal.json:
         terminal.document(run.run().as_dict())
         return

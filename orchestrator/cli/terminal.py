@@ -39,6 +39,7 @@ STYLES = {
 }
 
 _WIDE = 100_000
+_LONG_PROMPT = 128  # tokens, which take some two seconds
 _HELD = "\ue000"  # stands for a space while a text is wrapped
 _PIECES = re.compile(r"\n|[^\S\n]+|\S+")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -139,6 +140,8 @@ class Terminal:
         self.debug = debug
         # Whether what the next error leaves out was shown already.
         self.explained = False
+        # How much of a prompt an embedded model has read, in percent; `None` while it reads none.
+        self.reading: int | None = None
 
     @cached_property
     def out(self) -> Console:
@@ -154,6 +157,12 @@ class Terminal:
     def interactive(self) -> bool:
         """Whether somebody can be asked."""
         return sys.stdin.isatty() and self.err.is_terminal and not self.json
+
+    def note_reading(self, done: int, total: int) -> None:
+        """Takes how many tokens of a prompt were read; whoever shows an activity shows it."""
+        # What follows the last prompt is read in the time in which nobody could read the line.
+        reads = done < total and total >= _LONG_PROMPT
+        self.reading = 100 * done // total if reads else None
 
     def document(self, value: Any) -> None:
         """Writes one JSON document."""

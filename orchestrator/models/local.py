@@ -17,7 +17,8 @@ from orchestrator.errors import DependencyFailed, ResourceNotFound
 from orchestrator.models import weights
 from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage
 from orchestrator.models.grammar import grammar_of, look_ups
-from orchestrator.models.llama import Runtime, Settings, runtime
+from orchestrator.models.llama import Runtime, Settings, report_reading, runtime
+from orchestrator.models.prompt_beginnings import Reading, common_beginning, static_part
 from orchestrator.models.tool_calls import (
     CALL_OPEN,
     ReplyReader,
@@ -47,6 +48,8 @@ class LocalModel(Model):
 
     Attributes:
         model_id: `local:<name>`, or `local:<file>.gguf` for a custom file.
+        reading: Called while a prompt is read, with the tokens that were read and those that are
+            to be read; by the thread that waits for the reply.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class LocalModel(Model):
         """
         self._settings = Settings(context, threads, batch_threads)
         self._progress = progress
+        self.reading: Reading | None = None
         self._file: Path | None = None
         self._name = ""
         self._call_bias = 0.0
@@ -100,6 +104,22 @@ class LocalModel(Model):
         """
         self._runtime(progress)
 
+    def prepare(self, request: ModelRequest) -> int:
+        """Reads what every request of its kind begins with, unless that is in memory or on disk.
+
+        That is what the agent's definition decides alone. It is kept on disk, so that the first
+        answer of another process need not wait for it. It fails as `stream` does.
+
+        Returns:
+            The tokens that had to be read.
+        """
+        fixed = static_part(request)
+        if fixed is None:
+            return 0
+        model = self._runtime(self._progress)
+        pieces = common_beginning(self._prompt(fixed, model), self._prompt(request, model))
+        return model.beginnings.prepare(pieces, self.reading)
+
     def complete(self, request: ModelRequest) -> ModelReply:
         """The whole reply to `request`; it fails as `stream` does."""
         for item in self.stream(request):
@@ -118,6 +138,7 @@ class LocalModel(Model):
             ValidationError: The request has something that the model cannot take.
             DependencyFailed: The runtime failed.
         """
+        read = self.prepare(request)
         model = self._runtime(self._progress)
         body = self._body(request, model)
         reader = ReplyReader(request.call_format)
@@ -129,6 +150,9 @@ class LocalModel(Model):
             usage = usage.plus(more)
             if again.call is not None:
                 reader, reason = again, reason_again
+        # What was read for this request alone is no cached part of it.
+        read = min(read, usage.cache_read_tokens)
+        usage = usage.plus(Usage(read, cache_read_tokens=-read))
         yield self._reply(reader, reason, usage._replace(calls=1))
 
     def count(self, request: ModelRequest) -> int:
@@ -159,6 +183,7 @@ class LocalModel(Model):
             for chunk in chunks:
                 if "error" in chunk:
                     return self._handle_error(chunk["error"])
+                report_reading(chunk, self.reading)
                 last = chunk
                 text = chunk["choices"][0]["text"]
                 shown = reader.feed(text) if text else ""

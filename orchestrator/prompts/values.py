@@ -67,9 +67,9 @@ def render_agent_values(
 
 
 def _render_value(name: str, dialect: Dialect, facts: AgentFacts) -> str:
-    if name in ("instruction", "model_instruction"):
+    if name in _INSTRUCTIONS:
         return facts.instruction
-    if name == "any_function_name":
+    if name == _FUNCTION:
         # AWS picks one at random; here the same turn has the same prompt, so that caches work.
         return str(next((tool["name"] for tool in (*_actions(facts), *facts.tools)), ""))
     condition = _CONDITIONS.get(name)
@@ -96,6 +96,10 @@ def render_memory_values(dialect: Dialect, sessions: Sequence[Mapping[str, Any]]
         "memory_synopsis": synopsis.strip(),
     }
 
+
+_INSTRUCTIONS = ("instruction", "model_instruction")
+_FUNCTION = "any_function_name"
+_FACTS = (*_INSTRUCTIONS, _FUNCTION)
 
 # AWS: "These instructions are only added if a knowledge base is associated with the agent". So a
 # guideline for something that the agent does not have is the empty text.
@@ -128,6 +132,14 @@ _NAMES_BY_CONDITION: tuple[tuple[Callable[[AgentFacts], bool], str], ...] = (
 _CONDITIONS = {
     name: condition for condition, names in _NAMES_BY_CONDITION for name in names.split()
 }
+
+
+# The placeholders whose values are the agent's own: what `render_agent_values` gives them.
+OF_AN_AGENT = frozenset(
+    name
+    for name in (*_CONDITIONS, *_FACTS, *SAME_TEXT)
+    if SAME_TEXT.get(name, name) in {*_CONDITIONS, *_FACTS}
+)
 
 
 def _actions(facts: AgentFacts) -> list[Mapping[str, Any]]:

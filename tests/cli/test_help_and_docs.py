@@ -34,7 +34,8 @@ def section(name):
 
 
 def options(command):
-    return {name for param in command.params for name in param.opts if name.startswith("--")}
+    every = [name for param in command.params for name in (*param.opts, *param.secondary_opts)]
+    return {name for name in every if name.startswith("--")}
 
 
 def test_the_verbs_are_those_of_the_page():

@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from orchestrator.models import weights
+from orchestrator.models import LocalModel, weights
+from orchestrator.models.prompt_states import PromptStates
 
 CONTENT = b"GGUF" + bytes(5000)
 
@@ -90,3 +91,76 @@ def test_an_embedding_model_is_listed_with_all_its_files(run, place, monkeypatch
     assert path.endswith("model.onnx") and model["path"] == path
     assert run("models", "remove", "vectors").stdout == "removed vectors\n"
     assert run("models", "path", "vectors").exit_code == 1
+
+
+# What models have read
+
+
+@pytest.fixture
+def states(place):
+    made = PromptStates(place / "models" / "prompts")
+    assert made.open()
+    for key, size in (("a" * 64, 2_000_000), ("b" * 64, 1_000_000)):
+        made.keep(
+            key, lambda name, size=size: (made.folder / name).write_bytes(bytes(size)) // 1000
+        )
+    return made
+
+
+def test_what_was_read_is_listed_and_deleted(run, states):
+    listed = json.loads(run("models", "cache", "--json").stdout)
+    assert (listed["size"], listed["most"]) == (3_000_000, 512_000_000)
+    assert sorted((it["tokens"], it["size"]) for it in listed["prompts"]) == [
+        (1000, 1_000_000),
+        (2000, 2_000_000),
+    ]
+    shown = run("models", "cache").stdout
+    assert "2,000 tokens  2 MB · used " in shown
+    assert "2 prompts, 3 MB of 512 MB, in models/prompts\n" in shown
+    assert run("models", "cache", "--clear").stdout == "deleted 2 prompts, 3 MB\n"
+    assert states.entries() == []
+    assert "0 prompts, 0 MB of 512 MB" in run("models", "cache").stdout
+
+
+def test_deleting_nothing_is_fine_where_there_is_no_folder(run, place):
+    assert json.loads(run("models", "cache", "--clear", "--json").stdout)["deleted"] == []
+    assert not (place / "models").exists()
+
+
+def test_a_pulled_model_reads_nothing_in_a_script(run, tiny, monkeypatch):
+    read = []
+    monkeypatch.setattr(LocalModel, "load", lambda self, progress=None: None)
+    monkeypatch.setattr(LocalModel, "prepare", lambda self, request: read.append(request))
+    monkeypatch.setattr(weights, "DEFAULT", "tiny")
+    pull = ("models", "pull", "tiny", "--source", "usb")
+    assert run(*pull).exit_code == 0
+    assert run(*pull, "--no-warm").exit_code == 0
+    assert read == []
+    assert run(*pull, "--warm").exit_code == 0
+    (request,) = read
+    assert "orders__getOrder" in request.system
+
+
+def test_a_model_that_cannot_read_yet_is_pulled_all_the_same(run, tiny, monkeypatch):
+    # It is no model that the runtime can load.
+    monkeypatch.setattr(weights, "DEFAULT", "tiny")
+    done = run("models", "pull", "tiny", "--source", "usb", "--warm")
+    assert done.exit_code == 0
+    assert "the agent's instructions could not be read beforehand: " in done.stderr
+
+
+def test_reading_beforehand_can_be_interrupted(run, tiny, monkeypatch):
+    def stop(self, request):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalModel, "load", lambda self, progress=None: None)
+    monkeypatch.setattr(LocalModel, "prepare", stop)
+    done = run("init", "new", "--model", "local:tiny", "--warm")
+    assert done.exit_code == 0
+    assert "stopped; the first question reads the instructions itself" in done.stderr
+
+
+def test_an_agent_without_the_weights_is_made_all_the_same(run):
+    done = run("init", "new", "--warm", "--json")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["folder"] == "new"

@@ -43,6 +43,7 @@ def terminal(*, interactive=True):
     notes = []
     shown = SimpleNamespace(interactive=interactive, err=err, notes=notes, note=notes.append)
     shown.json = shown.quiet = False
+    shown.note_reading = lambda done, total: None
     return shown
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -255,6 +256,23 @@ def test_a_file_put_there_by_hand_is_verified_once(registry: Path) -> None:
     file.write_bytes(DATA[::-1])
     with pytest.raises(ModelNotReady, match="sha256 differs"):
         weights.path("default")
+
+
+def test_a_file_is_told_by_its_verified_sha256_or_by_its_header_size_and_time(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "tiny.gguf"
+    file.write_bytes(DATA)
+    seen = {weights.identify(file)}
+    assert weights.verify(file, WEIGHTS)
+    assert weights.identify(file) == WEIGHTS.sha256
+    for change in (DATA[::-1], DATA + b"x"):
+        file.write_bytes(change)
+        os.utime(file, (1000, 1000))
+        seen.add(weights.identify(file))
+    os.utime(file, (2000, 2000))
+    seen.add(weights.identify(file))
+    assert len(seen) == 4 and WEIGHTS.sha256 not in seen
 
 
 def test_the_default_falls_back_to_the_light_model(registry: Path, tmp_path: Path) -> None:
