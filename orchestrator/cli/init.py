@@ -15,7 +15,7 @@ from orchestrator.cli.examples import (
     copy_example,
     list_next_steps,
 )
-from orchestrator.cli.terminal import Terminal
+from orchestrator.cli.terminal import Terminal, show_commands
 from orchestrator.cli.verb import option, setting, verb
 from orchestrator.errors import ValidationError
 
@@ -62,10 +62,7 @@ def init(
         return
     terminal.path(f"made {str(folder)!r} with {len(files)} files")
     terminal.print()
-    steps = list(list_next_steps(example, folder))
-    width = max(len(command) for command, _ in steps)
-    for command, what in steps:
-        terminal.path(f"  {command:<{width}}  {what}")
+    show_commands(terminal, list_next_steps(example, folder))
 
 
 @verb

@@ -195,6 +195,14 @@ class Terminal:
             console.print(assemble(" " * indent if line.plain else "", line), soft_wrap=True)
 
 
+def show_commands(terminal: Terminal, commands: Iterable[tuple[str, str]]) -> None:
+    """Writes commands to type next, and what each is for."""
+    rows = list(commands)
+    width = max((len(command) for command, _ in rows), default=0)
+    for command, what in rows:
+        terminal.path(f"  {command:<{width}}  {what}")
+
+
 def _make_console(*, stderr: bool) -> Console:
     # rich takes long to import, so a console is made when it is first written to.
     from rich.console import Console

@@ -147,7 +147,7 @@ def test_a_team_has_one_model_and_one_schema(run, place):
         assert (file.parent / first.rpartition("=")[2]).resolve() == Path(
             "mine/agent.schema.json"
         ).resolve()
-        assert load_definition(file).foundation_model == "amazon.nova-pro-v1:0"
+        assert load_definition(file).foundation_model == nova
 
 
 def test_an_unknown_example_is_told_the_nearest(run, place):
