@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.models.weights import Progress
@@ -195,6 +196,20 @@ class Terminal:
             console.print(assemble(" " * indent if line.plain else "", line), soft_wrap=True)
 
 
+class TextTerminal(Terminal):
+    """A terminal that keeps what is written to stdout, as lines without colours."""
+
+    @cached_property
+    def out(self) -> Console:
+        """What is kept."""
+        return _make_console(stderr=False, file=StringIO())
+
+    def lines(self) -> list[str]:
+        """What was written."""
+        kept = self.out.file
+        return kept.getvalue().splitlines() if isinstance(kept, StringIO) else []
+
+
 def show_commands(terminal: Terminal, commands: Iterable[tuple[str, str]]) -> None:
     """Writes commands to type next, and what each is for."""
     rows = list(commands)
@@ -203,12 +218,19 @@ def show_commands(terminal: Terminal, commands: Iterable[tuple[str, str]]) -> No
         terminal.path(f"  {command:<{width}}  {what}")
 
 
-def _make_console(*, stderr: bool) -> Console:
+def _make_console(*, stderr: bool, file: StringIO | None = None) -> Console:
     # rich takes long to import, so a console is made when it is first written to.
     from rich.console import Console
     from rich.theme import Theme
 
-    console = Console(stderr=stderr, theme=Theme(STYLES), highlight=False, markup=False)
+    console = Console(
+        stderr=stderr,
+        file=file,
+        force_terminal=None if file is None else False,
+        theme=Theme(STYLES),
+        highlight=False,
+        markup=False,
+    )
     if not console.is_terminal:
         # Whoever reads a pipe does not want our line ends.
         console.width = _WIDE

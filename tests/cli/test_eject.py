@@ -143,7 +143,9 @@ def test_no_second_template_is_put_beside_ones_own(run, shop, own):
 def add_prompt(**members):
     prompt = {"promptType": "ORCHESTRATION", **members}
     with Path("shop/agent.yaml").open("a") as file:
-        file.write(yaml.safe_dump({"promptOverrideConfiguration": {"promptConfigurations": [prompt]}}))
+        file.write(
+            yaml.safe_dump({"promptOverrideConfiguration": {"promptConfigurations": [prompt]}})
+        )
 
 
 def test_a_file_that_the_definition_names_is_the_place(run, shop):
