@@ -53,7 +53,7 @@ def test_editors_find_the_schema(run, shop):
 
 
 def test_its_tests_pass(shop):
-    assert "2 passed" in run_tests(shop)
+    assert "4 passed" in run_tests(shop)
 
 
 def test_nothing_is_overwritten(run, shop):
@@ -137,9 +137,8 @@ def test_the_tests_of_an_example_pass_in_its_copy(run, place, example):
 
 
 def test_a_team_has_one_model_and_one_schema(run, place):
-    assert (
-        run("init", "mine", "--example", "team", "--model", "amazon.nova-pro-v1:0").exit_code == 0
-    )
+    nova = "amazon.nova-pro-v1:0"
+    assert run("init", "mine", "--example", "team", "--model", nova).exit_code == 0
     files = [Path("mine/agent.yaml"), *Path("mine").glob("*/agent.yaml")]
     assert len(files) == 4
     for file in files:
