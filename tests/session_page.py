@@ -31,11 +31,13 @@ TYPED = (
     "No, I meant 1043.",
     "Please cancel it.",
     "/trace",
-    "Where is order 1042?",
     "/prompt",
     "/quit",
 )
 AGREED = "y"
+
+# Lines of the prompt that the page shows.
+_HEAD, _TAIL = 16, 16
 
 _PROMPT = "› "
 _CONFIRM = "[y/N] "
@@ -57,7 +59,7 @@ def record(*options: str, typed: Sequence[str] = TYPED) -> str:
         home = os.path.realpath(place)
     shown = [(f"orchestrator init {FOLDER}", made), (f"orchestrator chat {FOLDER}", chat)]
     text = "\n".join(f"$ {command}\n{_show(pane)}" for command, pane in shown)
-    return text.replace(f"{home}/", "")
+    return shorten(text.replace(f"{home}/", ""))
 
 
 def _wait(chat: Pane) -> None:
@@ -68,6 +70,16 @@ def _wait(chat: Pane) -> None:
 
 def _show(pane: Pane) -> str:
     return Screen.of(pane.raw.decode(), COLUMNS)
+
+
+def shorten(text: str) -> str:
+    """A session whose prompt is cut in its middle, where examples stand one after the other."""
+    before, command, rest = text.partition(f"{_PROMPT}/prompt\n")
+    prompt, end, after = rest.partition(f"\n{_PROMPT}")
+    lines = prompt.split("\n")
+    if (cut := len(lines) - _HEAD - _TAIL) > 1:
+        lines[_HEAD:-_TAIL] = [f"[… {cut} lines: more rules, examples, earlier turns …]"]
+    return before + command + "\n".join(lines) + end + after
 
 
 def section(text: str) -> str:

@@ -16,10 +16,14 @@ def test_the_page_has_what_is_typed():
     assert tuple(session_page.list_typed(section)) == session_page.TYPED, (
         "run `python tests/session_page.py`"
     )
-    # It shows what a newcomer came for: an answer, an action that asks first, a trace, a prompt.
-    assert re.search(r"\[y/N\] y$", section, re.MULTILINE)
-    assert re.search(r"^ 1\. thinks ", section, re.MULTILINE)
-    assert re.search(r"^system$", section, re.MULTILINE)
+    # It shows what a newcomer came for: answers that are facts, an action that asks first, a trace
+    # and a prompt.
+    _, *turns = re.split("^› ", section, flags=re.MULTILINE)
+    assert turns[0].rstrip().endswith("?")  # the agent asks for the number
+    assert "Thursday" in turns[1] and "Monday" in turns[2]
+    assert "(orderId=1043)" in turns[3] and "[y/N] y\n" in turns[3]
+    assert re.search(r"^ +1\. thinks ", turns[4], re.MULTILINE)
+    assert "[… " in turns[5] and re.search(r"^ *system$", turns[5], re.MULTILINE)
     assert "error" not in section
 
 
@@ -32,8 +36,6 @@ def test_a_session_is_recorded_as_it_is_seen(place):
         "<answer>Dune and Ulysses are being packed.</answer>",
         call("POST__orders__cancelOrder", orderId="1043"),
         "<answer>Order 1043 is cancelled.</answer>",
-        call("GET__orders__getOrder", orderId="1042"),
-        "<answer>It is on its way.</answer>",
     ]
     script = place / "replies.jsonl"
     script.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
@@ -42,5 +44,6 @@ def test_a_session_is_recorded_as_it_is_seen(place):
     assert tuple(session_page.list_typed(shown)) == session_page.TYPED
     assert "› 1042\nEmma will arrive on Thursday.\n" in shown
     assert "May it? [y/N] y\nOrder 1043 is cancelled.\n" in shown
+    assert "[… " in shown and shown.endswith("› /quit\n")
     assert "\x1b" not in shown and "thinking…" not in shown
     assert str(place.parent) not in shown.replace(str(script), "")
