@@ -129,4 +129,5 @@ def _set_members(lines: list[str], item: Place, members: dict[str, str]) -> None
             line, start = lines[place.line - 1], place.column - 1
             lines[place.line - 1] = line[:start] + _SCALAR.sub(value, line[start:], 1)
     kind = item.child("promptType")
-    lines[kind.line : kind.line] = missing if kind else []
+    after = kind.line if kind is not None else item.line
+    lines[after:after] = missing

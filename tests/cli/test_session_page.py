@@ -8,7 +8,7 @@ from cli_support import CLAUDE, call
 
 pytest.importorskip("pty")
 
-import session_page  # noqa: E402
+import session_page
 
 
 def test_the_page_has_what_is_typed():

@@ -5,7 +5,7 @@ from cli_support import ANSWER, call
 
 pytest.importorskip("pty")
 
-from panes import Pane, Screen, plain  # noqa: E402
+from panes import Pane, Screen, plain
 
 SLOW = """
 import time

@@ -1,9 +1,10 @@
 """The tutorial runs: each step of docs/tutorial.md, in its order, in one empty folder.
 
-- A block after `<!-- file: PATH -->` is written, after `<!-- append: PATH -->` it is put at the end of
-  the file, and after `<!-- change: PATH -->` its line with `-` becomes the one with `+`.
+- A block after `<!-- file: PATH -->` is written, after `<!-- append: PATH -->` it is put at the end
+  of the file, and after `<!-- change: PATH -->` its line with `-` becomes the one with `+`.
 - Each command of a `console` block is run, and must print what stands below it. `…` stands for
-  anything, and on a line of its own for any number of lines; how long something took, and how many tokens it had, may differ.
+  anything, and on a line of its own for any number of lines; how long something took, and how many
+  tokens it had, may differ.
 - After `<!-- answers: [JSON, ...] -->` the model has these replies. What is under
   `<!-- no-run: REASON -->` is left alone.
 - The server listens on any port that is free, which commands have instead of 8080.
