@@ -58,7 +58,6 @@ def eject(
     file = Path(definition.source.file)
     before = read_file(file)
     after = name_template(before, file.name, ejection.stage, ejection.template)
-    ejection.target.parent.mkdir(exist_ok=True)
     write_atomically(ejection.target, ejection.default.template)
     if after is not None and after != before:
         write_atomically(file.resolve(), _keep_line_ends(after, file))
