@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -193,7 +193,9 @@ class Served:
         answer = runtime.invoke_agent(
             agentId=agent_id, agentAliasId=alias_id, sessionId=session, inputText=text, **given
         )
-        events = list(answer["completion"])
+        # botocore leaves the connection open when the stream has an error.
+        with closing(answer["completion"]) as stream:
+            events = list(stream)
         text = "".join(it["chunk"]["bytes"].decode() for it in events if "chunk" in it)
         controls = [
             it["returnControl"]["invocationInputs"] for it in events if "returnControl" in it

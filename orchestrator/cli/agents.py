@@ -16,6 +16,7 @@ from orchestrator.support.private_files import make_private_folder, open_private
 
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
+    from orchestrator.definition import AgentDefinition
     from orchestrator.engine.plan import Member, Plan
     from orchestrator.models import Model
     from orchestrator.models.weights import Progress
@@ -113,6 +114,26 @@ def _resolve_scripted_model(spec: str | Model | None, folder: Path) -> str | Mod
     if script.model_id == "scripted" and own is not None:
         script.model_id = AgentSource(definition, get_agent_root(folder)).find_model(own).model_id
     return script
+
+
+def find_model_id(
+    definition: AgentDefinition | None, root: Path, stage: str, model: str | None
+) -> str:
+    """The id of the model that a stage asks; empty when none is named: `--model`, or the agent's.
+
+    Raises:
+        OrchestratorError: There is no such model.
+    """
+    from orchestrator.agent.source import AgentSource
+    from orchestrator.models import resolve_model
+
+    if model is not None:
+        return resolve_model(model).model_id
+    if definition is None:
+        return ""
+    prompt = definition.prompt(stage)
+    spec = (prompt and prompt.foundation_model) or definition.foundation_model
+    return AgentSource(definition, root).find_model(spec).model_id if spec else ""
 
 
 def note_templates(agent: Agent, folder: Path, terminal: Terminal) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from orchestrator.cli import knowledge, memory, models, sessions
 from orchestrator.cli.chat import chat
+from orchestrator.cli.eject import eject
 from orchestrator.cli.import_agents import import_
 from orchestrator.cli.init import init, schema
 from orchestrator.cli.invoke import invoke
@@ -51,6 +52,7 @@ _GROUPS = {
         "Index and search the documents of local knowledge bases.",
         (knowledge.index, knowledge.search, knowledge.list_),
     ),
+    "templates": ("Have the shipped prompts as files, to change them.", (eject,)),
     "models": (
         "List, download and remove the embedded models.",
         (models.list_, models.pull, models.path, models.remove, models.cache),
@@ -67,9 +69,10 @@ def _add_verbs(group: typer.Typer, verbs: Iterable[Callable[..., None]], panel: 
 for _panel, _verbs in _PANELS.items():
     _add_verbs(app, _verbs, _panel)
 for _name, (_help, _verbs) in _GROUPS.items():
+    _panel = "Look inside" if _name == "templates" else "What is kept"
     _group = typer.Typer(cls=Verbs, no_args_is_help=True, rich_markup_mode="rich", help=_help)
     _add_verbs(_group, _verbs)
-    app.add_typer(_group, name=_name, rich_help_panel="What is kept")
+    app.add_typer(_group, name=_name, rich_help_panel=_panel)
 
 
 def _version(wanted: bool) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.agents import get_agent_root
+from orchestrator.cli.agents import find_model_id, get_agent_root
 from orchestrator.cli.findings import as_findings, collect_findings, show_finding
 from orchestrator.cli.options import Libraries, Model, Source
 from orchestrator.cli.scripts import is_script, is_template, lint_script, lint_template_file
@@ -302,7 +302,7 @@ class _Templates:
         for stage in STAGES:
             model_id = ""
             with suppress(OrchestratorError):  # which building the agent reports
-                model_id = self.find_model_id(stage)
+                model_id = find_model_id(self.definition, self.root, stage, self.model)
             try:
                 name = dialect_for(model_id, self.own)
                 dialect = load_dialect(name, self.own, model_id=model_id)
@@ -321,21 +321,6 @@ class _Templates:
         for file in sorted(folder.rglob("*")):
             if file.is_file() and not file.name.startswith((".", "README")):
                 yield from _lint_file(file, folder, known if file.parent == folder else set())
-
-    def find_model_id(self, stage: str) -> str:
-        # Empty when no model is named: the dialect is then the default one.
-        from orchestrator.agent.source import AgentSource
-        from orchestrator.models import resolve_model
-
-        if self.model is not None:
-            return resolve_model(self.model).model_id
-        if self.definition is None:
-            return ""
-        prompt = self.definition.prompt(stage)
-        spec = (prompt and prompt.foundation_model) or self.definition.foundation_model
-        if not spec:
-            return ""
-        return AgentSource(self.definition, self.root).find_model(spec).model_id
 
     def lint_stage(self, stage: str, dialect: Dialect) -> Iterator[Diagnostic]:
         from orchestrator.definition import prompt_text

@@ -28,7 +28,13 @@ from orchestrator.cli.scripts import (
     is_template,
     template_prompt,
 )
-from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
+from orchestrator.cli.terminal import (
+    Terminal,
+    TextTerminal,
+    assemble,
+    clean,
+    style_text,
+)
 from orchestrator.cli.verb import option, verb
 from orchestrator.errors import ValidationError
 from orchestrator.message import AUTHOR, Span
@@ -205,6 +211,13 @@ def _show_prompt(terminal: Terminal, prompt: Prompt, template: str) -> None:
     view.show_tools(prompt.tools)
     view.show_inference(prompt.inference)
     view.show_legend()
+
+
+def render_lines(prompt: Prompt, template: str) -> list[str]:
+    """A prompt as `render` shows it, as lines of text."""
+    kept = TextTerminal()
+    _show_prompt(kept, prompt, template)
+    return kept.lines()
 
 
 def show_sent_prompts(terminal: Terminal, trace: Iterable[Mapping[str, Any]], plan: Plan) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestrator.cli.agents import get_agent_root
 from orchestrator.cli.options import parse_pairs
 from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
 from orchestrator.cli.verb import option, setting, verb
@@ -33,6 +34,15 @@ _SPECS = ("local", "local:", "openai:", "replay:", "scripted:")
 class ServeOptions:
     """The options of `serve`; those that `Settings` has, too, have its names."""
 
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FOLDER]",
+            help="An agent's folder, or a folder of agents' folders.",
+            show_default=False,
+            resolve_path=True,
+        ),
+    ] = None
     host: Annotated[str, setting("--host", "ADDRESS", "The address to listen on.")] = "127.0.0.1"
     port: Annotated[int, setting("--port", "N", "The port; 0 for any that is free.")] = 8080
     agents: Annotated[
@@ -40,7 +50,7 @@ class ServeOptions:
         option(
             "--agents",
             "DIR",
-            "A folder of agents' folders, or one agent's; read again when files change.",
+            "The same as FOLDER; read again when files change.",
             resolve_path=True,
         ),
     ] = None
@@ -122,9 +132,10 @@ def serve(terminal: Terminal, options: ServeOptions) -> None:
     running turns finish, a second one leaves them for the next start.
 
     [bold]Examples[/bold]
-      $ orchestrator serve --agents examples --model local
-      $ orchestrator serve --agents my-agents --state s.sqlite --workers 4
-      $ orchestrator serve --host 0.0.0.0 --keys keys.yaml --agents my-agents
+      $ orchestrator serve my-agent
+      $ orchestrator serve examples --model local
+      $ orchestrator serve my-agents --state s.sqlite --workers 4
+      $ orchestrator serve my-agents --host 0.0.0.0 --keys keys.yaml
     """
     _check_installed()
     from orchestrator.server import serving
@@ -134,6 +145,7 @@ def serve(terminal: Terminal, options: ServeOptions) -> None:
     buckets = parse_pairs(options.buckets, "--bucket")
     guardrails = parse_pairs(options.guardrails, "--guardrail")
     converted = {
+        "agents": _choose_agents(options),
         "model": every,
         "models": patterns,
         "lambdas": parse_pairs(options.lambdas, "--lambda"),
@@ -141,7 +153,8 @@ def serve(terminal: Terminal, options: ServeOptions) -> None:
         "guardrails": {name: Path(file).resolve() for name, file in guardrails.items()},
         "shutdown_seconds": max(options.shutdown_seconds, 0.0),
     }
-    settings = Settings(**{**vars(options), **converted})
+    given = {name: it for name, it in vars(options).items() if name != "folder"}
+    settings = Settings(**{**given, **converted})
     _check_settings(settings)
     end_log = serving.log_requests()
     # A service's log is read by others than who wrote the files.
@@ -152,6 +165,14 @@ def serve(terminal: Terminal, options: ServeOptions) -> None:
     finally:
         end_log()
     _schedule_exit()
+
+
+def _choose_agents(options: ServeOptions) -> Path | None:
+    if options.folder is None:
+        return options.agents
+    if options.agents is not None:
+        raise ValidationError("give FOLDER or --agents, not both: they say the same")
+    return get_agent_root(options.folder)
 
 
 def _schedule_exit() -> None:
@@ -225,7 +246,7 @@ def _report_start(terminal: Terminal, url: str, world: ServerState) -> None:
             terminal.path(style_text(f"    {clean(line)}"))
     if not agents and not wrong:
         terminal.path(
-            style_text("  There are no agents yet: give --agents DIR, or create one with boto3.")
+            style_text("  There are no agents yet: give FOLDER, or create one with boto3.")
         )
     terminal.print()
     for line in _make_snippet(url, world.settings, agents):

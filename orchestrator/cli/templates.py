@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.agents import choose_sessions
+from orchestrator.cli.agents import choose_sessions, load_models
 from orchestrator.cli.findings import show_finding
 from orchestrator.cli.live import LiveTurn
 from orchestrator.cli.run import load_tools

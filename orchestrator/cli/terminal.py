@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.models.weights import Progress
@@ -212,13 +213,37 @@ def refuses_colours() -> bool:
     return bool(os.environ.get("NO_COLOR"))
 
 
-def _make_console(*, stderr: bool) -> Console:
+class TextTerminal(Terminal):
+    """A terminal that keeps what is written to stdout, as lines without colours."""
+
+    @cached_property
+    def out(self) -> Console:
+        """What is kept."""
+        return _make_console(stderr=False, file=StringIO())
+
+    def lines(self) -> list[str]:
+        """What was written."""
+        kept = self.out.file
+        return kept.getvalue().splitlines() if isinstance(kept, StringIO) else []
+
+
+def show_commands(terminal: Terminal, commands: Iterable[tuple[str, str]]) -> None:
+    """Writes commands to type next, and what each is for."""
+    rows = list(commands)
+    width = max((len(command) for command, _ in rows), default=0)
+    for command, what in rows:
+        terminal.path(f"  {command:<{width}}  {what}")
+
+
+def _make_console(*, stderr: bool, file: StringIO | None = None) -> Console:
     # rich takes long to import, so a console is made when it is first written to.
     from rich.console import Console
     from rich.theme import Theme
 
     console = Console(
         stderr=stderr,
+        file=file,
+        force_terminal=None if file is None else False,
         theme=Theme(STYLES),
         highlight=False,
         markup=False,

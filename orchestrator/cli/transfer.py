@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestrator.cli.compare import compare_prompts, looks_like_id
 from orchestrator.cli.findings import format_path, report_error, show_finding
-from orchestrator.cli.options import Folder, parse_pairs
+from orchestrator.cli.options import Folder, Model, parse_pairs
 from orchestrator.cli.terminal import Terminal, clean, style_text
-from orchestrator.cli.verb import AGENT_FAILED, option, verb
+from orchestrator.cli.verb import AGENT_FAILED, USAGE, option, verb
 from orchestrator.errors import OrchestratorError, ValidationError
 
 if TYPE_CHECKING:
@@ -250,25 +251,36 @@ def push(terminal: Terminal, folder: Folder, what: PushOptions, endpoint: Endpoi
 def diff(
     terminal: Terminal,
     folder: Folder,
-    agent_id: Annotated[
+    other: Annotated[
         str | None,
         typer.Argument(
-            metavar="AGENT_ID",
-            help="The agent's id. Default: the agent with the folder's agentId or name.",
+            metavar="[FOLDER|AGENT_ID]",
+            help="Another folder, or an agent's id. Default: the agent with the folder's agentId "
+            "or name.",
             show_default=False,
         ),
     ] = None,
     alias: Alias = None,
     version: Version = None,
+    model: Model = None,
+    question: Annotated[
+        str | None,
+        option(
+            "--question", "TEXT", "The user's input in the prompts of two folders. Default: Hello."
+        ),
+    ] = None,
     *,
     endpoint: Endpoint,
 ) -> None:
-    """Show how a folder differs from an agent elsewhere.
+    """Show how a folder differs from another one, or from an agent elsewhere.
 
-    Lines with - are as it is there, those with + as in the folder, and as push would make it.
-    The exit code is 0 when there is no difference, 1 when there is one.
+    Of two folders it compares the definitions, and the prompts of all stages as render shows them;
+    lines with + are the second one's. Of an agent elsewhere lines with - are as it is there, those
+    with + as in the folder, and as push would make it. The exit code is 0 when there is no
+    difference, 1 when there is one.
 
     [bold]Examples[/bold]
+      $ orchestrator diff my-agent my-other-agent
       $ orchestrator diff my-agent
       $ orchestrator diff my-agent ABCDEFGHIJ --version 3
       $ orchestrator diff my-agent --endpoint-url http://127.0.0.1:8080 --json
@@ -276,9 +288,16 @@ def diff(
     from orchestrator.transfer import difference, read_folder
 
     _check_one_version(alias, version)
+    remote = any((alias, version, *vars(endpoint).values()))
+    if other is not None and not (looks_like_id(other) and (remote or not Path(other).exists())):
+        if remote:
+            raise ValidationError(f"{other!r} is a folder, which has no version and no address")
+        _diff_folders(terminal, folder, Path(other), model, question or "Hello")
+        return
+    if model is not None or question is not None:
+        raise ValidationError("--model and --question are for two folders; leave them out")
     document = read_folder(folder)
-    remote = endpoint.connect()
-    found = difference(document, remote, agent_id, alias=alias, version=version)
+    found = difference(document, endpoint.connect(), other, alias=alias, version=version)
     if terminal.json:
         changes = [{"path": it.path, "there": it.before, "here": it.after} for it in found.changes]
         notes = [it.as_dict() for it in found.notes]
@@ -290,4 +309,27 @@ def diff(
             terminal.print(f"no difference from the agent {found.agent_id}")
     _show_notes(terminal, found.notes)
     if found.changes:
+        raise typer.Exit(AGENT_FAILED)
+
+
+def _diff_folders(
+    terminal: Terminal, before: Path, after: Path, model: str | None, question: str
+) -> None:
+    from orchestrator.transfer import compare_folders, read_folder
+
+    try:
+        one, other = read_folder(before), read_folder(after)
+        changes = compare_folders(one, other) + compare_prompts(one, other, model, question)
+    except OrchestratorError as error:
+        # 1 says that there is a difference, as diff(1) does.
+        report_error(terminal, error)
+        raise typer.Exit(USAGE) from error
+    if terminal.json:
+        listed = [{"path": it.path, "before": it.before, "after": it.after} for it in changes]
+        terminal.document({"same": not changes, "changes": listed})
+    else:
+        _show_changes(terminal, changes)
+        if not changes:
+            terminal.path(f"no difference between {format_path(before)} and {format_path(after)}")
+    if changes:
         raise typer.Exit(AGENT_FAILED)

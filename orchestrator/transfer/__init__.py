@@ -15,7 +15,7 @@ Every source is read into one form, a `Document`, and every target is written fr
 - `portability.py`, `request_members.py`: what of a folder the API does not take.
 """
 
-from orchestrator.transfer.difference import Difference, difference
+from orchestrator.transfer.difference import Difference, compare_folders, difference, list_changes
 from orchestrator.transfer.document import Document
 from orchestrator.transfer.folder import Change, changes, files_of, read_folder, write_files
 from orchestrator.transfer.pull import read_agent
@@ -33,9 +33,11 @@ __all__ = [
     "Remote",
     "Step",
     "changes",
+    "compare_folders",
     "connect",
     "difference",
     "files_of",
+    "list_changes",
     "push",
     "read_agent",
     "read_folder",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -67,13 +68,43 @@ def difference(
     notes: list[Diagnostic] = []
     local = remote.endpoint_url is not None
     one, other = _make_comparable(there, document, notes, local)
-    before, after = files_of(one), {**_read_leftover_files(document), **files_of(other)}
-    changed = [
+    after = {**_read_leftover_files(document), **files_of(other)}
+    return Difference(agent_id, list_changes(files_of(one), after), notes)
+
+
+def compare_folders(before: Document, after: Document) -> list[Change]:
+    """What differs between two agents that were read from folders, and those that they lead.
+
+    As for `difference`, neither ids are compared, nor in what order parts are, nor how a schema is
+    written; nor what actions do.
+
+    Raises:
+        DefinitionError: The data of one of them is no agent's.
+    """
+    one, other = _without_order(before), _without_order(after)
+    _unify_team_schemas(one, other)
+    return list_changes(files_of(one), files_of(other))
+
+
+def list_changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[Change]:
+    """The texts that are not the same in both, by their paths."""
+    return [
         Change(path, before.get(path), after.get(path))
         for path in dict.fromkeys([*before, *after])
         if before.get(path) != after.get(path)
     ]
-    return Difference(agent_id, changed, notes)
+
+
+def _without_order(document: Document) -> Document:
+    data = deepcopy(document.data)
+    _drop_identity(data)
+    return Document(data, {name: _without_order(it) for name, it in document.team.items()})
+
+
+def _unify_team_schemas(one: Document, other: Document) -> None:
+    _unify_schemas(one.data, other.data)
+    for name in one.team.keys() & other.team.keys():
+        _unify_team_schemas(one.team[name], other.team[name])
 
 
 def _read_leftover_files(document: Document) -> dict[str, str]:
@@ -110,11 +141,7 @@ def _make_comparable(
         if member not in other:
             one.pop(member, None)
     for data in (one, other):
-        data.pop("agentId", None)
-        data.pop("aliases", None)
-        for part, kind in PARTS.items():
-            if part in data:
-                data[part] = sorted(data[part], key=lambda it: str(it.get(kind.key)))
+        _drop_identity(data)
     _unify_schemas(one, other)
     led_there, led_here = {}, {}
     for name, agent in here.team.items():
@@ -125,6 +152,14 @@ def _make_comparable(
         else:
             led_here[name] = Document(make_portable(agent, {}, local_models=local).data, agent.team)
     return Document(one, led_there), Document(other, led_here)
+
+
+def _drop_identity(data: dict[str, Any]) -> None:
+    data.pop("agentId", None)
+    data.pop("aliases", None)
+    for part, kind in PARTS.items():
+        if part in data:
+            data[part] = sorted(data[part], key=lambda it: str(it.get(kind.key)))
 
 
 def _unify_schemas(one: dict[str, Any], other: dict[str, Any]) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 from orchestrator.definition import (
@@ -25,6 +23,7 @@ from orchestrator.engine.plan import MOST_LEVELS
 from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.prompts import STAGES
 from orchestrator.prompts.languages import language_of
+from orchestrator.support.atomic_files import write_atomically
 from orchestrator.support.documents import MAX_BYTES, decode
 from orchestrator.support.safe_json import json_or
 from orchestrator.transfer.document import Document, stages_of
@@ -278,7 +277,7 @@ def write_files(files: Mapping[str, str], folder: Path, *, force: bool = False) 
         if change.after is None:
             target.unlink(missing_ok=True)
         else:
-            _write_atomically(target, change.after)
+            write_atomically(target, change.after)
     return found
 
 
@@ -302,16 +301,3 @@ def _read_text(file: Path) -> str | None:
             return stream.read(2 * MAX_BYTES).decode("utf-8", "replace")
     except FileNotFoundError:
         return None
-
-
-def _write_atomically(file: Path, text: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}.", delete=False) as stream:
-        try:
-            stream.write(text.encode())
-            stream.close()
-            os.chmod(stream.name, file.stat().st_mode & 0o777 if file.exists() else 0o644)
-            os.replace(stream.name, file)
-        except BaseException:
-            os.unlink(stream.name)
-            raise

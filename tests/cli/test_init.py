@@ -4,10 +4,26 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from orchestrator.cli.examples import FIRST_COMMANDS
 from orchestrator.definition import load_definition
+
+
+def run_tests(folder):
+    # What the run of this test was given for its own output is not meant for that one.
+    environment = {name: it for name, it in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
 
 
 def test_the_new_agent_is_whole(run, shop):
@@ -37,17 +53,7 @@ def test_editors_find_the_schema(run, shop):
 
 
 def test_its_tests_pass(shop):
-    # What the run of this test was given for its own output is not meant for that one.
-    environment = {name: it for name, it in os.environ.items() if name != "PYTEST_ADDOPTS"}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(shop)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    assert "2 passed" in done.stdout
+    assert "4 passed" in run_tests(shop)
 
 
 def test_nothing_is_overwritten(run, shop):
@@ -91,5 +97,67 @@ def test_what_to_do_next_can_be_typed_as_it_stands(run, monkeypatch):
     shown = run("init", "my agent").stdout
     assert "  orchestrator chat 'my agent' " in shown
     assert "  python -m pytest 'my agent' " in shown and "pip install" not in shown
-    monkeypatch.setattr("orchestrator.cli.init.find_spec", lambda name: None)
+    monkeypatch.setattr("orchestrator.cli.examples.find_spec", lambda name: None)
     assert "  pip install pytest " in run("init", "other").stdout
+
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+@pytest.mark.parametrize("example", sorted(FIRST_COMMANDS))
+def test_each_example_is_an_agent_of_ones_own(run, place, example):
+    done = run("init", "mine", "--example", example, "--json")
+    assert done.exit_code == 0
+    files = set(json.loads(done.stdout)["files"])
+    originals = {
+        str(it.relative_to(EXAMPLES / example))
+        for it in (EXAMPLES / example).rglob("*")
+        if it.is_file() and not {".orchestrator", "__pycache__"} & {*it.parts}
+    }
+    added = {".gitignore"} | ({"agent.schema.json"} if "agent.yaml" in files else set())
+    assert files == originals | added
+    if "agent.yaml" in files:
+        assert load_definition("mine").agent_name == "mine"
+        assert run("lint", "mine").stdout == "nothing to complain about\n"
+    # Its texts speak of its own folder, and of no page that it does not have.
+    texts = "".join(it.read_text() for it in Path("mine").rglob("*.[mp][dy]"))
+    assert "examples/" not in texts and "](../" not in texts
+
+
+def test_the_list_of_examples_is_whole():
+    folders = {it.name for it in EXAMPLES.iterdir() if it.is_dir()}
+    assert folders == set(FIRST_COMMANDS)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("example", sorted(set(FIRST_COMMANDS) - {"starter", "flows"}))
+def test_the_tests_of_an_example_pass_in_its_copy(run, place, example):
+    assert run("init", "mine", "--example", example).exit_code == 0
+    assert "passed" in run_tests("mine")
+
+
+def test_a_team_has_one_model_and_one_schema(run, place):
+    nova = "amazon.nova-pro-v1:0"
+    assert run("init", "mine", "--example", "team", "--model", nova).exit_code == 0
+    files = [Path("mine/agent.yaml"), *Path("mine").glob("*/agent.yaml")]
+    assert len(files) == 4
+    for file in files:
+        first = file.read_text().splitlines()[0]
+        assert (file.parent / first.rpartition("=")[2]).resolve() == Path(
+            "mine/agent.schema.json"
+        ).resolve()
+        assert load_definition(file).foundation_model == nova
+
+
+def test_an_unknown_example_is_told_the_nearest(run, place):
+    done = run("init", "mine", "--example", "insurence")
+    assert done.exit_code == 2
+    assert "did you mean 'insurance'? There are flows, handbook, hr, " in done.stderr
+    assert not Path("mine").exists()
+
+
+def test_programs_name_no_model(run, place):
+    done = run("init", "mine", "--example", "flows", "--model", "amazon.nova-pro-v1:0")
+    assert done.exit_code == 2
+    assert "leave --model out" in done.stderr
+    assert not Path("mine").exists()

@@ -11,8 +11,9 @@ import sys
 import pytest
 
 
-def test_the_answer_is_like_that_of_a_good_tool(shop):
-    command = [sys.executable, "-m", "orchestrator", "serve", "--port", "0", "--agents", shop]
+@pytest.mark.parametrize("words", [["shop"], ["shop/agent.yaml"], ["--agents", "shop"], ["."]])
+def test_the_answer_is_like_that_of_a_good_tool(shop, words):
+    command = [sys.executable, "-m", "orchestrator", "serve", "--port", "0", *words]
     served = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         lines = [served.stdout.readline() for _ in range(8)]
@@ -89,6 +90,8 @@ def test_a_port_in_use(run):
         (("--bucket", "files=nowhere"), "for bucket 'files'"),
         (("--state", "nowhere/s.sqlite"), "for the state"),
         (("--agents", "nowhere"), "nowhere"),
+        (("nowhere",), "there is no folder"),
+        ((".", "--agents", "."), "give FOLDER or --agents, not both"),
         (("--keys", "nowhere.yaml"), "there is no file of access keys"),
         (("--model", "local", "--model", "local:0.5b"), "are both for every agent"),
         (("--model", "anthropic.*=gpt-4"), "openai:gpt-4"),

@@ -1,19 +1,13 @@
 """A chat in a real (pseudo) terminal: prompt, streaming, Ctrl-C, leaving."""
 
-import contextlib
-import os
-import re
-import select
-import signal
-import subprocess
 import sys
 
 import pytest
 from cli_support import ANSWER, call
 
-pty = pytest.importorskip("pty")
+pytest.importorskip("pty")
 
-PATIENCE = 60  # seconds until a silent program counts as hanging
+from panes import Pane, Screen, plain
 
 SLOW = """
 import time
@@ -21,58 +15,6 @@ def lambda_handler(event, context):
     print("working", flush=True)
     time.sleep(1000)
 """
-
-
-class Pane:
-    """A program in a terminal."""
-
-    def __init__(self, *words):
-        self.main, side = pty.openpty()
-        environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "60", "LINES": "30"}
-        environment.pop("NO_COLOR", None)
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "orchestrator", *words],
-            stdin=side,
-            stdout=side,
-            stderr=side,
-            env=environment,
-            start_new_session=True,
-        )
-        os.close(side)
-        self.raw = b""
-        self.seen = 0
-
-    def until(self, text):
-        """Reads until `text` is shown after what was waited for before; what came up to it."""
-        while (found := plain(self.raw).find(text, self.seen)) < 0:
-            self._read()
-        shown = plain(self.raw)[self.seen : found + len(text)]
-        self.seen = found + len(text)
-        return shown
-
-    def type(self, text):
-        os.write(self.main, text.encode())
-
-    def interrupt(self):
-        self.process.send_signal(signal.SIGINT)
-
-    def end(self):
-        with contextlib.suppress(OSError):  # how Linux tells that the other side is closed
-            while self.process.poll() is None or select.select([self.main], [], [], 0)[0]:
-                self._read()
-        os.close(self.main)
-        return self.process.wait(timeout=PATIENCE)
-
-    def _read(self):
-        ready, _, _ = select.select([self.main], [], [], PATIENCE)
-        assert ready, f"nothing more came: {self.raw!r}"
-        chunk = os.read(self.main, 4096)
-        assert chunk, f"the program ended: {self.raw!r}"
-        self.raw += chunk
-
-
-def plain(raw):
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", raw.decode(errors="replace"))
 
 
 def test_a_conversation(shop, script):
@@ -197,3 +139,22 @@ def test_missing_embeddings_need_consent_too(shop, script):
     pane.type("n\r")
     assert pane.end() == 1
     assert "models pull all-minilm-l6-v2" in " ".join(plain(pane.raw).split())
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("one\r\ntwo\r\n", "one\ntwo\n"),
+        ("\x1b[2mthinking…\x1b[0m\r\x1b[2Kanswer\r\n", "answer\n"),
+        ("a\r\nb\r\n\x1b[1A\r\x1b[Jc", "a\nc\n"),
+        ("12345678901", "1234567890\n1\n"),
+        ("abc\b\bX\x1b[C!\x1b[?2004h", "aXc!\n"),
+    ],
+)
+def test_what_a_screen_shows(written, shown):
+    assert Screen.of(written, 10) == shown
+
+
+def test_a_screen_refuses_what_it_does_not_know():
+    with pytest.raises(ValueError, match="not known"):
+        Screen.of("\x1b[3;4H", 10)

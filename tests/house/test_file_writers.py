@@ -18,14 +18,15 @@ PUBLIC = {
     "orchestrator.actions.code_interpreter.jail.variables": "inside of the jail",
     "orchestrator.actions.code_interpreter.scratch": "below mkdtemp, 0700",
     "orchestrator.actions.mcp_server": "tools' definitions, to be reviewed and committed",
-    "orchestrator.cli.init": "a new agent's files, to be committed",
+    "orchestrator.cli.examples": "a new agent's files, to be committed",
+    "orchestrator.cli.init": "the schema of definitions, to be committed",
     "orchestrator.cli.verb": "the null device",
     "orchestrator.models.fetch": "weights",
     "orchestrator.models.weights": "weights",
+    "orchestrator.support.atomic_files": "agents' definitions and templates, to be committed",
     "orchestrator.support.private_files": "the one place",
     "orchestrator.support.process_locks": "makes its files there first",
     "orchestrator.support.sqlite": "makes its files there first",
-    "orchestrator.transfer.folder": "agents' definitions, to be committed",
 }
 WRITERS = {"write_text", "write_bytes", "mkdir", "makedirs", "mkstemp", "mkdtemp"}
 

@@ -30,7 +30,7 @@ DOORS = {
 
 # Functions whose patterns are not seen to be literals, and why they may be.
 TRUSTED = {
-    "cli.init:_set_member": "names of members that the command itself writes",
+    "cli.examples:_set_member": "names of members that the command itself writes",
     "guardrails.pii:_compile_patterns": "the table of the same file",
     "guardrails.pii:_ibans": "lengths of a table of the same file",
     "parsers.tags:CallLookahead.__init__": "the grammars of `parsers`",

@@ -32,3 +32,27 @@ def test_the_user_is_asked_for_the_number():
     agent, _ = load(call("user__askuser", question="What is the order's number?"))
     reply = agent.invoke("Where is my order?", session_id="s-1")
     assert (reply.text, reply.stop_reason) == ("What is the order's number?", "ask_user")
+
+
+def test_an_order_is_cancelled_when_the_customer_has_agreed():
+    agent, model = load(
+        call("POST__orders__cancelOrder", orderId="1043"),
+        "<answer>Order 1043 is cancelled.</answer>",
+    )
+    asked = agent.invoke("Cancel order 1043", session_id="s-1")
+    assert asked.return_control is not None
+    agreed = asked.return_control.answer({"/orders/{orderId}/cancellation": True})
+    reply = agent.invoke("", session_id="s-1", results=agreed)
+    assert reply.text == "Order 1043 is cancelled."
+    assert "cancelled" in str(model.requests[1].messages[-1])
+
+
+def test_an_order_that_is_on_its_way_is_not_cancelled():
+    agent, model = load(
+        call("POST__orders__cancelOrder", orderId="1042"),
+        "<answer>It has left the shop.</answer>",
+    )
+    asked = agent.invoke("Cancel order 1042", session_id="s-1")
+    agreed = asked.return_control.answer({"/orders/{orderId}/cancellation": True})
+    agent.invoke("", session_id="s-1", results=agreed)
+    assert "cannot be cancelled" in str(model.requests[1].messages[-1])

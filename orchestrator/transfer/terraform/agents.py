@@ -98,7 +98,7 @@ class _Reader:
         if guardrail is not None:
             id = make_placeholder_id(guardrail.name).lower()
             block = {"guardrail_identifier": id, "guardrail_version": "DRAFT"}
-            known = _first_block(values.get("guardrail_configuration"))
+            known = _first_block(values.get("guardrail_configuration")) or {}
             values["guardrail_configuration"] = {**block, **{k: v for k, v in known.items() if v}}
             text = f"{agent.address}.guardrail_configuration.guardrail_identifier"
             notes.append((_make_unknown_note(text, id), id))
