@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator.actions import Catalog, Operation
+from orchestrator.engine.wishes import only_reads
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.models.base import CallFormat, OperationFormat
 from orchestrator.prompts import Dialect
@@ -92,17 +93,23 @@ class Toolbox:
         """What a well-formed call looks like."""
         protocol = dialect.protocol
         formats = [
-            OperationFormat(tool_name(operation, protocol), operation.schema)
+            OperationFormat(tool_name(operation, protocol), operation.schema, only_reads(operation))
             for operation in self.catalog.operations
         ]
         formats += [
-            OperationFormat(search_name(base.id, protocol), _SEARCH_SCHEMA)
+            OperationFormat(search_name(base.id, protocol), _SEARCH_SCHEMA, True)
             for base in self.knowledge_bases
         ]
         if self.recipients:
             formats.append(OperationFormat(message_name(protocol), self._message_schema()))
         ask_user = self.catalog.ask_user and not self.recipients
-        return CallFormat(protocol, tuple(formats), ask_user, dialect.unknown_value)
+        return CallFormat(
+            protocol,
+            tuple(formats),
+            ask_user,
+            dialect.unknown_value,
+            grounded=dialect.grounded,
+        )
 
 
 def _mark(protocol: str) -> str:

@@ -41,7 +41,7 @@ DEFAULT = "tool-use"
 _PROTOCOLS = ("xml", "tool_use", "text")
 _MEMBERS = (
     *("patterns", "extends", "protocol", "parser", "turn_markers", "unknown_value", "no_repeat"),
-    *("stages", "models"),
+    *("asks_first", "grounded", "stages", "models"),
 )
 _STAGE = ("template", "enabled", "inference")
 _INFERENCE = ("maximumLength", "temperature", "topP", "topK", "stopSequences")
@@ -74,7 +74,10 @@ class Dialect:
     protocol: str
     parser: str  # the parser that reads the replies
     unknown_value: str  # may stand for a parameter's value that the user did not give
-    no_repeat: bool  # whether an identical call is not carried out twice in a turn
+    no_repeat: bool  # whether a call that changes something is not carried out twice in a turn
+    # Whether a call that changes something waits for the user's yes, unless he said to do it
+    asks_first: bool
+    grounded: bool  # whether answers and values are held against what was said and returned
     stages: Mapping[str, StageDefaults]
     places: tuple[Place, ...]  # where its files are looked for, best first
     markers: Markers  # what opens a turn in its raw texts, and so may not stand in a value
@@ -260,6 +263,8 @@ def _read_dialect(name: str, overrides: Path | None) -> Dialect:
         parser=find("parser").get("parser", "tool_use" if protocol == "tool_use" else "auto"),
         unknown_value=find("unknown_value").get("unknown_value", ""),
         no_repeat=find("no_repeat").get("no_repeat", False),
+        asks_first=find("asks_first").get("asks_first", False),
+        grounded=find("grounded").get("grounded", False),
         stages=_read_stages(files, where),
         places=where,
         markers=Markers(find("turn_markers").texts("turn_markers") or USUAL_MARKERS),

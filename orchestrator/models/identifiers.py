@@ -1,0 +1,135 @@
+"""Ids in a conversation: the words that have the form of the examples in a parameter's description.
+
+Small models make ids up: they copy examples, shorten ids, and put them together of any number
+that stands near. So a value of such a parameter is one of the words found here, and nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+_MARK = re.compile(
+    r"(?:for example|for instance|e\.\s?g\.|such as|example:?|like|zum beispiel|z\.\s?B\."
+    r"|par exemple|por ejemplo|例如|比如)\s*(?=\S*\d)",
+    re.IGNORECASE,
+)
+_WORD = re.compile(
+    r"[^\s\"'`<>(){}\[\],;:!?=|\\，。；：！？、（）]*\d[^\s\"'`<>(){}\[\],;:!?=|\\，。；：！？、（）]*"
+)
+_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_RUN = re.compile(r"\d+|[^\W\d_]+|[\W_]+")
+# A number that no word follows, which would say what it counts.
+_NUMBER = re.compile(r"(?<![\w.,/-])\d{1,12}(?![^\W_]|[.,:/-]\d|[%€$£]|\s+[^\W\d_A-Z]{3})")
+_MOST_EXAMPLES = 4
+_MOST_IDS = 200
+
+
+def find_words(text: str) -> Iterator[str]:
+    """The words of a text that have digits."""
+    for found in _WORD.finditer(text):
+        if word := found[0].rstrip(".-/"):
+            yield word
+
+
+def read_examples(description: str) -> tuple[str, ...]:
+    """The ids that a parameter's description names as examples; empty when it names none."""
+    mark = _MARK.search(description)
+    if mark is None:
+        return ()
+    words = [*find_words(description[mark.end() :])]
+    return tuple(words[:_MOST_EXAMPLES])
+
+
+def find_ids(
+    examples: Sequence[str], said: Iterable[str], returned: Iterable[str], now: str
+) -> list[str]:
+    """The words that may be ids of the examples' form, in the examples' spelling.
+
+    Args:
+        examples: Ids of that form.
+        said: What the user said, and whoever set the conversation up.
+        returned: What functions returned.
+        now: What the user has said last. A word that looks like an id counts there although its
+            form is another one; elsewhere it counts when nothing has the examples' form.
+    """
+    said, returned = list(said), list(returned)
+    found = [*find_formed(examples, said)]
+    for text in returned:
+        found += _match_words(examples, text)
+    found += _number_alone(examples, now)
+    found += [word for word in _find_others(now) if _may_be(word, examples)]
+    if not found:
+        found = [
+            word
+            for text in (*said, *returned)
+            for word in _find_others(text)
+            if _may_be(word, examples)
+        ]
+    return [*dict.fromkeys(found)][-_MOST_IDS:]
+
+
+def find_formed(examples: Sequence[str], said: Iterable[str]) -> Iterator[str]:
+    """The ids of the examples' form that the user said, also as `claim 857`, `v15` or `857`."""
+    for text in said:
+        plain = _ISO_DATE.sub(" ", text)
+        for example in examples:
+            yield from _match_loosely(example, plain)
+
+
+def _number_alone(examples: Sequence[str], text: str) -> Iterator[str]:
+    # `number 12`, where the example has three digits; `12 days` is none.
+    for example in examples:
+        runs = _RUN.findall(example)
+        if runs[-1].isdigit() and sum(map(str.isdigit, runs)) == 1:
+            for match in _NUMBER.finditer(_ISO_DATE.sub(" ", text)):
+                yield _spell(example, [match[0]])
+
+
+def _match_words(examples: Sequence[str], text: str) -> Iterator[str]:
+    for word in find_words(text):
+        for example in examples:
+            if re.fullmatch(_pattern(example), word, re.IGNORECASE):
+                yield _spell(example, re.findall(r"\d+", word))
+
+
+def _match_loosely(example: str, text: str) -> Iterator[str]:
+    runs = _RUN.findall(example)
+    parts = [
+        r"(\d+)" if run.isdigit() else re.escape(run) if run.isalpha() else r"[\W_]{0,3}"
+        for run in runs
+    ]
+    if any(map(str.isalpha, runs)):
+        gaps = r"[\s#:№nr.º-]{0,4}".join(parts) if len(runs) == 2 else "".join(parts)
+        spaced = gaps.replace(r"[\W_]{0,3}", r"[\W_]{0,4}")
+        pattern = rf"(?<![^\W_]){spaced}(?![^\W_]|-\d)"
+        for match in re.finditer(pattern, text, re.IGNORECASE):
+            yield _spell(example, list(match.groups()))
+    digits = [run for run in runs if run.isdigit()]
+    if len(digits) == 1 and runs[-1].isdigit():  # the number alone
+        size = len(digits[0])
+        for match in re.finditer(rf"(?<![\w.,/-])\d{{{size}}}(?![^\W_]|[.,/-]\d)", text):
+            yield _spell(example, [match[0]])
+
+
+def _pattern(example: str) -> str:
+    runs = _RUN.findall(example)
+    return "".join(r"\d+" if run.isdigit() else re.escape(run) for run in runs)
+
+
+def _spell(example: str, numbers: list[str]) -> str:
+    left = iter(numbers)
+    return "".join(next(left) if run.isdigit() else run for run in _RUN.findall(example))
+
+
+def _find_others(text: str) -> Iterator[str]:
+    return (word for word in find_words(text) if not _ISO_DATE.fullmatch(word))
+
+
+def _may_be(word: str, examples: Sequence[str]) -> bool:
+    # A number is no id where ids have letters: it counts days, or money.
+    lettered = all(re.search(r"[^\W\d_]", example) for example in examples)
+    if not lettered:
+        return word.isdigit() or bool(re.search(r"[^\W\d_]", word))
+    ordinal = re.fullmatch(r"\d+(?:st|nd|rd|th|e|er|ème|h|am|pm|[日号月年])", word, re.IGNORECASE)
+    return bool(re.search(r"[^\W\d_]", word)) and ordinal is None
