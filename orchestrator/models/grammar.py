@@ -13,8 +13,8 @@ Only operations that may be called, with parameters that they have, in the schem
 its type. Optional parameters may be left out; a required one may be the format's unknown value.
 
 Small models make values up, most of all by copying examples out of descriptions, and they shorten
-ids. So when there is an unknown value to fall back to, a text value is *grounded*: an id is one that
-stands in the conversation, a date is one that the user said, and other words with digits in them can
+ids. So when there is an unknown value to fall back to, a text value is *grounded*: an id is one
+that stands in the conversation, a date is one that the user said, and other words with digits can
 only be copied, whole. A made-up `claim-123`, or `857` for `claim-857`, cannot be decoded at all.
 
 The grammar says less than a JSON Schema can (no lengths, patterns or ranges): what it leaves open,
@@ -101,6 +101,11 @@ def continuation_grammar(form: CallFormat, grounds: Grounds) -> str:
     body = ' ", " '.join(members)
     root = f"root ::= {head} {body} {_literal('}}' + CALL_CLOSE)}\n"
     return f"unknown ::= {_literal(unknown)}\n{root}" + _COMMON + _grounds(grounds, ids)
+
+
+def build_introduction(opening: str) -> str:
+    """The grammar of an answer of one line that begins in a given way."""
+    return f"root ::= {_literal(opening)} [^<\\n] ( [^<\\n] ){{0,200}}\n"
 
 
 def _compile(form: CallFormat, must_call: bool) -> tuple[str, _Ids]:
