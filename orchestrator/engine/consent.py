@@ -24,6 +24,7 @@ _PHRASES = (
     *("go ahead", "do it", "do so", "do that", "go on", "of course", "all right", "that's right"),
     *("mach das", "mach es", "tu das", "tu es", "in ordnung", "vas-y", "allez-y", "bien sûr"),
     *("por favor", "de acuerdo", "hazlo", "pode ser", "per favore", "doe maar", "s'il vous plaît"),
+    *("s'il te plaît",),
 )
 # Words that may stand beside a yes.
 _BESIDE = frozenset(

@@ -50,7 +50,8 @@ def _describe(parameter: Parameter) -> str:
         return f"the {name}"
     if _ARTICLE.match(what):
         return what[0].lower() + what[1:]
-    about = set(re.findall(r"\w+", what.lower()))
-    if about.intersection(name.split()):  # it is a phrase about the name itself
-        return f"the {what[0].lower()}{what[1:]}" if not what[:2].isupper() else f"the {what}"
+    first = re.findall(r"\w+", what.lower())[:4]
+    # A phrase that names the value: `Number of the order`, `Order to look up`.
+    if "of" in first[1:] or not set(name.split()).isdisjoint(first[:3]):
+        return f"the {what}" if what[:2].isupper() else f"the {what[0].lower()}{what[1:]}"
     return f"the {name} ({what})"

@@ -21,13 +21,18 @@ _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _RUN = re.compile(r"\d+|[^\W\d_]+|[\W_]+")
 # A number that no word follows, which would say what it counts.
 _NUMBER = re.compile(r"(?<![\w.,/-])\d{1,12}(?![^\W_]|[.,:/-]\d|[%€$£]|\s+[^\W\d_A-Z]{3})")
+_ASIAN = "\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_SEAM = re.compile(f"(?<=[{_ASIAN}])(?=[A-Za-z0-9])|(?<=[A-Za-z0-9])(?=[{_ASIAN}])")
+# A number of so many digits counts seldom what comes after it.
+_LONG = 3
+_LONG_NUMBER = re.compile(r"(?<![\w.,/-])\d{3,12}(?![^\W_]|[.,:/-]\d|\s*[%€$£])")
 _MOST_EXAMPLES = 4
 _MOST_IDS = 200
 
 
 def find_words(text: str) -> Iterator[str]:
     """The words of a text that have digits."""
-    for found in _WORD.finditer(text):
+    for found in _WORD.finditer(_part_words(text)):
         if word := found[0].rstrip(".-/"):
             yield word
 
@@ -58,21 +63,14 @@ def find_ids(
     for text in returned:
         found += _match_words(examples, text)
     found += _number_alone(examples, now)
-    found += [word for word in _find_others(now) if _may_be(word, examples)]
-    if not found:
-        found = [
-            word
-            for text in (*said, *returned)
-            for word in _find_others(text)
-            if _may_be(word, examples)
-        ]
-    return [*dict.fromkeys(found)][-_MOST_IDS:]
+    found += _find_others(examples, [now], found)
+    return [*dict.fromkeys(found or _find_others(examples, (*said, *returned)))][-_MOST_IDS:]
 
 
 def find_formed(examples: Sequence[str], said: Iterable[str]) -> Iterator[str]:
     """The ids of the examples' form that the user said, also as `claim 857`, `v15` or `857`."""
     for text in said:
-        plain = _ISO_DATE.sub(" ", text)
+        plain = _part_words(_ISO_DATE.sub(" ", text))
         for example in examples:
             yield from _match_loosely(example, plain)
 
@@ -82,7 +80,7 @@ def _number_alone(examples: Sequence[str], text: str) -> Iterator[str]:
     for example in examples:
         runs = _RUN.findall(example)
         if runs[-1].isdigit() and sum(map(str.isdigit, runs)) == 1:
-            for match in _NUMBER.finditer(_ISO_DATE.sub(" ", text)):
+            for match in _NUMBER.finditer(_part_words(_ISO_DATE.sub(" ", text))):
                 yield _spell(example, [match[0]])
 
 
@@ -107,9 +105,9 @@ def _match_loosely(example: str, text: str) -> Iterator[str]:
             yield _spell(example, list(match.groups()))
     digits = [run for run in runs if run.isdigit()]
     if len(digits) == 1 and runs[-1].isdigit():  # the number alone
-        size = len(digits[0])
-        for match in re.finditer(rf"(?<![\w.,/-])\d{{{size}}}(?![^\W_]|[.,/-]\d)", text):
-            yield _spell(example, [match[0]])
+        pattern = _NUMBER if len(digits[0]) < _LONG else _LONG_NUMBER
+        numbers = (match[0] for match in pattern.finditer(text))
+        yield from (_spell(example, [it]) for it in numbers if len(it) == len(digits[0]))
 
 
 def _pattern(example: str) -> str:
@@ -122,8 +120,27 @@ def _spell(example: str, numbers: list[str]) -> str:
     return "".join(next(left) if run.isdigit() else run for run in _RUN.findall(example))
 
 
-def _find_others(text: str) -> Iterator[str]:
-    return (word for word in find_words(text) if not _ISO_DATE.fullmatch(word))
+def _find_others(
+    examples: Sequence[str], texts: Iterable[str], known: Sequence[str] = ()
+) -> list[str]:
+    plain = set(map(_simplify, known))
+    return [
+        word
+        for text in texts
+        for word in find_words(text)
+        if not _ISO_DATE.fullmatch(word)
+        and _simplify(word) not in plain
+        and _may_be(word, examples)
+    ]
+
+
+def _simplify(word: str) -> str:
+    return re.sub(r"[\W_]", "", word).casefold()
+
+
+def _part_words(text: str) -> str:
+    # Chinese and Japanese put no blanks round ids and numbers.
+    return _SEAM.sub(" ", text)
 
 
 def _may_be(word: str, examples: Sequence[str]) -> bool:

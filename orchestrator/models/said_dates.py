@@ -16,7 +16,7 @@ _NUMERIC = re.compile(
     r"(?<![\w./-])(?P<one>\d{1,2})(?P<mark>[./-])(?P<two>\d{1,2})(?:(?P=mark)(?:\d{4}|\d\d)?)?(?![\w/-])"
 )
 _DAY = re.compile(
-    r"(?<![^\s(,–-])(?P<day>\d{1,2})(?P<mark>st|nd|rd|th|er|\.|º|ª)?(?![\w%€$£:/]|[.,]\d)"
+    r"(?<![^\s(,–-])(?<![^\W\d_]-)(?P<day>\d{1,2})(?P<mark>st|nd|rd|th|er|\.|º|ª)?(?![\w%€$£:/]|[.,]\d)"
     r"(?:\s*(?P<next>[^\W\d_]+))?"
 )
 _ASIAN_DAY = re.compile("(?<!\\d)(\\d{1,2})\\s*[日号號일]")
