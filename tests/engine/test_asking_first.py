@@ -85,7 +85,8 @@ def test_what_the_user_did_not_name_is_asked_about_and_done_after_a_yes() -> Non
 
 
 @pytest.mark.parametrize(
-    "yes", ["yes, please", "OK, do it!", "Ja, bitte.", "是的，请取消", "Oui", "Sí, por favor", "好的"]
+    "yes",
+    ["yes, please", "OK, do it!", "Ja, bitte.", "是的，请取消", "Oui", "Sí, por favor", "好的"],
 )
 def test_a_yes_is_understood_in_several_languages(yes: str) -> None:
     vacations = Vacations()
