@@ -21,7 +21,7 @@ _YES = frozenset(
     " tak da да evet はい ええ네 예".split()
 )
 _PHRASES = (
-    *("go ahead", "do it", "do so", "do that", "go on", "of course", "all right", "that's right"),
+    *("go ahead", "do it", "do so", "do that", "go on", "of course", "all right", "please do"),
     *("mach das", "mach es", "tu das", "tu es", "in ordnung", "vas-y", "allez-y", "bien sûr"),
     *("por favor", "de acuerdo", "hazlo", "pode ser", "per favore", "doe maar", "s'il vous plaît"),
     *("s'il te plaît",),
@@ -46,18 +46,19 @@ _CHINESE_NO = re.compile("(?:不|不要|不用|不是|不行|别|算了|取消|�
 _MARKS = re.compile(r"[\s.,!。，！、]+")
 
 
-def is_yes(text: str, known: Iterable[str] = ()) -> bool:
+def is_yes(text: str, known: Iterable[str] = (), *, orders: bool = False) -> bool:
     """Whether an answer is a yes and nothing else.
 
     Args:
         text: What the user wrote.
         known: Words that may stand beside the yes: those of the call, and of its values.
+        orders: Whether the answer is an order to make the call, which is a yes, too.
     """
     if _CHINESE_YES.fullmatch(_MARKS.sub("", text)):
         return True
     words, agrees = _drop_phrases(text, _PHRASES)
     beside = _BESIDE | {word.casefold() for word in known}
-    agrees = agrees or any(word in _YES for word in words)
+    agrees = agrees or orders or any(word in _YES for word in words)
     return agrees and all(word in _YES or word in beside for word in words)
 
 

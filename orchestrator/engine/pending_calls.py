@@ -111,13 +111,15 @@ def take_consent(turn: Turn) -> Act | None:
     operation = _find_operation(turn, pending["name"])
     if operation is None:
         return None
-    known = [*split_words(operation.name), *map(str, pending["arguments"].values())]
-    if is_yes(turn.question, known):
+    named = {*split_words(operation.name)}
+    known = [*named, *map(str, pending["arguments"].values())]
+    orders = is_wished(turn.question, operation)
+    if is_yes(turn.question, known, orders=orders):
         turn.consented = f"{turn.start.request_id}-consent"
         use = {"toolUseId": turn.consented, "name": pending["name"], "input": pending["arguments"]}
         turn.take_reply([{"toolUse": use}])
         return Act([_build_item(operation, pending["arguments"], turn.consented)], [], "")
-    if is_no(turn.question):
+    if is_no(turn.question) and not orders:
         turn.excluded |= {pending["name"]}
     return None
 

@@ -15,6 +15,7 @@ from orchestrator.models.grounds import Grounds
 # Numbers up to this one count things, or name days and months in other words.
 _MOST_COUNTED = 12
 _NUMBER = re.compile(r"\d+(?:[,.'\u202f\u00a0 ]\d{3})*(?:[.,]\d+)?")
+_LIST_MARK = re.compile(r"^\s*\d{1,3}[.)]\s", re.MULTILINE)
 _ID = re.compile(r"(?<![^\W_])(?=[\w-]*\d)(?=[\w-]*[^\W\d_])[^\W_]+(?:[-_][^\W_]+)+(?![^\W_])")
 _QUOTED = re.compile('["“„«「《]([^"“”„«»「」《》\n]{3,120})["”“»」》]')
 _SPACE = re.compile(r"[\W_]+")
@@ -90,7 +91,8 @@ class AnswerCheck:
         )
 
     def _knows_numbers(self, sentence: str) -> bool:
-        over = [it for it in map(_to_numbers, _NUMBER.findall(sentence)) if max(it) > _MOST_COUNTED]
+        written = _NUMBER.findall(_LIST_MARK.sub("", sentence))
+        over = [numbers for numbers in map(_to_numbers, written) if max(numbers) > _MOST_COUNTED]
         if over and self._numbers is None:
             found = _NUMBER.findall(self._text)
             self._numbers = {number for one in found for number in _to_numbers(one)}

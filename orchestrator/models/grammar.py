@@ -103,6 +103,16 @@ def continuation_grammar(form: CallFormat, grounds: Grounds) -> str:
     return f"unknown ::= {_literal(unknown)}\n{root}" + _COMMON + _grounds(grounds, ids)
 
 
+def grounded_answer(grounds: Grounds) -> str:
+    """The grammar of an answer whose words with digits all stand in the conversation."""
+    words = [
+        *dict.fromkeys(word for text in grounds[:3] for one in text for word in find_words(one))
+    ]
+    ways = " | ".join(map(_literal, words[-_MOST_WORDS:]))
+    lines = [f"root ::= first rest*\nfirst ::= [^<0-9 \\t\\r\\n]{' | ' + ways if ways else ''}"]
+    return "\n".join([*lines, f"rest ::= [^<0-9]{' | ' + ways if ways else ''}\n"])
+
+
 def build_introduction(opening: str) -> str:
     """The grammar of an answer of one line that begins in a given way."""
     return f"root ::= {_literal(opening)} [^<\\n] ( [^<\\n] ){{0,200}}\n"

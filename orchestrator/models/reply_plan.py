@@ -28,6 +28,7 @@ from orchestrator.models.grammar import (
     continuation_grammar,
     find_kind,
     grammar_of,
+    grounded_answer,
     look_ups,
 )
 from orchestrator.models.grounds import collect_grounds, is_first_step
@@ -47,7 +48,8 @@ _BRIEF_WORDS, _BRIEF_CHARS = 12, 120
 _QUESTION = re.compile("[?？؟]")
 _LETTERED = re.compile(r"[^\W\d_][\w-]*\d|\d[\w-]*[^\W\d_]")
 
-INTRODUCTION = "I'm an assistant. I can help you with "
+_OPENING = "I'm an assistant. I can help you with "
+_INTRODUCTION = "I'm an assistant. How can I help you?"
 _UNKNOWN = "Sorry, I don't know that."
 
 
@@ -227,13 +229,14 @@ class _Plan:
 
     def _mend(self, reader: CheckedReader) -> Generator[str, None, ReplyReader]:
         if self._findings.names_maker:
-            return (yield from self._introduce())
+            return (yield from self._answer_with(build_introduction(_OPENING), _INTRODUCTION))
         called = yield from self._read_instead()
         if called is not None:
             return called
-        # A refusal is the answer after all; what is made up is none.
-        yield reader.show(reader.withheld if self._findings.fine else _UNKNOWN)
-        return reader
+        if self._findings.fine:  # a refusal is the answer after all
+            yield reader.show(reader.withheld)
+            return reader
+        return (yield from self._answer_with(grounded_answer(self._grounds), _UNKNOWN))
 
     def _read_instead(self) -> Generator[str, None, ReplyReader | None]:
         writing = {one.name for one in self._form.operations if not one.reads}
@@ -253,12 +256,12 @@ class _Plan:
             made += [(use["name"], use["input"]) for use in uses]
         return made
 
-    def _introduce(self) -> Generator[str, None, ReplyReader]:
+    def _answer_with(self, grammar: str, otherwise: str) -> Generator[str, None, ReplyReader]:
         reader = CheckedReader(self._form, lambda sentence: self._check.find(sentence).fine)
-        yield from self._ask(build_introduction(INTRODUCTION), reader)
+        yield from self._ask(grammar, reader)
         yield reader.finish()
         if reader.is_empty:
-            yield reader.show("I'm an assistant. How can I help you?")
+            yield reader.show(otherwise)
         return reader
 
 

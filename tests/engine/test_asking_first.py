@@ -86,7 +86,16 @@ def test_what_the_user_did_not_name_is_asked_about_and_done_after_a_yes() -> Non
 
 @pytest.mark.parametrize(
     "yes",
-    ["yes, please", "OK, do it!", "Ja, bitte.", "是的，请取消", "Oui", "Sí, por favor", "好的"],
+    [
+        "yes, please",
+        "OK, do it!",
+        "Ja, bitte.",
+        "是的，请取消",
+        "Oui",
+        "Sí, por favor",
+        "好的",
+        "cancel it",
+    ],
 )
 def test_a_yes_is_understood_in_several_languages(yes: str) -> None:
     vacations = Vacations()
@@ -96,7 +105,17 @@ def test_a_yes_is_understood_in_several_languages(yes: str) -> None:
 
 @pytest.mark.parametrize(
     "other",
-    ["yes, but not that one", "Ja, aber erst morgen", "没有", "Kyllä", "no", "what?", "nicht ja"],
+    [
+        "yes, but not that one",
+        "cancel the other one",
+        "please",
+        "Ja, aber erst morgen",
+        "没有",
+        "Kyllä",
+        "no",
+        "what?",
+        "nicht ja",
+    ],
 )
 def test_what_is_not_understood_as_a_yes_does_nothing(other: str) -> None:
     vacations = Vacations()

@@ -215,8 +215,10 @@ def test_what_is_still_made_up_is_not_said(talk: Talk) -> None:
     listed = call("list_orders")
     talk.wishes(listed, "They are 1042 and 1043. They come on Friday.")
     assert talk.streams("What about my orders").strip() == "They are 1042 and 1043."
-    talk.wishes(listed, "You ordered “The Great Gatsby”.", listed)
+    talk.wishes(listed, "You ordered “The Great Gatsby”.", listed, "It was “Moby Dick”.")
     assert talk.say("What about my orders").text == "Sorry, I don't know that."
+    talk.wishes(listed, "They are 27.", listed, ["They are 27.", "They are two."])
+    assert talk.say("How many orders do I have").text == "They are two."
 
 
 def test_facts_of_results_are_said_in_other_words(talk: Talk) -> None:
