@@ -114,8 +114,8 @@ def grounded_answer(grounds: Grounds) -> str:
 
 
 def build_introduction(opening: str) -> str:
-    """The grammar of an answer of one line that begins in a given way."""
-    return f"root ::= {_literal(opening)} [^<\\n] ( [^<\\n] ){{0,200}}\n"
+    """The grammar of one plain sentence that begins in a given way."""
+    return f'root ::= {_literal(opening)} [^<\\n.,;:!?]{{1,160}} "."\n'
 
 
 def _compile(form: CallFormat, must_call: bool) -> tuple[str, _Ids]:

@@ -105,8 +105,8 @@ def _match_loosely(example: str, text: str) -> Iterator[str]:
             yield _spell(example, list(match.groups()))
     digits = [run for run in runs if run.isdigit()]
     if len(digits) == 1 and runs[-1].isdigit():  # the number alone
-        pattern = _NUMBER if len(digits[0]) < _LONG else _LONG_NUMBER
-        numbers = (match[0] for match in pattern.finditer(text))
+        form = _NUMBER if len(digits[0]) < _LONG else _LONG_NUMBER
+        numbers = (match[0] for match in form.finditer(text))
         yield from (_spell(example, [it]) for it in numbers if len(it) == len(digits[0]))
 
 

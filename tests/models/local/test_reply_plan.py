@@ -252,3 +252,6 @@ def test_an_agent_never_names_a_maker_of_models(talk: Talk) -> None:
     assert talk.say("Hello, who are you?").text == introduction
     talk.wishes("我是阿里云的通义千问。", "I'm an assistant. I can help you with Qwen.")
     assert talk.say("你是谁？").text.strip() == "I'm an assistant."
+    longer = "I'm an assistant. I can help you with orders, but not with jokes."
+    talk.wishes("I'm Qwen.", [longer, introduction])
+    assert talk.say("Who are you?").text == introduction
