@@ -55,7 +55,7 @@ _DOUBTS = frozenset(
 _REFUSALS = re.compile("[不别勿没]")
 _QUESTIONS = re.compile('[?？؟;"“”„«»]')
 _CLAUSE = re.compile(r"[.,:!\n]+(?:\s|$)|\s+-\s+|\b(?:and|then|please)\b")
-_ID = re.compile(r"[^\W_]*\d[\w./-]*")
+_ID = re.compile(r"(?<![^\W_])[^\W_]*\d[\w./-]*")
 
 
 def split_words(name: str) -> list[str]:

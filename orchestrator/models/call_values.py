@@ -82,9 +82,9 @@ def _is_named(value: float, texts: tuple[str, ...]) -> bool:
         return True
     words = set(re.findall(r"[^\W\d_]+", text))
     return any(
-        value < len(names) and (names[int(value)] in words or _is_part(names[int(value)], text))
+        names[int(value)] in words or _is_part(names[int(value)], text)
         for names in _NUMBER_WORDS
-        if value >= 0 and value == int(value)
+        if 0 <= value < len(names) and value == int(value)
     )
 
 

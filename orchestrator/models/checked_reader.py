@@ -21,8 +21,8 @@ class CheckedReader(ReplyReader):
         is_empty: Whether nothing of the text has been shown.
     """
 
-    def __init__(self, form: CallFormat, check: Callable[[str], bool]) -> None:
-        """Begins a reply; `check` says whether a sentence may be shown."""
+    def __init__(self, form: CallFormat, check: Callable[[str], bool] | None = None) -> None:
+        """Begins a reply; `check` says whether a sentence may be shown, by default each piece."""
         super().__init__(form)
         self._check = check
         self._held = ""
@@ -33,6 +33,8 @@ class CheckedReader(ReplyReader):
         """Takes the next piece; returns the whole sentences to show now."""
         if self.raw or (self.is_empty and not self._held and piece.startswith("<")):
             return super().feed(piece)
+        if self._check is None:
+            return self.show(piece)
         self._held += piece
         ends = [found.end() for found in _END.finditer(self._held)]
         # A mark at the end of what is known may go on: `3.` to `3.5`.
@@ -52,7 +54,7 @@ class CheckedReader(ReplyReader):
         while whole and not self.withheld:
             found = _END.search(whole)
             size = found.end() if found else len(whole)
-            if self._check(whole[:size]):
+            if self._check is None or self._check(whole[:size]):
                 shown, whole = shown + whole[:size], whole[size:]
             else:
                 self.withheld = whole

@@ -14,9 +14,9 @@ _MARK = re.compile(
     r"|par exemple|por ejemplo|例如|比如)\s*(?=\S*\d)",
     re.IGNORECASE,
 )
-_WORD = re.compile(
-    r"[^\s\"'`<>(){}\[\],;:!?=|\\，。；：！？、（）]*\d[^\s\"'`<>(){}\[\],;:!?=|\\，。；：！？、（）]*"
-)
+_PART = r"[^\s\"'`<>(){}\[\],;:!?=|\\，。；：！？、（）]"
+# It begins where a word does, so that a long one without digits is read once.
+_WORD = re.compile(rf"(?<!{_PART}){_PART}*\d{_PART}*")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _RUN = re.compile(r"\d+|[^\W\d_]+|[\W_]+")
 # A number that no word follows, which would say what it counts.

@@ -98,7 +98,7 @@ class _Plan:
         """A call that only `form` allows; `None` when it allows none, or the reply was cut."""
         if not _find_callable(form):
             return None
-        reader = CheckedReader(self._form, bool)
+        reader = CheckedReader(self._form)
         yield from self._ask(grammar_of(form, self._grounds, must_call=True), reader)
         return self._settle(reader)
 
@@ -113,7 +113,7 @@ class _Plan:
         operation = _find_operation(self._form, name)
         if not grammar or operation is None or self._corrects(operation, before):
             return None
-        reader = CheckedReader(self._form, bool)
+        reader = CheckedReader(self._form)
         yield from self._ask(grammar, reader)
         if reader.call is None:
             return None
@@ -147,7 +147,7 @@ class _Plan:
         distance = self._measure()
         if distance is None or distance < FAR or _LETTERED.search(self._grounds.now):
             return None
-        reader = CheckedReader(self._form, bool)
+        reader = CheckedReader(self._form)
         yield reader.show(REFUSAL)
         return reader
 
@@ -180,7 +180,7 @@ class _Plan:
 
     def _let_decide(self) -> Generator[str, None, ReplyReader]:
         form = self._form
-        reader = CheckedReader(form, self._may_be_shown if form.grounded else bool)
+        reader = CheckedReader(form, self._may_be_shown if form.grounded else None)
         grammar = grammar_of(form, self._grounds, must_call=self._must_call)
         yield from self._ask(grammar, reader)
         yield reader.finish()
