@@ -17,7 +17,7 @@ from orchestrator.engine.questions import ask_for_consent, ask_for_values, descr
 from orchestrator.engine.results import Answer
 from orchestrator.engine.state import Slot, Turn
 from orchestrator.engine.toolbox import tool_name
-from orchestrator.engine.wishes import is_wished, only_reads, split_words, were_said
+from orchestrator.engine.wishes import is_wished, names_all_values, only_reads, split_words
 
 _WAITS = "Not carried out: it waits for the user's yes."
 
@@ -88,10 +88,10 @@ def _needs_consent(turn: Turn, slot: Slot) -> bool:
         return False
     name = tool_name(operation, turn.dialect.protocol)
     wished = is_wished(turn.question, operation) or _goes_on(turn, name, wished=True)
-    return not (wished and were_said(call.arguments, _collect_said(turn)))
+    return not (wished and names_all_values(call.arguments, _collect_inputs(turn)))
 
 
-def _collect_said(turn: Turn) -> list[str]:
+def _collect_inputs(turn: Turn) -> list[str]:
     inputs = [
         "".join([block["text"] for block in one["content"] if "text" in block])
         for one in turn.start.earlier()

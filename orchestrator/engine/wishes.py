@@ -100,7 +100,7 @@ def _begins_with(clause: str, verbs: Iterable[str]) -> bool:
     return first is not None and first[0] in verbs
 
 
-def were_said(arguments: Mapping[str, Any], texts: Sequence[str]) -> bool:
+def names_all_values(arguments: Mapping[str, Any], texts: Sequence[str]) -> bool:
     """Whether the user said every id, date and number of a call himself."""
     said = "\n".join(texts).casefold()
     numbers = set(re.findall(r"\d+", said))

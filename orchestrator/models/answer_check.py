@@ -14,6 +14,7 @@ from orchestrator.models.grounds import Grounds
 
 # Numbers up to this one count things, or name days and months in other words.
 _MOST_COUNTED = 12
+_STEM = 3  # letters of a month's name, which may be cut
 _NUMBER = re.compile(r"\d+(?:[,.'\u202f\u00a0 ]\d{3})*(?:[.,]\d+)?")
 _LIST_MARK = re.compile(r"^\s*\d{1,3}[.)]\s", re.MULTILINE)
 _ID = re.compile(r"(?<![^\W_])(?=[\w-]*\d)(?=[\w-]*[^\W\d_])[^\W_]+(?:[-_][^\W_]+)+(?![^\W_])")
@@ -93,12 +94,14 @@ class AnswerCheck:
     def _knows_numbers(self, sentence: str) -> bool:
         written = _NUMBER.findall(_LIST_MARK.sub("", sentence))
         over = [numbers for numbers in map(_to_numbers, written) if max(numbers) > _MOST_COUNTED]
-        if over and self._numbers is None:
+        return not over or all(not self._read_numbers().isdisjoint(ways) for ways in over)
+
+    def _read_numbers(self) -> set[int]:
+        if self._numbers is None:
             found = _NUMBER.findall(self._text)
             self._numbers = {number for one in found for number in _to_numbers(one)}
             self._numbers |= {int(run) for run in re.findall(r"\d{1,18}", self._text)}
-        known = self._numbers or set()
-        return all(not known.isdisjoint(ways) for ways in over)
+        return self._numbers
 
     def _knows_ids(self, sentence: str) -> bool:
         return all(found.casefold() in self._folded for found in _ID.findall(sentence))
@@ -113,16 +116,19 @@ class AnswerCheck:
 
     def _knows_months(self, sentence: str) -> bool:
         words = set(re.findall(r"[^\W\d_]+", sentence))
-        return all(
-            self._knows_month(number, names.split())
+        named = [
+            (number, names.split())
             for number, names in enumerate(_MONTHS, 1)
             if any(name[0].isupper() and name in words for name in names.split())
-        )
-
-    def _knows_month(self, number: int, names: list[str]) -> bool:
-        if any(re.search(rf"\b{name[:3]}", self._text, re.IGNORECASE) for name in names):
+        ]
+        if not named:
             return True
-        return re.search(rf"(?<!\d)0?{number}(?!\d)", self._text) is not None
+        stems = {word[:_STEM] for word in re.findall(r"[^\W\d_]+", self._folded)}
+        return all(
+            number in self._read_numbers()
+            or any(name[:_STEM].casefold() in stems for name in names)
+            for number, names in named
+        )
 
     def _knows_quotations(self, sentence: str) -> bool:
         known = _simplify(self._text)

@@ -31,8 +31,8 @@ from typing import Any
 from orchestrator.models.base import CallFormat, OperationFormat
 from orchestrator.models.grounds import NO_GROUNDS, Grounds
 from orchestrator.models.identifiers import find_ids, find_words, read_examples
-from orchestrator.models.said_dates import SaidDates, find_dates
 from orchestrator.models.tool_calls import CALL_CLOSE, CALL_OPEN, short
+from orchestrator.models.user_dates import UserDates, find_dates
 from orchestrator.support.lru_cache import LruCache
 
 # The tool by which a model asks the user (Bedrock: AMAZON.UserInput).
@@ -103,7 +103,7 @@ def continuation_grammar(form: CallFormat, grounds: Grounds) -> str:
     return f"unknown ::= {_literal(unknown)}\n{root}" + _COMMON + _grounds(grounds, ids)
 
 
-def grounded_answer(grounds: Grounds) -> str:
+def build_grounded_answer(grounds: Grounds) -> str:
     """The grammar of an answer whose words with digits all stand in the conversation."""
     words = [
         *dict.fromkeys(word for text in grounds[:3] for one in text for word in find_words(one))
@@ -198,7 +198,7 @@ def _grounds(grounds: Grounds, ids: _Ids) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _date(dates: SaidDates) -> str:
+def _date(dates: UserDates) -> str:
     ways = [*map(_literal, dates.whole)]
     if dates.days:
         days = " | ".join(_literal(f"{day:02}") for day in dates.days)

@@ -25,7 +25,7 @@ class Grounds(NamedTuple):
     now: str = ""  # the user's last input
 
     @property
-    def narrowed(self) -> Grounds:
+    def last_input(self) -> Grounds:
         """The last input alone."""
         return Grounds((self.now,), now=self.now)
 

@@ -26,6 +26,7 @@ _SEAM = re.compile(f"(?<=[{_ASIAN}])(?=[A-Za-z0-9])|(?<=[A-Za-z0-9])(?=[{_ASIAN}
 # A number of so many digits counts seldom what comes after it.
 _LONG = 3
 _LONG_NUMBER = re.compile(r"(?<![\w.,/-])\d{3,12}(?![^\W_]|[.,:/-]\d|\s*[%€$£])")
+_GAP = 3  # characters between the parts of an id
 _MOST_EXAMPLES = 4
 _MOST_IDS = 200
 
@@ -86,23 +87,28 @@ def _number_alone(examples: Sequence[str], text: str) -> Iterator[str]:
 
 def _match_words(examples: Sequence[str], text: str) -> Iterator[str]:
     for word in find_words(text):
+        runs = _RUN.findall(word)
         for example in examples:
-            if re.fullmatch(_pattern(example), word, re.IGNORECASE):
-                yield _spell(example, re.findall(r"\d+", word))
+            if _fits(runs, _RUN.findall(example)):
+                yield _spell(example, [run for run in runs if run.isdigit()])
+
+
+def _fits(runs: Sequence[str], like: Sequence[str]) -> bool:
+    """Whether the runs of a word are those of an example, with other numbers."""
+    return len(runs) == len(like) and all(
+        run.isdigit() if other.isdigit() else run.casefold() == other.casefold()
+        for run, other in zip(runs, like, strict=True)
+    )
 
 
 def _match_loosely(example: str, text: str) -> Iterator[str]:
     runs = _RUN.findall(example)
-    parts = [
-        r"(\d+)" if run.isdigit() else re.escape(run) if run.isalpha() else r"[\W_]{0,3}"
-        for run in runs
-    ]
-    if any(map(str.isalpha, runs)):
-        gaps = r"[\s#:№nr.º-]{0,4}".join(parts) if len(runs) == 2 else "".join(parts)
-        spaced = gaps.replace(r"[\W_]{0,3}", r"[\W_]{0,4}")
-        pattern = rf"(?<![^\W_]){spaced}(?![^\W_]|-\d)"
-        for match in re.finditer(pattern, text, re.IGNORECASE):
-            yield _spell(example, list(match.groups()))
+    like = [run for run in runs if run[0].isalnum()]
+    if any(map(str.isalpha, like)):
+        found = _RUN.findall(text)
+        for start in range(len(found)):
+            if found[start][0].isalnum() and not (start and found[start - 1][0].isalnum()):
+                yield from (_spell(example, it) for it in _read_numbers(like, found, start))
     digits = [run for run in runs if run.isdigit()]
     if len(digits) == 1 and runs[-1].isdigit():  # the number alone
         form = _NUMBER if len(digits[0]) < _LONG else _LONG_NUMBER
@@ -110,9 +116,19 @@ def _match_loosely(example: str, text: str) -> Iterator[str]:
         yield from (_spell(example, [it]) for it in numbers if len(it) == len(digits[0]))
 
 
-def _pattern(example: str) -> str:
-    runs = _RUN.findall(example)
-    return "".join(r"\d+" if run.isdigit() else re.escape(run) for run in runs)
+def _read_numbers(like: Sequence[str], found: Sequence[str], start: int) -> Iterator[list[str]]:
+    """The numbers of an id that begins at a run, whatever stands between its parts."""
+    at, taken = start, []
+    for place, part in enumerate(like):
+        if place and at < len(found) and not found[at][0].isalnum() and len(found[at]) <= _GAP:
+            at += 1
+        if at >= len(found) or not _fits([found[at]], [part]):
+            return
+        taken.append(found[at])
+        at += 1
+    goes_on = "".join(found[at : at + 2])
+    if not goes_on[:1].isalnum() and not (goes_on[:1] == "-" and goes_on[1:2].isdigit()):
+        yield [run for run in taken if run.isdigit()]
 
 
 def _spell(example: str, numbers: list[str]) -> str:

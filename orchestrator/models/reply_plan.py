@@ -24,18 +24,18 @@ from orchestrator.models.base import CallFormat, ModelRequest, OperationFormat, 
 from orchestrator.models.call_values import fill_once, settle_values
 from orchestrator.models.checked_reader import CheckedReader
 from orchestrator.models.grammar import (
+    build_grounded_answer,
     build_introduction,
     continuation_grammar,
     find_kind,
     grammar_of,
-    grounded_answer,
     look_ups,
 )
 from orchestrator.models.grounds import collect_grounds, is_first_step
 from orchestrator.models.identifiers import find_formed, read_examples
-from orchestrator.models.said_dates import find_dates
 from orchestrator.models.scope import FAR, REFUSAL
 from orchestrator.models.tool_calls import ReplyReader, is_asked_by_name
+from orchestrator.models.user_dates import find_dates
 
 Decode = Callable[[str, ReplyReader], Generator[str, None, tuple[Usage, str]]]
 """Decodes a reply under a grammar, into a reader; yields what is to be shown at once."""
@@ -108,7 +108,7 @@ class _Plan:
         if self._form.pending is None or not self._is_brief():
             return None
         name, before = self._form.pending
-        grounds = self._grounds.narrowed
+        grounds = self._grounds.last_input
         grammar = continuation_grammar(self._form, grounds)
         operation = _find_operation(self._form, name)
         if not grammar or operation is None or self._corrects(operation, before):
@@ -236,7 +236,7 @@ class _Plan:
         if self._findings.fine:  # a refusal is the answer after all
             yield reader.show(reader.withheld)
             return reader
-        return (yield from self._answer_with(grounded_answer(self._grounds), _UNKNOWN))
+        return (yield from self._answer_with(build_grounded_answer(self._grounds), _UNKNOWN))
 
     def _read_instead(self) -> Generator[str, None, ReplyReader | None]:
         writing = {one.name for one in self._form.operations if not one.reads}

@@ -28,21 +28,21 @@ _JOINTS = frozenset(
 _SHORT = 4  # words of an input that is a date and nothing else
 
 
-class SaidDates(NamedTuple):
+class UserDates(NamedTuple):
     """The dates of a conversation."""
 
     whole: tuple[str, ...]  # as YYYY-MM-DD
     days: tuple[int, ...]  # days of a month, where the rest was said in another way
 
 
-def find_dates(texts: Iterable[str]) -> SaidDates:
+def find_dates(texts: Iterable[str]) -> UserDates:
     """The dates that the texts name."""
     whole: dict[str, None] = {}
     days: set[int] = set()
     for text in texts:
         whole.update(dict.fromkeys(_ISO.findall(text)))
         days.update(_find_days(_ISO.sub(" ", text)))
-    return SaidDates(tuple(whole), tuple(sorted(day for day in days if 1 <= day <= 31)))
+    return UserDates(tuple(whole), tuple(sorted(day for day in days if 1 <= day <= 31)))
 
 
 def _find_days(text: str) -> Iterable[int]:
