@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 FAR = 0.19
 """An input that is as much nearer to what the agent is not for is out of its scope (measured)."""
 
+NEAR = 0.08
+"""A refusal of an input that is not so far is wrong. What goes on with a conversation says less of
+what it is about, and is refused wrongly up to `FAR`."""
+
 REFUSAL = "Sorry, I can't help with that. It has nothing to do with my task."
 """How the prompt's examples refuse."""
 
