@@ -85,11 +85,15 @@ def _members(node: Mapping[str, Any], allowed: Sequence[str], what: str) -> None
             )
 
 
-def read_confirmation(value: object, what: str) -> bool:
-    """Bedrock's `ENABLED` or `DISABLED`, as a bool; `DefinitionError` when it is neither."""
-    if isinstance(value, bool):
+def read_confirmation(value: object, what: str) -> bool | None:
+    """Bedrock's `ENABLED` or `DISABLED`, as a bool; `None` when it is left out.
+
+    Raises:
+        DefinitionError: It is something else.
+    """
+    if value is None or isinstance(value, bool):
         return value
-    if value in (None, "DISABLED", "ENABLED"):
+    if value in ("DISABLED", "ENABLED"):
         return value == "ENABLED"
     raise DefinitionError(f"{what} must be ENABLED or DISABLED, not {value!r}")
 

@@ -167,7 +167,9 @@ class MCPServer:
         names: dict[str, str] = {}
         size = SchemaSize(MOST_PARTS)
         for name, tool in self._tools().items():
-            operation = operation_of(group, name, tool, size, confirm=name in self._confirmed)
+            operation = operation_of(
+                group, name, tool, size, confirm=name in self._confirmed or None
+            )
             made.append(operation)
             other = names.setdefault(operation.name, name)
             if other != name:

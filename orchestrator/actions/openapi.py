@@ -207,7 +207,7 @@ class _Reader:
             return {}
         return found if isinstance(found, Mapping) else {}
 
-    def _confirmation(self, node: Mapping[str, Any], where: Where) -> bool:
+    def _confirmation(self, node: Mapping[str, Any], where: Where) -> bool | None:
         key = "x-requireConfirmation"
         try:
             return read_confirmation(node.get(key), f"`{key}`")

@@ -261,7 +261,7 @@ class Action(Generic[P, R]):
     Attributes:
         function: The function.
         name: Its name for the model.
-        require_confirmation: Whether the user must confirm a call.
+        require_confirmation: Whether the user must confirm a call; `None` leaves it to the dialect.
         idempotent: Whether a call may be run again when its outcome is unknown.
     """
 
@@ -269,7 +269,7 @@ class Action(Generic[P, R]):
         self,
         function: Callable[P, R],
         name: str = "",
-        require_confirmation: bool = False,
+        require_confirmation: bool | None = None,
         idempotent: bool = False,
     ) -> None:
         self.function = function
@@ -297,14 +297,14 @@ class Action(Generic[P, R]):
 def action(function: Callable[P, R], /) -> Action[P, R]: ...
 @overload
 def action(
-    *, name: str = "", require_confirmation: bool = False, idempotent: bool = False
+    *, name: str = "", require_confirmation: bool | None = None, idempotent: bool = False
 ) -> Callable[[Callable[P, R]], Action[P, R]]: ...
 def action(
     function: Callable[..., Any] | None = None,
     /,
     *,
     name: str = "",
-    require_confirmation: bool = False,
+    require_confirmation: bool | None = None,
     idempotent: bool = False,
 ) -> Any:
     """Makes a Python function an action.
@@ -323,7 +323,8 @@ def action(
     Args:
         function: The function; sync or async.
         name: Its name for the model, when it is not the function's own.
-        require_confirmation: Whether the user must confirm each call.
+        require_confirmation: Whether the user must confirm each call. Left out, the embedded
+            model asks before calls that change something, unless the user said to do it.
         idempotent: Whether a call may be run again when its outcome is unknown.
     """
 

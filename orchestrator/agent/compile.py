@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator import parsers
 from orchestrator.actions import CODE_INTERPRETER, ActionGroup, Catalog
@@ -24,6 +24,9 @@ from orchestrator.prompts import Dialect, Template, compile_template, dialect_fo
 from orchestrator.prompts.appended_tools import append_tools, describes_tools, read_appended_tools
 from orchestrator.prompts.placeholders import ORCHESTRATION, PRE_PROCESSING, STAGES
 from orchestrator.prompts.values import AgentFacts, render_agent_values
+
+if TYPE_CHECKING:
+    from orchestrator.models.example_classifier import CategoryExamples
 
 
 @dataclass(slots=True)
@@ -138,35 +141,61 @@ def _stages(overrides: Mapping[str, Override], parts: _Parts) -> dict[str, Stage
             stages[stage] = _stage(stage, override, model, parts)
     pre = stages[PRE_PROCESSING]
     override = overrides.get(PRE_PROCESSING, Override())
-    if pre.enabled and pre.dialect.name == "local" and not (override.template or override.model):
+    own = override.template or override.model
+    if pre.enabled and not own and _is_embedded(pre):
         stages[PRE_PROCESSING] = _use_example_classifier(pre, parts)
+    main = stages[ORCHESTRATION]
+    if main.dialect.grounded and _is_embedded(main):
+        stages[ORCHESTRATION] = _learn_scope(main, parts)
     return stages
 
 
-def _use_example_classifier(stage: StagePlan, parts: _Parts) -> StagePlan:
-    # The embedded model sorts inputs worse than their nearest examples do. A model that was
-    # scripted or recorded in its place answers for itself.
+def _is_embedded(stage: StagePlan) -> bool:
+    if stage.dialect.name != "local":
+        return False
     from orchestrator.models.local import LocalModel
 
-    if type(stage.model) is not LocalModel:
-        return stage
+    # A model that was scripted or recorded in its place answers for itself.
+    return type(stage.model) is LocalModel
+
+
+def _use_example_classifier(stage: StagePlan, parts: _Parts) -> StagePlan:
+    # The embedded model sorts inputs worse than their nearest examples do.
     from orchestrator.models import resolve_embedder
-    from orchestrator.models.example_classifier import (
-        EXAMPLES_FILE,
-        CategoryExamples,
-        ExampleClassifier,
-    )
+    from orchestrator.models.example_classifier import ExampleClassifier
+
+    examples, text = _read_examples(stage)
+    model = ExampleClassifier(_describe_choices(stage, parts), examples, resolve_embedder("local"))
+    return replace(stage, model=model, digest=_digest([stage.digest, model.model_id, text]))
+
+
+def _learn_scope(stage: StagePlan, parts: _Parts) -> StagePlan:
+    # Nor does it see well what has nothing to do with its task.
+    from orchestrator.models import resolve_embedder
+    from orchestrator.models.scope import build_scope
+
+    choices = _describe_choices(stage, parts)
+    if stage.call_format is None or not choices:
+        return stage
+    examples, _ = _read_examples(stage)
+    scope = build_scope(parts.instruction, choices, examples.texts, resolve_embedder("local"))
+    return replace(stage, call_format=replace(stage.call_format, scope=scope))
+
+
+def _read_examples(stage: StagePlan) -> tuple[CategoryExamples, str]:
+    from orchestrator.models.example_classifier import EXAMPLES_FILE, CategoryExamples
 
     text, source = stage.dialect.read(EXAMPLES_FILE)
+    return CategoryExamples.read(text, source), text
+
+
+def _describe_choices(stage: StagePlan, parts: _Parts) -> list[Mapping[str, Any]]:
     tools = parts.toolbox.descriptions(stage.dialect.protocol)
-    choices = [tool for tool in tools if not re.match("user(__|::)askuser|AgentComm", tool["name"])]
-    choices += [
+    members = [
         {"name": it.name, "description": it.instruction} for it in parts.features.collaborators
     ]
-    model = ExampleClassifier(
-        choices, CategoryExamples.read(text, source), resolve_embedder("local")
-    )
-    return replace(stage, model=model, digest=_digest([stage.digest, model.model_id, text]))
+    own = [tool for tool in tools if not re.match("user(__|::)askuser|AgentComm", tool["name"])]
+    return [*own, *members]
 
 
 def derive_agent_id(name: str) -> str:

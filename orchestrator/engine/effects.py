@@ -39,6 +39,9 @@ class CallModel:
     excluded: frozenset[str] = frozenset()  # tool names that may not be called now
     # Makes further values of what was said in the session before
     of_past: Callable[[Talk], Mapping[str, str]] | None = None
+    # The tool name and arguments of the call that the user was last asked values for
+    pending: tuple[str, Mapping[str, Any]] | None = None
+    unsaid: tuple[str, ...] = ()  # texts for the model that no user may read
     # The bound prompt and its messages, once they were asked for, if they are few
     prompt: tuple[BoundPrompt, list[Message]] | None = None
 

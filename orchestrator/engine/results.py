@@ -18,6 +18,8 @@ class Answer:
     # `end_turn`, `ask_user`, or `max_tokens` when the model was cut off
     stop_reason: str = "end_turn"
     citations: list[dict[str, Any]] = field(default_factory=list)  # Bedrock's citations
+    # The call that a question (`ask_user`) is about; see `engine/pending_calls.py`
+    pending: dict[str, Any] | None = None
 
 
 @dataclass(slots=True)

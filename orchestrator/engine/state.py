@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from orchestrator.actions.base import Call, Parameter
+from orchestrator.actions.base import Call, Operation, Parameter
 from orchestrator.engine.effects import (
     Branch,
     CallModel,
@@ -46,8 +46,9 @@ class Slot:
     error: bool = False  # whether the result tells of a mistake
     # How the call waits for the caller (`actionInvocationType`); empty: it does not
     waits: str = ""
-    # The parameter whose value the model says that it does not know
-    unknown: Parameter | None = None
+    # The parameters whose values the model says that it does not know
+    unknown: Sequence[Parameter] = ()
+    operation: Operation | None = None  # what is called, when values are unknown
     # The knowledge base and query of a search; its text is then made by a partial
     search: tuple[str, str] | None = None
     branch: Branch | None = None
@@ -102,9 +103,11 @@ class Start:
     closing: bool = False
     # The conversation that the caller gave, for the guardrail to read
     history: Sequence[Mapping[str, Any]] = ()
+    # The call of this agent that waits for the user, as a journal has it
+    pending: Mapping[str, Any] | None = None
     # Says at the turn's end whether the session ends with it and is remembered
     remembers: Callable[[], bool] = bool
-    # The messages of earlier turns, for a custom orchestration
+    # The messages of earlier turns, for a custom orchestration and for the user's wishes
     earlier: Callable[[], Sequence[Message]] = tuple
 
 
@@ -135,9 +138,11 @@ class Turn:
         number: The step of the loop.
         results: The results of the last step, as `Slot.as_result` makes them.
         last_reply: The `model` record of the loop's last reply.
+        consented: The id of the call that the user has agreed to.
         begun: The calls of the step that is being carried out.
         excluded: Tool names that may not be called any more.
-        done: Calls that may not be repeated; `None` when they may.
+        done: The calls that were carried out, with what came of them; `None` when any call may be
+            repeated.
         iterations: Iterations of a script's loops that run side by side, by branch id.
         decide: Whom the `Orchestrate` effect that was yielded last asks.
     """
@@ -153,6 +158,7 @@ class Turn:
         "_tokens",
         "attachments",
         "begun",
+        "consented",
         "decide",
         "dialect",
         "done",
@@ -195,7 +201,8 @@ class Turn:
         self.last_reply: Record = {}
         self.begun: Sequence[Slot] = ()
         self.excluded: frozenset[str] = frozenset()
-        self.done: set[tuple[str, str]] | None = set() if self.dialect.no_repeat else None
+        self.consented = ""
+        self.done: dict[tuple[str, str], str] | None = {} if self.dialect.no_repeat else None
         self.iterations: dict[str, Iteration] = {}
         self.decide: Callable[[SessionView], dict[str, Any]] | None = None
         self._step = 0, self.last_reply

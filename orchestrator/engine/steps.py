@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from orchestrator.actions import Catalog
@@ -15,10 +15,12 @@ from orchestrator.engine.collaboration import collaborate, prepare_message
 from orchestrator.engine.decisions import Act
 from orchestrator.engine.effects import AwaitResults, Dispatch, Effect, WaitingCall
 from orchestrator.engine.guardrail_checks import guard_attributes, guard_results
+from orchestrator.engine.pending_calls import ask_user_first
 from orchestrator.engine.results import Answer, ControlReturn, Result
 from orchestrator.engine.retrieval import prepare_search, search
 from orchestrator.engine.state import Slot, Turn
 from orchestrator.engine.toolbox import tool_name
+from orchestrator.engine.wishes import only_reads
 from orchestrator.errors import (
     ActionOutcomeUnknown,
     DependencyFailed,
@@ -28,6 +30,7 @@ from orchestrator.errors import (
 from orchestrator.prompts import Dialect
 from orchestrator.sessions.journal import Record
 
+_REPEATED = "This call was already made. It is not made again; its result is given once more."
 _LATE = "The action did not answer in time; whether it took effect is not known."
 _STOPPED = "The turn was stopped before the action answered; whether it took effect is not known."
 
@@ -42,9 +45,9 @@ def act(turn: Turn, decided: Act, number: int) -> Generator[Effect, Any, Result 
         LimitExceeded: There are more calls than the turn may make.
     """
     slots = _slots(turn, decided, number)
-    question = _render_missing_question(turn, slots) if turn.dialect.unknown_value else ""
-    if question:
-        return Answer(question, "ask_user")
+    asked = ask_user_first(turn, decided, slots)
+    if asked is not None:
+        return asked
     turn.spend_actions(slots)
     turn.begun = slots
     ours, calls = _find_own_calls(slots)
@@ -59,7 +62,7 @@ def act(turn: Turn, decided: Act, number: int) -> Generator[Effect, Any, Result 
     if turn.plan.collaborators:
         _take_payloads(turn, slots)
     if slots:
-        turn.add_step([*map(Slot.as_result, slots)])
+        _finish_step(turn, slots)
     turn.begun = ()
     if turn.plan.guardrail is not None and turn.prompt_attributes is not turn.guarded:
         refusal = yield from guard_attributes(turn, number)
@@ -96,32 +99,36 @@ def _slots(turn: Turn, decided: Act, number: int) -> list[Slot]:
         slots.append(prepare_search(known, item, dialect, f"search-{number}-{index}"))
     for index, item in enumerate(decided.messages):
         slots.append(prepare_message(turn, item, f"{number}.{index}"))
-    if turn.done:
-        _refuse_repetitions(turn, slots, turn.done)
     for slot in slots:
         if slot.error:
             turn.reprompts.append((number, slot.text or ""))
+    if turn.done:
+        _stop_repetitions(turn, slots, turn.done)
     return slots
 
 
-def _refuse_repetitions(turn: Turn, slots: list[Slot], done: set[tuple[str, str]]) -> None:
-    # Small models repeat a call instead of answering; its result is already in the prompt.
+def _stop_repetitions(turn: Turn, slots: list[Slot], done: dict[tuple[str, str], str]) -> None:
+    # Small models repeat a call instead of answering. One that only reads is made again, any other
+    # gets the result that it had; then the model has to do something else.
     for slot in slots:
-        if slot.call is not None and identity(slot.call) in done:
-            turn.excluded |= {tool_name(slot.call.operation, turn.dialect.protocol)}
-            slot.call = None
-            slot.reject("This call was already made; its result is above. Answer with it.")
+        if slot.call is None or (same := identity(slot.call)) not in done:
+            continue
+        turn.excluded |= {tool_name(slot.call.operation, turn.dialect.protocol)}
+        if not only_reads(slot.call.operation):
+            turn.reprompts.append((turn.number, _REPEATED))
+            slot.call, slot.waits = None, ""
+            slot.text, slot.checked = done[same], True
 
 
-def _render_missing_question(turn: Turn, slots: list[Slot]) -> str:
-    for slot in slots:
-        if slot.unknown is not None:
-            name = slot.unknown.name.replace("_", " ")
-            what = slot.unknown.description.rstrip(".")
-            if what.startswith(("The ", "A ", "An ")):
-                return f"Could you tell me {what[0].lower()}{what[1:]}?"
-            return f"Could you tell me the {name} ({what})?" if what else f"What is the {name}?"
-    return ""
+def _finish_step(turn: Turn, slots: list[Slot]) -> None:
+    turn.add_step([*map(Slot.as_result, slots)])
+    done = turn.done
+    if done is None:
+        return
+    calls = [(slot.call, slot.text or "") for slot in slots if slot.call is not None]
+    if any(not only_reads(call.operation) for call, _ in calls):
+        done.clear()  # what was read before may be otherwise now
+    done.update((identity(call), text) for call, text in calls)
 
 
 def _take_outcomes(turn: Turn, slots: list[Slot], outcomes: list[Record]) -> None:
@@ -140,8 +147,6 @@ def _take_outcomes(turn: Turn, slots: list[Slot], outcomes: list[Record]) -> Non
             turn.prompt_attributes = merge_changes(before, turn.prompt_attributes, given)
         if "retrieval" in outcome:
             turn.start.retrieval = {**(turn.start.retrieval or {}), **outcome["retrieval"]}
-        if turn.done is not None and slot.call is not None:
-            turn.done.add(identity(slot.call))
     if failure is not None:
         raise failure
 
@@ -227,7 +232,8 @@ def prepare(catalog: Catalog, item: Mapping[str, Any], dialect: Dialect, id: str
     values = item.get("actionGroupInput") or {}
     if dialect.unknown_value:
         slot.unknown = _find_unknown(operation, values, dialect.unknown_value)
-        if slot.unknown is not None:
+        if slot.unknown:
+            slot.operation = operation
             return slot
     given = {}
     for parameter, value in values.items():
@@ -241,11 +247,14 @@ def prepare(catalog: Catalog, item: Mapping[str, Any], dialect: Dialect, id: str
     return slot
 
 
-def _find_unknown(operation: Operation, values: Mapping[str, Any], mark: str) -> Parameter | None:
-    for parameter in operation.parameters:
-        if (values.get(parameter.name) or {}).get("value") == mark:
-            return parameter
-    return None
+def _find_unknown(
+    operation: Operation, values: Mapping[str, Any], mark: str
+) -> Sequence[Parameter]:
+    return [
+        parameter
+        for parameter in operation.parameters
+        if (values.get(parameter.name) or {}).get("value") == mark
+    ]
 
 
 def identity(call: Call) -> tuple[str, str]:

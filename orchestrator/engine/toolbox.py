@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator.actions import Catalog, Operation
+from orchestrator.engine.wishes import only_reads
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.models.base import CallFormat, OperationFormat
+from orchestrator.models.tool_calls import short
 from orchestrator.prompts import Dialect
 
 _SEARCH = {
@@ -43,7 +45,10 @@ class Toolbox:
         self.recipients = (*collaborators, "User") if collaborators else ()
 
     def descriptions(self, protocol: str) -> list[dict[str, Any]]:
-        """What may be called, for a prompt: `name`, `description` and `parameters` of each."""
+        """What may be called, for a prompt: `name`, `description` and `parameters` of each.
+
+        `short_name` is the name without its HTTP verb, as small models write it.
+        """
         searches = [
             {
                 "name": search_name(base.id, protocol),
@@ -55,7 +60,8 @@ class Toolbox:
         # A supervisor asks the user as it answers: by a message (recorded).
         ask_user = False if self.recipients else None
         actions = self.catalog.descriptions(protocol, ask_user)
-        return [*actions, *searches, *self._messages(protocol)]
+        tools = (*actions, *searches, *self._messages(protocol))
+        return [{**tool, "short_name": short(tool["name"])} for tool in tools]
 
     def _messages(self, protocol: str) -> list[dict[str, Any]]:
         if not self.recipients:
@@ -92,17 +98,23 @@ class Toolbox:
         """What a well-formed call looks like."""
         protocol = dialect.protocol
         formats = [
-            OperationFormat(tool_name(operation, protocol), operation.schema)
+            OperationFormat(tool_name(operation, protocol), operation.schema, only_reads(operation))
             for operation in self.catalog.operations
         ]
         formats += [
-            OperationFormat(search_name(base.id, protocol), _SEARCH_SCHEMA)
+            OperationFormat(search_name(base.id, protocol), _SEARCH_SCHEMA, True)
             for base in self.knowledge_bases
         ]
         if self.recipients:
             formats.append(OperationFormat(message_name(protocol), self._message_schema()))
         ask_user = self.catalog.ask_user and not self.recipients
-        return CallFormat(protocol, tuple(formats), ask_user, dialect.unknown_value)
+        return CallFormat(
+            protocol,
+            tuple(formats),
+            ask_user,
+            dialect.unknown_value,
+            grounded=dialect.grounded,
+        )
 
 
 def _mark(protocol: str) -> str:

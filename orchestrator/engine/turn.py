@@ -25,6 +25,7 @@ from orchestrator.engine.decisions import (
 from orchestrator.engine.effects import CallModel, Effect
 from orchestrator.engine.guardrail_checks import guard_answer, guard_input
 from orchestrator.engine.payloads import expand_payloads, readable
+from orchestrator.engine.pending_calls import find_missing_call, take_consent
 from orchestrator.engine.plan import StagePlan
 from orchestrator.engine.results import Answer, Failure, Refusal, Result
 from orchestrator.engine.retrieval import answer_from_knowledge
@@ -38,6 +39,9 @@ from orchestrator.sessions.journal import Record
 
 _USUAL = frozenset({"end_turn", "tool_use", "stop_sequence"})
 
+
+# What a user reads in place of a correction that was meant for the model.
+_UNDONE = "Sorry, I could not do that."
 
 _MALFORMED = {
     "malformed_tool_use": "The tool call was malformed. Write it again: one tool, with its "
@@ -117,8 +121,17 @@ def _pre_process(turn: Turn, stage: StagePlan) -> Generator[Effect, Any, Refusal
 def _react(turn: Turn) -> Generator[Effect, Any, Result]:
     stage = turn.plan.orchestration
     live = turn.streams
-    misread = 0
-    for number in range(turn.limits.iterations):
+    misread = first = 0
+    pending = None
+    if turn.start.pending is not None:
+        agreed = take_consent(turn)
+        if agreed is not None:
+            ended = yield from act(turn, agreed, 0)
+            if ended is not None:
+                return ended
+            first = 1
+        pending = find_missing_call(turn)
+    for number in range(first, turn.limits.iterations):
         turn.number = number
         upto = len(turn.scratchpad)
         turn.spend_model_call()
@@ -131,7 +144,10 @@ def _react(turn: Turn) -> Generator[Effect, Any, Result]:
             turn.prompt_attributes,
             live,
             turn.excluded,
+            pending=pending,
+            unsaid=_collect_unsaid(turn),
         )
+        pending = None
         turn.add_tokens(outcome)
         # The step's messages are made of this reply when its results are known.
         turn.last_reply = outcome
@@ -142,7 +158,7 @@ def _react(turn: Turn) -> Generator[Effect, Any, Result]:
             if ended is not None:
                 return ended
         elif isinstance(decision, (Answer, Refusal)):
-            return decision
+            return _hide_corrections(turn, decision)
         elif isinstance(decision, Reprompt):
             misread += 1
             turn.reprompts.append((number, decision.text))
@@ -151,6 +167,20 @@ def _react(turn: Turn) -> Generator[Effect, Any, Result]:
         else:
             assert_never(decision)
     raise build_limit_error("iterations", turn.limits.iterations, "steps of the ReAct loop")
+
+
+def _collect_unsaid(turn: Turn) -> tuple[str, ...]:
+    # A small model may take a correction that it got for what the user is to be told.
+    if not turn.dialect.grounded or not turn.reprompts:
+        return ()
+    return tuple(text for _, text in turn.reprompts)
+
+
+def _hide_corrections(turn: Turn, result: Answer | Refusal) -> Answer | Refusal:
+    if any(text and text in result.text for text in _collect_unsaid(turn)):
+        turn.forget_reply()
+        result.text = _UNDONE
+    return result
 
 
 def _post_process(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from operator import add
 from threading import Event
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from orchestrator.limits import REPLY_BYTES
 from orchestrator.message import Block, Message, normalise_blocks, text_of
@@ -45,6 +45,14 @@ class OperationFormat:
 
     name: str  # the tool name in the dialect's grammar: `GET::claims::/claims/{id}`, `hr__get_days`
     schema: Mapping[str, Any]  # JSON Schema (`type: object`) of the parameters, without `$ref`s
+    reads: bool = False  # whether a call is known to change nothing
+
+
+class Scope(Protocol):
+    """Knows what an agent is for."""
+
+    def measure(self, text: str) -> float | None:
+        """How much nearer a user's text is to what the agent is not for; `None`: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +69,12 @@ class CallFormat:
     choices: tuple[str, ...] = ()  # the only texts that the reply may be; none for any
     picks: tuple[int, int] = (1, 1)  # how many of the choices it has: the fewest, and the most
     separator: str = ","  # what stands between several
+    grounded: bool = False  # whether values and answers must stand in the conversation
+    # The tool name and arguments of the call that the user was last asked values for
+    pending: tuple[str, Mapping[str, Any]] | None = None
+    unsaid: tuple[str, ...] = ()  # texts for the model that no user may read
+    # Says how far a text is out of the agent's scope, if that is known; see `models/scope.py`
+    scope: Scope | None = field(default=None, compare=False)
 
 
 @dataclass(slots=True)

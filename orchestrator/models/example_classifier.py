@@ -187,10 +187,18 @@ class ExampleClassifier(Model):
         return _Match(example.category, float(similarities[index]), example.shown)
 
 
+def describe_function(description: Mapping[str, Any]) -> str:
+    """A function as an example of what an agent is asked: the words of its name, and what it does.
+
+    Args:
+        description: Its `name` and `description`, as a prompt has them.
+    """
+    words = _CAMEL.sub(" ", re.split(r"__|::", str(description["name"]))[-1]).replace("_", " ")
+    return f"{words}: {description.get('description') or ''}"
+
+
 def _of_function(description: Mapping[str, Any]) -> _Example:
-    name = str(description["name"])
-    words = _CAMEL.sub(" ", re.split(r"__|::", name)[-1]).replace("_", " ")
-    return _Example("D", f"{words}: {description.get('description') or ''}", f"the function {name}")
+    return _Example("D", describe_function(description), f"the function {description['name']}")
 
 
 def _parts(text: str) -> list[str]:

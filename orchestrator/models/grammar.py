@@ -13,9 +13,9 @@ Only operations that may be called, with parameters that they have, in the schem
 its type. Optional parameters may be left out; a required one may be the format's unknown value.
 
 Small models make values up, most of all by copying examples out of descriptions, and they shorten
-ids. So when there is an unknown value to fall back to, a text value is *grounded*: words with
-digits in them (ids, codes, days) can only be copied from the conversation, whole. A made-up
-`claim-123`, or `857` for `claim-857`, cannot be decoded at all.
+ids. So when there is an unknown value to fall back to, a text value is *grounded*: an id is one
+that stands in the conversation, a date is one that the user said, and other words with digits can
+only be copied, whole. A made-up `claim-123`, or `857` for `claim-857`, cannot be decoded at all.
 
 The grammar says less than a JSON Schema can (no lengths, patterns or ranges): what it leaves open,
 the validation of the call's arguments finds.
@@ -25,11 +25,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from orchestrator.models.base import CallFormat, OperationFormat
+from orchestrator.models.grounds import NO_GROUNDS, Grounds
+from orchestrator.models.identifiers import find_ids, find_words, read_examples
 from orchestrator.models.tool_calls import CALL_CLOSE, CALL_OPEN, short
+from orchestrator.models.user_dates import UserDates, find_dates
 from orchestrator.support.lru_cache import LruCache
 
 # The tool by which a model asks the user (Bedrock: AMAZON.UserInput).
@@ -53,10 +56,6 @@ string ::= "\"" char* "\""
 # Types that are called as their rules.
 _RULES = ("boolean", "integer", "number", "array", "object")
 
-_WORD = re.compile(r"[^\s\"'`<>(){}\[\],;:!?=|\\]*\d[^\s\"'`<>(){}\[\],;:!?=|\\]*")
-_EXAMPLE = re.compile(
-    r"(?:for example|for instance|e\.\s?g\.|such as|example:?|like)\s+\S*\d", re.I
-)
 _ISO_DATE = re.compile(r"YYYY-MM-DD|\d{4}-\d{2}-\d{2}", re.I)
 _MOST_WORDS = 200
 _MONTH = '"-" ( "0" [1-9] | "1" [0-2] ) "-"'
@@ -64,24 +63,72 @@ _MONTH = '"-" ( "0" [1-9] | "1" [0-2] ) "-"'
 _MOST_PICKS = 2000
 
 # The operations are part of the value, so that no other object gets their identity.
-_cache: LruCache[tuple[tuple[OperationFormat, ...], str]] = LruCache(256)
+_cache: LruCache[tuple[tuple[OperationFormat, ...], str, _Ids]] = LruCache(256)
 
 
-def grammar_of(
-    form: CallFormat, conversation: Iterable[str] = (), *, must_call: bool = False
-) -> str:
+def grammar_of(form: CallFormat, grounds: Grounds = NO_GROUNDS, *, must_call: bool = False) -> str:
     """The grammar of the replies that `form` allows; of calls only, with `must_call`.
 
-    Values may be copied from the texts of `conversation`. The operations' part of the grammar is
+    Values may be copied from the texts of `grounds`. The operations' part of the grammar is
     cached by the identity of `form.operations`, which an agent makes once.
     """
     if form.choices:
         return _choices(form)
     key = (id(form.operations), form.unknown_value, form.excluded, must_call)
-    _, rules = _cache.get(
-        key, lambda: (form.operations, "\n".join(_lines(form, must_call)) + _COMMON)
-    )
-    return rules + (_grounds(conversation) if form.unknown_value else "")
+    _, rules, ids = _cache.get(key, lambda: (form.operations, *_compile(form, must_call)))
+    return rules + (_grounds(grounds, ids) if form.unknown_value else "")
+
+
+def continuation_grammar(form: CallFormat, grounds: Grounds) -> str:
+    """The grammar of the pending call alone, of which only the unknown values are free.
+
+    Empty when the call cannot go on: its operation is gone or excluded, or nothing is unknown.
+    """
+    name, arguments = form.pending or ("", {})
+    operation = next((one for one in form.operations if one.name == name), None)
+    unknown = form.unknown_value
+    if operation is None or name in form.excluded or unknown not in arguments.values():
+        return ""
+    properties = operation.schema.get("properties") or {}
+    ids = _Ids()
+    members = []
+    for parameter, value in arguments.items():
+        head = _literal(json.dumps(parameter, ensure_ascii=False) + ": ")
+        given = _literal(json.dumps(value, ensure_ascii=False))
+        schema = properties.get(parameter) or {}
+        members.append(f"{head} {_value(schema, True, ids) if value == unknown else given}")
+    head = _literal(f'{CALL_OPEN}{{"name": "{short(name)}", "arguments": {{')
+    body = ' ", " '.join(members)
+    root = f"root ::= {head} {body} {_literal('}}' + CALL_CLOSE)}\n"
+    return f"unknown ::= {_literal(unknown)}\n{root}" + _COMMON + _grounds(grounds, ids)
+
+
+def build_grounded_answer(grounds: Grounds) -> str:
+    """The grammar of an answer whose words with digits all stand in the conversation."""
+    words = [
+        *dict.fromkeys(word for text in grounds[:3] for one in text for word in find_words(one))
+    ]
+    ways = " | ".join(map(_literal, words[-_MOST_WORDS:]))
+    lines = [f"root ::= first rest*\nfirst ::= [^<0-9 \\t\\r\\n]{' | ' + ways if ways else ''}"]
+    return "\n".join([*lines, f"rest ::= [^<0-9]{' | ' + ways if ways else ''}\n"])
+
+
+def build_introduction(opening: str) -> str:
+    """The grammar of one plain sentence that begins in a given way."""
+    return f'root ::= {_literal(opening)} [^<\\n.,;:!?]{{1,160}} "."\n'
+
+
+def _compile(form: CallFormat, must_call: bool) -> tuple[str, _Ids]:
+    ids = _Ids()
+    return "\n".join(_lines(form, must_call, ids)) + _COMMON, ids
+
+
+class _Ids(dict[tuple[str, ...], str]):
+    """The rules of ids, by the examples whose form they have."""
+
+    def name_rule(self, description: str) -> str:
+        """The rule of a parameter's ids."""
+        return self.setdefault(read_examples(description), f"id-{len(self)}")
 
 
 def _choices(form: CallFormat) -> str:
@@ -132,34 +179,34 @@ def _find_required(operation: OperationFormat, rules: tuple[str, ...]) -> list[s
     return [name for name in required if _choose_rule(properties.get(name) or {}, True) in rules]
 
 
-def _grounds(conversation: Iterable[str]) -> str:
-    found: dict[str, None] = {}
-    for text in conversation:
-        found.update((word.rstrip("."), None) for word in _WORD.findall(text))
-    words = list(found)[-_MOST_WORDS:]
-    days = sorted({int(day) for word in words for day in _days(word)})
-    day = " | ".join(_literal(f"{day:02}") for day in days)
+def _grounds(grounds: Grounds, ids: _Ids) -> str:
+    texts = (*grounds.said, *grounds.returned)
+    words = [*dict.fromkeys(word for text in texts for word in find_words(text))][-_MOST_WORDS:]
     # What cannot be grounded is only the unknown value: a rule must match something.
     rules = {
-        "grounded": "plain* word plain*" if words else "unknown",
         "loose": "plain+ ( word plain+ )* word? | word ( plain+ word )* plain*"
         if words
         else "plain+",
-        "date": f"[0-9]{{4}} {_MONTH} ( {day} )" if days else "unknown",
+        "date": _date(find_dates(grounds.said)),
     }
+    for examples, rule in ids.items():
+        found = find_ids(examples, grounds.said, grounds.returned, grounds.now)
+        rules[rule] = " | ".join(map(_literal, found)) or "unknown"
     lines = [f'{name} ::= "\\"" ( {rule} ) "\\""' for name, rule in rules.items()]
     if words:
         lines.append(f"word ::= {' | '.join(map(_literal, words))}")
     return "\n".join(lines) + "\n"
 
 
-def _days(word: str) -> list[str]:
-    if _ISO_DATE.fullmatch(word):
-        return [word[-2:]]
-    return [run for run in re.findall(r"\d+", word) if len(run) <= 2 and 1 <= int(run) <= 31]
+def _date(dates: UserDates) -> str:
+    ways = [*map(_literal, dates.whole)]
+    if dates.days:
+        days = " | ".join(_literal(f"{day:02}") for day in dates.days)
+        ways.append(f"[0-9]{{4}} {_MONTH} ( {days} )")
+    return " | ".join(ways) or "unknown"
 
 
-def _lines(form: CallFormat, must_call: bool) -> Iterator[str]:
+def _lines(form: CallFormat, must_call: bool, ids: _Ids) -> Iterator[str]:
     # A question to the user needs no call: an unknown value asks it, and so does an answer.
     callable_ = [
         one for one in form.operations if one.name not in form.excluded and one.name != ASK_USER
@@ -173,10 +220,10 @@ def _lines(form: CallFormat, must_call: bool) -> Iterator[str]:
     yield "root ::= call" if must_call else "root ::= call | answer"
     yield f"call ::= {head} ( {calls} ) {_literal('}' + CALL_CLOSE)}"
     for index, operation in enumerate(callable_):
-        yield from _call(f"call-{index}", operation, form.unknown_value)
+        yield from _call(f"call-{index}", operation, form.unknown_value, ids)
 
 
-def _call(rule: str, operation: OperationFormat, unknown: str) -> Iterator[str]:
+def _call(rule: str, operation: OperationFormat, unknown: str, ids: _Ids) -> Iterator[str]:
     properties: Mapping[str, Any] = operation.schema.get("properties") or {}
     required = set(operation.schema.get("required") or ())
     head = _literal(f'{short(operation.name)}", "arguments": {{')
@@ -184,7 +231,7 @@ def _call(rule: str, operation: OperationFormat, unknown: str) -> Iterator[str]:
     # Two chains of rules: `first` before any argument is written, `more` after one.
     for index, (name, schema) in enumerate(properties.items()):
         schema = schema if isinstance(schema, Mapping) else {}
-        value = _value(schema, bool(unknown) and name in required)
+        value = _value(schema, bool(unknown) and name in required, ids)
         head = _literal(json.dumps(name) + ": ")
         yield f"{rule}-{index} ::= {head} {value} {rule}-more-{index + 1}"
         skip = "" if name in required else " | {}-" + str(index + 1)
@@ -194,9 +241,11 @@ def _call(rule: str, operation: OperationFormat, unknown: str) -> Iterator[str]:
     yield f'{rule}-more-{len(properties)} ::= "}}"'
 
 
-def _value(schema: Mapping[str, Any], unknown: bool) -> str:
-    known = _choose_rule(schema, unknown)
-    return f'( "\\"" unknown "\\"" | {known} )' if unknown else known
+def _value(schema: Mapping[str, Any], unknown: bool, ids: _Ids) -> str:
+    rule = _choose_rule(schema, unknown)
+    if rule == "grounded":
+        rule = ids.name_rule(str(schema.get("description", "")))
+    return f'( "\\"" unknown "\\"" | {rule} )' if unknown else rule
 
 
 def _choose_rule(schema: Mapping[str, Any], grounded: bool) -> str:
@@ -206,12 +255,15 @@ def _choose_rule(schema: Mapping[str, Any], grounded: bool) -> str:
     kind = schema.get("type")
     if isinstance(kind, str) and kind in _RULES:
         return kind
-    if not grounded:
-        return "text"
+    return find_kind(schema) if grounded else "text"
+
+
+def find_kind(schema: Mapping[str, Any]) -> str:
+    """What a text value of a parameter is: a `date`, `grounded` (an id), or `loose` text."""
     description = str(schema.get("description", ""))
     if schema.get("format") == "date" or _ISO_DATE.search(description):
         return "date"
-    return "grounded" if _EXAMPLE.search(description) else "loose"
+    return "grounded" if read_examples(description) else "loose"
 
 
 _ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})

@@ -16,17 +16,10 @@ from typing import Any
 from orchestrator.errors import DependencyFailed, ResourceNotFound
 from orchestrator.models import weights
 from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage
-from orchestrator.models.grammar import grammar_of, look_ups
 from orchestrator.models.llama import Runtime, Settings, report_reading, runtime
 from orchestrator.models.prompt_beginnings import Reading, common_beginning, static_part
-from orchestrator.models.tool_calls import (
-    CALL_OPEN,
-    ReplyReader,
-    grounds,
-    is_asked_by_name,
-    system_text,
-    turns,
-)
+from orchestrator.models.reply_plan import decode_reply
+from orchestrator.models.tool_calls import CALL_OPEN, ReplyReader, system_text, turns
 from orchestrator.models.weights import Progress
 from orchestrator.support.logs import get_logger
 
@@ -141,15 +134,12 @@ class LocalModel(Model):
         read = self.prepare(request)
         model = self._runtime(self._progress)
         body = self._body(request, model)
-        reader = ReplyReader(request.call_format)
-        usage, reason = yield from self._decode(model, body, reader)
-        better = _look_up_first(request, reader)
-        if better:
-            again = ReplyReader(request.call_format)
-            more, reason_again = yield from self._decode(model, {**body, "grammar": better}, again)
-            usage = usage.plus(more)
-            if again.call is not None:
-                reader, reason = again, reason_again
+
+        def decode(grammar: str, reader: ReplyReader) -> Generator[str, None, tuple[Usage, str]]:
+            limits = {"grammar": grammar} if grammar else {}
+            return self._decode(model, {**body, **limits}, reader)
+
+        reader, usage, reason = yield from decode_reply(request, decode)
         # What was read for this request alone is no cached part of it.
         read = min(read, usage.cache_read_tokens)
         usage = usage.plus(Usage(read, cache_read_tokens=-read))
@@ -224,9 +214,7 @@ class LocalModel(Model):
         if "topK" in inference:
             body["top_k"] = inference["topK"]
         if request.call_format is not None:
-            must_call = not {"any", "tool"}.isdisjoint(request.tool_choice or ())
             form = request.call_format
-            body["grammar"] = grammar_of(form, grounds(request), must_call=must_call)
             last = request.messages[-1]["content"]
             has_results = any("toolResult" in block for block in last)
             if self._call_bias and not form.choices and not has_results:
@@ -249,19 +237,6 @@ class LocalModel(Model):
         if content and "toolUse" in content[0]:
             reason = "tool_use"
         return ModelReply(content, reason, usage)
-
-
-def _look_up_first(request: ModelRequest, reader: ReplyReader) -> str:
-    # The grammar for a second try, when the model lacks an id and the user gave a name. Small
-    # models call the function that does what was asked, id or no id. Before the user is asked for
-    # an id that he may not know, a function that lists or searches gets its chance.
-    form, call = request.call_format, reader.call
-    if form is None or call is None or not form.unknown_value:
-        return ""
-    if not is_asked_by_name(request.messages):
-        return ""
-    found = look_ups(form, *call)
-    return grammar_of(found, grounds(request), must_call=True) if found else ""
 
 
 def build_model(rest: str, folder: Path) -> LocalModel:

@@ -19,12 +19,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.message import AUTHOR, Block, Message, Span, Text, text_of
-from orchestrator.models.base import CallFormat, ModelRequest
+from orchestrator.models.base import CallFormat
+from orchestrator.models.grounds import render_result
 from orchestrator.support.safe_json import json_or
 
 CALL_OPEN, CALL_CLOSE = "<tool_call>\n", "\n</tool_call>"
@@ -84,7 +85,7 @@ def _text(message: Message, index: int) -> str:
         call = render_call(use["name"], use["input"])
         return CALL_OPEN + _TAG.sub(r"\\u003c", call) + CALL_CLOSE
     if "toolResult" in block:
-        return RESULT_OPEN + encode_values(_render_result(block), ()) + RESULT_CLOSE
+        return RESULT_OPEN + encode_values(render_result(block), ()) + RESULT_CLOSE
     raise ValidationError(
         f"the embedded model takes text, calls and results, and a message has {', '.join(block)!r}"
     )
@@ -105,40 +106,12 @@ def render_call(name: str, arguments: Any) -> str:
     return json.dumps(call, ensure_ascii=False)
 
 
-def _render_result(block: Block) -> str:
-    parts = block["toolResult"]["content"]
-    return "\n".join(
-        part["text"] if "text" in part else json.dumps(part.get("json"), ensure_ascii=False)
-        for part in parts
-    )
-
-
-def grounds(request: ModelRequest) -> Iterator[str]:
-    """The texts that values may be copied from: all that the template's author did not write."""
-    yield from _values(request.system, getattr(request.system, "spans", ()))
-    for message in request.messages:
-        for index, block in enumerate(message["content"]):
-            if "toolResult" in block:
-                yield _render_result(block)
-            elif "text" in block:
-                spans = [span for span in message.spans if span.block == index]
-                yield from _values(block["text"], spans)
-
-
 def is_asked_by_name(messages: Sequence[Message]) -> bool:
     """Whether the turn starts here and the user names somebody or something."""
     last = messages[-1]
     return all("text" in block for block in last["content"]) and bool(
         _NAME.search(text_of(last["content"]))
     )
-
-
-def _values(text: str, spans: Sequence[Any]) -> Iterator[str]:
-    if not spans and not isinstance(text, Text):
-        yield text  # nothing is known of who wrote it
-    for span in spans:
-        if span.origin not in (AUTHOR, "tools"):
-            yield text[span.start : span.end]
 
 
 class ReplyReader:

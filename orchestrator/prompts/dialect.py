@@ -41,7 +41,7 @@ DEFAULT = "tool-use"
 _PROTOCOLS = ("xml", "tool_use", "text")
 _MEMBERS = (
     *("patterns", "extends", "protocol", "parser", "turn_markers", "unknown_value", "no_repeat"),
-    *("tools_in_prompt", "stages", "models"),
+    *("asks_first", "grounded", "tools_in_prompt", "stages", "models"),
 )
 _STAGE = ("template", "enabled", "inference")
 _INFERENCE = ("maximumLength", "temperature", "topP", "topK", "stopSequences")
@@ -74,7 +74,10 @@ class Dialect:
     protocol: str
     parser: str  # the parser that reads the replies
     unknown_value: str  # may stand for a parameter's value that the user did not give
-    no_repeat: bool  # whether an identical call is not carried out twice in a turn
+    no_repeat: bool  # whether a call that changes something is not carried out twice in a turn
+    # Whether a call that changes something waits for the user's yes, unless he said to do it
+    asks_first: bool
+    grounded: bool  # whether answers and values are held against what was said and returned
     # Whether its models know only those tools that their prompt describes, although their calls may
     # be native blocks
     tools_in_prompt: bool
@@ -263,6 +266,8 @@ def _read_dialect(name: str, overrides: Path | None) -> Dialect:
         parser=find("parser").get("parser", "tool_use" if protocol == "tool_use" else "auto"),
         unknown_value=find("unknown_value").get("unknown_value", ""),
         no_repeat=find("no_repeat").get("no_repeat", False),
+        asks_first=find("asks_first").get("asks_first", False),
+        grounded=find("grounded").get("grounded", False),
         tools_in_prompt=protocol != "tool_use"
         or find("tools_in_prompt").get("tools_in_prompt", False),
         stages=_read_stages(files, where),

@@ -9,7 +9,8 @@ with a `kind`; `records.py` has the types of its members, reads them and upgrade
   `attributes`, `prompt_attributes`, `history`, `guards_history`, `plan`, `owner`, `until`,
   `end_session`, and in `with` what few turns have: `memory_id`, `summaries`, `last_agent`,
   `retrieval`, `files`, `attachments` (files that the model reads), `turns` and `thinking` (what the
-  model reads of earlier turns), `closing` |
+  model reads of earlier turns), `closing`, `pending` (the calls that wait for the user, by the
+  names of the agents in the team) |
 | `model` | a model answered: `stage`, `model`, `content`, `stop`, `usage`, `began`, `ended`,
   `response` (what the parser returned), `stop_sequence`, `code`, `raw`, `notes`, and
   `checks` (what a guardrail said while it streamed) |
@@ -31,8 +32,9 @@ with a `kind`; `records.py` has the types of its members, reads them and upgrade
 | `claim` | another process goes on with the turn: `v`, `attributes`, `owner`, `until`,
   `end_session`; an empty `owner` has left it, and any process may |
 | `end` | the turn ended: `result`, `text`, `stop_reason`, `citations`, `error`, `message`,
-  `question` (as the guardrail let it be read), `at`, and `cut` when its time was over while it
-  waited |
+  `question` (as the guardrail let it be read), `at`, `cut` when its time was over while it
+  waited, and `pending` (the call that its question is about: `name`, `arguments`, `confirms`,
+  `wished`) |
 | `closed` | the session was ended, by its user or by its idle time-out: `reason`, `at` |
 | `undone` | the session's last turn was undone: `turn`, its id, and `at`; readers leave out the
   records from that turn's `turn` record on |

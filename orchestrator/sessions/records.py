@@ -82,6 +82,15 @@ class _OutputFile(TypedDict):
     bytes: str
 
 
+class PendingCall(TypedDict):
+    """A call that waits for the user."""
+
+    name: str  # the tool name in the dialect's grammar
+    arguments: dict[str, Any]  # as the model gave them, with the dialect's unknown value
+    confirms: NotRequired[bool]  # whether it waits for a yes, and not for values
+    wished: NotRequired[bool]  # whether the user said to make it
+
+
 class _With(TypedDict):
     memory_id: NotRequired[str]
     summaries: NotRequired[list[dict[str, Any]]]
@@ -92,6 +101,7 @@ class _With(TypedDict):
     turns: NotRequired[int]
     thinking: NotRequired[bool]
     closing: NotRequired[Any]
+    pending: NotRequired[dict[str, PendingCall]]
 
 
 # `with` is a word of Python's, which a class body cannot have as a name.
@@ -196,6 +206,7 @@ class _End(TypedDict):
     citations: NotRequired[list[dict[str, Any]]]
     error: NotRequired[Any]
     message: NotRequired[Any]
+    pending: NotRequired[PendingCall]
 
 
 class BranchRecord(_Outcome, _End):

@@ -142,6 +142,8 @@ class Session(Past):
         size: About how many bytes of memory it takes; counted for durable stores alone.
         memory_id: Whose memory the session belongs to; empty when it is not remembered.
         last_agent: The collaborator that answered last.
+        pending: The calls that wait for the user, by the names of the agents in the team; never
+            changed, but replaced.
     """
 
     __slots__ = (
@@ -155,6 +157,7 @@ class Session(Past):
         "last_agent",
         "memory_id",
         "open",
+        "pending",
         "size",
         "started",
         "unread",
@@ -184,6 +187,7 @@ class Session(Past):
         self.started = 0
         self.memory_id = ""
         self.last_agent = ""
+        self.pending = _NOTHING_PENDING
         self.open: TurnLog | None = None
         self.unread: list[TurnLog] = []
         self.answered = _NOT_ANSWERED
@@ -253,6 +257,7 @@ class Session(Past):
         if record["result"] == "answer":
             question = record.get("question") or log.start["question"]
             self.talk += [("user", question), ("assistant", record["text"])]
+        self._replace_pending("", record)
         self.active = record["at"]
 
     def _return(self, record: Record) -> None:
@@ -267,7 +272,15 @@ class Session(Past):
             self.open.ends_session = True
         self._change(record)
 
+    # Of an agent, only the last question counts.
+    def _replace_pending(self, agent: str, record: Record) -> None:
+        if "pending" in record:
+            self.pending = {**self.pending, agent: record["pending"]}
+        elif agent in self.pending:
+            self.pending = {name: it for name, it in self.pending.items() if name != agent}
+
     def _branch(self, record: Record) -> None:
+        self._replace_pending(record["name"], record)
         if "/" not in record["name"]:
             self.last_agent = record["name"]
         self.active = record["at"]
@@ -285,6 +298,7 @@ class Session(Past):
 
 # Shared by the sessions that have none, and never changed.
 _NO_ATTRIBUTES: dict[str, str] = {}
+_NOTHING_PENDING: dict[str, Record] = {}
 _NOT_ANSWERED: dict[str, tuple[str, TurnLog]] = {}
 
 

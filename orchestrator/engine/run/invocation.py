@@ -189,8 +189,13 @@ class Run:
         stage = effect.stage
         bound, messages = self.replay.prompt(effect)
         call_format = stage.call_format
-        if effect.excluded and call_format is not None:
-            call_format = replace(call_format, excluded=effect.excluded)
+        if call_format is not None and (effect.excluded or effect.pending or effect.unsaid):
+            call_format = replace(
+                call_format,
+                excluded=effect.excluded,
+                pending=effect.pending,
+                unsaid=effect.unsaid,
+            )
         return ModelRequest(
             stage.stage,
             bound.system,
@@ -430,8 +435,11 @@ def end_record(result: Answer | Refusal | Failure, now: int) -> Record:
         "text": result.text,
         "stop_reason": result.stop_reason,
     }
-    if isinstance(result, Answer) and result.citations:
-        record["citations"] = result.citations
+    if isinstance(result, Answer):
+        if result.citations:
+            record["citations"] = result.citations
+        if result.pending is not None:
+            record["pending"] = result.pending
     return record
 
 

@@ -206,7 +206,7 @@ def _turn_record(plan: Plan, sessions: Sessions, session: Session, given: Input)
     }
     if sessions.durable:
         record |= sessions.lease(plan.limits.seconds)
-    if given.more or session.last_agent or session.memory_id:
+    if given.more or session.last_agent or session.memory_id or session.pending:
         _add_more(record, plan, sessions, session, given)
     return record
 
@@ -249,6 +249,8 @@ def _more(plan: Plan, sessions: Sessions, session: Session, given: Input) -> dic
         more.update(_load_memory(plan, sessions, session, given))
     if session.last_agent and plan.routing is not None:
         more["last_agent"] = session.last_agent
+    if session.pending:
+        more["pending"] = session.pending
     if given.retrieval:
         if unknown := set(given.retrieval) - _collect_knowledge_bases(plan):
             raise ValidationError(

@@ -124,7 +124,7 @@ class Replay:
         self._bound: dict[str, tuple[Mapping[str, str], Mapping[str, str], BoundPrompt | None]] = {}
         self._more: Mapping[str, Any] = log.start.get("with") or _NOTHING
         self._attachments: Attachments | None = None
-        if plan.features.orchestration is not None:
+        if plan.features.orchestration is not None or self.turn.dialect.asks_first:
             self.turn.start.earlier = self._load_plain_history
         self._generator = run_turn(self.turn)
         self._feed: list[Record] = []
@@ -161,6 +161,11 @@ class Replay:
         start = self._start_of(branch)
         if branch.is_routed:  # it reads the user's own message; others, their supervisor's
             start.attachments = self.turn.attachments
+        first = all(it.turn.start.team != branch.team for it in self.branches.values())
+        if first:  # what it asked in this turn, its supervisor has heard
+            start.pending = (
+                (self.log.start.get("with") or _NOTHING).get("pending", {}).get(branch.team)
+            )
         end = self.log.find_branch_end(branch.id)
         before = end["before"] if end else None
         return Replay(plan, self.log, self._past_of(branch), start, before)
@@ -440,6 +445,7 @@ def _start(log: TurnLog) -> Start:
     if "with" in first:
         more = first["with"]
         start.last_agent = more.get("last_agent", "")
+        start.pending = more.get("pending", _NOTHING).get("")
         start.summaries = more.get("summaries", ())
         start.retrieval = more.get("retrieval")
         start.files = more.get("files", ())

@@ -9,7 +9,8 @@ import pytest
 from orchestrator import ActionGroup, Agent, action
 from orchestrator.actions import USER_INPUT
 from orchestrator.models.base import ModelRequest
-from orchestrator.models.tool_calls import grounds, turns
+from orchestrator.models.grounds import collect_grounds
+from orchestrator.models.tool_calls import turns
 from orchestrator.prompts import compile_template, dialect_for, load_dialect
 from orchestrator.testing import ScriptedModel
 
@@ -67,7 +68,8 @@ def test_values_are_grounded_in_the_conversation_and_not_in_examples() -> None:
     made.invoke("What about claim-7?", session_id="s-1", prompt_session_attributes=attributes)
     asked = model.requests[-1]
     assert isinstance(asked, ModelRequest)
-    texts = "\n".join(grounds(asked))
+    grounds = collect_grounds(asked)
+    texts = "\n".join((*grounds.said, *grounds.returned))
     assert all(word in texts for word in ("claim-7", "R-9", "B-3"))
     assert not any(word in texts for word in ("claim-857", "B-204", "mem-31"))
 
@@ -84,4 +86,4 @@ def test_an_unknown_value_asks_the_user() -> None:
     made, _ = agent(use("claims__get_claim", claim_id="?"))
     reply = made.invoke("Look my claim up.", session_id="s-1")
     assert reply.stop_reason == "ask_user"
-    assert "Id of the claim" in reply.text
+    assert reply.text == "Could you tell me the id of the claim?"

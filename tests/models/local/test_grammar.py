@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from orchestrator.models.base import CallFormat, OperationFormat
 from orchestrator.models.grammar import grammar_of, look_ups
+from orchestrator.models.grounds import Grounds
 
 
 def operation(name: str, required: tuple[str, ...] = (), **properties: Any) -> OperationFormat:
@@ -40,7 +41,11 @@ def call(name: str, **arguments: Any) -> str:
 
 
 def accepts(text: str, *conversation: str, **changes: Any) -> bool:
-    return Grammar(grammar_of(form(**changes), conversation)).accepts(text)
+    return Grammar(grammar_of(form(**changes), said_by_user(*conversation))).accepts(text)
+
+
+def said_by_user(*texts: str) -> Grounds:
+    return Grounds(texts, now=texts[-1] if texts else "")
 
 
 @pytest.mark.parametrize(
@@ -108,6 +113,41 @@ def test_days_come_from_the_conversation() -> None:
     assert not accepts(call("days__plan", start="2027-05-10", note="x"), "next week")
 
 
+def test_dates_and_counts_are_no_ids() -> None:
+    said = "From 2027-05-10, I have 2 days and 25 hours left."
+    returned = ("V-16 has 25 days", "claim-16")
+    grounds = Grounds((said,), returned, now=said)
+    grammar = Grammar(grammar_of(form(), grounds))
+    assert grammar.accepts(call("claims__get", id="claim-16"))
+    for made_up in ("claim-2", "claim-25", "claim-2027-05-10", "claim-10", "V-16"):
+        assert not grammar.accepts(call("claims__get", id=made_up)), made_up
+    assert grammar.accepts(call("days__plan", start="2027-05-10", note="x"))
+    for made_up in ("2027-05-16", "2027-05-25", "2027-05-02", "2027-06-10"):
+        assert not grammar.accepts(call("days__plan", start=made_up, note="x")), made_up
+
+
+def test_an_id_of_another_form_can_still_be_given() -> None:
+    assert accepts(call("claims__get", id="BA456"), "It is BA456")
+    assert not accepts(call("claims__get", id="BA456"), "It is BA456", "or claim-7, rather")
+
+
+@pytest.mark.parametrize(
+    "said", ["claim 214", "Claim-214", "CLAIM214", "214", "214 please", "理赔214", "Schaden 214"]
+)
+def test_an_id_may_be_said_in_other_ways(said: str) -> None:
+    assert accepts(call("claims__get", id="claim-214"), said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["8 to 12 March", "8. bis 12. März", "3月8日到3月12日", "8.3. - 12.3.", "the 8th, the 12th"],
+)
+def test_days_are_known_in_other_languages(said: str) -> None:
+    for day in ("2027-03-08", "2027-03-12"):
+        assert accepts(call("days__plan", start=day, note="x"), said), day
+    assert not accepts(call("days__plan", start="2027-03-27", note="x"), said)
+
+
 def test_free_text_may_say_anything_but_made_up_numbers() -> None:
     said = "Tell them that room 5 is free."
     assert accepts(call("days__plan", start="?", note='Room 5, "free"!'), said)
@@ -136,7 +176,7 @@ def test_http_verbs_are_left_out_of_names() -> None:
 
 
 def test_a_call_can_be_asked_for() -> None:
-    grammar = Grammar(grammar_of(form(), (), must_call=True))
+    grammar = Grammar(grammar_of(form(), must_call=True))
     assert grammar.accepts(call("claims__list"))
     assert not grammar.accepts("Hello!")
 
@@ -144,7 +184,7 @@ def test_a_call_can_be_asked_for() -> None:
 def test_an_id_that_is_lacking_can_be_looked_up() -> None:
     found = look_ups(form(), "claims__get", {"id": "?"})
     assert found is not None
-    grammar = Grammar(grammar_of(found, ["Mira Holt's claim"], must_call=True))
+    grammar = Grammar(grammar_of(found, said_by_user("Mira Holt's claim"), must_call=True))
     assert grammar.accepts(call("claims__list", holder="Mira Holt"))
     assert not grammar.accepts(call("claims__get", id="?"))
     assert not grammar.accepts(call("days__plan", start="?", note="x"))
@@ -209,7 +249,7 @@ def test_the_grammar_accepts_exactly_the_calls_of_an_operation(
 
 @given(st.lists(_texts, max_size=4), _texts)
 def test_no_conversation_breaks_the_grammar(conversation: list[str], value: str) -> None:
-    grammar = Grammar(grammar_of(form(), conversation))
+    grammar = Grammar(grammar_of(form(), said_by_user(*conversation)))
     assert grammar.accepts(call("claims__get", id="?"))
     accepted = grammar.accepts(call("claims__get", id=value))
     if accepted and value != "?":

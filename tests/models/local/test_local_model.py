@@ -7,6 +7,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,15 @@ def test_an_id_that_nobody_gave_stays_unknown(light: LocalModel) -> None:
     reply = light.complete(asked)
     assert reply.stop_reason == "tool_use"
     assert reply.content[0]["toolUse"]["input"] == {"id": "?"}
+
+
+def test_a_call_goes_on_with_the_value_that_was_asked_for(light: LocalModel) -> None:
+    pending = ("claims__get_claim", {"id": "?"})
+    form = replace(FORM, grounded=True, pending=pending)
+    asked = request("die 857", call_format=form, inference={"maximumLength": 60})
+    asked.system = Text.of(SYSTEM, (Span(0, 0, len(SYSTEM), AUTHOR),))
+    reply = light.complete(asked)
+    assert reply.content[0]["toolUse"]["input"] == {"id": "claim-857"}
 
 
 def test_without_operations_there_are_only_answers(light: LocalModel) -> None:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from orchestrator.errors import ValidationError
 from orchestrator.message import AUTHOR, Message, Span, Text
 from orchestrator.models.base import CallFormat, ModelRequest, OperationFormat
-from orchestrator.models.tool_calls import ReplyReader, grounds, is_asked_by_name, turns
+from orchestrator.models.grounds import collect_grounds
+from orchestrator.models.tool_calls import ReplyReader, is_asked_by_name, turns
 
 CALL = '<tool_call>\n{"name": "claims__get", "arguments": {"id": "claim-7"}}\n</tool_call>'
 
@@ -112,9 +113,12 @@ def test_values_are_grounded_in_what_the_author_did_not_write() -> None:
     shot = user("Train IC-204", Span(0, 0, 12, AUTHOR))
     question = user("Q: claim-7", Span(0, 0, 3, AUTHOR), Span(0, 3, 10, "question"))
     tools = Text.of("for example V-12", (Span(0, 0, 16, "tools"),))
-    request = ModelRequest("ORCHESTRATION", system, [shot, question, use(id="x-9"), result("r-8")])
-    assert list(grounds(request)) == [system[13:], "claim-7", "r-8"]
-    assert list(grounds(ModelRequest("ORCHESTRATION", tools, [user("from 5")]))) == ["from 5"]
+    before = Message("assistant", [{"text": "said 3"}])
+    messages = [shot, question, use(id="x-9"), result("r-8"), before, user("now 4")]
+    grounds = collect_grounds(ModelRequest("ORCHESTRATION", system, messages))
+    assert grounds == ((system[13:], "claim-7", "now 4"), ("r-8",), ("said 3",), "now 4")
+    other = collect_grounds(ModelRequest("ORCHESTRATION", tools, [user("from 5")]))
+    assert other.said == ("from 5",)
 
 
 @pytest.mark.parametrize(

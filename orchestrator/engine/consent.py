@@ -1,0 +1,82 @@
+"""Whether a user's answer to "Shall I go ahead?" is a yes or a no.
+
+Only an answer of which every word is known is a yes, so an answer in a language that is not here,
+or one that adds something, is none: the model then reads it, and the user may be asked again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_YES = frozenset(
+    "yes yep yeah yup ok okay sure certainly absolutely definitely confirm confirmed agreed agree"
+    " proceed y"  # English
+    " ja jawohl jo klar gerne sicher natürlich einverstanden genau bestätigt bestätige"  # German
+    " oui ouais d'accord volontiers confirme"  # French
+    " sí si claro vale confirmo adelante"  # Spanish
+    " sim certo"  # Portuguese
+    " sì va bene certo confermo"  # Italian
+    " graag akkoord jazeker"  # Dutch
+    " tak da да evet はい ええ네 예".split()
+)
+_PHRASES = (
+    *("go ahead", "do it", "do so", "do that", "go on", "of course", "all right", "please do"),
+    *("mach das", "mach es", "tu das", "tu es", "in ordnung", "vas-y", "allez-y", "bien sûr"),
+    *("por favor", "de acuerdo", "hazlo", "pode ser", "per favore", "doe maar", "s'il vous plaît"),
+    *("s'il te plaît",),
+)
+# Words that may stand beside a yes.
+_BESIDE = frozenset(
+    "please the it that this to now thanks thank you very much great good fine right and then i a"
+    " bitte danke das es jetzt so gut gern merci s'il te plait por favor gracias obrigado grazie"
+    " prego dank je u alstublieft".split()
+)
+_NO = frozenset(
+    "no nope nah cancel never stop don't not thanks thank you nein nee danke lieber nicht non merci"
+    " pas não no grazie gracias nie нет hayır いいえ 아니요".split()
+)
+_NO_PHRASES = ("never mind", "not now", "leave it", "forget it", "do not", "lass es", "lass das")
+
+_CHINESE_YES = re.compile(
+    "(?:是的|是|好的|好|可以|行|对的|对|确认|确定|没问题|同意|当然|嗯)+"
+    "(?:请|继续|吧|啊|的|了|办|做|发送|取消|提交|执行|谢谢|就这样)*"
+)
+_CHINESE_NO = re.compile("(?:不|不要|不用|不是|不行|别|算了|取消|谢谢|了|吧)+")
+_MARKS = re.compile(r"[\s.,!。，！、]+")
+
+
+def is_yes(text: str, known: Iterable[str] = (), *, orders: bool = False) -> bool:
+    """Whether an answer is a yes and nothing else.
+
+    Args:
+        text: What the user wrote.
+        known: Words that may stand beside the yes: those of the call, and of its values.
+        orders: Whether the answer is an order to make the call, which is a yes, too.
+    """
+    if _CHINESE_YES.fullmatch(_MARKS.sub("", text)):
+        return True
+    words, agrees = _drop_phrases(text, _PHRASES)
+    beside = _BESIDE | {word.casefold() for word in known}
+    agrees = agrees or orders or any(word in _YES for word in words)
+    return agrees and all(word in _YES or word in beside for word in words)
+
+
+def is_no(text: str) -> bool:
+    """Whether an answer is a no and nothing else."""
+    if _CHINESE_NO.fullmatch(_MARKS.sub("", text)):
+        return True
+    words, refuses = _drop_phrases(text, _NO_PHRASES)
+    return (
+        (refuses or bool(words))
+        and all(word in _NO or word in _BESIDE for word in words)
+        and (refuses or any(word in _NO and word not in _BESIDE for word in words))
+    )
+
+
+def _drop_phrases(text: str, phrases: Iterable[str]) -> tuple[list[str], bool]:
+    words = " ".join(_MARKS.split(text.casefold().replace("\u2019", "'"))).strip()
+    rest = f" {words} "
+    for phrase in phrases:
+        rest = rest.replace(f" {phrase} ", " ")
+    return rest.split(), rest.strip() != words

@@ -1,0 +1,150 @@
+"""Whether a sentence of an answer says nothing that the model has made up.
+
+Numbers over 12, ids, weekdays, dates, and quoted names must stand in the conversation. So must the
+names of makers of language models: the embedded model has learned other assistants' introductions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from orchestrator.models.grounds import Grounds
+
+# Numbers up to this one count things, or name days and months in other words.
+_MOST_COUNTED = 12
+_STEM = 3  # letters of a month's name, which may be cut
+_NUMBER = re.compile(r"\d+(?:[,.'\u202f\u00a0 ]\d{3})*(?:[.,]\d+)?")
+_LIST_MARK = re.compile(r"^\s*\d{1,3}[.)]\s", re.MULTILINE)
+_ID = re.compile(r"(?<![^\W_])(?=[\w-]*\d)(?=[\w-]*[^\W\d_])[^\W_]+(?:[-_][^\W_]+)+(?![^\W_])")
+_QUOTED = re.compile('["“„«「《]([^"“”„«»「」《》\n]{3,120})["”“»」》]')
+_SPACE = re.compile(r"[\W_]+")
+
+_DAYS = (
+    "monday montag lundi lunes lunedì maandag 星期一 周一 礼拜一",
+    "tuesday dienstag mardi martes martedì dinsdag 星期二 周二 礼拜二",
+    "wednesday mittwoch mercredi miércoles mercoledì woensdag 星期三 周三 礼拜三",
+    "thursday donnerstag jeudi jueves giovedì donderdag 星期四 周四 礼拜四",
+    "friday freitag vendredi viernes venerdì vrijdag 星期五 周五 礼拜五",
+    "saturday samstag sonnabend samedi sábado sabato zaterdag 星期六 周六 礼拜六",
+    "sunday sonntag dimanche domingo domenica zondag 星期日 星期天 周日 周天 礼拜天",
+)
+_MONTHS = (
+    "January Januar janvier enero",
+    "February Februar février febrero",
+    "March März mars marzo",
+    "April avril abril",
+    "May Mai mai mayo",
+    "June Juni juin junio",
+    "July Juli juillet julio",
+    "August août agosto",
+    "September septembre septiembre",
+    "October Oktober octobre octubre",
+    "November novembre noviembre",
+    "December Dezember décembre diciembre",
+)
+_MAKERS = re.compile(
+    r"\b(?:anthropic|claude|open\s?ai|chatgpt|gpt-?\d|alibaba|aliyun|qwen|tongyi|google|gemini|"
+    r"deepmind|microsoft|meta ai|llama|mistral|deepseek|baidu|tencent|moonshot|zhipu)\b"
+    "|阿里|通义|千问|百度|腾讯|智谱|深度求索",
+    re.IGNORECASE,
+)
+
+
+class Findings(NamedTuple):
+    """What is wrong with a sentence."""
+
+    made_up: bool = False  # it has something that nobody said
+    names_maker: bool = False  # it says who made the model
+    unsaid: bool = False  # it repeats what only the model was to read
+
+    @property
+    def fine(self) -> bool:
+        """Whether nothing is."""
+        return not any(self)
+
+
+class AnswerCheck:
+    """Holds sentences of one answer against a conversation."""
+
+    def __init__(self, grounds: Grounds, unsaid: Sequence[str] = ()) -> None:
+        self._text = "\n".join((*grounds.said, *grounds.returned, *grounds.answered))
+        self._unsaid = [_simplify(text) for text in unsaid]
+        self._folded = ""
+        self._numbers: set[int] | None = None
+
+    def find(self, sentence: str) -> Findings:
+        """What is wrong with a sentence."""
+        if not self._folded:
+            self._folded = self._text.casefold()
+        makers = {found.casefold() for found in _MAKERS.findall(sentence)}
+        return Findings(
+            not (
+                self._knows_numbers(sentence)
+                and self._knows_ids(sentence)
+                and self._knows_days(sentence)
+                and self._knows_months(sentence)
+                and self._knows_quotations(sentence)
+            ),
+            any(maker not in self._folded for maker in makers),
+            self._is_unsaid(sentence),
+        )
+
+    def _knows_numbers(self, sentence: str) -> bool:
+        written = _NUMBER.findall(_LIST_MARK.sub("", sentence))
+        over = [numbers for numbers in map(_to_numbers, written) if max(numbers) > _MOST_COUNTED]
+        return not over or all(not self._read_numbers().isdisjoint(ways) for ways in over)
+
+    def _read_numbers(self) -> set[int]:
+        if self._numbers is None:
+            found = _NUMBER.findall(self._text)
+            self._numbers = {number for one in found for number in _to_numbers(one)}
+            self._numbers |= {int(run) for run in re.findall(r"\d{1,18}", self._text)}
+        return self._numbers
+
+    def _knows_ids(self, sentence: str) -> bool:
+        return all(found.casefold() in self._folded for found in _ID.findall(sentence))
+
+    def _knows_days(self, sentence: str) -> bool:
+        folded = sentence.casefold()
+        return all(
+            any(name in self._folded for name in names)
+            for names in map(str.split, _DAYS)
+            if any(name in folded for name in names)
+        )
+
+    def _knows_months(self, sentence: str) -> bool:
+        words = set(re.findall(r"[^\W\d_]+", sentence))
+        named = [
+            (number, names.split())
+            for number, names in enumerate(_MONTHS, 1)
+            if any(name[0].isupper() and name in words for name in names.split())
+        ]
+        if not named:
+            return True
+        stems = {word[:_STEM] for word in re.findall(r"[^\W\d_]+", self._folded)}
+        return all(
+            number in self._read_numbers()
+            or any(name[:_STEM].casefold() in stems for name in names)
+            for number, names in named
+        )
+
+    def _knows_quotations(self, sentence: str) -> bool:
+        known = _simplify(self._text)
+        return all(_simplify(found) in known for found in _QUOTED.findall(sentence))
+
+    def _is_unsaid(self, sentence: str) -> bool:
+        simple = _simplify(sentence)
+        return len(simple) > 15 and any(simple in text for text in self._unsaid)
+
+
+def _simplify(text: str) -> str:
+    return _SPACE.sub(" ", text.casefold()).strip()
+
+
+def _to_numbers(written: str) -> set[int]:
+    """What a number may mean, without its separators and without its decimals."""
+    whole = re.sub(r"\D", "", written)[:18]
+    before = re.sub(r"\D", "", re.sub(r"[.,]\d{1,2}$", "", written))[:18]
+    return {int(whole), int(before or 0)}

@@ -1,0 +1,96 @@
+"""Whether a user's input has nothing to do with what an agent is for, by its meaning.
+
+The embedding model knows English. Of an input in another language nothing is said, and the language
+model decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.errors import OrchestratorError
+
+if TYPE_CHECKING:
+    from orchestrator.models.embeddings.base import Embedder
+
+FAR = 0.19
+"""An input that is as much nearer to what the agent is not for is out of its scope (measured)."""
+
+NEAR = 0.08
+"""A refusal of an input that is not so far is wrong. What goes on with a conversation says less of
+what it is about, and is refused wrongly up to `FAR`."""
+
+REFUSAL = "Sorry, I can't help with that. It has nothing to do with my task."
+"""How the prompt's examples refuse."""
+
+_ENGLISH = frozenset(
+    "the is are was what which who where when how why do does did can could will would should i you"
+    " my me your his her it its we us our they of to in on for with from at by and or an a this"
+    " that have has had be been any some please tell give show find write there about not".split()
+)
+_LEAST_ENGLISH = 0.3  # of the words
+_MOST = 1000  # characters that are looked at
+
+
+class LearnedScope:
+    """Knows an agent's scope by examples, which are embedded when they are first needed."""
+
+    def __init__(self, inside: Sequence[str], outside: Sequence[str], embedder: Embedder) -> None:
+        """Makes the scope; nothing is embedded yet.
+
+        Args:
+            inside: What the agent is for: its functions, its instruction, and courtesies.
+            outside: Inputs that agents are not for.
+            embedder: Gives the vectors.
+        """
+        self._inside, self._outside = inside, outside
+        self._embedder = embedder
+        self._lock = Lock()
+        self._vectors: Any = None
+        self._is_missing = False
+
+    def measure(self, text: str) -> float | None:
+        """How much nearer a text is to the outside than to the inside; `None`: not known."""
+        if self._is_missing or not is_english(text):
+            return None
+        try:
+            with self._lock:
+                if self._vectors is None:
+                    self._vectors = self._embedder.embed([*self._inside, *self._outside])
+            near = (self._embedder.embed([text[:_MOST]]) @ self._vectors.T)[0]
+        except OrchestratorError:  # its weights or its runtime are not here
+            self._is_missing = True
+            return None
+        split = len(self._inside)
+        return float(near[split:].max() - near[:split].max())
+
+
+def is_english(text: str) -> bool:
+    """Whether a text is certainly English."""
+    words = re.findall(r"[^\W\d_]+", text[:_MOST].lower().replace("'", " "))
+    known = sum(word in _ENGLISH for word in words)
+    return text.isascii() and known >= max(1, _LEAST_ENGLISH * len(words))
+
+
+def build_scope(
+    instruction: str,
+    functions: Sequence[Mapping[str, Any]],
+    examples: Mapping[str, Sequence[str]],
+    embedder: Embedder,
+) -> LearnedScope:
+    """The scope of an agent.
+
+    Args:
+        instruction: The agent's; its first two sentences say what it is for.
+        functions: `name` and `description` of each function.
+        examples: Inputs by category of pre-processing: C is outside, D are courtesies.
+        embedder: Gives the vectors.
+    """
+    from orchestrator.models.example_classifier import describe_function
+
+    purpose = re.split(r"(?<=[.!?])\s+", instruction.strip())[:2]
+    inside = [*map(describe_function, functions), *purpose, *examples.get("D", ())]
+    return LearnedScope(inside, [*examples.get("C", ())], embedder)

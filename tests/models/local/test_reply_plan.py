@@ -1,0 +1,259 @@
+"""Conversations with an embedded model that says what a test wants, as far as it may."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pretend_runtime import PretendRuntime, pretend
+
+from orchestrator import ActionGroup, Agent, Reply, TextDelta, action
+from orchestrator.models.scope import REFUSAL, LearnedScope
+
+KNOWN = {"1042": "Emma, arrives on Thursday", "1043": "Dune and Ulysses, arrives on Monday"}
+
+
+@action
+def get_order(order_id: str) -> str:
+    """Get one order.
+
+    Args:
+        order_id: Number of the order, for example 1042.
+    """
+    return KNOWN.get(order_id, "there is no such order")
+
+
+@action
+def list_orders(status: str = "", limit: int = 0) -> str:
+    """List orders.
+
+    Args:
+        status: Only orders of this status.
+        limit: How many.
+    """
+    return f"orders of status {status!r}, at most {limit}: 1042, 1043"
+
+
+@action
+def request_vacation(start: str, end: str) -> str:
+    """Request a vacation.
+
+    Args:
+        start: First day of the vacation as YYYY-MM-DD, for example 2027-06-14.
+        end: Last day of the vacation as YYYY-MM-DD, for example 2027-06-18.
+    """
+    return f"requested from {start} to {end}"
+
+
+@action
+def pay(order_id: str, amount: float) -> str:
+    """Pay an order.
+
+    Args:
+        order_id: Number of the order, for example 1042.
+        amount: The amount in euros.
+    """
+    return "paid"
+
+
+def call(name: str, **values: Any) -> str:
+    body = json.dumps({"name": f"shop__{name}", "arguments": values}, ensure_ascii=False)
+    return f"<tool_call>\n{body}\n</tool_call>"
+
+
+class Talk:
+    """A conversation with an agent of these functions."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        self._patch, self._folder = monkeypatch, folder
+        self.runtime = PretendRuntime()
+        self.agent: Agent | None = None
+
+    def wishes(self, *wishes: Any) -> Talk:
+        model, self.runtime = pretend(self._patch, self._folder, *wishes)
+        group = ActionGroup("shop", actions=[get_order, list_orders, request_vacation, pay])
+        self.agent = Agent("shop", "You help customers.", model, action_groups=[group])
+        return self
+
+    def say(self, text: str) -> Reply:
+        assert self.agent is not None
+        return self.agent.invoke(text, "s-1")
+
+    def streams(self, text: str) -> str:
+        assert self.agent is not None
+        events = self.agent.stream(text, "s-1")
+        return "".join(one.text for one in events if isinstance(one, TextDelta))
+
+
+@pytest.fixture
+def talk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Talk:
+    return Talk(monkeypatch, tmp_path)
+
+
+def measure(monkeypatch: pytest.MonkeyPatch, **distances: float) -> None:
+    def answer(self: LearnedScope, text: str) -> float | None:
+        return distances.get(text.split()[0])
+
+    monkeypatch.setattr(LearnedScope, "measure", answer)
+
+
+ASK = call("get_order", order_id="?")
+
+
+@pytest.mark.parametrize(
+    "value", ["1042", "It's 1042.", "die Bestellung 1042", "订单1042", "no 1042"]
+)
+def test_the_value_that_was_asked_for_goes_on_with_the_call(talk: Talk, value: str) -> None:
+    talk.wishes(
+        ASK, ["It is at the bookstore.", call("get_order", order_id="1042")], "On Thursday."
+    )
+    asked = talk.say("Where is my order?")
+    assert (asked.text, asked.stop_reason) == (
+        "Could you tell me the number of the order?",
+        "ask_user",
+    )
+    assert talk.say(value).text == "On Thursday."
+
+
+def test_an_input_without_the_value_is_answered_freely(talk: Talk) -> None:
+    talk.wishes(ASK, [call("get_order", order_id="1042"), ASK], "You are welcome.")
+    talk.say("Where is my order?")
+    assert talk.say("Thanks anyway").text == "You are welcome."
+
+
+def test_another_question_is_no_value(talk: Talk) -> None:
+    talk.wishes(ASK, call("list_orders"), "There are 1042 and 1043.")
+    talk.say("Where is my order?")
+    assert talk.say("Which orders are there?").text == "There are 1042 and 1043."
+
+
+def test_what_was_said_fills_one_gap_and_the_other_is_asked_for(talk: Talk) -> None:
+    twice = call("request_vacation", start="2027-03-08", end="2027-03-08")
+    rest = call("request_vacation", start="2027-03-08", end="2027-03-12")
+    talk.wishes(call("request_vacation", start="?", end="?"), twice, rest, "It is requested.")
+    talk.say("I would like to request a vacation.")
+    asked = talk.say("from 2027-03-08")
+    assert asked.text == "Could you tell me the last day of the vacation?"
+    assert talk.say("bis 2027-03-12").text == "It is requested."
+    assert talk.runtime.said[2] == rest
+
+
+def test_two_dates_at_once_are_no_answer_to_one_question(talk: Talk) -> None:
+    changed = call("request_vacation", start="2027-03-09", end="2027-03-13")
+    talk.wishes(call("request_vacation", start="2027-03-08", end="?"), changed, "Fine.")
+    talk.say("I would like to request a vacation from 2027-03-08")
+    done = talk.say("no, from 2027-03-09 until 2027-03-13")
+    assert results(done) == ["requested from 2027-03-09 to 2027-03-13"]
+
+
+def test_what_the_agent_asked_for_is_told_as_a_call(talk: Talk) -> None:
+    talk.wishes(ASK, ASK, "Fine.")
+    talk.say("Where is my order?")
+    talk.say("never mind")
+    told = [text for _, text in talk.runtime.prompts[-1]]
+    at = next(place for place, text in enumerate(told) if text.strip() == ASK)
+    assert "Missing: the number of the order." in told[at + 1]
+    assert "1042" not in told[at + 2]  # no example that could be copied
+    assert "never mind" in told[at + 3]
+
+
+def test_what_the_model_said_is_no_ground_for_a_value(talk: Talk) -> None:
+    talk.wishes("Hello, order 12 of 9 people.", [call("get_order", order_id="12"), ASK])
+    talk.say("Hi")
+    assert talk.say("And my order?").stop_reason == "ask_user"
+
+
+def test_an_id_makes_a_call_of_what_reads_it(talk: Talk) -> None:
+    looked = call("get_order", order_id="1043")
+    talk.wishes(["It is on its way.", looked], "It arrives on Monday.")
+    assert talk.say("no, 1043").text == "It arrives on Monday."
+    assert talk.runtime.said[0] == looked
+
+
+def test_an_id_forces_no_call_that_changes_something(talk: Talk) -> None:
+    talk.wishes(["I can't say.", call("pay", order_id="1043", amount=1043)], "That is possible.")
+    assert talk.say("Could one pay 1043 in parts?").text == "That is possible."
+
+
+def results(reply: Reply) -> list[str]:
+    observations = [
+        one["trace"]["orchestrationTrace"].get("observation", {}) for one in reply.trace
+    ]
+    return [
+        one["actionGroupInvocationOutput"]["text"]
+        for one in observations
+        if "actionGroupInvocationOutput" in one
+    ]
+
+
+def test_optional_values_that_nobody_spoke_of_are_left_out(talk: Talk) -> None:
+    talk.wishes(call("list_orders", status="open", limit=20), "1042 and 1043.")
+    reply = talk.say("Show my orders")
+    assert results(reply) == ["orders of status '', at most 0: 1042, 1043"]
+
+
+@pytest.mark.parametrize("text", ["Show three open orders", "zeige drei offene, also open, orders"])
+def test_optional_values_that_were_spoken_of_stay(talk: Talk, text: str) -> None:
+    talk.wishes(call("list_orders", status="open", limit=3), "1042 and 1043.")
+    assert results(talk.say(text)) == ["orders of status 'open', at most 3: 1042, 1043"]
+
+
+def test_a_number_that_nobody_named_is_asked_for(talk: Talk) -> None:
+    paid = call("pay", order_id="1042", amount=99.5)
+    asked = talk.wishes(paid, paid).say("Please pay order 1042")
+    assert asked.text == "Could you tell me the amount in euros?"
+
+
+def test_a_made_up_answer_becomes_a_call(talk: Talk) -> None:
+    talk.wishes("Your 27 orders come on Friday.", call("list_orders"), "They are 1042 and 1043.")
+    assert talk.streams("What about my orders") == "They are 1042 and 1043."
+
+
+def test_what_is_still_made_up_is_not_said(talk: Talk) -> None:
+    listed = call("list_orders")
+    talk.wishes(listed, "They are 1042 and 1043. They come on Friday.")
+    assert talk.streams("What about my orders").strip() == "They are 1042 and 1043."
+    talk.wishes(listed, "You ordered “The Great Gatsby”.", listed, "It was “Moby Dick”.")
+    assert talk.say("What about my orders").text == "Sorry, I don't know that."
+    talk.wishes(listed, "They are 27.", listed, ["They are 27.", "They are two."])
+    assert talk.say("How many orders do I have").text == "They are two."
+
+
+def test_facts_of_results_are_said_in_other_words(talk: Talk) -> None:
+    text = "Am Donnerstag kommt “Emma”, Bestellung 1042."
+    talk.wishes(call("get_order", order_id="1042"), text)
+    assert talk.say("Wo ist 1042?").text == text
+
+
+def test_out_of_scope_is_refused_without_the_model(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure(monkeypatch, Tell=0.3)
+    assert talk.wishes().say("Tell me a joke").text == REFUSAL
+
+
+def test_a_refusal_of_what_is_in_scope_is_no_answer(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure(monkeypatch, I=0.05, Raise=0.12, which=0.18)
+    talk.wishes(REFUSAL, REFUSAL, ASK, REFUSAL, ASK)
+    assert talk.say("Raise my salary").text == REFUSAL
+    assert talk.say("I have a problem with my delivery.").stop_reason == "ask_user"
+    assert talk.say("which books are in it?").stop_reason == "ask_user"
+
+
+def test_where_the_scope_is_not_known_the_model_decides(talk: Talk) -> None:
+    assert talk.wishes(REFUSAL).say("Erzähl mir einen Witz").text == REFUSAL
+
+
+def test_an_agent_never_names_a_maker_of_models(talk: Talk) -> None:
+    introduction = "I'm an assistant. I can help you with your orders."
+    talk.wishes("I am an AI language model created by Anthropic.", introduction)
+    assert talk.say("Hello, who are you?").text == introduction
+    talk.wishes("我是阿里云的通义千问。", "I'm an assistant. I can help you with Qwen.")
+    assert talk.say("你是谁？").text.strip() == "I'm an assistant."
+    longer = "I'm an assistant. I can help you with orders, but not with jokes."
+    talk.wishes("I'm Qwen.", [longer, introduction])
+    assert talk.say("Who are you?").text == introduction
