@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from evals import checks
+from evals.run import load_questions
+
 ROOT = Path(__file__).resolve().parents[2]
 HANDLERS = {
     "insurance": ROOT / "examples/insurance/action_groups/claims/handler.py",
@@ -23,8 +26,7 @@ def load(name, path):
     return module
 
 
-evals = load("evals_run", ROOT / "evals/run.py")
-QUESTIONS = evals.load_questions()
+QUESTIONS = load_questions()
 
 
 @pytest.fixture(autouse=True)
@@ -79,10 +81,10 @@ def test_the_expected_calls_succeed_and_give_the_facts(question):
     for reply in replies:
         assert reply.get("httpStatusCode", 200) == 200
         assert "responseState" not in reply.get("functionResponse", {})
-    if calls and not any(call["name"] in evals.ACTING for call in calls):
+    if calls and not any(checks.is_writing(call["name"]) for call in calls):
         told = json.dumps(replies)
-        for group in question["expect"]["answer_contains"]:
-            assert any(evals.says(told, fact) for fact in group), group
+        for group in question["expect"]["contains"]:
+            assert any(checks.says(told, fact) for fact in group), group
 
 
 @pytest.mark.parametrize(
@@ -99,11 +101,11 @@ def test_the_expected_calls_succeed_and_give_the_facts(question):
     ],
 )
 def test_facts_are_found_as_people_write_them(text, fact, held):
-    assert evals.says(text, fact) is held
+    assert checks.says(text, fact) is held
 
 
 def judged(expect, calls=(), answer="Done.", asked=False):
-    return [*evals.judge_calls(expect, list(calls)), *evals.judge_answer(expect, answer, asked)]
+    return [*checks.judge_calls(expect, list(calls)), *checks.judge_answer(expect, answer, asked)]
 
 
 REMINDER = {"name": "POST /reminders", "arguments": {"claimId": "claim-741"}}
@@ -117,10 +119,10 @@ LIST = {"name": "GET /claims", "arguments": {}}
         ({"calls": [REMINDER]}, [{**REMINDER, "arguments": {"claimId": "1"}}], "Sent.", False),
         ({"calls": [LIST]}, [LIST, REMINDER], "Sent.", False),
         ({"no_calls": True}, [LIST], "Hello.", False),
-        ({"answer_contains": [["13"]]}, [], "Twelve.", False),
-        ({"answer_lacks": ["101"]}, [], "claim-101", False),
-        ({"asks_user": True}, [], "I sent it.", False),
-        ({"asks_user": True}, [], "Please ask for the dates.", False),
+        ({"contains": [["13"]]}, [], "Twelve.", False),
+        ({"lacks": ["101"]}, [], "claim-101", False),
+        ({"asks": True}, [], "I sent it.", False),
+        ({"asks": True}, [], "Please ask for the dates.", False),
         ({}, [], " ", False),
     ],
 )
@@ -132,10 +134,10 @@ def test_the_judge_finds_what_is_wrong(expect, calls, answer, asked):
     ("expect", "calls", "answer", "asked"),
     [
         ({"calls": [REMINDER]}, [LIST, {**REMINDER, "arguments": {"claimId": "741"}}], "ok", False),
-        ({"asks_user": True}, [], "The dates, please", True),
-        ({"asks_user": True}, [LIST], "Which claim?", False),
-        ({"asks_user": True}, [], "Please provide both dates.", False),
-        ({"answer_contains": [["a", "b"]]}, [], "only B", False),
+        ({"asks": True}, [], "The dates, please", True),
+        ({"asks": True}, [LIST], "Which claim?", False),
+        ({"asks": True}, [], "Please provide both dates.", False),
+        ({"contains": [["a", "b"]]}, [], "only B", False),
     ],
 )
 def test_the_judge_lets_right_replies_pass(expect, calls, answer, asked):
@@ -157,10 +159,10 @@ def test_calls_and_rationales_are_read_from_the_trace():
         {"observation": {"type": "ASK_USER"}},
     ]
     trace = [{"trace": {"orchestrationTrace": part}} for part in parts]
-    assert evals.calls_of(trace) == [
+    assert checks.calls_of(trace) == [
         {"name": "POST /reminders", "arguments": {"claimId": "claim-1"}},
         {"name": "f", "arguments": {"a": "1"}},
     ]
-    assert evals.rationales(trace) == ["Think."]
-    assert evals.asked(trace)
-    assert not evals.asked(trace[:3])
+    assert checks.rationales(trace) == ["Think."]
+    assert checks.asked(trace)
+    assert not checks.asked(trace[:3])
