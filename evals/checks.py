@@ -225,24 +225,31 @@ def judge_inventions(answer: str, given: Iterable[str]) -> Iterator[Failure]:
 # -- questions back ------------------------------------------------------------------------------
 
 _OPEN_QUESTION = re.compile(
-    r"\b(?:which|what|when|who|whom|whose|where|how|else)\b"
+    r"\b(?:which|what|when|who|whom|whose|where|how)\b"
     r"|\b(?:tell|give|provide|specify|name) me\b"
-    r"|^was\b|\b(?:welche\w*|wann|wer|wie|nennen|nenne|noch etwas)\b|哪|什么|几|多少|其他|还有",
+    r"|^was\b|\b(?:welche\w*|wann|wer|wie|nennen|nenne)\b|哪|什么|几|多少",
     re.IGNORECASE,
 )
+_SOMETHING_ELSE = re.compile(r"\b(?:else|noch etwas|sonst)\b|其他|还有", re.IGNORECASE)
 _GOING_AHEAD = re.compile(
     r"\b(?:shall|should|may) i\b|\b(?:want|like) (?:me )?to\b|\bare you sure\b"
-    r"|\b(?:confirm|proceed|go ahead)\b|\bis (?:this|that|it) (?:ok|okay|right|correct)\b"
+    r"|\b(?:confirm(?! wh)|proceed|go ahead)\b|\bis (?:this|that|it) (?:ok|okay|right|correct)\b"
     r"|\bsoll ich\b|\bsind sie sicher\b|\bbestätig|\bwirklich\b|确认|确定|是否|要我|可以吗|好吗",
     re.IGNORECASE,
 )
 
 
-def puts_to_user(question: str, call: Call) -> bool:
+def puts_to_user(text: str, call: Call) -> bool:
     """Whether a text asks the user, to be answered with yes or no, whether to make a call."""
-    values = list(call.get("arguments", {}).values())
-    return any(
-        bool(_GOING_AHEAD.search(one)) or any(says(one, str(value)) for value in values if value)
-        for one in find_questions(question)
-        if not _OPEN_QUESTION.search(one)
-    )
+    values = [str(value) for value in call.get("arguments", {}).values() if str(value)]
+    return any(_asks_to_go_ahead(question, values) for question in find_questions(text))
+
+
+def _asks_to_go_ahead(question: str, values: list[str]) -> bool:
+    if _SOMETHING_ELSE.search(question):
+        return False
+    asks, wants = _GOING_AHEAD.search(question), _OPEN_QUESTION.search(question)
+    if asks is None:
+        return wants is None and any(says(question, value) for value in values)
+    # "Shall I cancel the one which ...?", but not "Which one do you want to cancel?"
+    return wants is None or asks.start() < wants.start()

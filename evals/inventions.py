@@ -218,7 +218,8 @@ def _read_range(found: re.Match[str], *, month: int, days: tuple[int, int]) -> I
     number = next(n for n, names in _MONTHS.items() if re.fullmatch(names, name, re.IGNORECASE))
     for group in days:
         if found[group]:
-            yield _day(found, *found.span(group), (number, int(found[group])))
+            day = _day(found, *found.span(group), (number, int(found[group])))
+            yield day._replace(name=day.name.rstrip("."))
 
 
 def _day(found: re.Match[str], start: int, end: int, *meanings: tuple[int, int]) -> Day:
