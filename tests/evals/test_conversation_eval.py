@@ -174,12 +174,20 @@ def test_who_books_unasked_has_a_side_effect_in_each_turn(conversation):
     assert Totals.sum(turns).side_effects == len(turns)
 
 
+def test_the_conversation_of_the_page_is_one(tmp_path):
+    page = (ROOT / "evals/README.md").read_text().partition("## Conversations")[2]
+    written = json.loads(page.partition("```json")[2].partition("```")[0])
+    one = conversation(tmp_path, *written.pop("turns"), **written)
+    assert [turn.failures for turn in hold(one, replies(one))] == [[], []]
+
+
 # -- the judge -----------------------------------------------------------------------------------
 
 
-def conversation(tmp_path, *turns, agent="insurance", **members):
+def conversation(tmp_path, *turns, **members):
     file = tmp_path / "some.jsonl"
-    file.write_text(json.dumps({"id": "one", "agent": agent, "turns": [*turns], **members}) + "\n")
+    whole = {"id": "one", "agent": "insurance", "turns": [*turns], **members}
+    file.write_text(json.dumps(whole) + "\n")
     (only,) = read_conversations(file)
     return only
 
