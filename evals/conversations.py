@@ -13,7 +13,7 @@ import argparse
 import json
 import statistics
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -83,9 +83,8 @@ class Held:
 # -- holding -------------------------------------------------------------------------------------
 
 
-def hold(agent: Agent, conversation: Conversation, session_id: str) -> Held:
+def hold(agent: Agent, conversation: Conversation, session_id: str) -> Iterator[Turn]:
     """Says every turn of a conversation in one new session, and judges what comes back."""
-    held = Held(conversation)
     given: list[str] = []  # all that the user and the results have said so far
     for expect in conversation.turns:
         turn = Turn([expect["say"]])
@@ -97,8 +96,7 @@ def hold(agent: Agent, conversation: Conversation, session_id: str) -> Held:
         # What is expected of a call is no invention, though the user may have described it only.
         given += [str(v) for call in expect.get("calls", []) for v in _values(call)]
         turn.failures = list(_judge(expect, turn, exchanges, given))
-        held.turns.append(turn)
-    return held
+        yield turn
 
 
 def _values(call: Call) -> list[Any]:
@@ -171,20 +169,27 @@ def _judge(
 # -- running and showing -------------------------------------------------------------------------
 
 
-def run(
-    conversations: Sequence[Conversation],
-    model: str | Model,
-    tell: Callable[[Held], None] = lambda held: None,
-) -> list[Held]:
-    """Holds all conversations, handing each to `tell` when it has ended."""
+def run(conversations: Sequence[Conversation], model: str | Model, console: Console) -> list[Held]:
+    """Holds all conversations, saying after each turn how it went, and showing each at its end."""
     done = []
     with Agents(model) as agents:
         for number, conversation in enumerate(conversations, 1):
+            held = Held(conversation)
             with open_scratch():
                 agent = agents.load(conversation.folder)
-                done.append(hold(agent, conversation, f"conversation-{number}"))
-            tell(done[-1])
+                for turn in hold(agent, conversation, f"conversation-{number}"):
+                    held.turns.append(turn)
+                    console.print(_progress(held))
+            console.print(table(held))
+            done.append(held)
     return done
+
+
+def _progress(held: Held) -> Text:
+    turn, of = held.turns[-1], len(held.conversation.turns)
+    mark = ("right", "green") if turn.right else ("wrong", "red")
+    place = f" {held.conversation.id} {len(held.turns)}/{of} {turn.seconds:.1f} s"
+    return Text.assemble(mark, place)
 
 
 @dataclass(frozen=True)
@@ -216,7 +221,8 @@ def table(held: Held) -> Table:
     """One row a turn: what was said, what was called and answered, and which checks failed."""
     right, of = sum(turn.right for turn in held.turns), len(held.turns)
     one = held.conversation
-    shown = Table(title=f"{one.id} ({one.agent}): {right} of {of} turns right", show_lines=True)
+    title = Text(f"{one.id} ({one.agent}): {right} of {of} turns right")
+    shown = Table(title=title, show_lines=True)
     for heading in ("the user", "calls", "answer and what was wrong", "s"):
         shown.add_column(heading, overflow="fold")
     for turn in held.turns:
@@ -241,7 +247,13 @@ def totals(done: Sequence[Held]) -> Table:
         some = [held for held in done if agent in ("all", held.conversation.agent)]
         sums = Totals.sum(turns_of(some))
         shown.add_row(
-            *(agent, str(sums.right), str(sums.of), str(sums.side_effects), str(sums.invented)),
+            *(
+                Text(agent),
+                str(sums.right),
+                str(sums.of),
+                str(sums.side_effects),
+                str(sums.invented),
+            ),
             *(f"{sums.median_seconds:.1f}", f"{sums.first_turn_seconds:.1f}"),
         )
     return shown
@@ -299,7 +311,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not chosen:
         parser.error(f"no conversation of {given.file} has the kind, agent or id {given.only!r}")
     console = Console()
-    done = run(chosen, given.model, lambda held: console.print(table(held)))
+    done = run(chosen, given.model, console)
     console.print(totals(done))
     result = report(done, given.model)
     if given.json:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from rich.console import Console
 
 from evals.checks import is_writing
 from evals.conversation_file import read_conversations
@@ -85,7 +86,7 @@ def replies(conversation, *, confirming=False):
 
 
 def hold(conversation, script):
-    (held,) = run([conversation], ScriptedModel(script, CLAUDE))
+    (held,) = run([conversation], ScriptedModel(script, CLAUDE), Console(quiet=True))
     return held.turns
 
 
@@ -344,7 +345,7 @@ def test_no_conversation_sees_what_another_one_did(tmp_path):
     file.write_text("\n".join(json.dumps({"id": name, **one}) for name in "ab"))
     booking = [[use("vacations__request_vacation", day)], "<answer>V-23.</answer>"]
     model = ScriptedModel(booking * 2, CLAUDE)
-    done = run(read_conversations(file), model)
+    done = run(read_conversations(file), model, Console(quiet=True))
     assert [turn.failures for turn in turns_of(done)] == [[], []]
     assert len(model.requests[2].messages) == 1
 
@@ -368,6 +369,7 @@ def test_the_report_has_every_turn_and_the_totals(tmp_path, capsys):
     file = str(tmp_path / "some.jsonl")
     assert command(tmp_path, file, "--only", "joke", "--json", str(result), "--min", "1") == 0
     shown = capsys.readouterr().out
+    assert shown.startswith("right one 1/2 ")
     assert "one (starter): 1 of 2 turns right" in shown
     assert "✗ invented: Monday" in shown
     told = json.loads(result.read_text())
@@ -391,7 +393,7 @@ def test_the_report_has_every_turn_and_the_totals(tmp_path, capsys):
 
 
 def test_too_few_right_turns_fail_the_command(tmp_path):
-    conversation(tmp_path, *TURNS, agent="starter")
+    conversation(tmp_path, *TURNS, id="[/]", agent="starter")  # an id is no markup
     assert command(tmp_path, str(tmp_path / "some.jsonl"), "--min", "2") == 1
 
 
