@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from evals import checks
-from evals.run import load_questions
+from evals.run import load_questions, main
 
 ROOT = Path(__file__).resolve().parents[2]
 HANDLERS = {
@@ -166,3 +166,44 @@ def test_calls_and_rationales_are_read_from_the_trace():
     assert checks.rationales(trace) == ["Think."]
     assert checks.asked(trace)
     assert not checks.asked(trace[:3])
+
+
+@pytest.mark.parametrize(
+    ("name", "writing"),
+    [
+        *(("GET /claims", False), ("POST /reminders", True), ("DELETE /claims/{id}", True)),
+        *(("get_days", False), ("listClaims", False), ("FindClaim", False)),
+        *(("cancel_vacation", True), ("getaway_booking", True), ("sendReminder", True)),
+    ],
+)
+def test_the_first_word_tells_whether_a_call_changes_something(name, writing):
+    assert checks.is_writing(name) is writing
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "same"),
+    [
+        ("claim-857", "Claim #857", True),
+        ("claim-857", "857", True),
+        ("V-15", "15", True),
+        ("claim-857", "claim-858", False),
+        ("2027-03-08", "08", False),
+        ("V-15", "X-15", False),
+        ("V-15", "", False),
+    ],
+)
+def test_ids_are_the_same_in_every_spelling(wanted, given, same):
+    expected = {"name": "f", "arguments": {"id": wanted}}
+    assert checks.is_same_call(expected, {"name": "f", "arguments": {"id": given}}) is same
+
+
+def test_a_question_is_asked_and_its_outcome_written(tmp_path, capsys):
+    script, result = tmp_path / "script.jsonl", tmp_path / "result.json"
+    script.write_text('"<answer>Good morning!</answer>"\n"<answer>I sent it.</answer>"\n')
+    given = ["--model", f"scripted:{script}", "--json", str(result)]
+    assert main([*given, "--only", "hello", "--min", "1"]) == 0
+    assert json.loads(result.read_text())["questions"][0]["answer"] == "Good morning!"
+    assert main([*given, "--only", "which-claim-remind", "--min", "1"]) == 1
+    (outcome,) = json.loads(result.read_text())["questions"]
+    assert outcome["problems"] == ["the user was not asked"]
+    assert "wrong which-claim-remind" in capsys.readouterr().out
