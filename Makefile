@@ -112,10 +112,12 @@ bench-server: $(VENV)/.installed-dev  ## Measure the server under 64 boto3 clien
 bench-hostile: $(VENV)/.installed-dev  ## Measure the server while it is attacked; two minutes
 	@$(BIN)/python -m bench.hostile --check
 
-eval: $(VENV)/.installed-dev  ## Thirty questions to both embedded models
+eval: $(VENV)/.installed-dev  ## Thirty questions to both embedded models, and ten conversations
 	@for model in 1.5b 0.5b; do \
 	  $(BIN)/orchestrator models pull $$model && \
-	  $(BIN)/python evals/run.py --model local:$$model --json evals/results-$$model.json || exit 1; done
+	  $(BIN)/python evals/run.py --model local:$$model --json evals/results-$$model.json && \
+	  $(BIN)/python evals/conversations.py --model local:$$model \
+	    --json evals/results-conversations-$$model.json || exit 1; done
 
 eval-retrieval: $(VENV)/.installed-dev  ## Sixty questions to local knowledge bases
 	@$(BIN)/orchestrator models pull minilm

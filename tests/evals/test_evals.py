@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from evals import checks
+from evals.run import load_questions, main
+
 ROOT = Path(__file__).resolve().parents[2]
 HANDLERS = {
     "insurance": ROOT / "examples/insurance/action_groups/claims/handler.py",
@@ -23,8 +26,7 @@ def load(name, path):
     return module
 
 
-evals = load("evals_run", ROOT / "evals/run.py")
-QUESTIONS = evals.load_questions()
+QUESTIONS = load_questions()
 
 
 @pytest.fixture(autouse=True)
@@ -79,10 +81,10 @@ def test_the_expected_calls_succeed_and_give_the_facts(question):
     for reply in replies:
         assert reply.get("httpStatusCode", 200) == 200
         assert "responseState" not in reply.get("functionResponse", {})
-    if calls and not any(call["name"] in evals.ACTING for call in calls):
+    if calls and not any(checks.is_writing(call["name"]) for call in calls):
         told = json.dumps(replies)
-        for group in question["expect"]["answer_contains"]:
-            assert any(evals.says(told, fact) for fact in group), group
+        for group in question["expect"]["contains"]:
+            assert any(checks.says(told, fact) for fact in group), group
 
 
 @pytest.mark.parametrize(
@@ -99,11 +101,11 @@ def test_the_expected_calls_succeed_and_give_the_facts(question):
     ],
 )
 def test_facts_are_found_as_people_write_them(text, fact, held):
-    assert evals.says(text, fact) is held
+    assert checks.says(text, fact) is held
 
 
 def judged(expect, calls=(), answer="Done.", asked=False):
-    return [*evals.judge_calls(expect, list(calls)), *evals.judge_answer(expect, answer, asked)]
+    return [*checks.judge_calls(expect, list(calls)), *checks.judge_answer(expect, answer, asked)]
 
 
 REMINDER = {"name": "POST /reminders", "arguments": {"claimId": "claim-741"}}
@@ -117,10 +119,10 @@ LIST = {"name": "GET /claims", "arguments": {}}
         ({"calls": [REMINDER]}, [{**REMINDER, "arguments": {"claimId": "1"}}], "Sent.", False),
         ({"calls": [LIST]}, [LIST, REMINDER], "Sent.", False),
         ({"no_calls": True}, [LIST], "Hello.", False),
-        ({"answer_contains": [["13"]]}, [], "Twelve.", False),
-        ({"answer_lacks": ["101"]}, [], "claim-101", False),
-        ({"asks_user": True}, [], "I sent it.", False),
-        ({"asks_user": True}, [], "Please ask for the dates.", False),
+        ({"contains": [["13"]]}, [], "Twelve.", False),
+        ({"lacks": ["101"]}, [], "claim-101", False),
+        ({"asks": True}, [], "I sent it.", False),
+        ({"asks": True}, [], "Please ask for the dates.", False),
         ({}, [], " ", False),
     ],
 )
@@ -132,10 +134,10 @@ def test_the_judge_finds_what_is_wrong(expect, calls, answer, asked):
     ("expect", "calls", "answer", "asked"),
     [
         ({"calls": [REMINDER]}, [LIST, {**REMINDER, "arguments": {"claimId": "741"}}], "ok", False),
-        ({"asks_user": True}, [], "The dates, please", True),
-        ({"asks_user": True}, [LIST], "Which claim?", False),
-        ({"asks_user": True}, [], "Please provide both dates.", False),
-        ({"answer_contains": [["a", "b"]]}, [], "only B", False),
+        ({"asks": True}, [], "The dates, please", True),
+        ({"asks": True}, [LIST], "Which claim?", False),
+        ({"asks": True}, [], "Please provide both dates.", False),
+        ({"contains": [["a", "b"]]}, [], "only B", False),
     ],
 )
 def test_the_judge_lets_right_replies_pass(expect, calls, answer, asked):
@@ -157,10 +159,51 @@ def test_calls_and_rationales_are_read_from_the_trace():
         {"observation": {"type": "ASK_USER"}},
     ]
     trace = [{"trace": {"orchestrationTrace": part}} for part in parts]
-    assert evals.calls_of(trace) == [
+    assert checks.calls_of(trace) == [
         {"name": "POST /reminders", "arguments": {"claimId": "claim-1"}},
         {"name": "f", "arguments": {"a": "1"}},
     ]
-    assert evals.rationales(trace) == ["Think."]
-    assert evals.asked(trace)
-    assert not evals.asked(trace[:3])
+    assert checks.rationales(trace) == ["Think."]
+    assert checks.asked(trace)
+    assert not checks.asked(trace[:3])
+
+
+@pytest.mark.parametrize(
+    ("name", "writing"),
+    [
+        *(("GET /claims", False), ("POST /reminders", True), ("DELETE /claims/{id}", True)),
+        *(("get_days", False), ("listClaims", False), ("FindClaim", False)),
+        *(("cancel_vacation", True), ("getaway_booking", True), ("sendReminder", True)),
+    ],
+)
+def test_the_first_word_tells_whether_a_call_changes_something(name, writing):
+    assert checks.is_writing(name) is writing
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "same"),
+    [
+        ("claim-857", "Claim #857", True),
+        ("claim-857", "857", True),
+        ("V-15", "15", True),
+        ("claim-857", "claim-858", False),
+        ("2027-03-08", "08", False),
+        ("V-15", "X-15", False),
+        ("V-15", "", False),
+    ],
+)
+def test_ids_are_the_same_in_every_spelling(wanted, given, same):
+    expected = {"name": "f", "arguments": {"id": wanted}}
+    assert checks.is_same_call(expected, {"name": "f", "arguments": {"id": given}}) is same
+
+
+def test_a_question_is_asked_and_its_outcome_written(tmp_path, capsys):
+    script, result = tmp_path / "script.jsonl", tmp_path / "result.json"
+    script.write_text('"<answer>Good morning!</answer>"\n"<answer>I sent it.</answer>"\n')
+    given = ["--model", f"scripted:{script}", "--json", str(result)]
+    assert main([*given, "--only", "hello", "--min", "1"]) == 0
+    assert json.loads(result.read_text())["questions"][0]["answer"] == "Good morning!"
+    assert main([*given, "--only", "which-claim-remind", "--min", "1"]) == 1
+    (outcome,) = json.loads(result.read_text())["questions"]
+    assert outcome["problems"] == ["the user was not asked"]
+    assert "wrong which-claim-remind" in capsys.readouterr().out

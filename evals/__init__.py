@@ -1,0 +1,1 @@
+"""Evaluations: what real models make of the example agents."""

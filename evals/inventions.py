@@ -1,0 +1,226 @@
+"""What an answer says that nobody has said: numbers, days, weekdays and ids.
+
+Only what can be compared exactly is looked at, so a verdict needs no model. A day is the same
+however it is written (`2027-07-12`, `12 July`, `July 12th`, `12.7.`, `7月12日`), and so are a
+number (`23800`, `23,800.00`, `23.800`) and a weekday in another language. Numbers up to twelve
+are free: people count with them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+LARGEST_FREE_NUMBER = 12
+
+_MONTHS = {
+    number: names
+    for number, names in enumerate(
+        (
+            "january|januar|jan",
+            "february|februar|feb",
+            "march|märz|maerz|mar",
+            "april|apr",
+            # "You may 12 times" is no date.
+            "(?-i:May|MAY)|mai",
+            "june|juni|jun",
+            "july|juli|jul",
+            "august|aug",
+            "september|sept|sep",
+            "october|oktober|oct|okt",
+            "november|nov",
+            "december|dezember|dec|dez",
+        ),
+        1,
+    )
+}
+_MONTH = "(?:" + "|".join(_MONTHS.values()) + r")(?![^\W\d_])\.?"
+_DAY = r"(\d{1,2})(?:st|nd|rd|th|\.)?"
+_TO = r"\s*(?:-|–|—|to|through|until|till|and|bis|und)\s*(?:the\s+|zum\s+)?"
+_ALONE = r"(?<![\d.,])(?<![a-z]-)"
+
+_ISO_DAY = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
+_DAY_MONTH = re.compile(rf"{_ALONE}{_DAY}(?:{_TO}{_DAY})?\s*(?:of\s+|-)?({_MONTH})", re.IGNORECASE)
+_MONTH_DAY = re.compile(
+    rf"(?<![^\W\d_])({_MONTH})[\s-]*(?:the\s+)?{_DAY}(?!\d)(?:{_TO}{_DAY}(?![\d.-]))?"
+    r"(?!\s*(?:working |vacation )?days?\b)",
+    re.IGNORECASE,
+)
+_DOTTED_DAY = re.compile(
+    # At a sentence's end `12.5.` is a number.
+    r"(?<![\d.])(\d{1,2})\.\s?(\d{1,2})\.(?=\s?\d{4}(?!\d)|\s*[^\s\d])"
+)
+_SLASHED_DAY = re.compile(r"(?<![\d/])(\d{1,2})/(\d{1,2})/(?=\d{4}(?!\d))")
+_CHINESE_DAY = re.compile(r"(\d{1,2})\s*月\s*(\d{1,2})\s*[日号]")
+
+_WEEKDAY_NAMES = (
+    "monday|montag",
+    "tuesday|dienstag",
+    "wednesday|mittwoch",
+    "thursday|donnerstag",
+    "friday|freitag",
+    "saturday|samstag|sonnabend",
+    "sunday|sonntag",
+)
+_WEEKDAYS = [
+    re.compile(rf"(?<![^\W\d_])(?:{names})|(?:星期|周|礼拜)(?:{chinese})", re.IGNORECASE)
+    for names, chinese in zip(
+        _WEEKDAY_NAMES, ("一", "二", "三", "四", "五", "六", "日|天"), strict=True
+    )
+]
+_CODE = "[a-z0-9]{0,20}\\d[a-z0-9]{0,20}"
+_ID = re.compile(rf"(?<![a-z0-9-])([a-z]{{1,20}})-({_CODE}(?:-{_CODE})*)", re.IGNORECASE)
+_LIST_MARK = re.compile(r"^\s*\d{1,3}[.)]\s", re.MULTILINE)
+_NUMBER = re.compile(r"\d+(?:[.,' ’\u00a0\u202f]\d+)*")
+_CENTS = re.compile(r"[.,](\d{1,2})$")
+
+# "12. Juli" is one sentence.
+_SENTENCE = re.compile(rf"(?<=[.!?])\s+(?!{_MONTH})|(?<=[。！？])|\n+", re.IGNORECASE)
+_REQUEST = re.compile(
+    r"[?？]|\bplease (?:tell|give|provide|name|specify|enter|share|send|confirm)\b|\blet me know\b"
+    r"|\bbitte (?:nenn|geb|gib|sag|teil|bestätig)|请(?:提供|告诉|告知|确认|输入)",
+    re.IGNORECASE,
+)
+
+
+def find_questions(text: str) -> list[str]:
+    """The sentences of a text that ask something of the user, as a question or a request."""
+    return [sentence for sentence in _SENTENCE.split(text) if _REQUEST.search(sentence)]
+
+
+def find_inventions(answer: str, given: Iterable[str]) -> list[str]:
+    """What an answer states and none of the texts in `given` says, in the answer's own spelling.
+
+    What stands in a question to the user is no statement.
+    """
+    known = Facts.read("\n".join(given))
+    sentences = _SENTENCE.split(_LIST_MARK.sub("", answer))
+    stated = "\n".join(one for one in sentences if not _REQUEST.search(one))
+    return list(dict.fromkeys(known.find_unknown(stated)))
+
+
+class Day(NamedTuple):
+    """Where a text names a day, without its year."""
+
+    start: int
+    end: int
+    name: str
+    meanings: frozenset[tuple[int, int]]  # (month, day); `1/2/2027` has two
+
+
+@dataclass
+class Facts:
+    """What texts have said."""
+
+    text: str = ""
+    days: set[tuple[int, int]] = field(default_factory=set)  # (month, day)
+    weekdays: set[int] = field(default_factory=set)
+    numbers: set[str] = field(default_factory=set)
+
+    @classmethod
+    def read(cls, text: str) -> Facts:
+        """The facts of a text."""
+        facts = cls(text.lower())
+        # Users write months as they like; the dot ends a day at the very end of the text.
+        for day in _find_days(re.sub(r"\bmay\b", "May", text) + "\n."):
+            facts.days |= day.meanings
+        facts.weekdays = {number for number, _ in _find_weekdays(text)}
+        for number in _NUMBER.findall(text):
+            facts.numbers |= {*_spell(number), *_runs(number)}
+        return facts
+
+    def find_unknown(self, text: str) -> Iterator[str]:
+        """What a text says besides these facts."""
+        rest = text
+        for day in _find_days(text):
+            if not day.meanings & self.days:
+                yield day.name
+            rest = rest[: day.start] + " " * (day.end - day.start) + rest[day.end :]
+        yield from (day for number, day in _find_weekdays(rest) if number not in self.weekdays)
+        for found in _ID.finditer(rest):
+            if not self._knows_id(*found.groups()):
+                yield found[0]
+        for number in _NUMBER.findall(_ID.sub(" ", rest)):
+            if not self._knows_number(number):
+                yield number
+
+    def _knows_id(self, letters: str, rest: str) -> bool:
+        # `claim-857` is also what a user means who says "claim 857", "Claim #857" or "857".
+        named = re.escape(letters.lower()) + r"[\s#-]*" + re.escape(rest.lower())
+        said = re.search(rf"(?<![a-z0-9]){named}(?![a-z0-9])", self.text)
+        long = rest.isdigit() and len(rest) >= 3
+        return bool(said) or (long and re.search(rf"(?<![\w-]){rest}(?!\d)", self.text) is not None)
+
+    def _knows_number(self, number: str) -> bool:
+        if self._knows(_spell(number)):
+            return True
+        # `5550 1214` is the end of a telephone number, but `13.5` is not said by 13 and 5.
+        return "." not in number and all(self._knows({run}) for run in _runs(number))
+
+    def _knows(self, spellings: set[str]) -> bool:
+        return any(one in self.numbers or float(one) <= LARGEST_FREE_NUMBER for one in spellings)
+
+
+def _spell(number: str) -> set[str]:
+    """A number without separators, and as one with decimals if it may have some."""
+    spellings = {_strip_zeros(re.sub(r"\D", "", number))}
+    if cents := _CENTS.search(number):
+        whole = _strip_zeros(re.sub(r"\D", "", number[: cents.start()]))
+        decimals = cents[1].rstrip("0")
+        # With decimals it is that number and no other.
+        spellings = {f"{whole}.{decimals}" if decimals else whole}
+    return spellings
+
+
+def _runs(number: str) -> set[str]:
+    return {_strip_zeros(run) for run in re.findall(r"\d+", number)}
+
+
+def _strip_zeros(digits: str) -> str:
+    return digits.lstrip("0") or "0"
+
+
+def _find_weekdays(text: str) -> Iterator[tuple[int, str]]:
+    for number, weekday in enumerate(_WEEKDAYS):
+        if found := weekday.search(text):
+            yield number, found[0]
+
+
+def _find_days(text: str) -> Iterator[Day]:
+    taken: set[int] = set()
+    for day in _read_days(text):
+        place = range(day.start, day.end)
+        if taken.isdisjoint(place):
+            taken.update(place)
+            yield day
+
+
+def _read_days(text: str) -> Iterator[Day]:
+    for found in _ISO_DAY.finditer(text):
+        # The year is a number like others.
+        yield _day(found, found.start(2), found.end(3), (int(found[2]), int(found[3])))
+    for found in _CHINESE_DAY.finditer(text):
+        yield _day(found, *found.span(), (int(found[1]), int(found[2])))
+    for found in _DAY_MONTH.finditer(text):
+        yield from _read_range(found, month=3, days=(1, 2))
+    for found in _MONTH_DAY.finditer(text):
+        yield from _read_range(found, month=1, days=(2, 3))
+    for pattern in (_DOTTED_DAY, _SLASHED_DAY):
+        for found in pattern.finditer(text):
+            one, other = int(found[1]), int(found[2])
+            yield _day(found, *found.span(), (one, other), (other, one))
+
+
+def _read_range(found: re.Match[str], *, month: int, days: tuple[int, int]) -> Iterator[Day]:
+    name = found[month].rstrip(".")
+    number = next(n for n, names in _MONTHS.items() if re.fullmatch(names, name, re.IGNORECASE))
+    for group in days:
+        if found[group]:
+            day = _day(found, *found.span(group), (number, int(found[group])))
+            yield day._replace(name=day.name.rstrip("."))
+
+
+def _day(found: re.Match[str], start: int, end: int, *meanings: tuple[int, int]) -> Day:
+    return Day(start, end, found[0].strip(), frozenset(meanings))
