@@ -33,7 +33,7 @@ from orchestrator.models.grammar import (
 )
 from orchestrator.models.grounds import collect_grounds, is_first_step
 from orchestrator.models.identifiers import find_formed, read_examples
-from orchestrator.models.scope import FAR, NEAR, REFUSAL
+from orchestrator.models.scope import FAR, NEAR, REFUSAL, refers_back
 from orchestrator.models.tool_calls import ReplyReader, is_asked_by_name
 from orchestrator.models.user_dates import find_dates
 
@@ -225,7 +225,8 @@ class _Plan:
         if not REFUSAL.startswith(sentence.strip().rstrip(".")) or len(sentence) < len("Sorry, I"):
             return False
         distance = self._measure()
-        return distance is not None and distance < (FAR if self._grounds.answered else NEAR)
+        goes_on = self._grounds.answered and refers_back(self._grounds.now)
+        return distance is not None and distance < (FAR if goes_on else NEAR)
 
     def _mend(self, reader: CheckedReader) -> Generator[str, None, ReplyReader]:
         if self._findings.names_maker:

@@ -20,8 +20,7 @@ FAR = 0.19
 """An input that is as much nearer to what the agent is not for is out of its scope (measured)."""
 
 NEAR = 0.08
-"""A refusal of an input that is not so far is wrong. What goes on with a conversation says less of
-what it is about, and is refused wrongly up to `FAR`."""
+"""A refusal of an input that is not so far is wrong (measured on few inputs)."""
 
 REFUSAL = "Sorry, I can't help with that. It has nothing to do with my task."
 """How the prompt's examples refuse."""
@@ -30,6 +29,10 @@ _ENGLISH = frozenset(
     "the is are was what which who where when how why do does did can could will would should i you"
     " my me your his her it its we us our they of to in on for with from at by and or an a this"
     " that have has had be been any some please tell give show find write there about not".split()
+)
+_REFERRING = re.compile(
+    r"\b(?:it|its|that|this|those|these|he|she|him|her|his|hers|they|them|their|ones?|there)\b",
+    re.IGNORECASE,
 )
 _LEAST_ENGLISH = 0.3  # of the words
 _MOST = 1000  # characters that are looked at
@@ -73,6 +76,14 @@ def is_english(text: str) -> bool:
     words = re.findall(r"[^\W\d_]+", text[:_MOST].lower().replace("'", " "))
     known = sum(word in _ENGLISH for word in words)
     return text.isascii() and known >= max(1, _LEAST_ENGLISH * len(words))
+
+
+def refers_back(text: str) -> bool:
+    """Whether an English text has a word that stands for something said before.
+
+    Such a text says less of what it is about, and seems to be further away than it is.
+    """
+    return _REFERRING.search(text[:_MOST]) is not None
 
 
 def build_scope(

@@ -238,10 +238,11 @@ def test_a_refusal_of_what_is_in_scope_is_no_answer(
     talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measure(monkeypatch, I=0.05, Raise=0.12, which=0.18)
-    talk.wishes(REFUSAL, REFUSAL, ASK, REFUSAL, ASK)
+    talk.wishes(REFUSAL, REFUSAL, ASK, REFUSAL, ASK, ASK, REFUSAL)
     assert talk.say("Raise my salary").text == REFUSAL
     assert talk.say("I have a problem with my delivery.").stop_reason == "ask_user"
     assert talk.say("which books are in it?").stop_reason == "ask_user"
+    assert talk.say("Raise my salary").text == REFUSAL
 
 
 def test_where_the_scope_is_not_known_the_model_decides(talk: Talk) -> None:
