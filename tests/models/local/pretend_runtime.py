@@ -31,6 +31,13 @@ class PretendRuntime:
     def chat(self) -> PretendRuntime:
         return self
 
+    @property
+    def beginnings(self) -> PretendRuntime:
+        return self
+
+    def prepare(self, pieces: Sequence[Any], reading: object) -> int:
+        return 0  # as if it were all in memory
+
     def prompt(self, turns: Sequence[tuple[str, str]]) -> list[Any]:
         self.prompts.append([*turns])
         return [*turns]
