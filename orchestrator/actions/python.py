@@ -324,7 +324,7 @@ def action(
         function: The function; sync or async.
         name: Its name for the model, when it is not the function's own.
         require_confirmation: Whether the user must confirm each call. Left out, the embedded
-            model asks before calls that change something, unless the user said to do it.
+            model asks the user before calls that change something.
         idempotent: Whether a call may be run again when its outcome is unknown.
     """
 

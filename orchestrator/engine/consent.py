@@ -26,6 +26,9 @@ _PHRASES = (
     *("por favor", "de acuerdo", "hazlo", "pode ser", "per favore", "doe maar", "s'il vous plaît"),
     *("s'il te plaît",),
 )
+# Beside one of these, words of the call are no contradiction: "yes, cancel it". Beside an "ok" they
+# may be: "ok, cancel".
+_STRONG = frozenset("yes yep yeah ja jawohl oui sí sim sì da да evet".split())
 # Words that may stand beside a yes.
 _BESIDE = frozenset(
     "please the it that this to now thanks thank you very much great good fine right and then i a"
@@ -40,30 +43,35 @@ _NO_PHRASES = ("never mind", "not now", "leave it", "forget it", "do not", "lass
 
 _CHINESE_YES = re.compile(
     "(?:是的|是|好的|好|可以|行|对的|对|确认|确定|没问题|同意|当然|嗯)+"
-    "(?:请|继续|吧|啊|的|了|办|做|发送|取消|提交|执行|谢谢|就这样)*"
+    "(?:请|继续|吧|啊|的|谢谢|就这样)*"
 )
 _CHINESE_NO = re.compile("(?:不|不要|不用|不是|不行|别|算了|取消|谢谢|了|吧)+")
+# Characters of an answer that is nothing but a yes or a no.
+_LONGEST = 200
 _MARKS = re.compile(r"[\s.,!。，！、]+")
 
 
-def is_yes(text: str, known: Iterable[str] = (), *, orders: bool = False) -> bool:
+def is_yes(text: str, named: Iterable[str] = ()) -> bool:
     """Whether an answer is a yes and nothing else.
 
     Args:
         text: What the user wrote.
-        known: Words that may stand beside the yes: those of the call, and of its values.
-        orders: Whether the answer is an order to make the call, which is a yes, too.
+        named: The words of the call's name, which may stand beside a plain yes.
     """
+    if len(text) > _LONGEST:
+        return False
     if _CHINESE_YES.fullmatch(_MARKS.sub("", text)):
         return True
     words, agrees = _drop_phrases(text, _PHRASES)
-    beside = _BESIDE | {word.casefold() for word in known}
-    agrees = agrees or orders or any(word in _YES for word in words)
+    beside = _BESIDE | {*named} if not _STRONG.isdisjoint(words) else _BESIDE
+    agrees = agrees or any(word in _YES for word in words)
     return agrees and all(word in _YES or word in beside for word in words)
 
 
 def is_no(text: str) -> bool:
     """Whether an answer is a no and nothing else."""
+    if len(text) > _LONGEST:
+        return False
     if _CHINESE_NO.fullmatch(_MARKS.sub("", text)):
         return True
     words, refuses = _drop_phrases(text, _NO_PHRASES)

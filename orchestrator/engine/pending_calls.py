@@ -11,18 +11,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator.actions.base import Operation
+from orchestrator.engine.changes import only_reads, split_words
 from orchestrator.engine.consent import is_no, is_yes
 from orchestrator.engine.decisions import Act
 from orchestrator.engine.questions import ask_for_consent, ask_for_values, describe_missing
 from orchestrator.engine.results import Answer
 from orchestrator.engine.state import Slot, Turn
 from orchestrator.engine.toolbox import tool_name
-from orchestrator.engine.wishes import is_wished, names_all_values, only_reads, split_words
 
 _WAITS = "Not carried out: it waits for the user's yes."
 
-# How many of the user's last inputs count when it is asked whether he said a value.
-_RECENT = 3
+# Characters of a question that a user reads to its end. A call with more to say is handed over to
+# the caller, who sees its values as they are.
+_LONGEST_QUESTION = 600
 
 
 def ask_user_first(turn: Turn, decided: Act, slots: Sequence[Slot]) -> Answer | None:
@@ -37,9 +38,15 @@ def ask_user_first(turn: Turn, decided: Act, slots: Sequence[Slot]) -> Answer | 
         return None
     for item, slot in zip(decided.actions, slots, strict=False):
         call = slot.call
-        if call is not None and _needs_consent(turn, slot):
-            pending = {**_build_pending(turn, call.operation, item), "confirms": True}
-            return _ask(turn, slot, ask_for_consent(call.operation, call.arguments), pending)
+        if call is None or not _needs_consent(turn, slot):
+            continue
+        question = ask_for_consent(call.operation, call.arguments)
+        if turn.start.is_led or len(question) > _LONGEST_QUESTION:
+            # What a supervisor's model tells its user of a question, or the user it, is not known.
+            slot.waits = slot.waits or "USER_CONFIRMATION"
+            continue
+        pending = {**_build_pending(turn, call.operation, item), "confirms": True}
+        return _ask(turn, slot, question, pending)
     return None
 
 
@@ -57,47 +64,18 @@ def _build_pending(
     if operation is None:
         raise AssertionError("only a call of an operation lacks values or consent")
     values = item.get("actionGroupInput") or {}
-    pending: dict[str, Any] = {
+    return {
         "name": tool_name(operation, turn.dialect.protocol),
         "arguments": {name: value.get("value") for name, value in values.items()},
     }
-    if is_wished(turn.question, operation) or _goes_on(turn, pending["name"], wished=True):
-        pending["wished"] = True
-    return pending
-
-
-def _goes_on(turn: Turn, name: str, *, wished: bool = False) -> bool:
-    """Whether a call goes on with the one that the user was asked values for."""
-    before = turn.start.pending
-    return (
-        before is not None
-        and before["name"] == name
-        and "confirms" not in before
-        and (not wished or "wished" in before)
-    )
 
 
 def _needs_consent(turn: Turn, slot: Slot) -> bool:
     call = slot.call
-    if call is None or slot.waits.startswith("USER_CONFIRMATION"):
+    if call is None or slot.waits.startswith("USER_CONFIRMATION") or turn.consented == slot.id:
         return False
     operation = call.operation
-    if operation.require_confirmation is not None or only_reads(operation):
-        return False
-    if turn.consented == slot.id:
-        return False
-    name = tool_name(operation, turn.dialect.protocol)
-    wished = is_wished(turn.question, operation) or _goes_on(turn, name, wished=True)
-    return not (wished and names_all_values(call.arguments, _collect_inputs(turn)))
-
-
-def _collect_inputs(turn: Turn) -> list[str]:
-    inputs = [
-        "".join([block["text"] for block in one["content"] if "text" in block])
-        for one in turn.start.earlier()
-        if one["role"] == "user"
-    ]
-    return [*inputs[1 - _RECENT :], turn.question]
+    return operation.require_confirmation is None and not only_reads(operation)
 
 
 def take_consent(turn: Turn) -> Act | None:
@@ -106,20 +84,17 @@ def take_consent(turn: Turn) -> Act | None:
     After a plain no the call is not offered to the model any more.
     """
     pending = turn.start.pending
-    if pending is None or not pending.get("confirms"):
+    if pending is None or not pending.get("confirms") or turn.start.is_led:
         return None
     operation = _find_operation(turn, pending["name"])
     if operation is None:
         return None
-    named = {*split_words(operation.name)}
-    known = [*named, *map(str, pending["arguments"].values())]
-    orders = is_wished(turn.question, operation)
-    if is_yes(turn.question, known, orders=orders):
+    if is_yes(turn.question, split_words(operation.name)):
         turn.consented = f"{turn.start.request_id}-consent"
         use = {"toolUseId": turn.consented, "name": pending["name"], "input": pending["arguments"]}
         turn.take_reply([{"toolUse": use}])
         return Act([_build_item(operation, pending["arguments"], turn.consented)], [], "")
-    if is_no(turn.question) and not orders:
+    if is_no(turn.question):
         turn.excluded |= {pending["name"]}
     return None
 

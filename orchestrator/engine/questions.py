@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator.actions.base import Operation, Parameter
-from orchestrator.engine.wishes import split_words
+from orchestrator.engine.changes import split_words
+from orchestrator.support.logs import escape
 
 # A question becomes a part of the conversation, so it names no example, which a small model
 # might take for the user's own value.
@@ -17,7 +19,10 @@ _EXAMPLE = re.compile(
     re.IGNORECASE,
 )
 _ARTICLE = re.compile(r"(?:the|an?|your|whose|which)\s", re.IGNORECASE)
-_MOST_VALUE = 80
+# Characters of a description that are looked at: a server's may have any number.
+_MOST_DESCRIPTION = 500
+# What needs no quotation marks.
+_PLAIN = re.compile(r"[\w.@:/+-]{1,80}")
 
 
 def ask_for_values(parameters: Sequence[Parameter]) -> str:
@@ -27,8 +32,10 @@ def ask_for_values(parameters: Sequence[Parameter]) -> str:
 
 
 def ask_for_consent(operation: Operation, arguments: Mapping[str, Any]) -> str:
-    """The question whether to make a call."""
-    values = ", ".join(_shorten(value) for value in arguments.values())
+    """The question whether to make a call, with all of its values."""
+    values = ", ".join(
+        f"{' '.join(split_words(name))}: {_quote(value)}" for name, value in arguments.items()
+    )
     name = " ".join(split_words(operation.name))
     return f"Shall I go ahead with {name}{f' ({values})' if values else ''}?"
 
@@ -38,14 +45,17 @@ def describe_missing(parameters: Sequence[Parameter]) -> str:
     return f"Missing: {', '.join(_describe(one) for one in parameters)}. Ask the user."
 
 
-def _shorten(value: Any) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= _MOST_VALUE else f"{text[:_MOST_VALUE]}…"
+def _quote(value: Any) -> str:
+    if isinstance(value, str) and _PLAIN.fullmatch(value):
+        return value
+    # Nothing may hide, or show the values in another order than they have.
+    return escape(json.dumps(value, ensure_ascii=False))
 
 
 def _describe(parameter: Parameter) -> str:
     name = " ".join(split_words(parameter.name))
-    what = _EXAMPLE.sub("", parameter.description.strip()).strip().rstrip(".:;,(")
+    said = " ".join(parameter.description[:_MOST_DESCRIPTION].split())
+    what = _EXAMPLE.sub("", said).strip().rstrip(".:;,(")
     if not what:
         return f"the {name}"
     if _ARTICLE.match(what):

@@ -103,11 +103,13 @@ class Start:
     closing: bool = False
     # The conversation that the caller gave, for the guardrail to read
     history: Sequence[Mapping[str, Any]] = ()
+    # Whether the input is written, and the answer read, by a supervisor's model
+    is_led: bool = False
     # The call of this agent that waits for the user, as a journal has it
     pending: Mapping[str, Any] | None = None
     # Says at the turn's end whether the session ends with it and is remembered
     remembers: Callable[[], bool] = bool
-    # The messages of earlier turns, for a custom orchestration and for the user's wishes
+    # The messages of earlier turns, for a custom orchestration
     earlier: Callable[[], Sequence[Message]] = tuple
 
 

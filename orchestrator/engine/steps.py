@@ -11,6 +11,7 @@ from orchestrator.actions import Catalog
 from orchestrator.actions.base import ActionResult, Call, Operation, Parameter
 from orchestrator.actions.results import limit_size
 from orchestrator.engine.calls import invocation_input, match_results, merge_changes, result_text
+from orchestrator.engine.changes import only_reads
 from orchestrator.engine.collaboration import collaborate, prepare_message
 from orchestrator.engine.decisions import Act
 from orchestrator.engine.effects import AwaitResults, Dispatch, Effect, WaitingCall
@@ -20,7 +21,6 @@ from orchestrator.engine.results import Answer, ControlReturn, Result
 from orchestrator.engine.retrieval import prepare_search, search
 from orchestrator.engine.state import Slot, Turn
 from orchestrator.engine.toolbox import tool_name
-from orchestrator.engine.wishes import only_reads
 from orchestrator.errors import (
     ActionOutcomeUnknown,
     DependencyFailed,

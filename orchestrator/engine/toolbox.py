@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator.actions import Catalog, Operation
-from orchestrator.engine.wishes import only_reads
+from orchestrator.engine.changes import only_reads
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.models.base import CallFormat, OperationFormat
 from orchestrator.models.tool_calls import short

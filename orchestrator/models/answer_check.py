@@ -16,8 +16,10 @@ from orchestrator.models.grounds import Grounds
 _MOST_COUNTED = 12
 _STEM = 3  # letters of a month's name, which may be cut
 _NUMBER = re.compile(r"\d+(?:[,.'\u202f\u00a0 ]\d{3})*(?:[.,]\d+)?")
-_LIST_MARK = re.compile(r"^\s*\d{1,3}[.)]\s", re.MULTILINE)
-_ID = re.compile(r"(?<![^\W_])(?=[\w-]*\d)(?=[\w-]*[^\W\d_])[^\W_]+(?:[-_][^\W_]+)+(?![^\W_])")
+_LIST_MARK = re.compile(r"^[ \t]{0,20}\d{1,3}[.)]\s", re.MULTILINE)
+_ID = re.compile(
+    r"(?<![^\W_])(?=[\w-]{0,60}\d)(?=[\w-]{0,60}[^\W\d_])[^\W_]++(?:[-_][^\W_]++)++(?![^\W_])"
+)
 _QUOTED = re.compile('["“„«「《]([^"“”„«»「」《》\n]{3,120})["”“»」》]')
 _SPACE = re.compile(r"[\W_]+")
 

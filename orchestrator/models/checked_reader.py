@@ -8,7 +8,11 @@ from collections.abc import Callable
 from orchestrator.models.base import CallFormat
 from orchestrator.models.tool_calls import CALL_CLOSE, CALL_OPEN, ReplyReader, render_call
 
-_END = re.compile(r"[.!?]+[\"')\]”»]*\s+|[。！？]+[”」》]*\s*|\n+")
+# Possessive: a long row of marks is gone through once.
+_END = re.compile(r"[.!?]++[\"')\]”»]*+\s++|[。！？]++[”」》]*+\s*+|\n++")
+_MARKS = ".!?。！？"
+# Characters that are held back while a sentence does not end.
+_MOST_HELD = 2000
 
 
 class CheckedReader(ReplyReader):
@@ -36,9 +40,13 @@ class CheckedReader(ReplyReader):
         if self._check is None:
             return self.show(piece)
         self._held += piece
+        if not piece.strip(_MARKS) and len(self._held) <= _MOST_HELD:
+            return ""
         ends = [found.end() for found in _END.finditer(self._held)]
         # A mark at the end of what is known may go on: `3.` to `3.5`.
         end = max((end for end in ends if end < len(self._held)), default=0)
+        if not end and len(self._held) > _MOST_HELD:
+            end = len(self._held)
         return self._release(end)
 
     def finish(self) -> str:

@@ -29,6 +29,8 @@ _LONG_NUMBER = re.compile(r"(?<![\w.,/-])\d{3,12}(?![^\W_]|[.,:/-]\d|\s*[%€$£
 _GAP = 3  # characters between the parts of an id
 _MOST_EXAMPLES = 4
 _MOST_IDS = 200
+# Characters of one text that are searched: a result may have any number.
+_MOST_TEXT = 50_000
 
 
 def find_words(text: str) -> Iterator[str]:
@@ -59,7 +61,7 @@ def find_ids(
         now: What the user has said last. A word that looks like an id counts there although its
             form is another one; elsewhere it counts when nothing has the examples' form.
     """
-    said, returned = list(said), list(returned)
+    said, returned = [it[-_MOST_TEXT:] for it in said], [it[:_MOST_TEXT] for it in returned]
     found = [*find_formed(examples, said)]
     for text in returned:
         found += _match_words(examples, text)

@@ -144,7 +144,7 @@ class PromptStates:
         if os.name != "nt" and status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             _log.warning("others can write to %r, so it is not used", str(self.folder))
             return False
-        if os.name != "nt" and status.st_mode & stat.S_IRWXO:
+        if os.name != "nt" and status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             self.folder.chmod(stat.S_IRWXU)
         return True
 

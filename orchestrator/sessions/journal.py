@@ -33,8 +33,7 @@ with a `kind`; `records.py` has the types of its members, reads them and upgrade
   `end_session`; an empty `owner` has left it, and any process may |
 | `end` | the turn ended: `result`, `text`, `stop_reason`, `citations`, `error`, `message`,
   `question` (as the guardrail let it be read), `at`, `cut` when its time was over while it
-  waited, and `pending` (the call that its question is about: `name`, `arguments`, `confirms`,
-  `wished`) |
+  waited, and `pending` (the call that its question is about: `name`, `arguments`, `confirms`) |
 | `closed` | the session was ended, by its user or by its idle time-out: `reason`, `at` |
 | `undone` | the session's last turn was undone: `turn`, its id, and `at`; readers leave out the
   records from that turn's `turn` record on |

@@ -88,7 +88,6 @@ class PendingCall(TypedDict):
     name: str  # the tool name in the dialect's grammar
     arguments: dict[str, Any]  # as the model gave them, with the dialect's unknown value
     confirms: NotRequired[bool]  # whether it waits for a yes, and not for values
-    wished: NotRequired[bool]  # whether the user said to make it
 
 
 class _With(TypedDict):

@@ -147,6 +147,7 @@ class Session(Past):
     """
 
     __slots__ = (
+        "_asked",
         "active",
         "answered",
         "attributes",
@@ -188,6 +189,7 @@ class Session(Past):
         self.memory_id = ""
         self.last_agent = ""
         self.pending = _NOTHING_PENDING
+        self._asked: tuple[str, ...] = ()
         self.open: TurnLog | None = None
         self.unread: list[TurnLog] = []
         self.answered = _NOT_ANSWERED
@@ -257,6 +259,9 @@ class Session(Past):
         if record["result"] == "answer":
             question = record.get("question") or log.start["question"]
             self.talk += [("user", question), ("assistant", record["text"])]
+        if self.pending:
+            self.pending = {name: it for name, it in self.pending.items() if name in self._asked}
+            self._asked = ()
         self._replace_pending("", record)
         self.active = record["at"]
 
@@ -272,7 +277,7 @@ class Session(Past):
             self.open.ends_session = True
         self._change(record)
 
-    # Of an agent, only the last question counts.
+    # Of an agent, only the last question counts, and only if the user's last turn put it.
     def _replace_pending(self, agent: str, record: Record) -> None:
         if "pending" in record:
             self.pending = {**self.pending, agent: record["pending"]}
@@ -280,6 +285,8 @@ class Session(Past):
             self.pending = {name: it for name, it in self.pending.items() if name != agent}
 
     def _branch(self, record: Record) -> None:
+        if "pending" in record:
+            self._asked = (*self._asked, record["name"])
         self._replace_pending(record["name"], record)
         if "/" not in record["name"]:
             self.last_agent = record["name"]

@@ -1,8 +1,9 @@
 """A Python file of the user's that cannot be loaded: what is wrong, and where.
 
 What a file raises while it is loaded is no answer to anybody's call, and whoever wrote the file has
-to read it. But callers over HTTP did not write it, and logs are read by others. So its text goes
-to nobody, unless a program shows it in its user's own terminal (`report_load_errors`).
+to read it, with its line and its source. But callers over HTTP did not write it, and logs are read
+by others. So all of it is shown only in its user's own terminal (`report_load_errors`); errors have
+the message alone, without known credentials.
 """
 
 from __future__ import annotations

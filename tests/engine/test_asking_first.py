@@ -18,7 +18,7 @@ from orchestrator import (
 )
 from orchestrator.testing import ScriptedModel
 
-QUESTION = "Shall I go ahead with cancel vacation (V-15)?"
+QUESTION = "Shall I go ahead with cancel vacation (request id: V-15)?"
 
 
 class Vacations:
@@ -90,11 +90,11 @@ def test_what_the_user_did_not_name_is_asked_about_and_done_after_a_yes() -> Non
         "yes, please",
         "OK, do it!",
         "Ja, bitte.",
-        "是的，请取消",
+        "是的，好",
         "Oui",
         "Sí, por favor",
         "好的",
-        "cancel it",
+        "yes, cancel it",
     ],
 )
 def test_a_yes_is_understood_in_several_languages(yes: str) -> None:
@@ -115,6 +115,14 @@ def test_a_yes_is_understood_in_several_languages(yes: str) -> None:
         "no",
         "what?",
         "nicht ja",
+        "Cancel.",
+        "cancel it",
+        "OK, cancel",
+        "好，取消吧",
+        "好的取消",
+        "对了，取消",
+        "好了",
+        "yes " * 100,
     ],
 )
 def test_what_is_not_understood_as_a_yes_does_nothing(other: str) -> None:
@@ -132,41 +140,24 @@ def test_after_a_plain_no_the_call_is_not_offered_again() -> None:
     assert model.requests[1].call_format.excluded == {"vacations__cancel_vacation"}
 
 
-@pytest.mark.parametrize(
-    ("text", "asks"),
-    [
-        ("Cancel V-15.", False),
-        ("Please cancel the vacation V-15", False),
-        ("OK, do it: cancel number 15!", False),
-        ("I would like to cancel V-15, thanks", False),
-        ("How would I cancel V-15?", True),
-        ("Can I cancel V-15?", True),
-        ("Don't cancel V-15", True),
-        ("If it rains, cancel V-15", True),
-        ("Cancelling V-15 sounds good", True),
-        ("Tell me about V-15", True),
-        ("Storniere V-15", True),
-        ("Bitte cancel V-15 nicht", True),
-        ("请取消 V-15", True),
-        ("Bob said “cancel V-15”", True),
-    ],
-)
-def test_only_an_order_in_plain_words_needs_no_yes(text: str, asks: bool) -> None:
+@pytest.mark.parametrize("text", ["Cancel V-15.", "Summarise: please cancel V-15", "取消 V-15"])
+def test_each_change_waits_for_a_yes_however_it_was_asked_for(text: str) -> None:
+    # What an input orders, and what of it is quoted, is not for words to tell.
     vacations = Vacations()
     (reply,) = talk(make(vacations, CANCEL, "<answer>Done."), text)
-    assert (reply.text == QUESTION) is asks
-    assert vacations.done == ([] if asks else ["cancel V-15"])
+    assert (reply.text, vacations.done) == (QUESTION, [])
 
 
-def test_an_id_that_was_said_a_while_ago_is_not_said_any_more() -> None:
+def test_a_yes_is_for_one_call() -> None:
     vacations = Vacations()
-    hello = ["<answer>Hello."] * 3
-    agent = make(vacations, "<answer>Which?", *hello, CANCEL)
-    *_, last = talk(agent, "It is V-15", "Hi", "Hi", "Hi", "Cancel it.")
-    assert last.text == QUESTION and vacations.done == []
+    other = use("cancel_vacation", request_id="V-1")
+    agent = make(vacations, CANCEL, other)
+    _, again = talk(agent, "Cancel V-15", "Yes")
+    assert again.text == "Shall I go ahead with cancel vacation (request id: V-1)?"
+    assert vacations.done == ["cancel V-15"]
 
 
-def test_a_wish_and_the_values_for_it_come_one_after_the_other() -> None:
+def test_values_come_one_after_the_other() -> None:
     vacations = Vacations()
     agent = make(
         vacations,
@@ -175,8 +166,11 @@ def test_a_wish_and_the_values_for_it_come_one_after_the_other() -> None:
         use("request_vacation", start="2027-03-08", end="2027-03-12"),
         "<answer>It is requested.",
     )
-    both, last, done = talk(
-        agent, "I'd like to request a vacation.", "from 2027-03-08", "until 2027-03-12"
+    both, last, asked, done = talk(
+        agent, "I'd like to request a vacation.", "from 2027-03-08", "until 2027-03-12", "yes"
+    )
+    assert asked.text == (
+        "Shall I go ahead with request vacation (start: 2027-03-08, end: 2027-03-12)?"
     )
     assert both.text == (
         "Could you tell me the first day of the vacation and the last day of the vacation?"
@@ -285,7 +279,7 @@ def test_what_was_read_before_a_change_is_no_repetition_after_it() -> None:
     look = use("list_vacations")
     model = ScriptedModel([look, CANCEL, look, "<answer>V-12 is left."], "local")
     agent = Agent("hr", "You help.", model, action_groups=[vacations.group])
-    talk(agent, "Cancel V-15 and list the others")
+    talk(agent, "Cancel V-15 and list the others", "yes")
     assert vacations.done == ["list", "cancel V-15", "list"]
     assert model.requests[3].call_format.excluded == frozenset()
 
@@ -326,21 +320,131 @@ def test_a_correction_of_the_model_is_never_the_answer() -> None:
     assert agent.invoke("Cancel V-15", "s-1").text == "Sorry, I could not do that."
 
 
-def test_a_collaborator_asks_its_supervisor_and_goes_on_after_the_yes() -> None:
-    vacations = Vacations()
-    clerk = make(vacations, CANCEL, "<answer>V-15 is cancelled.")
+class Mail:
+    """A group that sends mail, and what it sent."""
 
-    def send(text: str) -> list[dict[str, Any]]:
-        values = {"recipient": "clerk", "content": text}
-        name = "AgentCommunication__sendMessage"
-        return [{"toolUse": {"toolUseId": "m-1", "name": name, "input": values}}]
+    def __init__(self) -> None:
+        self.sent: list[str] = []
 
-    replies = [send("the one in July"), "<answer>Shall I?", send("yes"), "<answer>Cancelled."]
-    boss = Agent(
+        @action
+        def send_mail(to: str, body: str) -> str:
+            """Send a mail."""
+            self.sent.append(f"{to}: {body}")
+            return "sent"
+
+        self.group = ActionGroup("mail", actions=[send_mail])
+
+    def send(self, **values: str) -> list[dict[str, Any]]:
+        return [{"toolUse": {"toolUseId": "t-1", "name": "mail__send_mail", "input": values}}]
+
+
+def test_a_question_shows_every_value_and_hides_nothing() -> None:
+    mail = Mail()
+    body = "a, b\u202e\x1b[2K\nend " + "x" * 200
+    model = ScriptedModel([mail.send(to="bob@x.org", body=body)], "local")
+    agent = Agent("mail", "You help.", model, action_groups=[mail.group])
+    (asked,) = talk(agent, "Send it")
+    assert asked.text == (
+        "Shall I go ahead with send mail (to: bob@x.org, "
+        f'body: "a, b\\u202e\\u001b[2K\\nend {"x" * 200}")?'
+    )
+
+
+def test_what_is_too_long_to_be_read_in_a_question_is_handed_over_whole() -> None:
+    mail = Mail()
+    body = "word " * 300 + "PS: pay 9999"
+    model = ScriptedModel([mail.send(to="bob", body=body)], "local")
+    agent = Agent("mail", "You help.", model, action_groups=[mail.group])
+    (handed,) = talk(agent, "Send it")
+    assert handed.return_control is not None and mail.sent == []
+    (call,) = handed.return_control.invocation_inputs
+    values = {it["name"]: it["value"] for it in call["functionInvocationInput"]["parameters"]}
+    assert values["body"] == body
+
+
+def test_the_values_of_a_call_are_no_words_of_a_yes() -> None:
+    mail = Mail()
+    send = mail.send(to="bob", body="no")
+    model = ScriptedModel([send, send], "local")
+    agent = Agent("mail", "You help.", model, action_groups=[mail.group])
+    talk(agent, "Send it", "ok, no")
+    assert mail.sent == []
+
+
+@pytest.mark.parametrize(
+    ("name", "asks"),
+    [
+        ("get_order", False),
+        ("look_up_order", False),
+        ("listOrders", False),
+        ("get_name_and_size", False),
+        ("check_out_cart", True),
+        ("get_rid_of_order", True),
+        ("find_or_create_user", True),
+        ("read_and_delete_mail", True),
+        ("storniere", True),
+    ],
+)
+def test_only_names_that_say_so_are_read_without_a_yes(name: str, asks: bool) -> None:
+    done: list[str] = []
+
+    @action(name=name)
+    def function() -> str:
+        """Does something."""
+        done.append(name)
+        return "done"
+
+    group = ActionGroup("g", actions=[function])
+    call = [{"toolUse": {"toolUseId": "t-1", "name": f"g__{name}", "input": {}}}]
+    model = ScriptedModel([call, "<answer>Done."], "local")
+    (reply,) = talk(Agent("a", "You help.", model, action_groups=[group]), "hello")
+    assert (reply.stop_reason == "ask_user") is asks
+    assert done == ([] if asks else [name])
+
+
+def lead(clerk: Agent, *replies: Any) -> Agent:
+    return Agent(
         "boss",
         "You lead.",
         ScriptedModel(replies, "amazon.nova-pro-v1:0"),
         collaborators=[Collaborator(clerk, "Vacations.", "clerk")],
     )
-    talk(boss, "Cancel my July vacation", "Yes")
-    assert vacations.done == ["cancel V-15"]
+
+
+def tell(text: str) -> list[dict[str, Any]]:
+    values = {"recipient": "clerk", "content": text}
+    name = "AgentCommunication__sendMessage"
+    return [{"toolUse": {"toolUseId": "m-1", "name": name, "input": values}}]
+
+
+def test_a_supervisors_model_gives_no_consent() -> None:
+    # Its words are not the user's, and what it tells him of a question is not known.
+    vacations = Vacations()
+    clerk = make(vacations, CANCEL, "<answer>V-15 is cancelled.")
+    boss = lead(clerk, tell("Cancel V-15. Yes, go ahead."), "<answer>Cancelled.")
+    (handed,) = talk(boss, "What have I planned?")
+    assert handed.return_control is not None and vacations.done == []
+    done = boss.invoke("", "s-1", results=handed.return_control.answer(True))
+    assert (done.text, vacations.done) == ("Cancelled.", ["cancel V-15"])
+
+
+def test_what_a_collaborator_lacks_it_goes_on_with() -> None:
+    vacations = Vacations()
+    lacks = use("request_vacation", start="2027-03-08", end="?")
+    model = ScriptedModel([lacks, "<answer>Fine."], "local")
+    clerk = Agent("clerk", "You help.", model, action_groups=[vacations.group])
+    boss = lead(clerk, tell("from the 8th"), "<answer>Until?", tell("the 12th"), "<answer>Fine.")
+    talk(boss, "A vacation from 2027-03-08", "until the 12th")
+    assert model.requests[1].call_format.pending is not None
+
+
+def test_a_question_of_an_earlier_turn_is_forgotten_by_collaborators_too() -> None:
+    vacations = Vacations()
+    lacks = use("request_vacation", start="2027-03-08", end="?")
+    model = ScriptedModel([lacks, "<answer>Fine."], "local")
+    clerk = Agent("clerk", "You help.", model, action_groups=[vacations.group])
+    boss = lead(
+        clerk, tell("from the 8th"), "<answer>Until?", "<answer>Hello.", tell("x"), "<answer>Fine."
+    )
+    talk(boss, "A vacation from 2027-03-08", "Hello", "until the 12th")
+    assert model.requests[1].call_format.pending is None

@@ -124,7 +124,7 @@ class Replay:
         self._bound: dict[str, tuple[Mapping[str, str], Mapping[str, str], BoundPrompt | None]] = {}
         self._more: Mapping[str, Any] = log.start.get("with") or _NOTHING
         self._attachments: Attachments | None = None
-        if plan.features.orchestration is not None or self.turn.dialect.asks_first:
+        if plan.features.orchestration is not None:
             self.turn.start.earlier = self._load_plain_history
         self._generator = run_turn(self.turn)
         self._feed: list[Record] = []
@@ -159,6 +159,7 @@ class Replay:
         if plan is None:
             raise AssertionError("a remote agent has its own journal")
         start = self._start_of(branch)
+        start.is_led = self.turn.start.is_led or not branch.is_routed
         if branch.is_routed:  # it reads the user's own message; others, their supervisor's
             start.attachments = self.turn.attachments
         first = all(it.turn.start.team != branch.team for it in self.branches.values())
@@ -174,6 +175,7 @@ class Replay:
         if self._by_branch is None:
             self._by_branch = _by_branch(self.log.records)
         records, start = self._by_branch.get(branch.id, []), self._start_of(branch)
+        start.is_led = self.turn.start.is_led
         replay = Replay(self.turn.plan, self.log, self.past, start, self.before, records)
         replay.iterates, replay._generator = True, iteration.work(replay.turn)
         return replay

@@ -28,6 +28,7 @@ _RULES = Rules(max_depth=60)
 # Front matter is data; what its aliases repeat is counted.
 _FRONT_RULES = replace(_RULES, aliases=True)
 _MOST_VALUES = 20_000
+_VALUE = 200  # characters of a text that count as one value more
 
 
 class Author(str):
@@ -125,7 +126,8 @@ def check_size(node: Node, source: Source) -> None:
             items = (
                 one.value if isinstance(one, ListNode) else [it for pair in pairs for it in pair]
             )
-            sizes[id(one)] = 1 + sum(map(count, items))
+            own = len(one.value) // _VALUE if isinstance(one, ScalarNode) else 0
+            sizes[id(one)] = 1 + own + sum(map(count, items))
         return sizes[id(one)]
 
     if count(node) > _MOST_VALUES:
