@@ -37,7 +37,7 @@ def test_answers_to_a_question_about_consent(answer: str) -> None:
 
 @pytest.mark.parametrize("piece", ["." * 8, "!?", "\n", "word ", ".\n"])
 def test_replies_without_an_end(piece: str) -> None:
-    form = CallFormat("tool_use", (), "", "?", grounded=True)
+    form = CallFormat("tool_use", (), False, "?", grounded=True)
     reader = CheckedReader(form, lambda sentence: True)
     shown = "".join(reader.feed(piece) for _ in range(5_000)) + reader.finish()
     assert shown.replace("<answer>", "").replace("</answer>", "").strip() == (piece * 5_000).strip()
