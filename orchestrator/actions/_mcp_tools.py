@@ -49,7 +49,7 @@ def definitions_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, An
 
 
 def operation_of(
-    group: str, name: str, tool: Mapping[str, Any], size: SchemaSize, *, confirm: bool | None
+    group: str, name: str, tool: Mapping[str, Any], size: SchemaSize, *, confirm: bool
 ) -> Operation:
     """A tool as an operation; raises `DefinitionError` when it is wrong, or hides characters.
 

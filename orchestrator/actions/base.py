@@ -50,8 +50,8 @@ class Operation:
     verb: str = ""  # HTTP verb in upper case for an API operation, else empty
     path: str = ""  # the API path with its `{braces}`, else empty
     content_type: str = ""  # media type of the request body, else empty
-    # Whether the user must confirm a call; `None` when the author does not say
-    require_confirmation: bool | None = None
+    require_confirmation: bool = False  # whether the user must confirm a call
+    confirmation_waived: bool = False  # whether the author says that he need not
     idempotent: bool = False  # whether a call may be run again when its outcome is unknown
     # JSON Schema of all parameters together (`type: object`)
     schema: Mapping[str, Any] = field(default_factory=dict)

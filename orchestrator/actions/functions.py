@@ -44,14 +44,16 @@ def _operation(group: str, function: Any) -> Operation:
     if len(entries) > _MOST_PARAMETERS:
         raise DefinitionError(f"{what} has more than {_MOST_PARAMETERS} parameters")
     parameters = tuple(_parameter(what, key, value) for key, value in entries.items())
+    confirmation = read_confirmation(
+        function.get("requireConfirmation"), f"`requireConfirmation` of {what}"
+    )
     return Operation(
         group=group,
         name=name,
         description=check_text(function.get("description"), f"the description of {what}"),
         parameters=parameters,
-        require_confirmation=read_confirmation(
-            function.get("requireConfirmation"), f"`requireConfirmation` of {what}"
-        ),
+        require_confirmation=confirmation is True,
+        confirmation_waived=confirmation is False,
         schema=object_schema(parameters),
     )
 

@@ -167,9 +167,7 @@ class MCPServer:
         names: dict[str, str] = {}
         size = SchemaSize(MOST_PARTS)
         for name, tool in self._tools().items():
-            operation = operation_of(
-                group, name, tool, size, confirm=name in self._confirmed or None
-            )
+            operation = operation_of(group, name, tool, size, confirm=name in self._confirmed)
             made.append(operation)
             other = names.setdefault(operation.name, name)
             if other != name:

@@ -171,6 +171,7 @@ class _Reader:
         self._check_parameters(path, parameters, where)
         name = str(node.get("operationId") or f"{verb}{path}")
         description = node.get("description") or node.get("summary")
+        confirmation = self._confirmation(node, where)
         return Operation(
             group=self._group,
             name=slug(name) or verb,
@@ -179,7 +180,8 @@ class _Reader:
             verb=verb.upper(),
             path=path,
             content_type=content_type,
-            require_confirmation=self._confirmation(node, where),
+            require_confirmation=confirmation is True,
+            confirmation_waived=confirmation is False,
             idempotent=verb.upper() in _SAFE,
             schema=object_schema(parameters),
             returns=self._returns(node.get("responses"), (*where, "responses")),

@@ -108,7 +108,8 @@ def compile_function(group: str, action: Action[..., Any]) -> tuple[Operation, C
         name=name,
         description=check_text(description, f"the docstring of {what}"),
         parameters=tuple(parameters),
-        require_confirmation=action.require_confirmation,
+        require_confirmation=action.require_confirmation is True,
+        confirmation_waived=action.require_confirmation is False,
         idempotent=action.idempotent,
         schema=object_schema(parameters),
     )

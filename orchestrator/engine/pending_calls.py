@@ -34,7 +34,8 @@ def ask_user_first(turn: Turn, decided: Act, slots: Sequence[Slot]) -> Answer | 
         if slot.unknown:
             pending = _build_pending(turn, slot.operation, item)
             return _ask(turn, slot, ask_for_values(slot.unknown), pending)
-    if not turn.dialect.asks_first:
+    # What an orchestration of the author's own calls, and when, is the author's wish.
+    if not turn.dialect.asks_first or turn.plan.features.orchestration is not None:
         return None
     for item, slot in zip(decided.actions, slots, strict=False):
         call = slot.call
@@ -75,7 +76,7 @@ def _needs_consent(turn: Turn, slot: Slot) -> bool:
     if call is None or slot.waits.startswith("USER_CONFIRMATION") or turn.consented == slot.id:
         return False
     operation = call.operation
-    return operation.require_confirmation is None and not only_reads(operation)
+    return not (operation.confirmation_waived or only_reads(operation))
 
 
 def take_consent(turn: Turn) -> Act | None:

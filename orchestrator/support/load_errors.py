@@ -84,8 +84,10 @@ def describe_load_error(
 
 
 def build_load_failure(error: BaseException, file: Path) -> DefinitionError:
-    """The error of a definition that needs the file."""
+    """The error of a definition that needs the file; its place is in the file itself."""
     found = find_load_error(error, file)
+    if found.file != str(file) and (own := innermost(error, lambda name: Path(name) == file)):
+        return DefinitionError(found.message, file=str(file), line=own[1])
     return DefinitionError(found.message, file=found.file, line=found.line, column=found.column)
 
 

@@ -57,7 +57,7 @@ def test_a_prompt_that_was_read_or_is_short_shows_nothing(shown):
         model = Reader()
         model.steps = steps
         ask(terminal, model)
-    assert "thinking…" in file.getvalue() and "reading" not in file.getvalue()
+    assert "thinking…" in file.getvalue() and "reading the prompt" not in file.getvalue()
 
 
 def test_a_turn_that_was_stopped_leaves_nothing_for_the_next(shown):
@@ -72,7 +72,7 @@ def test_a_turn_that_was_stopped_leaves_nothing_for_the_next(shown):
     model.steps = ()
     reply = ask(Terminal(), model)
     LiveTurn(terminal).run(events())
-    assert "reading" not in file.getvalue()
+    assert "reading the prompt" not in file.getvalue()
 
 
 def test_a_pipe_gets_none_of_it(run, shop, monkeypatch):

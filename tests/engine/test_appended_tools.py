@@ -192,7 +192,7 @@ The results come back to you inside <function_results></function_results> tags.
 Hi\
 """)
     local = make(BODY, LOCAL, action_groups=groups, knowledge_bases=bases)
-    assert '"name": "GET__x_amz_knowledgebase_KB12345678__Search"' in render(local)
+    assert '"name": "x_amz_knowledgebase_KB12345678__Search"' in render(local)
     leader = make(BODY, LOCAL, action_groups=[], collaborators=[Collaborator(member, "Sails.")])
     assert '"name": "AgentCommunication__sendMessage"' in render(leader)
 
@@ -342,7 +342,8 @@ def test_a_template_of_other_models_is_used_by_the_embedded_one():
     call = [{"toolUse": {"toolUseId": "t-1", "name": "orders__cancel_order"}}]
     call[0]["toolUse"]["input"] = {"order_id": "7"}
     agent = make(body, LOCAL, call, "<answer>Done.</answer>")
-    assert agent.invoke("Cancel order 7").text == "Done."
+    agent.invoke("Cancel order 7", "s-1")
+    assert agent.invoke("Yes", "s-1").text == "Done."
     first, second = agent.plan.orchestration.model.requests
     assert "<function_calls>" in first.system and "<tool_call>" in first.system
     assert first.system == second.system

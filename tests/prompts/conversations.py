@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from orchestrator import ActionGroup, Agent, Reply
+from orchestrator import ActionGroup, Agent, Reply, action
 from orchestrator.actions import USER_INPUT
 from orchestrator.testing import FakeKnowledgeBase, ScriptedModel
 
@@ -117,6 +117,7 @@ def hold(name: str) -> Held:
         made.append(("get_days", employee))
         return "12 < 20"
 
+    @action(require_confirmation=False)
     def book(employee: str, days: int) -> str:
         """Books vacation days."""
         made.append(("book", employee, days))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from stage_support import KB_STAGE, Handbook, agent, asked, sound, stages
 
-from orchestrator import ActionGroup
+from orchestrator import ActionGroup, action
 from orchestrator.actions import USER_INPUT
 from orchestrator.engine.plan import Memory
 from orchestrator.memory import InMemoryMemory
@@ -120,6 +120,7 @@ def turns(model: str, version: str, parser: Any) -> tuple[ScriptedModel, list[st
     """Two turns of an agent all of whose stages are read by the parser."""
     made: list[str] = []
 
+    @action(require_confirmation=False)
     def days(who: str) -> str:
         """The days that are left."""
         made.append(who)
