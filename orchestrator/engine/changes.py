@@ -6,12 +6,10 @@ count as changes, unless the author says that they need no confirmation.
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 
 from orchestrator.actions.base import Operation
-
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+from orchestrator.support.words import part_camel_case
 
 # How the names of functions begin that change nothing.
 _READING = frozenset(
@@ -38,7 +36,7 @@ _CHANGING = frozenset(
 
 def split_words(name: str) -> list[str]:
     """The words of a function's or parameter's name: `sendReminder`, `send_reminder`."""
-    return _CAMEL.sub(" ", name).replace("_", " ").replace("-", " ").lower().split()
+    return part_camel_case(name).replace("_", " ").replace("-", " ").lower().split()
 
 
 def only_reads(operation: Operation) -> bool:

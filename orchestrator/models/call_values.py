@@ -9,6 +9,7 @@ from typing import Any
 from orchestrator.models.base import OperationFormat
 from orchestrator.models.grammar import find_kind
 from orchestrator.models.grounds import Grounds
+from orchestrator.support.words import part_camel_case
 
 # As many letters of a word say which word it is, in whatever form.
 _STEM = 5
@@ -53,7 +54,7 @@ def _was_meant(name: str, value: Any, schema: Mapping[str, Any], grounds: Ground
     if isinstance(value, str):
         return _speaks_of(value, grounds.said)
     if isinstance(value, bool):
-        return _speaks_of(re.sub(r"(?<=[a-z])(?=[A-Z])|[_-]", " ", name), grounds.said)
+        return _speaks_of(re.sub("[_-]", " ", part_camel_case(name)), grounds.said)
     if _is_number(value):
         return _is_named(value, grounds.said)
     return True

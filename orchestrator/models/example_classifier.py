@@ -20,6 +20,7 @@ from orchestrator.errors import TemplateError
 from orchestrator.message import Message, text_of
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.prompts.template_files import read_yaml
+from orchestrator.support.words import part_camel_case
 
 if TYPE_CHECKING:
     from orchestrator.models.embeddings.base import Embedder
@@ -46,8 +47,6 @@ _ASKS = re.compile(
     r"[?？؟]|\bplease (?:tell|give|provide|name|specify|enter|share|send)\b|\blet me know\b",
     re.IGNORECASE,
 )
-
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +192,7 @@ def describe_function(description: Mapping[str, Any]) -> str:
     Args:
         description: Its `name` and `description`, as a prompt has them.
     """
-    words = _CAMEL.sub(" ", re.split(r"__|::", str(description["name"]))[-1]).replace("_", " ")
+    words = part_camel_case(re.split(r"__|::", str(description["name"]))[-1]).replace("_", " ")
     return f"{words}: {description.get('description') or ''}"
 
 

@@ -294,17 +294,8 @@ class Template:
     def fill_fixed(self, values: Mapping[str, str]) -> Template:
         """The template with these values filled in, which are the same in every turn."""
         self._check_size(values)
-        return Template(
-            self.stage,
-            self._dialect,
-            self._system.fill_fixed(values) if self._system else None,
-            [slot.fill_fixed(values) for slot in self._slots],
-            shape=self.shape,
-            text=self.text,
-            source=self.source,
-            placeholders=self.placeholders,
-            diagnostics=self.diagnostics,
-        )
+        system = self._system.fill_fixed(values) if self._system else None
+        return self._replace(system, [slot.fill_fixed(values) for slot in self._slots])
 
     def append_text(self, added: Leaf) -> Template:
         """The template with a text at the end of its system text.
@@ -322,6 +313,9 @@ class Template:
             slots[at] = slots[at].insert(added)
         else:
             system = added
+        return self._replace(system, slots)
+
+    def _replace(self, system: Leaf | None, slots: Sequence[Slot]) -> Template:
         return Template(
             self.stage,
             self._dialect,

@@ -161,26 +161,21 @@ class DocumentTemplate(Template):
     def fill_fixed(self, values: Mapping[str, str]) -> DocumentTemplate:
         """The template with these values, once and for all; see `Template.fixed`."""
         known = {name: it for name, it in values.items() if lookup(name, self.stage)}
-        return DocumentTemplate(
-            self._document,
-            self.stage,
-            self._dialect,
-            self.placeholders,
-            self.diagnostics,
-            {**self._given, **known},
-            self._added,
-        )
+        return self._copy_with({**self._given, **known}, self._added)
 
     def append_text(self, added: Leaf) -> DocumentTemplate:
         """The template with a text, which has no holes, at the end of its system text."""
+        return self._copy_with(self._given, (*self._added, *added.pieces(added.parts({}))))
+
+    def _copy_with(self, given: Mapping[str, str], added: Sequence[Piece]) -> DocumentTemplate:
         return DocumentTemplate(
             self._document,
             self.stage,
             self._dialect,
             self.placeholders,
             self.diagnostics,
-            self._given,
-            (*self._added, *added.pieces(added.parts({}))),
+            given,
+            added,
         )
 
     def bind(self, values: Mapping[str, str], history: Sequence[Message] = ()) -> BoundPrompt:
