@@ -84,10 +84,8 @@ def describe_load_error(
 
 
 def build_load_failure(error: BaseException, file: Path) -> DefinitionError:
-    """The error of a definition that needs the file; its place is in the file itself."""
+    """The error of a definition that needs the file."""
     found = find_load_error(error, file)
-    if found.file != str(file) and (own := innermost(error, lambda name: Path(name) == file)):
-        return DefinitionError(found.message, file=str(file), line=own[1])
     return DefinitionError(found.message, file=found.file, line=found.line, column=found.column)
 
 

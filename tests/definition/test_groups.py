@@ -200,20 +200,22 @@ def test_what_cannot_be_built(
 @pytest.mark.parametrize(
     ("content", "place", "message"),
     [
-        ("x = 1\ny = x / 0\n", (2, None), "ZeroDivisionError"),
-        ("def f(:\n", (1, 7), "SyntaxError"),
-        ("import helper\n", (1, None), "KeyError"),
+        ("x = 1\ny = x / 0\n", ("actions.py", 2, None), "ZeroDivisionError"),
+        ("def f(:\n", ("actions.py", 1, 7), "SyntaxError"),
+        # What fails is the file beside it.
+        ("import helper\n", ("helper.py", 2, None), "KeyError"),
     ],
 )
 def test_a_python_file_that_raises(
-    tmp_path: Path, content: str, place: tuple[int, int | None], message: str
+    tmp_path: Path, content: str, place: tuple[str, int, int | None], message: str
 ) -> None:
     (tmp_path / "actions.py").write_text(content)
-    (tmp_path / "helper.py").write_text("{}['x']\n")
+    (tmp_path / "helper.py").write_text("\n{}['x']\n")
     with pytest.raises(DefinitionError, match=f"failed with {message}") as caught:
         built(tmp_path, "  - {actionGroupName: g, actionGroupExecutor: {python: actions.py}}")
-    assert caught.value.file == str((tmp_path / "actions.py").resolve())
-    assert (caught.value.line, caught.value.column) == place
+    name, line, column = place
+    assert caught.value.file == str((tmp_path / name).resolve())
+    assert (caught.value.line, caught.value.column) == (line, column)
 
 
 def test_a_wrong_schema_in_a_file_has_the_files_place(tmp_path: Path) -> None:
