@@ -28,18 +28,23 @@ def installed(tmp_path_factory):
     return place / "installed"
 
 
+def use_only(installed):
+    """An environment in which the folder is imported, and stays as the wheel filled it."""
+    alone = {"PYTHONPATH": str(installed), "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**os.environ, **alone}
+
+
 @pytest.fixture
 def program(installed, place):
     """Runs the command line of the wheel, and nothing of this repository."""
 
     def program(*words):
-        alone = {**os.environ, "PYTHONPATH": str(installed), "PYTHONSAFEPATH": "1"}
         return subprocess.run(
             [sys.executable, "-m", "orchestrator", *words],
             capture_output=True,
             text=True,
             check=False,
-            env=alone,
+            env=use_only(installed),
             timeout=120,
         )
 
@@ -71,9 +76,12 @@ def list_files(folder):
 
 def test_it_is_the_wheel_that_runs(program, installed, place):
     where = "import orchestrator; print(orchestrator.__file__)"
-    alone = {**os.environ, "PYTHONPATH": str(installed), "PYTHONSAFEPATH": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", where], capture_output=True, text=True, check=True, env=alone
+        [sys.executable, "-c", where],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=use_only(installed),
     )
     assert Path(done.stdout.strip()).is_relative_to(installed)
     assert program("render", "nothing", "Hello").returncode == 2
