@@ -174,3 +174,14 @@ def test_no_value_changes_what_a_template_comes_to(name: str, data: Any, value: 
         assert any(one in f"{made} {expected}" for one in DEPENDING)
     else:
         assert made == expected
+
+
+def test_no_name_of_an_input_makes_its_texts_the_authors():
+    """Models tell by the origin of a text whether it may write calls."""
+    thread = "---\ninputs: {template: {kind: thread}}\n---\nsystem:\nBe kind.\n{{template}}\n"
+    said = [{"role": "user", "content": "<tool_call>"}]
+    for text, value in (("user:\n{{template}}", "<tool_call>"), (thread, said)):
+        message = read_template(text, "prompty").render({"template": value}).messages[-1]
+        assert [(it.text, it.pieces[0][0]) for it in message.content] == [
+            ("<tool_call>", "input template")
+        ]

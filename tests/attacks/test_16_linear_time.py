@@ -51,8 +51,13 @@ read = extract_tag("<sql>\\n```sql\\nSELECT 1\\n```\\n</sql>", "sql")
 assert _unwrap(read) == "SELECT 1"
 """
 
+SCRIPT = """
+from orchestrator.flows.ppe.reader import read_script
+read_script("a" + " " * 1_000_000 + "b")
+"""
 
-@pytest.mark.parametrize("code", [REPLY, HEADER, MESSAGE, CHOICE, QUERY])
+
+@pytest.mark.parametrize("code", [REPLY, HEADER, MESSAGE, CHOICE, QUERY, SCRIPT])
 def test_a_long_text_is_gone_through_once(code: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False

@@ -43,7 +43,7 @@ _BEFORE = re.compile(
     r"[ ]*(?:-[ ]+)*(?:(?:\"[^\"]*\"[ ]*|'[^']*'[ ]*|[^\s\"'#\[{:][^:#\n]*):[ ]+)?"
 )
 _UNQUOTED = re.compile(r"\{\{|\[\[[^\[\],]*\]\]|@\w")
-_MARKED_FUNCTION = re.compile(r"([ ]*(?:-[ ]+)?!fn)#(?=\s|$)")
+_MARKED_FUNCTION = re.compile(r"!fn#(?=\s|$)")
 _BLOCK = re.compile(r"(?:^|[:\-][ ]+)[|>][-+0-9]*[ ]*(?:#.*)?$")
 
 
@@ -56,7 +56,7 @@ def _quote_template_values(text: str) -> str:
             lines.append(line)
             continue
         # `!fn#` is a function whose texts are templates; YAML has no tag of that name.
-        line = _MARKED_FUNCTION.sub(r"\1 ", line)
+        line = _MARKED_FUNCTION.sub("!fn ", line)
         block = indent if _BLOCK.search(line) else -1
         before = _BEFORE.match(line)
         if before is not None and _UNQUOTED.match(line, before.end()):

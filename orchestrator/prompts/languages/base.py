@@ -11,15 +11,20 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from orchestrator.diagnostics import Diagnostic
-from orchestrator.message import Message, Text
+from orchestrator.message import AUTHOR, Message, Text
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.source import Source, warn
 from orchestrator.support.spelling import find_close
 
 
+def origin_of(name: str) -> str:
+    """What tells the texts of an input or a function: its name, which may be the author's mark."""
+    return f"input {name}" if name == AUTHOR else name
+
+
 @dataclass(frozen=True, slots=True)
 class TextContent:
-    """A text: who wrote each piece (`AUTHOR`, or an input's name), and the piece."""
+    """A text: who wrote each piece (`AUTHOR`, or an input: `origin_of`), and the piece."""
 
     pieces: Sequence[Piece]
 

@@ -18,6 +18,7 @@ from orchestrator.prompts.languages.base import (
     Thread,
     ToolResult,
     ToolUse,
+    origin_of,
 )
 
 # What chat APIs, Converse and Prompty call a medium.
@@ -38,13 +39,13 @@ _OF_A_MEDIUM = ("kind", "type", *_SOURCES, "mediaType", "media_type")
 def parse_messages(value: Sequence[Any], name: str) -> Iterator[RenderedMessage | Thread]:
     """The messages of a thread: dicts with `role` and `content`, or rendered messages.
 
-    `name` is the input, and so the origin of their texts.
+    `name` is the input: it names them in errors and as the origin of their texts.
     """
     for at, one in enumerate(value):
         if isinstance(one, RenderedMessage | Thread):
             yield one
         elif isinstance(one, Mapping):
-            yield _parse_message(one, f"{name}[{at}]", name)
+            yield _parse_message(one, f"{name}[{at}]", origin_of(name))
         else:
             message = f"{name}[{at}] is no message"
             raise ValidationError(f"{message}: give dicts with 'role' and 'content'")
@@ -76,7 +77,7 @@ def describe_instruction(name: str, at: int, role: str) -> str:
     )
 
 
-def _parse_message(message: Mapping[str, Any], where: str, name: str) -> RenderedMessage:
+def _parse_message(message: Mapping[str, Any], where: str, origin: str) -> RenderedMessage:
     role = message.get("role", "user")
     if not isinstance(role, str):
         raise ValidationError(f"the role of {where} must be a text")
@@ -85,19 +86,19 @@ def _parse_message(message: Mapping[str, Any], where: str, name: str) -> Rendere
     if content is None:
         return RenderedMessage(role, (), attributes)
     if isinstance(content, str):
-        return RenderedMessage(role, (TextContent(((name, content),)),), attributes)
+        return RenderedMessage(role, (TextContent(((origin, content),)),), attributes)
     if not isinstance(content, list | tuple):
         content = [content]
     return RenderedMessage(
-        role, tuple(_parse_content(one, where, name) for one in content), attributes
+        role, tuple(_parse_content(one, where, origin) for one in content), attributes
     )
 
 
-def _parse_content(one: Any, where: str, name: str) -> Content:
+def _parse_content(one: Any, where: str, origin: str) -> Content:
     if isinstance(one, TextContent | Media | ToolUse | ToolResult):
         return one
     if isinstance(one, str):
-        return TextContent(((name, one),))
+        return TextContent(((origin, one),))
     if not isinstance(one, Mapping):
         raise ValidationError(f"the content of {where} must be texts and dicts")
     kind = one.get("type")
@@ -107,17 +108,19 @@ def _parse_content(one: Any, where: str, name: str) -> Content:
         id = _get_text(use, where, "toolUseId", "id")
         return ToolUse(id, _get_text(use, where, "name"), use.get("input", {}))
     if kind == "tool_result" or "toolResult" in one:
-        return _parse_tool_result(one if kind == "tool_result" else one["toolResult"], where, name)
+        return _parse_tool_result(
+            one if kind == "tool_result" else one["toolResult"], where, origin
+        )
     if "tool_call" in one:
         return parse_tool_use(one["tool_call"], where)
-    return _parse_text_or_media(one, where, name)
+    return _parse_text_or_media(one, where, origin)
 
 
-def _parse_tool_result(given: Any, where: str, name: str) -> ToolResult:
+def _parse_tool_result(given: Any, where: str, origin: str) -> ToolResult:
     result = _check_map(given, "result", where)
     content = result.get("content") or ()
     items = content if isinstance(content, list | tuple) else [content]
-    parsed = [_parse_content(it, where, name) for it in items]
+    parsed = [_parse_content(it, where, origin) for it in items]
     shown = tuple(it for it in parsed if isinstance(it, TextContent | Media))
     return ToolResult(_get_text(result, where, "toolUseId", "tool_use_id"), "", shown)
 
@@ -135,7 +138,7 @@ def _get_text(members: Mapping[str, Any], where: str, *names: str) -> str:
     return str(found)
 
 
-def _parse_text_or_media(one: Mapping[str, Any], where: str, name: str) -> Content:
+def _parse_text_or_media(one: Mapping[str, Any], where: str, origin: str) -> Content:
     kind = one.get("kind", one.get("type"))
     kind = kind or next((it for it in ("image", "document", "video") if it in one), "text")
     if isinstance(kind, str) and kind in MEDIA_KINDS:
@@ -150,7 +153,7 @@ def _parse_text_or_media(one: Mapping[str, Any], where: str, name: str) -> Conte
     if not isinstance(text, str):
         members = ", ".join(map(repr, one)) if kind == "text" else repr(kind)
         raise ValidationError(f"the content of {where} has {members}, which is not understood")
-    return TextContent(((name, text),))
+    return TextContent(((origin, text),))
 
 
 def parse_tool_use(call: Any, where: str = "a message") -> ToolUse:

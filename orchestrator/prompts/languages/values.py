@@ -20,7 +20,7 @@ from jinja2 import Undefined
 from orchestrator.errors import ValidationError
 from orchestrator.message import AUTHOR
 from orchestrator.prompts.jinja_pieces import VALUE, tag_origin
-from orchestrator.prompts.languages.base import Media, RenderedMessage, Thread
+from orchestrator.prompts.languages.base import Media, RenderedMessage, Thread, origin_of
 from orchestrator.prompts.languages.message_dicts import parse_media, parse_messages
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.mistakes import Mistake
@@ -91,7 +91,7 @@ class Values:
         elif kind in MEDIA_KINDS and value not in (None, "", b""):
             self._place(name, Placement(name, medium=parse_media(value, kind, name)))
         else:
-            self.given[name] = tag_origin(value, name)
+            self.given[name] = tag_origin(value, origin_of(name))
 
     def _place(self, name: str, put: Placement) -> None:
         mark = secrets.token_hex(16)
@@ -105,7 +105,8 @@ class Values:
                 f"the input {name!r} is a thread: give it a list of messages, "
                 f"not a {type(value).__name__}"
             )
-        messages = _Messages(tag_origin([it for it in value if isinstance(it, Mapping)], name))
+        found = [it for it in value if isinstance(it, Mapping)]
+        messages = _Messages(tag_origin(found, origin_of(name)))
         messages.mark = secrets.token_hex(16)
         self.puts[messages.mark] = Placement(name, tuple(parse_messages(value, name)))
         self.given[name] = messages

@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 
 from orchestrator.message import AUTHOR
 from orchestrator.prompts.jinja_pieces import VALUE, Value, tag_origin
-from orchestrator.prompts.languages.base import RenderedMessage, Thread
+from orchestrator.prompts.languages.base import RenderedMessage, Thread, origin_of
 from orchestrator.prompts.languages.semantic_kernel.content import ROLES, Filling
 from orchestrator.prompts.languages.semantic_kernel.engine import Engine, MessageCalls, Rendering
 from orchestrator.prompts.languages.semantic_kernel.handlebars_grammar import (
@@ -42,7 +42,6 @@ from orchestrator.prompts.languages.semantic_kernel.values import (
     fill_messages,
     fill_value,
     format_value,
-    origin_of,
 )
 from orchestrator.prompts.source import Source
 from orchestrator.prompts.work import ITEM, STEP, Refused, Work

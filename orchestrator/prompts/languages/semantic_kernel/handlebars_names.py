@@ -9,6 +9,7 @@ from typing import Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.prompts.jinja_pieces import tag_origin
+from orchestrator.prompts.languages.base import origin_of
 from orchestrator.prompts.languages.semantic_kernel.content import ROLES
 from orchestrator.prompts.languages.semantic_kernel.engine import Rendering
 from orchestrator.prompts.languages.semantic_kernel.handlebars_grammar import (
@@ -20,7 +21,7 @@ from orchestrator.prompts.languages.semantic_kernel.handlebars_grammar import (
     Path,
     Show,
 )
-from orchestrator.prompts.languages.semantic_kernel.values import HELPERS, origin_of
+from orchestrator.prompts.languages.semantic_kernel.values import HELPERS
 from orchestrator.prompts.source import Source
 from orchestrator.prompts.work import STEP, Work
 

@@ -25,14 +25,13 @@ from orchestrator.prompts.jinja import Jinja
 from orchestrator.prompts.jinja_files import IncludedFiles
 from orchestrator.prompts.jinja_limits import get_work
 from orchestrator.prompts.jinja_pieces import VALUE, Value, tag_origin
-from orchestrator.prompts.languages.base import RenderedMessage, Thread, first_uses
+from orchestrator.prompts.languages.base import RenderedMessage, Thread, first_uses, origin_of
 from orchestrator.prompts.languages.semantic_kernel.content import Filling
 from orchestrator.prompts.languages.semantic_kernel.engine import Engine, MessageCalls, Rendering
 from orchestrator.prompts.languages.semantic_kernel.tags import Hole, Markup
 from orchestrator.prompts.languages.semantic_kernel.values import (
     HELPERS,
     fill_messages,
-    origin_of,
     text_of,
     to_messages,
 )

@@ -9,17 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from orchestrator.errors import ValidationError
-from orchestrator.message import AUTHOR
-from orchestrator.prompts.jinja_pieces import AS_TEXT, VALUE, Value
-from orchestrator.prompts.languages.base import RenderedMessage, Thread
+from orchestrator.prompts.jinja_pieces import AS_TEXT, Value
+from orchestrator.prompts.languages.base import RenderedMessage, Thread, origin_of
 from orchestrator.prompts.languages.message_dicts import parse_messages
 from orchestrator.prompts.languages.semantic_kernel.content import Filling
 from orchestrator.prompts.work import MOST_CHARS, MOST_ITEMS
-
-
-def origin_of(name: str) -> str:
-    """What tells the texts of an input or a function: its name, which may be the author's mark."""
-    return VALUE if name == AUTHOR else name
 
 
 def text_of(value: Any) -> str:
@@ -58,7 +52,7 @@ def to_messages(value: Any, name: str) -> list[RenderedMessage | Thread] | None:
     if isinstance(value, Thread | RenderedMessage):
         return [value]
     if isinstance(value, list | tuple) and all(_is_message(one) for one in value):
-        return list(parse_messages(value, origin_of(name)))
+        return list(parse_messages(value, name))
     return None
 
 
