@@ -22,12 +22,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
-from orchestrator.message import Block
+from orchestrator.message import Block, text_of
 from orchestrator.parsers import codes
 from orchestrator.parsers.base import ANSWER, CALL, Parsed
-from orchestrator.parsers.calls import OUT_OF_DOMAIN, Calls, plain_actions, tool_uses
+from orchestrator.parsers.calls import (
+    OUT_OF_DOMAIN,
+    Calls,
+    are_actions,
+    build_action,
+    tool_uses,
+)
 from orchestrator.parsers.scanner import Piece, Scanner
 
 # The parsers that expect native tool calls.
@@ -85,11 +92,14 @@ class Orchestration:
         self._blocks = blocks
         scanner = self._scanner
         if uses:
-            return self._parse_native("".join(texts) if scanner is None else scanner.close(), uses)
+            written = "".join(texts)
+            text = written if scanner is None else scanner.close()
+            if text == written and self._is_plain(text, uses):
+                return Parsed(partial(build_usual_response, blocks))
+            return self._parse_native(text, uses)
         if scanner is None:
-            usual = _parse_usual("".join(texts), blocks)
-            if usual is not None:
-                return usual
+            if _find_usual("".join(texts)) is not None:
+                return Parsed(partial(build_usual_response, blocks))
             scanner = Scanner(f"ORCHESTRATION {self.name}")
             for text in texts:
                 scanner.feed(text)
@@ -115,19 +125,17 @@ class Orchestration:
             )
         return _parse_plain(scanner, text, thinking)
 
-    def _parse_native(self, text: str, uses: list[Any]) -> Parsed:
-        thinking = thinking_of(text, len(text))
-        if not thinking:
-            ended = _BEFORE_CALL.search(text)
-            thinking = rationale_of(text, ended.start() if ended else len(text), self._blocks)
-        plain = (
-            plain_actions(uses)
-            if self.name in _NATIVE and "<function_call" not in text and "<__function" not in text
-            else None
+    def _is_plain(self, text: str, uses: list[Any]) -> bool:
+        # Whether native calls are actions, and nothing beside them has to be noted.
+        return (
+            self.name in _NATIVE
+            and "<function_call" not in text
+            and "<__function" not in text
+            and are_actions(uses)
         )
-        if plain is not None:
-            details = {"invocationType": "ACTION_GROUP", "actionGroupInvocations": plain}
-            return Parsed(_build_response({"rationale": thinking, "responseDetails": details}))
+
+    def _parse_native(self, text: str, uses: list[Any]) -> Parsed:
+        thinking = _rationale_before_calls(text, self._blocks)
         calls = Calls()
         for use in uses:
             calls.add_native(use)
@@ -193,23 +201,51 @@ def _is_written_call(text: str) -> bool:
     return not rest or _WRITTEN_MORE.match(rest) is not None
 
 
-def _parse_usual(text: str, blocks: Sequence[Block]) -> Parsed | None:
-    # A whole reply as models usually write it: thinking, the answer, and no other tag; `None` for
-    # every other reply. The scanner reads these the same, at seven times the cost.
-    start = text.find("<answer>")
-    if start < 0:
+def build_usual_response(blocks: Sequence[Block]) -> dict[str, Any]:
+    """The parser-Lambda object of a reply whose `Parsed` says that it follows from its blocks."""
+    texts, uses = tool_uses(blocks)
+    text = "".join(texts)
+    if uses:
+        thinking = _rationale_before_calls(text, blocks)
+        details = {
+            "invocationType": "ACTION_GROUP",
+            "actionGroupInvocations": [build_action(use) for use in uses],
+        }
+        return _build_response({"rationale": thinking, "responseDetails": details})
+    head, answer = _find_usual(text) or ("", "")
+    thinking = head[10:-11].strip() if "<" in head else _reasoning_of(blocks) or head
+    return _build_finish(thinking, {"responseText": answer}, ()).response
+
+
+def usual_answer(blocks: Sequence[Block]) -> str:
+    """The answer of such a reply, if it calls nothing."""
+    return text_of(blocks).partition("<answer>")[2].partition("</answer>")[0].strip()
+
+
+def _find_usual(text: str) -> tuple[str, str] | None:
+    # What is before the answer tag, and the answer, of a whole reply as models usually write it:
+    # thinking, the answer, and no other tag; `None` for every other reply. The scanner reads these
+    # the same, at seven times the cost.
+    head, opened, rest = text.partition("<answer>")
+    if not opened:
         return None
-    head = text[:start].strip()
-    if head.startswith("<thinking>") and head.endswith("</thinking>") and head.count("<") == 2:
-        thinking = head[10:-11].strip()
-    elif "<" in head:
+    head = head.strip()
+    if "<" in head and not (
+        head.startswith("<thinking>") and head.endswith("</thinking>") and head.count("<") == 2
+    ):
         return None
-    else:
-        thinking = _reasoning_of(blocks) or head
-    answer, _, after = text[start + 8 :].partition("</answer>")
+    answer, _, after = rest.partition("</answer>")
     if "<" in answer or "<" in after or not (answer := answer.strip()):
         return None
-    return _build_finish(thinking, {"responseText": answer}, ())
+    return head, answer
+
+
+def _rationale_before_calls(text: str, blocks: Sequence[Block]) -> str:
+    thinking = thinking_of(text, len(text))
+    if thinking:
+        return thinking
+    ended = _BEFORE_CALL.search(text)
+    return rationale_of(text, ended.start() if ended else len(text), blocks)
 
 
 def _parse_answer(thinking: str, found: Scanner) -> Parsed:

@@ -229,8 +229,9 @@ class Run:
             "usage": reply.usage,
             "began": began,
             "ended": self.now(),
-            "response": parsed.response,
         }
+        if not (parsed.follows and self.sessions.lean):
+            record["response"] = parsed.response
         if reply.stop_sequence is not None:
             record["stop_sequence"] = reply.stop_sequence
         if parsed.code:

@@ -21,6 +21,7 @@ from orchestrator.prompts.placeholders import (
     PRE_PROCESSING,
 )
 from orchestrator.sessions import Record
+from orchestrator.sessions.responses import response_of
 
 _ENCODED: Callable[[Message], str] = attrgetter("json_text")
 
@@ -143,7 +144,7 @@ class ModelCallParts(PartWriter):
 
     def _add_decision(self, parts: list[dict[str, Any]], record: Record) -> None:
         ended = record["ended"]
-        parsed = record["response"]["orchestrationParsedResponse"]
+        parsed = response_of(record)["orchestrationParsedResponse"]
         if parsed.get("rationale"):
             parts.append(self._step(ended, "rationale", {"text": parsed["rationale"]}))
         final = (parsed.get("responseDetails") or {}).get("agentFinalResponse")
