@@ -73,6 +73,8 @@ class Run:
         "_before",
         "_begun",
         "_begun_at",
+        "_context",
+        "_seen",
         "_together",
         "_unwritten",
         "_written_before",
@@ -121,6 +123,8 @@ class Run:
         self._unwritten: list[Record] = []
         self._begun: list[Call] = []
         self._begun_at = 0
+        self._context: CallContext | None = None
+        self._seen: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})  # what it was made of
         self._together: AttributeMerger | None = None
         self._written_before = _PAID if sessions.durable else (Branches,)
         seconds = plan.limits.seconds
@@ -261,6 +265,12 @@ class Run:
 
     def context(self) -> CallContext:
         """What the turn's executors may know; attributes change only by what they return."""
+        session, prompt = self.session.attributes, self.replay.turn.prompt_attributes
+        if self._context is None or self._seen[0] is not session or self._seen[1] is not prompt:
+            self._context, self._seen = self._build_context(), (session, prompt)
+        return self._context
+
+    def _build_context(self) -> CallContext:
         plan, turn = self.plan, self.replay.turn
         return CallContext(
             plan.identity,
