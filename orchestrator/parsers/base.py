@@ -7,7 +7,7 @@ whose `actionGroupInvocations` and `agentKnowledgeBases` are lists.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -32,9 +32,7 @@ THINKING, ANSWER, CALL = "thinking", "answer", "call"
 class Parsed:
     """What a reply means."""
 
-    # The parser-Lambda object, or what makes it when it is read: it follows then from the reply's
-    # blocks, and from nothing else
-    given: dict[str, Any] | Callable[[], dict[str, Any]]
+    response: dict[str, Any]  # the parser-Lambda object
     # The reason code (see `orchestrator.parsers.codes`) when the reply could not be understood;
     # `response` then has `parsingErrorDetails` if its stage has that member.
     code: str = ""
@@ -45,18 +43,6 @@ class Parsed:
     # The calls that the reply makes in its text: what of each, as the model wrote it, names it
     # and its values
     written: tuple[str, ...] = ()
-
-    @property
-    def response(self) -> dict[str, Any]:
-        """The parser-Lambda object."""
-        if callable(self.given):
-            self.given = self.given()
-        return self.given
-
-    @property
-    def follows(self) -> bool:
-        """Whether the object follows from the reply's blocks, and was not made yet."""
-        return callable(self.given)
 
 
 def build_response(stage: str, result: dict[str, Any]) -> dict[str, Any]:

@@ -254,31 +254,27 @@ def _action(
 
 
 def are_actions(uses: list[Any]) -> bool:
-    """Whether all native calls are actions, and well-formed; else `Calls` reads them."""
+    """Whether all native calls are well-formed ones of actions; else `Calls` reads them."""
     for use in uses:
         if type(use) is not dict:
             return False
         name = use.get("name")
-        if type(name) is not str or type(use.get("input")) is not dict:
-            return False
-        if not _names_action(name):
+        if type(name) is not str or type(use.get("input")) is not dict or not _is_action(name):
             return False
     return True
 
 
 @lru_cache(maxsize=1024)
-def _names_action(name: str) -> bool:
+def _is_action(name: str) -> bool:
     parts = _split(name)
-    return not (
-        parts is None or parts[0] == _SPECIAL or parts[1].startswith(_KNOWLEDGE_BASE)
-    )
+    return parts is not None and not (parts[0] == _SPECIAL or parts[1].startswith(_KNOWLEDGE_BASE))
 
 
 def build_action(use: Mapping[str, Any]) -> dict[str, Any]:
-    """A native call of an action as a member of the parser's `actionGroupInvocations`."""
+    """A native call of an action as a member of `actionGroupInvocations`."""
     parts = _split(use["name"])
     if parts is None:
-        raise AssertionError("a call of an action has a well-formed name")
+        raise AssertionError("the name of a call was checked before")
     return _action(*parts, use["input"], use.get("toolUseId"))
 
 

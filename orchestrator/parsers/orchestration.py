@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 from orchestrator.message import Block, text_of
@@ -92,14 +91,12 @@ class Orchestration:
         self._blocks = blocks
         scanner = self._scanner
         if uses:
-            written = "".join(texts)
-            text = written if scanner is None else scanner.close()
-            if text == written and self._is_plain(text, uses):
-                return Parsed(partial(build_usual_response, blocks))
-            return self._parse_native(text, uses)
+            return self._parse_native("".join(texts) if scanner is None else scanner.close(), uses)
         if scanner is None:
-            if _find_usual("".join(texts)) is not None:
-                return Parsed(partial(build_usual_response, blocks))
+            usual = _split_usual("".join(texts))
+            if usual is not None:
+                head, answer = usual
+                return _build_finish(_usual_rationale(head, blocks), {"responseText": answer}, ())
             scanner = Scanner(f"ORCHESTRATION {self.name}")
             for text in texts:
                 scanner.feed(text)
@@ -125,17 +122,12 @@ class Orchestration:
             )
         return _parse_plain(scanner, text, thinking)
 
-    def _is_plain(self, text: str, uses: list[Any]) -> bool:
-        # Whether native calls are actions, and nothing beside them has to be noted.
-        return (
-            self.name in _NATIVE
-            and "<function_call" not in text
-            and "<__function" not in text
-            and are_actions(uses)
-        )
-
     def _parse_native(self, text: str, uses: list[Any]) -> Parsed:
         thinking = _rationale_before_calls(text, self._blocks)
+        if _are_plain(uses, text, self.name):
+            actions = [build_action(use) for use in uses]
+            details = {"invocationType": "ACTION_GROUP", "actionGroupInvocations": actions}
+            return Parsed(_build_response({"rationale": thinking, "responseDetails": details}))
         calls = Calls()
         for use in uses:
             calls.add_native(use)
@@ -201,31 +193,44 @@ def _is_written_call(text: str) -> bool:
     return not rest or _WRITTEN_MORE.match(rest) is not None
 
 
-def build_usual_response(blocks: Sequence[Block]) -> dict[str, Any]:
-    """The parser-Lambda object of a reply whose `Parsed` says that it follows from its blocks."""
+def is_usual(blocks: Sequence[Block], name: str) -> bool:
+    """Whether a whole reply is as models usually write it; `name` is the parser.
+
+    It has native calls of actions, and nothing beside them that is to be noted; or thinking, the
+    answer, and no other tag. `read_usual` says then what it means.
+    """
     texts, uses = tool_uses(blocks)
     text = "".join(texts)
-    if uses:
-        thinking = _rationale_before_calls(text, blocks)
-        details = {
-            "invocationType": "ACTION_GROUP",
-            "actionGroupInvocations": [build_action(use) for use in uses],
-        }
-        return _build_response({"rationale": thinking, "responseDetails": details})
-    head, answer = _find_usual(text) or ("", "")
-    thinking = head[10:-11].strip() if "<" in head else _reasoning_of(blocks) or head
-    return _build_finish(thinking, {"responseText": answer}, ()).response
+    return _are_plain(uses, text, name) if uses else _split_usual(text) is not None
+
+
+def read_usual(blocks: Sequence[Block]) -> tuple[str, str]:
+    """The rationale of a usual reply, and its answer, which is empty if it has calls."""
+    text = text_of(blocks)
+    if any("toolUse" in block for block in blocks):
+        return _rationale_before_calls(text, blocks), ""
+    head = text.partition("<answer>")[0].strip()
+    return _usual_rationale(head, blocks), usual_answer(blocks)
 
 
 def usual_answer(blocks: Sequence[Block]) -> str:
-    """The answer of such a reply, if it calls nothing."""
+    """The answer of a usual reply without calls."""
     return text_of(blocks).partition("<answer>")[2].partition("</answer>")[0].strip()
 
 
-def _find_usual(text: str) -> tuple[str, str] | None:
-    # What is before the answer tag, and the answer, of a whole reply as models usually write it:
-    # thinking, the answer, and no other tag; `None` for every other reply. The scanner reads these
-    # the same, at seven times the cost.
+def _are_plain(uses: list[Any], text: str, name: str) -> bool:
+    # Nothing in the text beside native calls has to be noted.
+    return (
+        name in _NATIVE
+        and "<function_call" not in text
+        and "<__function" not in text
+        and are_actions(uses)
+    )
+
+
+def _split_usual(text: str) -> tuple[str, str] | None:
+    # What is before the answer's tag, and the answer; `None` for a reply that is not usual. The
+    # scanner reads these the same, at seven times the cost.
     head, opened, rest = text.partition("<answer>")
     if not opened:
         return None
@@ -238,6 +243,10 @@ def _find_usual(text: str) -> tuple[str, str] | None:
     if "<" in answer or "<" in after or not (answer := answer.strip()):
         return None
     return head, answer
+
+
+def _usual_rationale(head: str, blocks: Sequence[Block]) -> str:
+    return head[10:-11].strip() if "<" in head else _reasoning_of(blocks) or head
 
 
 def _rationale_before_calls(text: str, blocks: Sequence[Block]) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from orchestrator.actions.base import ActionResult, Call, CallContext
 from orchestrator.engine.effects import (
@@ -77,7 +77,7 @@ Work = Callable[[Emit | None], Coroutine[Any, Any, None]]
 """Work that runs beside other work, and emits what happens in it."""
 
 
-Pending = T | Coroutine[Any, Any, T]
+Pending: TypeAlias = T | Coroutine[Any, Any, T]
 """What came of work that had nothing to wait for; else the rest of it, to be awaited at once.
 
 A coroutine for each layer between the loop and a model, or an action, that answers at once took a

@@ -103,14 +103,14 @@ class _EventLoop:
         record = self._read(run, effect, await work, began)
         return record if isinstance(record, dict) else await record
 
-    def _read(
-        self, run: Run, effect: CallModel, reply: ModelReply, began: int
-    ) -> Pending[Record]:
+    def _read(self, run: Run, effect: CallModel, reply: ModelReply, began: int) -> Pending[Record]:
+        record = run.model_record(effect, reply, began)
+        if not run.needs_parser(effect, record):
+            return record
         parser = effect.stage.new_parser()
         if parser.blocking:
-            work = self.run_blocking(run.model_record, effect, reply, parser, began)
-            return self.in_time(run, work)
-        return run.model_record(effect, reply, parser, began)
+            return self.in_time(run, self.run_blocking(run.parse, record, parser))
+        return run.parse(record, parser)
 
     async def stream(self, run: Run, call: StreamedCall, emit: Emit) -> Record:
         async def do(function: Callable[..., T], *arguments: Any) -> T:

@@ -59,7 +59,10 @@ class _Threads:
     def complete(self, run: Run, effect: CallModel) -> Record:
         stage, began = effect.stage, run.now()
         reply = stage.model.complete(run.request(effect))
-        return run.model_record(effect, reply, stage.new_parser(), began)
+        record = run.model_record(effect, reply, began)
+        if run.needs_parser(effect, record):
+            run.parse(record, stage.new_parser())
+        return record
 
     async def stream(self, run: Run, call: StreamedCall, emit: Emit) -> Record:
         # No asynchronous generator is between the model and the listener: with one, a token took a
