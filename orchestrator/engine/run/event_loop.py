@@ -22,6 +22,7 @@ from orchestrator.engine.effects import CallModel
 from orchestrator.engine.run.driver import (
     BranchEnded,
     Emit,
+    Pending,
     Progress,
     Update,
     Work,
@@ -34,6 +35,7 @@ from orchestrator.engine.run.driver import (
 )
 from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.outcomes import StreamChecked, StreamedCall
+from orchestrator.models.base import ModelReply
 from orchestrator.sessions import Record
 from orchestrator.support.threads import in_thread
 
@@ -86,14 +88,29 @@ def _suspend(waits_for: Any) -> Generator[Any, Any, Any]:
 class _EventLoop:
     """See `Backend`. What a blocking store has to do is done in a thread."""
 
-    async def complete(self, run: Run, effect: CallModel) -> Record:
+    def complete(self, run: Run, effect: CallModel) -> Pending[Record]:
         stage, began = effect.stage, run.now()
-        reply = await self.in_time(run, stage.model.acomplete(run.request(effect)))
-        parser = stage.new_parser()
+        work: Coroutine[Any, Any, ModelReply] = stage.model.acomplete(run.request(effect))
+        try:
+            waits_for = work.send(None)
+        except StopIteration as stop:
+            return self._read(run, effect, stop.value, began)
+        return self._complete_later(run, effect, self._in_time(run, work, waits_for), began)
+
+    async def _complete_later(
+        self, run: Run, effect: CallModel, work: Coroutine[Any, Any, ModelReply], began: int
+    ) -> Record:
+        record = self._read(run, effect, await work, began)
+        return record if isinstance(record, dict) else await record
+
+    def _read(self, run: Run, effect: CallModel, reply: ModelReply, began: int) -> Pending[Record]:
+        record = run.model_record(effect, reply, began)
+        if not run.needs_parser(effect, record):
+            return record
+        parser = effect.stage.new_parser()
         if parser.blocking:
-            work = self.run_blocking(run.model_record, effect, reply, parser, began)
-            return await self.in_time(run, work)
-        return run.model_record(effect, reply, parser, began)
+            return self.in_time(run, self.run_blocking(run.parse, record, parser))
+        return run.parse(record, parser)
 
     async def stream(self, run: Run, call: StreamedCall, emit: Emit) -> Record:
         async def do(function: Callable[..., T], *arguments: Any) -> T:
@@ -132,6 +149,10 @@ class _EventLoop:
         except StopIteration as stop:  # it had nothing to wait for: no timer is needed
             result: T = stop.value
             return result
+        return await self._in_time(run, work, waits_for)
+
+    async def _in_time(self, run: Run, work: Coroutine[Any, Any, T], waits_for: Any) -> T:
+        # The rest of work that was run until it first waited.
         if run.deadline is None:
             return await _resume(work, waits_for)
         limit = asyncio.timeout(max(run.deadline - run.now(), 0) / 1e9)
@@ -150,7 +171,7 @@ class _EventLoop:
             return work(*arguments)
         return await lanes.do(run.session.key, partial(work, *arguments))
 
-    def perform(self, run: Run, call: Call, context: CallContext) -> Coroutine[Any, Any, Record]:
+    def perform(self, run: Run, call: Call, context: CallContext) -> Pending[Record]:
         return _perform(run, call, context)
 
     async def perform_all(
@@ -164,7 +185,8 @@ class _EventLoop:
 
         async def perform_gated(call: Call) -> None:
             async with gate:
-                await take(await _perform(run, call, context))
+                record = _perform(run, call, context)
+                await take(record if isinstance(record, dict) else await record)
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -206,25 +228,37 @@ class _EventLoop:
 _BACKEND = _EventLoop()
 
 
-async def _perform(run: Run, call: Call, context: CallContext) -> Record:
+def _perform(run: Run, call: Call, context: CallContext) -> Pending[Record]:
     # An executor with `acall` runs in the loop; any other one blocks, and gets a thread.
-    acall = getattr(run.plan.catalog.executor(call.operation), "acall", None)
-    seconds = run.plan.limits.action_seconds
     began = run.now()
+    acall = getattr(run.plan.catalog.executor(call.operation), "acall", None)
+    if acall is None:
+        return _perform_later(run, call, context, began, None)
+    work: Coroutine[Any, Any, ActionResult] = acall(call, context)
+    try:
+        waits_for = work.send(None)
+    except StopIteration as stop:  # it had nothing to wait for: no timer is needed
+        return action_record(call, stop.value, began, run.now())
+    except Exception as error:  # whatever an executor raises is its outcome
+        return build_failed_action_record(run, call, error, began)
+    return _perform_later(run, call, context, began, _resume(work, waits_for))
+
+
+async def _perform_later(
+    run: Run,
+    call: Call,
+    context: CallContext,
+    began: int,
+    work: Coroutine[Any, Any, ActionResult] | None,
+) -> Record:
     limit: asyncio.Timeout | None = None
     blocking = None
     try:
-        if acall is not None:
-            work: Coroutine[Any, Any, ActionResult] = acall(call, context)
-            try:
-                waits_for = work.send(None)
-            except StopIteration as stop:  # it had nothing to wait for: no timer is needed
-                return action_record(call, stop.value, began, run.now())
-        async with asyncio.timeout(seconds) as limit:
-            if acall is None:
+        async with asyncio.timeout(run.plan.limits.action_seconds) as limit:
+            if work is None:
                 blocking = in_thread(partial(perform, run, call, context))
                 return await asyncio.wrap_future(blocking)
-            return action_record(call, await _resume(work, waits_for), began, run.now())
+            return action_record(call, await work, began, run.now())
     except TimeoutError as error:
         if limit is not None and limit.expired():
             return build_late_record(run, call, began, blocking)

@@ -104,7 +104,8 @@ class StreamedCall:
                 f"the stream of model {model_id!r} ended before its reply was whole; try again",
                 resource=model_id,
             )
-        record = self._run.model_record(self._effect, reply, self._parser, self._began)
+        record = self._run.model_record(self._effect, reply, self._began)
+        self._run.parse(record, self._parser)
         if self._filter is not None and self._filter.checks:
             record["checks"] = self._filter.checks
         return record
