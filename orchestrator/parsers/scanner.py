@@ -91,6 +91,9 @@ class Scanner:
         kind = self._rules.kind
         if kind == ANSWER:
             # In an answer only tags mean something, and all of them begin with "<".
+            if self._lead is None and not self._spaces and not text[-1].isspace():
+                self.answer.append(text)  # as `_say` does, without the call: the usual token
+                return ((ANSWER, text),)
             piece = self._say(text)
             return ((ANSWER, piece),) if piece else _NOTHING
         if kind == THINKING or (kind == CALL and self._rules.plain):
