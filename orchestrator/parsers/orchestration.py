@@ -21,7 +21,7 @@ from native tool calls (Bedrock's contract has texts; the action's schema decide
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from orchestrator.message import Block, text_of
@@ -79,17 +79,23 @@ class Orchestration:
         """What each piece of the text was taken for, when the text was fed."""
         return self._scanner.pieces if self._scanner is not None else ()
 
-    def feed(self, text: str) -> Sequence[tuple[str, str]]:
+    @property
+    def feed(self) -> Callable[[str], Sequence[tuple[str, str]]]:
         """Takes the next piece; see `orchestrator.parsers.base.Parser.feed`."""
+        # The scanner's own, for whoever keeps it: one call less for each token.
         if self._scanner is None:
             self._scanner = Scanner(f"ORCHESTRATION {self.name}")
-        return self._scanner.feed(text)
+        return self._scanner.feed
+
+    @property
+    def _fed_scanner(self) -> Scanner | None:
+        return self._scanner if self._scanner is not None and self._scanner.length else None
 
     def finish(self, blocks: Sequence[Block] = ()) -> Parsed:
         """Ends the reply; see `orchestrator.parsers.base.Parser.finish`."""
         texts, uses = tool_uses(blocks)
         self._blocks = blocks
-        scanner = self._scanner
+        scanner = self._fed_scanner
         if uses:
             return self._parse_native("".join(texts) if scanner is None else scanner.close(), uses)
         if scanner is None:
@@ -143,7 +149,7 @@ class Orchestration:
 
     def _read_answer(self, text: str) -> str:
         # The answer that the text holds beside a message to the user.
-        if self._scanner is None:
+        if self._fed_scanner is None:
             self.feed(text)
         return "".join(self._scanner.answer) if self._scanner is not None else ""
 

@@ -72,6 +72,8 @@ class BranchEnded:
 Update = str | Progress | BranchEnded | StreamChecked
 """What a driver emits while it runs a turn; a text is a piece of the answer."""
 
+UPDATES = (str, Progress, BranchEnded, StreamChecked)
+
 Emit = Callable[[Update], Awaitable[None]]
 Work = Callable[[Emit | None], Coroutine[Any, Any, None]]
 """Work that runs beside other work, and emits what happens in it."""
