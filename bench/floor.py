@@ -57,7 +57,8 @@ def run(
         session.append({"role": "assistant", "content": reply})
         calls = [block["toolUse"] for block in reply if "toolUse" in block]
         if not calls:
-            return reply[-1]["text"].partition("<answer>")[2]
+            text: str = reply[-1]["text"]
+            return text.partition("<answer>")[2]
         results = []
         for call in calls:
             value = tool(**call["input"])
@@ -80,7 +81,8 @@ async def arun(
         session.append({"role": "assistant", "content": reply})
         calls = [block["toolUse"] for block in reply if "toolUse" in block]
         if not calls:
-            return reply[-1]["text"].partition("<answer>")[2]
+            text: str = reply[-1]["text"]
+            return text.partition("<answer>")[2]
         results = []
         for call in calls:
             value = await tool(**call["input"])
@@ -93,9 +95,11 @@ async def astream(session: Session, question: str, pieces: Sequence[str]) -> Asy
     session.append({"role": "user", "content": [{"text": question}]})
     json.dumps(session)
     said = []
-    async for piece in script.astream(pieces):
-        said.append(piece)
-        yield piece
+    async for event in script.aevents(pieces):
+        if "contentBlockDelta" in event:
+            piece = event["contentBlockDelta"]["delta"]["text"]
+            said.append(piece)
+            yield piece
     session.append({"role": "assistant", "content": [{"text": "".join(said)}]})
 
 

@@ -15,10 +15,12 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from bench.harness import Row
+from bench.peers.own import Engine, Floor, OnceFloor
+from bench.peers.peer import Stream, Turn
 
 _SIDES = ("floor", "engine")
 # How many units the two processes have, and the limit for the engine in thousands.
@@ -65,22 +67,22 @@ def _count(side: str, unit: str, many: int) -> int:
 
 
 async def run(side: str, unit: str, many: int, begin: Callable[[], None]) -> None:
-    """Warms up, calls `begin`, and runs `many` units; one turn unless the unit is a turn."""
-    from bench.peers.own import Engine, Floor, OnceFloor
-
-    peer = Engine() if side == "engine" else OnceFloor() if unit == "step" else Floor()
-    make = {
-        "turn": lambda many: peer.turns(1, many),
-        "step": lambda many: peer.turns(many, 1),
-        "token": lambda many: peer.streams(many, 1),
-    }[unit]
-    for work in make(10):
+    """Warms up, calls `begin`, and runs `many` units."""
+    works = _works(side, unit, many)
+    for work in _works(side, unit, 10):
         await work()
-    works = make(many)
     gc.disable()
     begin()
     for work in works:
         await work()
+
+
+def _works(side: str, unit: str, many: int) -> Sequence[Turn | Stream]:
+    """What has `many` units: as many turns, or one turn of as many steps or tokens."""
+    peer = Engine() if side == "engine" else OnceFloor() if unit == "step" else Floor()
+    if unit == "turn":
+        return peer.turns(1, many)
+    return peer.turns(many, 1) if unit == "step" else peer.streams(many, 1)
 
 
 def _instrument() -> None:
@@ -91,3 +93,4 @@ def _instrument() -> None:
 
 if __name__ == "__main__":
     asyncio.run(run(sys.argv[1], sys.argv[2], int(sys.argv[3]), _instrument))
+    os._exit(0)  # tearing down is in no unit

@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 
 from bench import floor, subject
-from bench.harness import Row, compare, resident_bytes, settle
+from bench.harness import Row, abatch, resident_bytes, settle
 from bench.script import QUESTION
 from orchestrator import Agent
 
@@ -24,15 +24,11 @@ _FLAT_LIMIT = 1.5
 
 def session(turns: int = 500, rounds: int = 5) -> list[Row]:
     """A session of 500 turns in memory and in SQLite: the fifth turn and the last."""
+    rows: list[Row] = []
     with asyncio.Runner() as loop:
-        plain = floor.Model()
-        base = compare(
-            {"floor": lambda: floor.arun([], QUESTION, plain)}, count=200, rounds=15, loop=loop
-        )["floor"]
-        rows: list[Row] = []
         for store in ("memory", "SQLite"):
             for way in ("ainvoke", "invoke"):
-                first, last = _early_and_late(loop, store, way, turns, rounds)
+                base, first, last = _early_and_late(loop, store, way, turns, rounds)
                 limit = _SQLITE_LIMIT if (store, way) == ("SQLite", "ainvoke") else None
                 name = f"{store}, `{way}`"
                 rows += [
@@ -47,16 +43,18 @@ def session(turns: int = 500, rounds: int = 5) -> list[Row]:
 
 def _early_and_late(
     loop: asyncio.Runner, store: str, way: str, turns: int, rounds: int
-) -> tuple[float, float]:
-    """CPU microseconds of turns 4 to 7 and of the last five of a session: medians."""
-    early, late = [], []
+) -> tuple[float, float, float]:
+    """CPU microseconds of the floor, of turns 4 to 7 and of the last five: medians."""
+    floors, early, late = [], [], []
+    plain = floor.Model()
     for _ in range(rounds):
         with _stored(store, way) as agent:
             settle()
             times = loop.run(_atimes(agent, turns)) if way == "ainvoke" else _times(agent, turns)
+        floors.append(loop.run(abatch([lambda: floor.arun([], QUESTION, plain)] * 100)))
         early.append(statistics.median(times[3:7]))
         late.append(statistics.median(times[-5:]))
-    return statistics.median(early), statistics.median(late)
+    return statistics.median(floors), statistics.median(early), statistics.median(late)
 
 
 @contextmanager

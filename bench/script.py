@@ -74,10 +74,19 @@ def tokens(count: int) -> list[str]:
     return [*opening, *["sunny "] * (count - len(opening))]
 
 
-def stream(pieces: Sequence[str]) -> Iterator[str]:
-    yield from pieces
-
-
-async def astream(pieces: Sequence[str]) -> AsyncIterator[str]:
+def events(pieces: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """A streamed answer as Converse tells it."""
+    yield {"messageStart": {"role": "assistant"}}
     for piece in pieces:
-        yield piece
+        yield {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"text": piece}}}
+    yield {"contentBlockStop": {"contentBlockIndex": 0}}
+    yield {"messageStop": {"stopReason": "end_turn"}}
+
+
+async def aevents(pieces: Sequence[str]) -> AsyncIterator[dict[str, Any]]:
+    """The same, without a generator in between."""
+    yield {"messageStart": {"role": "assistant"}}
+    for piece in pieces:
+        yield {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"text": piece}}}
+    yield {"contentBlockStop": {"contentBlockIndex": 0}}
+    yield {"messageStop": {"stopReason": "end_turn"}}

@@ -51,7 +51,7 @@ def _streamed(length: int, rounds: int) -> list[Row]:
     )
     of = f"token of {length:,}"
     return [
-        (f"{of}, floor", base, "µs", None, "one asynchronous generator over the model's"),
+        (f"{of}, floor", base, "µs", None, "one generator over a model's Converse events"),
         (f"{of}, `astream`", engine / base, "x floor", 4.0, f"{engine:.2f} µs, as `TextDelta`"),
         (f"{of}, `stream`", block_, "µs", None, "as `TextDelta`"),
         (f"{of}, parser alone", parsed, "µs", 2.0, ""),

@@ -38,7 +38,7 @@ class Metric(NamedTuple):
     title: str
     kind: str
     size: int
-    count: int
+    repeats: int
     units: int
     floor: str  # the one to compare with
     most: int = 99  # rounds; a long one needs few
@@ -69,7 +69,7 @@ class Worker:
     def measure(self, metric: Metric) -> float:
         """Microseconds of CPU time of each unit."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(f"{metric.kind} {metric.size} {metric.count}\n")
+        self._process.stdin.write(f"{metric.kind} {metric.size} {metric.repeats}\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         if not answer:
@@ -104,6 +104,7 @@ def measure_all(modules: list[str], rounds: int, metrics: tuple[Metric, ...] = M
 
 def _in_rounds(workers: list[Worker], metric: Metric, rounds: int) -> list[float]:
     found: list[list[float]] = [[] for _ in workers]
+    print(f"{metric.title} ...", file=sys.stderr, flush=True)
     for number in range(min(rounds, metric.most) + 1):
         for worker, times in zip(workers, found, strict=True):
             took = worker.measure(metric)

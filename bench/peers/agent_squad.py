@@ -6,7 +6,6 @@ Its tools return text, so the tool encodes its dict itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from functools import partial
 from itertools import count as counter
 from typing import Any
@@ -32,14 +31,7 @@ class _Client:
         return {"output": {"message": {"role": "assistant", "content": content}}}
 
     def converse_stream(self, **_: Any) -> dict[str, Any]:
-        return {"stream": self._events()}
-
-    def _events(self) -> Iterator[dict[str, Any]]:
-        yield {"messageStart": {"role": "assistant"}}
-        for piece in self._pieces:
-            yield {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"text": piece}}}
-        yield {"contentBlockStop": {"contentBlockIndex": 0}}
-        yield {"messageStop": {"stopReason": "end_turn"}}
+        return {"stream": script.events(self._pieces)}
 
 
 class _NoClassifier(Classifier):

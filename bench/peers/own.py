@@ -17,10 +17,11 @@ class Floor:
         return json.dumps
 
     def turns(self, steps: int, count: int) -> list[Turn]:
-        model = floor.Model(steps)
+        model, sessions = floor.Model(steps), dict[str, floor.Session]()
 
         async def turn() -> str:
-            return await floor.arun([], script.QUESTION, model, encode=self._encode())
+            session = floor.new_session(sessions)
+            return await floor.arun(session, script.QUESTION, model, encode=self._encode())
 
         return [turn] * count
 

@@ -11,13 +11,18 @@ import asyncio
 import importlib
 import os
 import sys
+from collections.abc import Callable
 
 from bench.harness import abatch, settle
 from bench.peers.own import Engine, Floor, OnceFloor
 from bench.peers.peer import Peer
 from bench.script import ANSWER
 
-_OURS = {"floor": Floor, "once": OnceFloor, "orchestrator": Engine}
+_OURS: dict[str, Callable[[], Peer]] = {
+    "floor": Floor,
+    "once": OnceFloor,
+    "orchestrator": Engine,
+}
 
 
 def open_peer(name: str) -> Peer:
