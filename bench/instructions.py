@@ -40,14 +40,18 @@ def instructions() -> list[Row]:
         for side in _SIDES:
             each = (counts[side, unit, many] - counts[side, unit, few]) / (many - few) / 1000
             name = f"instructions of a {unit}" + ", floor" * (side == "floor")
-            rows.append((name, each, "k", limit if side == "engine" else None, _NOTES[unit]))
+            bound = limit if side == "engine" else None
+            rows.append((name, each, "k", bound, _NOTES[side, unit]))
     return rows
 
 
 _NOTES = {
-    "turn": "two model calls, one async action; floor: all messages encoded before each call",
-    "step": "between 10 and 60 of a turn; floor: each message encoded once",
-    "token": "of one answer, `astream`",
+    ("floor", "turn"): "two model calls, one async action; all messages encoded before each call",
+    ("engine", "turn"): "two model calls, one async action",
+    ("floor", "step"): "between 10 and 60 of a turn; each message encoded once",
+    ("engine", "step"): "between 10 and 60 of a turn",
+    ("floor", "token"): "of one answer of Converse events",
+    ("engine", "token"): "between 500 and 2,500 of one answer, `astream`",
 }
 
 
