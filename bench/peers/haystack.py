@@ -57,6 +57,11 @@ class _Generator:
         return ChatMessage.from_assistant(script.THOUGHT, tool_calls=[call], meta=meta)
 
 
+def _messages() -> list[ChatMessage]:
+    # A `system_prompt` is a template, which the agent compiles at each turn.
+    return [ChatMessage.from_system(script.INSTRUCTION), ChatMessage.from_user(script.QUESTION)]
+
+
 class Peer:
     def _agent(self, generator: Any, steps: int) -> Agent:
         tool = Tool(
@@ -69,7 +74,6 @@ class Peer:
         agent = Agent(
             chat_generator=generator,
             tools=[tool],
-            system_prompt=script.INSTRUCTION,
             max_agent_steps=steps + 1,
         )
         agent.warm_up()
@@ -79,7 +83,7 @@ class Peer:
         agent = self._agent(_Generator(steps), steps)
 
         async def turn() -> str:
-            found = await agent.run_async([ChatMessage.from_user(script.QUESTION)])
+            found = await agent.run_async(_messages())
             return found["last_message"].text or ""
 
         return [turn] * count
@@ -93,9 +97,7 @@ class Peer:
             async def count_chunk(chunk: StreamingChunk) -> None:
                 seen[0] += bool(chunk.content)
 
-            await agent.run_async(
-                [ChatMessage.from_user(script.QUESTION)], streaming_callback=count_chunk
-            )
+            await agent.run_async(_messages(), streaming_callback=count_chunk)
             return seen[0]
 
         return [stream] * count
