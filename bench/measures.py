@@ -11,6 +11,7 @@ from bench.first_answer import first_answer
 from bench.harness import Row
 from bench.imports import imports, loading
 from bench.instructions import instructions
+from bench.invoke_agent import invoke_agent
 from bench.live import concurrency, session
 from bench.retrieval import retrieval
 from bench.streams import stream
@@ -22,6 +23,7 @@ MEASURES: dict[str, Callable[[], list[Row]]] = {
     for measure in (
         *(turn, turn_blocking, step, steps),
         *(stream, session, concurrency),
+        invoke_agent,
         *(imports, loading, instructions),
         *(retrieval, together, first_answer),
     )

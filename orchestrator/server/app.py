@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
-from starlette.applications import Starlette
 from starlette.datastructures import Headers
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orchestrator.errors import LimitExceeded
@@ -58,7 +58,7 @@ def application(
     running = ActiveRequests(state.sessions, settings.turn_seconds)
 
     @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+    async def lifespan(app: Any) -> AsyncIterator[None]:
         # Handlers that block are as many as requests are let in.
         to_thread.current_default_thread_limiter().total_tokens = settings.concurrency
         with during(running):
@@ -69,9 +69,8 @@ def application(
         *agentcore.routes_of(state.agents, running),
     ]
     bedrock = _Bedrock(state, running)
-    others = Starlette(
-        routes=[*routes, Route("/{path:path}", bedrock, methods=list(_METHODS))], lifespan=lifespan
-    )
+    every = Route("/{path:path}", bedrock, methods=list(_METHODS))
+    others = ExceptionMiddleware(Router([*routes, every], lifespan=lifespan))
     return ServerMiddleware(
         _Application(bedrock, others, routes), settings=settings, callers=callers, running=running
     )
@@ -80,7 +79,7 @@ def application(
 class _Application:
     """What is asked once the middleware has let a request in."""
 
-    def __init__(self, bedrock: ASGIApp, others: Starlette, routes: Sequence[Route]) -> None:
+    def __init__(self, bedrock: ASGIApp, others: ASGIApp, routes: Sequence[Route]) -> None:
         self._bedrock = bedrock
         self._others = others
         # The first parts of the paths that are not Bedrock's.

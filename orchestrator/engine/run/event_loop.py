@@ -114,7 +114,7 @@ class _EventLoop:
     def _read(self, run: Run, effect: CallModel, reply: ModelReply, began: int) -> Pending[Record]:
         record = run.model_record(effect, reply, began)
         if not run.needs_parser(effect, record):
-            return record
+            return run.end_call(record)
         parser = effect.stage.new_parser()
         if parser.blocking:
             return self.in_time(run, self.run_blocking(run.parse, record, parser))

@@ -219,7 +219,7 @@ class Run:
         )
 
     def model_record(self, effect: CallModel, reply: ModelReply, began: int) -> Record:
-        """The journal record of a model's reply, as far as nobody has parsed it."""
+        """The record of a model's reply, which `parse` or `end_call` completes."""
         reply.content = normalise_blocks(reply.content)
         record: Record = {
             "kind": "model",
@@ -229,7 +229,6 @@ class Run:
             "stop": reply.stop_reason,
             "usage": reply.usage,
             "began": began,
-            "ended": self.now(),
         }
         if reply.stop_sequence is not None:
             record["stop_sequence"] = reply.stop_sequence
@@ -246,13 +245,17 @@ class Run:
         # What others wrote is no call of the model's, in no dialect.
         if parsed.written and (quoted := self.replay.find_quotation(parsed.written)):
             parsed = refuse_quotation(parsed, quoted)
-        record["ended"] = self.now()
         record["response"] = parsed.response
         if parsed.code:
             record["code"] = parsed.code
             record["raw"] = parsed.raw
         if parsed.notes:
             record["notes"] = list(parsed.notes)
+        return self.end_call(record)
+
+    def end_call(self, record: Record) -> Record:
+        """Notes the time at which a reply had been read."""
+        record["ended"] = self.now()
         return record
 
     def intend(self, calls: list[Call]) -> None:
@@ -294,7 +297,7 @@ class Run:
             MappingProxyType(turn.prompt_attributes),
             plan.limits.result_bytes,
             plan.limits.action_seconds,
-            [_decode_file(file) for file in turn.start.files] if turn.start.files else (),
+            tuple(map(_decode_file, turn.start.files)),
             plan.tenant_key,
         )
 

@@ -61,8 +61,8 @@ class _Threads:
         reply = stage.model.complete(run.request(effect))
         record = run.model_record(effect, reply, began)
         if run.needs_parser(effect, record):
-            run.parse(record, stage.new_parser())
-        return record
+            return run.parse(record, stage.new_parser())
+        return run.end_call(record)
 
     async def stream(self, run: Run, call: StreamedCall, emit: Emit) -> Record:
         # No asynchronous generator is between the model and the listener: with one, a token took a

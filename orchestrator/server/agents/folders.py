@@ -31,8 +31,9 @@ _SECONDS = 1.0
 _MOST_FILES = 20_000
 # Files and folders that are looked at within the event loop: a microsecond or two each.
 _MOST_LOOKS = 64
-# File systems count time in ticks: what changes a folder twice within one may show only once.
-_TICK_NS = 50_000_000
+# File systems count time in ticks, some of two seconds: what changes a folder twice within one may
+# show only once.
+_TICK_NS = 2_000_000_000
 _PASSED_OVER = frozenset(("__pycache__", "node_modules"))
 
 
