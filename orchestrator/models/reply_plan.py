@@ -7,7 +7,8 @@ has a reply or leaves it to the next one:
 2. An input that is out of the agent's scope is refused.
 3. An id in the input makes a call of a function that reads what has that id.
 4. The model decides. Its answer is shown sentence by sentence, as far as nothing in it is made up.
-   A refusal of what is in scope, or a made-up answer, becomes a call of a function that reads.
+   A refusal of what is in scope, or a made-up answer, becomes a call of a function that reads. An
+   answer about what the user asked becomes a search, where there is one and nothing was read yet.
 
 Every step but the second is one decoding under a grammar; the prompt was read for the first one.
 """
@@ -19,7 +20,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from orchestrator.models.answer_check import AnswerCheck, Findings
+from orchestrator.models.answer_check import AnswerCheck, Findings, share_content
 from orchestrator.models.base import CallFormat, ModelRequest, OperationFormat, Usage
 from orchestrator.models.call_values import fill_once, settle_values
 from orchestrator.models.checked_reader import CheckedReader
@@ -46,7 +47,10 @@ Decoded = tuple[ReplyReader, Usage, str]
 # An input that is longer, or a question, is more than a value that was asked for.
 _BRIEF_WORDS, _BRIEF_CHARS = 12, 120
 _QUESTION = re.compile("[?？؟]")
+_DIGITS = re.compile(r"\d+")
 _LETTERED = re.compile(r"[^\W\d_][\w-]*\d|\d[\w-]*[^\W\d_]")
+
+_SEARCH = "x_amz_knowledgebase_"  # in the names of Bedrock's searches
 
 _OPENING = "I'm an assistant. I can help you with "
 _INTRODUCTION = "I'm an assistant. How can I help you?"
@@ -77,6 +81,7 @@ class _Plan:
         self._reason = "end_turn"
         self._findings = Findings()
         self._vetoes_refusal = False
+        self._lacks_search = False
         self._distance: float | None = None
 
     def run(self) -> Generator[str, None, Decoded]:
@@ -219,7 +224,21 @@ class _Plan:
     def _may_be_shown(self, sentence: str) -> bool:
         self._findings = self._check.find(sentence)
         self._vetoes_refusal = self._is_first and self._is_wrong_refusal(sentence)
-        return self._findings.fine and not self._vetoes_refusal
+        self._lacks_search = self._is_first and self._is_answered_unread(sentence)
+        return self._findings.fine and not self._vetoes_refusal and not self._lacks_search
+
+    def _is_answered_unread(self, sentence: str) -> bool:
+        """Whether a question is answered with what nobody has said, and nothing was read."""
+        now = self._grounds.now
+        if self._grounds.returned or not _QUESTION.search(now) or not self._find_searches():
+            return False
+        if _QUESTION.search(sentence):
+            return False
+        numbers = {*_DIGITS.findall(sentence)} - {*_DIGITS.findall(" ".join(self._grounds.said))}
+        return bool(numbers) or share_content(sentence, now)
+
+    def _find_searches(self) -> set[str]:
+        return {one.name for one in _find_callable(self._form) if _SEARCH in one.name}
 
     def _is_wrong_refusal(self, sentence: str) -> bool:
         if not REFUSAL.startswith(sentence.strip().rstrip(".")) or len(sentence) < len("Sorry, I"):
@@ -231,13 +250,19 @@ class _Plan:
     def _mend(self, reader: CheckedReader) -> Generator[str, None, ReplyReader]:
         if self._findings.names_maker:
             return (yield from self._answer_with(build_introduction(_OPENING), _INTRODUCTION))
-        called = yield from self._read_instead()
+        instead = self._search_instead if self._lacks_search else self._read_instead
+        called = yield from instead()
         if called is not None:
             return called
-        if self._findings.fine:  # a refusal is the answer after all
+        if self._findings.fine:  # it is the answer after all
             yield reader.show(reader.withheld)
             return reader
         return (yield from self._answer_with(build_grounded_answer(self._grounds), _UNKNOWN))
+
+    def _search_instead(self) -> Generator[str, None, ReplyReader | None]:
+        others = {one.name for one in self._form.operations} - self._find_searches()
+        searching = replace(self._form, excluded=self._form.excluded | others)
+        return (yield from self._ask_for_call(searching))
 
     def _read_instead(self) -> Generator[str, None, ReplyReader | None]:
         writing = {one.name for one in self._form.operations if not one.reads}

@@ -22,6 +22,9 @@ FAR = 0.19
 NEAR = 0.08
 """A refusal of an input that is not so far is wrong (measured on few inputs)."""
 
+_ABOUT = "What do you do?"
+"""What is asked of any agent, whatever it is for."""
+
 REFUSAL = "Sorry, I can't help with that. It has nothing to do with my task."
 """How the prompt's examples refuse."""
 
@@ -45,7 +48,7 @@ class LearnedScope:
         """Makes the scope; nothing is embedded yet.
 
         Args:
-            inside: What the agent is for: its functions, its instruction, and courtesies.
+            inside: What the agent is for: its functions, its instruction, courtesies, and itself.
             outside: Inputs that agents are not for.
             embedder: Gives the vectors.
         """
@@ -103,5 +106,5 @@ def build_scope(
     from orchestrator.models.example_classifier import describe_function
 
     purpose = re.split(r"(?<=[.!?])\s+", instruction.strip())[:2]
-    inside = [*map(describe_function, functions), *purpose, *examples.get("D", ())]
+    inside = [*map(describe_function, functions), *purpose, _ABOUT, *examples.get("D", ())]
     return LearnedScope(inside, [*examples.get("C", ())], embedder)

@@ -11,6 +11,7 @@ from pretend_runtime import PretendRuntime, pretend
 
 from orchestrator import ActionGroup, Agent, Reply, TextDelta, action
 from orchestrator.models.scope import REFUSAL, LearnedScope
+from orchestrator.testing import FakeKnowledgeBase
 
 KNOWN = {"1042": "Emma, arrives on Thursday", "1043": "Dune and Ulysses, arrives on Monday"}
 
@@ -71,10 +72,10 @@ class Talk:
         self.runtime = PretendRuntime()
         self.agent: Agent | None = None
 
-    def wishes(self, *wishes: Any) -> Talk:
+    def wishes(self, *wishes: Any, **members: Any) -> Talk:
         model, self.runtime = pretend(self._patch, self._folder, *wishes)
         group = ActionGroup("shop", actions=[get_order, list_orders, request_vacation, pay])
-        self.agent = Agent("shop", "You help customers.", model, action_groups=[group])
+        self.agent = Agent("shop", "You help customers.", model, action_groups=[group], **members)
         return self
 
     def say(self, text: str) -> Reply:
@@ -260,3 +261,39 @@ def test_an_agent_never_names_a_maker_of_models(talk: Talk) -> None:
     longer = "I'm an assistant. I can help you with orders, but not with jokes."
     talk.wishes("I'm Qwen.", [longer, introduction])
     assert talk.say("Who are you?").text == introduction
+
+
+SEARCH = """<tool_call>
+{"name": "x_amz_knowledgebase_PAPERS__Search", "arguments": {"searchQuery": "prices"}}
+</tool_call>"""
+
+
+@pytest.mark.parametrize(
+    ("question", "made_up"),
+    [
+        ("What does a puncture cost?", "A puncture costs money."),
+        ("When are you open?", "I'm open from 9 AM to 5 PM."),
+        ("补胎要多少钱？", "补胎很便宜。"),
+    ],
+)
+def test_a_question_is_not_answered_before_the_papers_are_searched(
+    talk: Talk, question: str, made_up: str
+) -> None:
+    base = FakeKnowledgeBase("PAPERS", ["A puncture costs 15 euros."], "Prices.")
+    told = "A puncture costs 15 euros."
+    assert talk.wishes(made_up, SEARCH, told, knowledge_bases=[base]).streams(question) == told
+    assert base.queries == ["prices"]
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("Hello there!", "Hello there! How can I help you?"),
+        ("What do you need for a repair?", "Which repair is it?"),
+        ("How are you?", "I'm fine, thanks."),
+    ],
+)
+def test_small_talk_searches_nothing(talk: Talk, said: str, answer: str) -> None:
+    base = FakeKnowledgeBase("PAPERS", ["A puncture costs 15 euros."], "Prices.")
+    assert talk.wishes(answer, SEARCH, knowledge_bases=[base]).say(said).text == answer
+    assert not base.queries
