@@ -129,7 +129,7 @@ class _EventLoop:
         take, may_block = call.take, call.may_block
         async with aclosing(call.model.astream(call.request)) as items:  # type: ignore[type-var]
             unbroken = 0  # pieces that came without a wait between them
-            reading = _read(items)
+            reading = _read_items(items)
             for step in reading:
                 if type(step) is not tuple:
                     step = await self._wait_in_time(run, _resume(reading, step, tuple))
@@ -277,7 +277,7 @@ async def _perform_later(
 
 
 @types.coroutine
-def _read(items: AsyncIterator[T]) -> Generator[Any, Any, None]:
+def _read_items(items: AsyncIterator[T]) -> Generator[Any, Any, None]:
     """The items, each in a tuple, and between them what the iterator waits for.
 
     So what is there already is taken without a coroutine, and without a timer.
@@ -294,9 +294,10 @@ def _resume(
     waits_for: Any,
     until: type | tuple[type, ...] = (),
 ) -> Generator[Any, Any, T]:
-    """The rest of a work that was run until it waited: its result.
+    """Runs the rest of a work that waits for `waits_for`; returns its result.
 
-    With `until` only what comes before it suspends with something of these types: that.
+    With `until` it goes no further than to the next thing of these types that the work hands out,
+    and returns that.
     """
     try:
         while not isinstance(waits_for, until):

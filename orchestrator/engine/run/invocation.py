@@ -124,10 +124,7 @@ class Run:
         self._begun: list[Call] = []
         self._begun_at = 0
         self._context: CallContext | None = None
-        self._context_of: tuple[Mapping[str, str], Mapping[str, str]] = (
-            {},
-            {},
-        )  # what it was made of
+        self._context_of: tuple[Any, Any] = (None, None)  # the attributes that it was made of
         self._together: AttributeMerger | None = None
         self._written_before = _PAID if sessions.durable else (Branches,)
         seconds = plan.limits.seconds
