@@ -131,13 +131,17 @@ async def aevents(
 
 
 async def open_in_lane(
-    sessions: Sessions, label: str, open_run: Callable[[], Run | Reply]
+    sessions: Sessions, label: str, ttl: int, request: Input, open_run: Callable[[], Run | Reply]
 ) -> Run | Reply:
     """Opens a turn, in the session's lane if its store blocks."""
     lanes = sessions.lanes
     if lanes is None:
         return open_run()
     key, opened = sessions.key(label), list[Run | Reply]()
+    if request.is_small and (reserved := lanes.reserve(key)) is not None:
+        with reserved:
+            if sessions.opens_quickly(label, ttl):
+                return open_run()
     try:
         await lanes.do(key, lambda: opened.append(open_run()))
     except BaseException:

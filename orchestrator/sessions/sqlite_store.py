@@ -12,7 +12,7 @@ from typing import Any
 from orchestrator.errors import DependencyFailed, SessionConflict
 from orchestrator.sessions.journal import Record, SessionInfo
 from orchestrator.support.process_locks import ProcessLocks, share_locks
-from orchestrator.support.sqlite import Layout, SqliteFile
+from orchestrator.support.sqlite import Layout, Reservation, SqliteFile
 
 
 def _add_checksums(db: sqlite3.Connection) -> None:
@@ -80,8 +80,8 @@ class SQLiteStore:
     appends, never the file.
 
     Calls block: mostly for less than a millisecond, but for up to 30 seconds while another process
-    has the file locked. `Agent.ainvoke` and `Agent.astream` make them in a thread. Every method
-    raises `DependencyFailed` when the file fails; nothing was written then.
+    has the file locked. `Agent.ainvoke` and `Agent.astream` make them in a thread when they might
+    wait. Every method raises `DependencyFailed` when the file fails; nothing was written then.
     """
 
     durable = True
@@ -107,6 +107,15 @@ class SQLiteStore:
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
+
+    def reserve(self) -> Reservation | None:
+        """Has the file free for the next append, in a `with` block; `None` if it would wait."""
+        return self._file.reserve()
+
+    def count(self, key: str) -> int:
+        """How many records a session has."""
+        rows = self._file.rows("SELECT records FROM session WHERE key = ?", (key,))
+        return int(rows[0][0]) if rows else 0
 
     def load(self, key: str, after: int = 0) -> list[Record]:
         """The records of a session after the first `after` ones, as they were written."""

@@ -1,15 +1,20 @@
-"""Threads that do a blocking store's work for an event loop."""
+"""A blocking store's work for an event loop: done at once, or in threads."""
 
 from __future__ import annotations
 
 import asyncio
 import weakref
+from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+Reserve = Callable[[], AbstractContextManager[None] | None]
+"""Has the store do what comes in a `with` block without waiting; `None` when it cannot now."""
 
 
 class Lanes:
@@ -18,9 +23,21 @@ class Lanes:
     # All calls for a session are in one lane: its records are written in order, and never by two
     # threads at the same time.
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, reserve: Reserve | None = None) -> None:
         self._lanes: list[SimpleQueue[_Work | None] | None] = [None] * count
+        self._reserve = reserve
+        self._waiting: Counter[str] = Counter()  # how many calls are in their lanes, by key
         self._lock = Lock()
+
+    def reserve(self, key: str) -> AbstractContextManager[None] | None:
+        """Has the store free for a call in this thread, in a `with` block that waits for nothing.
+
+        A change of threads costs several times what most calls do (measured: 60 to 90 µs). `None`
+        when the call might wait: then it is for `do`.
+        """
+        if self._reserve is None or key in self._waiting:
+            return None
+        return self._reserve()
 
     async def do(self, key: str, work: Callable[[], T]) -> T:
         """Runs a call that may block, after the earlier ones for the same key.
@@ -29,12 +46,24 @@ class Lanes:
         """
         place = hash(key) % len(self._lanes)
         item = _Work(work)
-        (self._lanes[place] or self._start_lane(place)).put(item)
-        await item.wait()
+        lane = self._lanes[place] or self._start_lane(place)
+        with self._lock:
+            self._waiting[key] += 1
+        try:
+            lane.put(item)
+            await item.wait()
+        finally:
+            self._leave(key)
         if item.error is not None:
             raise item.error
         result: T = item.result
         return result
+
+    def _leave(self, key: str) -> None:
+        with self._lock:
+            self._waiting[key] -= 1
+            if not self._waiting[key]:
+                del self._waiting[key]
 
     def _start_lane(self, place: int) -> SimpleQueue[_Work | None]:
         with self._lock:

@@ -16,6 +16,10 @@ from orchestrator.support.private_files import create_private, tighten_file
 # Opening a database: "Result and Error Codes".
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
 _WAY_OUT = "restore it from a backup, or move it away to begin a new one"
+_PATIENCE = 30.0  # seconds that a connection waits for another one
+# After how many commits by `reserve` the log is copied into the file: a session's take some three
+# pages each, and SQLite itself copies after a thousand.
+_MOST_UNCHECKED = 300
 # Besides its own errors, what Python's `sqlite3` raises for what a damaged file holds.
 FAILURES = (sqlite3.Error, UnicodeDecodeError, MemoryError)
 
@@ -64,6 +68,9 @@ class SqliteFile:
         self._lock = RLock()
         self._reading = Lock()
         self._reader: sqlite3.Connection | None = None
+        self._hasty: sqlite3.Connection | None = None  # waits for nobody: see `reserve`
+        self._unchecked = 0  # commits by it that the log has, and not yet the file
+        self._can_reserve = self.path != ":memory:"  # another connection has another one of these
         try:
             self._open(layout)
         except FAILURES as error:
@@ -71,7 +78,7 @@ class SqliteFile:
 
     def _open(self, layout: Layout) -> None:
         self._create()
-        self._db = self._connect()
+        self._db = self._used = self._connect()
         try:
             self._prepare(layout)
         except BaseException:
@@ -79,9 +86,9 @@ class SqliteFile:
             raise
         self._tighten()
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, timeout: float = _PATIENCE) -> sqlite3.Connection:
         return sqlite3.connect(
-            self.path, timeout=30.0, isolation_level=None, check_same_thread=False
+            self.path, timeout=timeout, isolation_level=None, check_same_thread=False
         )
 
     def _create(self) -> None:
@@ -102,8 +109,7 @@ class SqliteFile:
                 if not self._is_ready(layout):
                     self._make_tables(db, layout)
         self._write_ahead()
-        self._db.execute("PRAGMA synchronous=NORMAL")
-        self._db.execute("PRAGMA foreign_keys=ON")
+        _set_up(self._db)
 
     def _make_tables(self, db: sqlite3.Connection, layout: Layout) -> None:
         (version,) = db.execute("PRAGMA user_version").fetchone()
@@ -161,7 +167,7 @@ class SqliteFile:
         Raises:
             DependencyFailed: SQLite failed.
         """
-        return _Use(self, self._db, self._lock)
+        return _Use(self, self._lock)
 
     def transaction(self) -> _Transaction:
         """The connection, in a transaction that any error in the `with` block undoes.
@@ -169,7 +175,63 @@ class SqliteFile:
         Raises:
             DependencyFailed: SQLite failed; nothing was written.
         """
-        return _Transaction(self, self._db, self._lock)
+        return _Transaction(self, self._lock)
+
+    def reserve(self) -> Reservation | None:
+        """Begins the next transaction, if that can be done at once; `None` if it would wait.
+
+        A `with` block of the reservation has the file for itself. Its first transaction waits for
+        no other process and no other thread, and neither syncs nor copies the log: it costs what
+        its rows cost. One that was not used is undone.
+
+        It is refused now and then though nobody else writes: the log is then copied into the file
+        before the next transaction.
+        """
+        if not self._lock.acquire(blocking=False):
+            return None
+        has_begun = False
+        try:
+            has_begun = self._begin_hastily()
+        finally:
+            if not has_begun:
+                self._lock.release()
+        return Reservation(self, self._lock) if has_begun else None
+
+    def _begin_hastily(self) -> bool:
+        if not self._can_reserve or self._unchecked >= _MOST_UNCHECKED:
+            return False
+        try:
+            db = self._hasty = self._hasty or self._connect_hastily()
+            if self._can_reserve:
+                db.execute("BEGIN IMMEDIATE")
+                self._used = db
+        except FAILURES:  # it is busy; or what is wrong is said when it is used without haste
+            return False
+        return self._can_reserve
+
+    def _connect_hastily(self) -> sqlite3.Connection:
+        db = self._connect(timeout=0)
+        _set_up(db)
+        db.execute("PRAGMA wal_autocheckpoint=0")
+        # Some file systems cannot have a log; every commit waits for the disk there.
+        (mode,) = db.execute("PRAGMA journal_mode").fetchone()
+        self._can_reserve = mode == "wal"
+        return db
+
+    @property
+    def _is_reserved(self) -> bool:  # for who has the lock
+        return self._used is not self._db
+
+    def _end_reservation(self, *, committed: bool) -> None:
+        self._used = self._db
+        self._unchecked += committed
+
+    def _copy_log(self) -> None:
+        # The transaction that comes next begins the log anew, for which SQLite syncs it.
+        if self._unchecked >= _MOST_UNCHECKED:
+            self._unchecked = 0
+            with suppress(sqlite3.Error):  # as when SQLite does it by itself: the log has it all
+                self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
     def rows(self, statement: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
         """What a statement finds.
@@ -179,7 +241,7 @@ class SqliteFile:
         """
         with self._lock:
             try:
-                return self._db.execute(statement, values).fetchall()
+                return self._used.execute(statement, values).fetchall()
             except FAILURES as error:
                 raise self.translate(error) from error
 
@@ -208,22 +270,23 @@ class SqliteFile:
         """Closes the file."""
         with self._reading, self._lock:
             self._db.close()
-            if self._reader is None:
-                self._reader = self._db  # nobody opens another one
+            # Nobody opens another one.
+            self._reader, self._hasty = self._reader or self._db, self._hasty or self._db
             self._reader.close()
+            self._hasty.close()
 
 
 # These are classes since a turn goes through several: `contextmanager` takes ten times as long.
 class _Use:
     __slots__ = ("_db", "_file", "_lock")
 
-    def __init__(self, file: SqliteFile, db: sqlite3.Connection, lock: Any) -> None:
+    def __init__(self, file: SqliteFile, lock: Any) -> None:
         self._file = file
-        self._db = db
         self._lock = lock
 
     def __enter__(self) -> sqlite3.Connection:
         self._lock.acquire()
+        self._db = self._file._used
         return self._db
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
@@ -237,7 +300,10 @@ class _Transaction(_Use):
 
     def __enter__(self) -> sqlite3.Connection:
         db = super().__enter__()
+        if self._file._is_reserved:  # by this thread, which has the lock; it has begun already
+            return db
         try:
+            self._file._copy_log()
             db.execute("BEGIN IMMEDIATE")
         except BaseException as error:
             super().__exit__(type(error), error, None)
@@ -254,9 +320,39 @@ class _Transaction(_Use):
         if failure is not None and self._db.in_transaction:  # some errors have ended it already
             with suppress(sqlite3.Error):  # the first error says more
                 self._db.execute("ROLLBACK")
+        if self._file._is_reserved:
+            self._file._end_reservation(committed=failure is None)
         super().__exit__(kind, failure, trace)
         if failure is not error and failure is not None:
             raise failure
+
+
+class Reservation:
+    """The file in the hands of one thread, with a transaction that has begun."""
+
+    __slots__ = ("_file", "_lock")
+
+    def __init__(self, file: SqliteFile, lock: Any) -> None:
+        self._file = file
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        """Nothing is left to do: the lock is held since it was made."""
+
+    def __exit__(self, *_: object) -> None:
+        file = self._file
+        try:
+            if file._is_reserved:  # nothing was written
+                with suppress(sqlite3.Error):
+                    file._used.execute("ROLLBACK")
+                file._end_reservation(committed=False)
+        finally:
+            self._lock.release()
+
+
+def _set_up(db: sqlite3.Connection) -> None:
+    db.execute("PRAGMA synchronous=NORMAL")
+    db.execute("PRAGMA foreign_keys=ON")
 
 
 def _shows_damage(error: sqlite3.Error) -> bool:

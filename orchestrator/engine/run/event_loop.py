@@ -148,6 +148,11 @@ class _EventLoop:
         lanes = run.sessions.lanes
         if lanes is None:
             return work(*arguments)
+        if run.writes_little(arguments):
+            reserved = lanes.reserve(run.session.key)
+            if reserved is not None:
+                with reserved:
+                    return work(*arguments)
         return await lanes.do(run.session.key, partial(work, *arguments))
 
     def perform(self, run: Run, call: Call, context: CallContext) -> Coroutine[Any, Any, Record]:

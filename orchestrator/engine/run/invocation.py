@@ -8,7 +8,7 @@ before anything is spent, the intent of calls before they are carried out, their
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -47,6 +47,7 @@ from orchestrator.parsers.base import Parser
 from orchestrator.parsers.orchestration import refuse_quotation
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
 from orchestrator.sessions.journal import build_cancelled_record, build_closed_record
+from orchestrator.sessions.sizes import SMALL, measure
 
 # Before these the outcomes so far are written: what was paid for is not paid for again after a
 # crash, and what collaborators write comes after it.
@@ -379,6 +380,11 @@ class Run:
                 raise self._build_unwritten_error(actions, error) from error
             raise
         self._unwritten = []
+
+    def writes_little(self, given: Sequence[Any]) -> bool:
+        """Whether the next work that writes is one small append; `given` are its arguments."""
+        records = [it for it in given if isinstance(it, dict)]
+        return not self.replay.is_interrupted and measure(self._unwritten, records) <= SMALL
 
     def _build_unwritten_error(self, actions: list[Record], error: Exception) -> OrchestratorError:
         begun = [*self.log.records, *self._unwritten]
