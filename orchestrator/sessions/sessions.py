@@ -496,7 +496,7 @@ def _is_undone(record: Any) -> bool:
 def _is_same(read: Any, known: Record) -> bool:
     if isinstance(read, dict) and "v" in known:
         read = {**read, "v": known["v"]}  # the known one may have been upgraded
-    return bool(read == json.loads(json.dumps(known)))
+    return bool(read == known or read == json.loads(json.dumps(known)))
 
 
 def _upgrade_records(records: Sequence[Record], label: str, first: int) -> Iterator[Record]:
