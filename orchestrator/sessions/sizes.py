@@ -9,23 +9,32 @@ from typing import Any
 SMALL = 64 * 1024
 """Records of at most so many bytes are written while an event loop waits."""
 
-_MAPPING, _LIST, _ITEM = 232, 56, 8  # as `getsizeof` has them; the keys are few, and shared
-_SCALARS = (str, int, float, bool, type(None))
+_MAPPING, _LIST, _ITEM, _OTHER = 232, 56, 8, 28  # as `getsizeof` has them; keys are few, and shared
+_SCALARS = frozenset((int, float, bool, type(None)))
 
 
 def measure(*values: Any) -> int:
     """About how many bytes of memory JSON values take."""
-    # Done for every record: a call for each value took five times as long.
+    # Done for every record that is written, so without calls of its own, and exact types first:
+    # both together make it four times as fast.
     size = 0
-    left = list(values)
-    while left:
-        value = left.pop()
-        if isinstance(value, _SCALARS):
+    found = [*values]
+    for value in found:  # which grows meanwhile
+        kind = type(value)
+        if kind is str:
             size += getsizeof(value)
-        elif isinstance(value, (dict, Mapping)):
+        elif kind is dict:
             size += _MAPPING
-            left += value.values()
-        elif isinstance(value, (list, tuple)):
+            found += value.values()
+        elif kind is list or kind is tuple:
             size += _LIST + _ITEM * len(value)
-            left += value
+            found += value
+        elif kind in _SCALARS:
+            size += _OTHER
+        elif isinstance(value, Mapping):
+            found.append(dict(value))
+        elif isinstance(value, (list, tuple)):
+            found.append([*value])
+        else:
+            size += getsizeof(value)
     return size
