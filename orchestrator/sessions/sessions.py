@@ -23,7 +23,7 @@ from orchestrator.sessions.journal import (
     drop_undone_turns,
 )
 from orchestrator.sessions.session import Session, TurnLog
-from orchestrator.sessions.sizes import SMALL, measure
+from orchestrator.sessions.sizes import are_small, measure
 from orchestrator.support.process_locks import ProcessLocks
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ class Sessions:
                 session.open is not None
                 or self.clock() - session.active > ttl
                 or any(log.transcript is None for log in session.unread)
-                or measure(session.attributes) > SMALL
+                or not are_small(session.attributes)
             ):
                 return False
         # The store is asked last; its process's first use of it makes files.

@@ -119,7 +119,8 @@ class SQLiteStore:
     def count(self, key: str) -> int:
         """How many records a session has."""
         rows = self._file.rows("SELECT records FROM session WHERE key = ?", (key,))
-        return int(rows[0][0]) if rows else 0
+        count: int = rows[0][0] if rows else 0
+        return count
 
     def load(self, key: str, after: int = 0) -> list[Record]:
         """The records of a session after the first `after` ones, as they were written."""

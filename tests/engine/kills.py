@@ -107,7 +107,6 @@ class Worker:
         except OrchestratorError as error:
             return ["failed", repr(error)]
 
-
     def invoke(self, question: str, session: str) -> str:
         # Every second time in an event loop, which writes to the file in its own way.
         self.asked += 1

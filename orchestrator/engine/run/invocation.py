@@ -47,7 +47,7 @@ from orchestrator.parsers.base import Parser
 from orchestrator.parsers.orchestration import refuse_quotation
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
 from orchestrator.sessions.journal import build_cancelled_record, build_closed_record
-from orchestrator.sessions.sizes import SMALL, measure
+from orchestrator.sessions.sizes import are_small
 
 # Before these the outcomes so far are written: what was paid for is not paid for again after a
 # crash, and what collaborators write comes after it.
@@ -384,7 +384,7 @@ class Run:
     def writes_little(self, given: Sequence[Any]) -> bool:
         """Whether the next work that writes is one small append; `given` are its arguments."""
         records = [it for it in given if isinstance(it, dict)]
-        return not self.replay.is_interrupted and measure(self._unwritten, records) <= SMALL
+        return not self.replay.is_interrupted and are_small(self._unwritten, records)
 
     def _build_unwritten_error(self, actions: list[Record], error: Exception) -> OrchestratorError:
         begun = [*self.log.records, *self._unwritten]
