@@ -211,10 +211,14 @@ class SqliteFile:
 
     def _connect_hastily(self) -> sqlite3.Connection:
         db = self._connect(timeout=0)
-        _set_up(db)
-        db.execute("PRAGMA wal_autocheckpoint=0")
-        # Some file systems cannot have a log; every commit waits for the disk there.
-        (mode,) = db.execute("PRAGMA journal_mode").fetchone()
+        try:
+            _set_up(db)
+            db.execute("PRAGMA wal_autocheckpoint=0")
+            # Some file systems cannot have a log; every commit waits for the disk there.
+            (mode,) = db.execute("PRAGMA journal_mode").fetchone()
+        except BaseException:
+            db.close()
+            raise
         self._can_reserve = mode == "wal"
         return db
 
