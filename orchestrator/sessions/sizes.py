@@ -7,22 +7,41 @@ from math import inf
 from sys import getsizeof
 from typing import Any
 
+from orchestrator.message import to_json
+
 _SMALL = 64 * 1024  # bytes that are written while an event loop waits
 _MAPPING, _LIST, _ITEM, _OTHER = 232, 56, 8, 28  # as `getsizeof` has them; keys are few, and shared
+_FEW, _IN_MEMORY = 2048, 6  # so many bytes of few values take so many times as many in memory
 _SCALARS = frozenset((int, float, bool, type(None)))
 
 
 def are_small(*values: Any) -> bool:
     """Whether JSON values are so small that an event loop may wait for them to be written."""
-    return measure(*values, most=_SMALL) <= _SMALL
+    length = _find_length(values)
+    return _count(values, _SMALL) <= _SMALL if length is None else length <= _SMALL
 
 
-def measure(*values: Any, most: float = inf) -> int:
-    """About how many bytes of memory JSON values take; of more than `most`, some of them."""
-    # Done for every record that is written, so without calls of its own, and exact types first:
-    # both together make it four times as fast.
+def measure(values: Any) -> int:
+    """About how many bytes of memory JSON values take."""
+    # To count the values of each record took a third of all bytecodes of a turn (measured).
+    length = _find_length(values)
+    if length is None or length > _FEW:
+        return _count(values, inf)
+    return length * _IN_MEMORY
+
+
+def _find_length(values: Any) -> int | None:
+    # The fastest way to go through a value; `None` for types of others, and what holds itself.
+    try:
+        return len(to_json(values))
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def _count(values: Any, most: float) -> int:
+    # Without calls of its own, and exact types first: both together make it four times as fast.
     size = 0
-    found = [*values]
+    found = [values]
     for value in found:  # which grows meanwhile
         kind = type(value)
         if kind is str:
