@@ -22,26 +22,21 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from evals.asking import Agents, Exchange, open_scratch, send
+from evals.asking import Agents, Exchange, exchange, open_scratch
 from evals.checks import (
     Call,
     Failure,
-    is_same_call,
-    is_writing,
     judge_answer,
     judge_calls,
     judge_inventions,
     judge_refusal,
-    puts_to_user,
     show_call,
-    waiting_calls,
 )
 from evals.conversation_file import Conversation, read_conversations
-from orchestrator import Agent, ControlReturn, OrchestratorError, ValidationError
+from orchestrator import Agent, ValidationError
 from orchestrator.models import Model
 
 HERE = Path(__file__).resolve().parent
-YES, NO = "Yes.", "No."
 _REFUSED = ("refused", "guardrail_intervened")
 
 
@@ -50,7 +45,7 @@ class Turn:
     """What became of one turn.
 
     Attributes:
-        said: What the user said: the turn's text, and `YES` where the agent put a call to the user.
+        said: What the user said: the turn's text, and a yes or no to each call that waits for it.
         asked: Whether the agent asked the user, with `AMAZON.UserInput`.
         failures: The checks that failed.
     """
@@ -87,8 +82,9 @@ def hold(agent: Agent, conversation: Conversation, session_id: str) -> Iterator[
     """Says every turn of a conversation in one new session, and judges what comes back."""
     given: list[str] = []  # all that the user and the results have said so far
     for expect in conversation.turns:
-        turn = Turn([expect["say"]])
-        exchanges = list(_exchange(agent, expect, turn, session_id, conversation.attributes))
+        options = {"session_attributes": conversation.attributes}
+        exchanges = exchange(agent, expect["say"], expect.get("calls", []), session_id, **options)
+        turn = Turn([one.said for one in exchanges])
         turn.calls = [call for one in exchanges for call in one.calls]
         turn.answer, turn.asked = exchanges[-1].answer, any(one.asked for one in exchanges)
         turn.seconds = sum(one.seconds for one in exchanges)
@@ -103,53 +99,15 @@ def _values(call: Call) -> list[Any]:
     return list(call.get("arguments", {}).values())
 
 
-def _exchange(
-    agent: Agent,
-    expect: dict[str, Any],
-    turn: Turn,
-    session_id: str,
-    attributes: dict[str, str],
-) -> Iterator[Exchange]:
-    first = send(agent, expect["say"], session_id, session_attributes=attributes)
-    yield first
-    left = [
-        call
-        for call in expect.get("calls", [])
-        if is_writing(call["name"]) and not any(is_same_call(call, one) for one in first.calls)
-    ]
-    if first.reply is not None and first.reply.return_control is not None:
-        yield _answer_confirmation(agent, first.reply.return_control, left, turn, session_id)
-    elif any(puts_to_user(first.answer, call) for call in left):
-        turn.said.append(YES)
-        yield send(agent, YES, session_id, session_attributes=attributes)
-
-
-def _answer_confirmation(
-    agent: Agent, control: ControlReturn, wanted: list[Call], turn: Turn, session_id: str
-) -> Exchange:
-    """Confirms what is expected of the calls that wait for it (`requireConfirmation`)."""
-    answers: dict[str, list[bool]] = {}
-    for call in waiting_calls(control.invocation_inputs):
-        confirmed = any(is_same_call(one, call) for one in wanted)
-        turn.said.append(YES if confirmed else NO)
-        answers.setdefault(call["name"].rpartition(" ")[2], []).append(confirmed)
-    single = {name: some if len(some) > 1 else some[0] for name, some in answers.items()}
-    try:
-        results = control.answer(single)
-    except OrchestratorError as error:
-        return Exchange(error=f"{type(error).__name__}: {error}")
-    return send(agent, "", session_id, results=results)
-
-
 # -- judging -------------------------------------------------------------------------------------
 
 
 def _judge(
     expect: dict[str, Any], turn: Turn, exchanges: Sequence[Exchange], given: list[str]
 ) -> Iterator[Failure]:
-    for exchange in exchanges:
-        if exchange.error:
-            yield Failure("error", exchange.error)
+    for one in exchanges:
+        if one.error:
+            yield Failure("error", one.error)
     yield from judge_calls(expect, turn.calls)
     last = exchanges[-1]
     if last.answer or not last.error:

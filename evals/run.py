@@ -3,8 +3,8 @@
     python evals/run.py --model local:0.5b
     python evals/run.py --model local --only two_calls --json result.json --min 24
 
-Every question gets a session, a database and a reminders
-file of its own, so that no question sees what another one did.
+Every question gets a session, a database and a reminders file of its own, so that no question sees
+what another one did. Where the agent asks before an expected call, the user says "Yes." once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from evals.asking import EXAMPLES, Agents, open_scratch, send
+from evals.asking import EXAMPLES, Agents, exchange, open_scratch
 from evals.checks import judge_answer, judge_calls, show_call
 from orchestrator import Agent
 from orchestrator.models import Model
@@ -59,25 +59,24 @@ def load_questions(path: Path = HERE / "questions.jsonl") -> list[dict[str, Any]
 
 def ask(agent: Agent, question: dict[str, Any]) -> Outcome:
     """Asks one question in a fresh session and judges the reply."""
-    exchange = send(
-        agent,
-        question["question"],
-        f"eval-{question['id']}",
-        session_attributes=question.get("session_attributes", {}),
+    expect = question["expect"]
+    attributes = {"session_attributes": question.get("session_attributes", {})}
+    session_id = f"eval-{question['id']}"
+    exchanges = exchange(
+        agent, question["question"], expect.get("calls", []), session_id, **attributes
     )
+    last = exchanges[-1]
     outcome = Outcome(question["id"], question["kind"], question["question"])
-    outcome.answer, outcome.asked = exchange.answer, exchange.asked
-    outcome.calls, outcome.rationales = exchange.calls, exchange.rationales
-    outcome.seconds = exchange.seconds
-    if exchange.error:
-        outcome.problems.append(exchange.error)
-    if exchange.reply is not None:
-        outcome.stop_reason = exchange.reply.stop_reason
-        outcome.problems += map(str, judge_calls(question["expect"], exchange.calls))
+    outcome.answer, outcome.asked = last.answer, any(one.asked for one in exchanges)
+    outcome.calls = [call for one in exchanges for call in one.calls]
+    outcome.rationales = [thought for one in exchanges for thought in one.rationales]
+    outcome.seconds = sum(one.seconds for one in exchanges)
+    outcome.problems += [one.error for one in exchanges if one.error]
+    if last.reply is not None:
+        outcome.stop_reason = last.reply.stop_reason
+        outcome.problems += map(str, judge_calls(expect, outcome.calls))
     if not outcome.problems or outcome.answer:
-        outcome.problems += map(
-            str, judge_answer(question["expect"], exchange.answer, exchange.asked)
-        )
+        outcome.problems += map(str, judge_answer(expect, outcome.answer, outcome.asked))
     return outcome
 
 

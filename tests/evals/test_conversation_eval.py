@@ -9,9 +9,10 @@ import pytest
 import yaml
 from rich.console import Console
 
+from evals.asking import YES
 from evals.checks import is_writing
 from evals.conversation_file import read_conversations
-from evals.conversations import YES, Totals, main, run, turns_of
+from evals.conversations import Totals, main, run, turns_of
 from orchestrator import ValidationError
 from orchestrator.models.example_classifier import EXAMPLES_FILE, CategoryExamples
 from orchestrator.prompts import load_dialect

@@ -11,6 +11,7 @@ import yaml
 from evals import checks
 from evals.run import load_questions, main
 
+CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"
 ROOT = Path(__file__).resolve().parents[2]
 HANDLERS = {
     "insurance": ROOT / "examples/insurance/action_groups/claims/handler.py",
@@ -207,3 +208,15 @@ def test_a_question_is_asked_and_its_outcome_written(tmp_path, capsys):
     (outcome,) = json.loads(result.read_text())["questions"]
     assert outcome["problems"] == ["the user was not asked"]
     assert "wrong which-claim-remind" in capsys.readouterr().out
+
+
+def test_the_user_says_yes_once_to_a_call_that_is_expected(tmp_path, capsys):
+    script, result = tmp_path / "script.jsonl", tmp_path / "result.json"
+    ask, sent = "<answer>Shall I send it (claim-741)?</answer>", "<answer>I sent it.</answer>"
+    use = {"name": "POST__claims__sendReminder", "input": {"claimId": "claim-741"}}
+    call = [{"toolUse": {"toolUseId": "t-1", **use}}]
+    script.write_text("".join(json.dumps(reply) + "\n" for reply in (ask, call, sent)))
+    given = ["--model", f"scripted:{script}@{CLAUDE}", "--json", str(result)]
+    assert main([*given, "--only", "reminder-741", "--min", "1"]) == 0, capsys.readouterr().out
+    (outcome,) = json.loads(result.read_text())["questions"]
+    assert (outcome["asked"], outcome["answer"]) == (False, "I sent it.")
