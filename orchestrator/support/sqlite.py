@@ -189,25 +189,31 @@ class SqliteFile:
         """
         if not self._lock.acquire(blocking=False):
             return None
-        has_begun = False
+        reservation = None
         try:
-            has_begun = self._begin_hastily()
+            if self._can_reserve and not self._is_reserved:
+                reservation = self._begin_hastily()
         finally:
-            if not has_begun:
+            if reservation is None:
                 self._lock.release()
-        return Reservation(self, self._lock) if has_begun else None
+        return reservation
 
-    def _begin_hastily(self) -> bool:
-        if not self._can_reserve or self._unchecked >= _MOST_UNCHECKED:
-            return False
+    def _begin_hastily(self) -> Reservation | None:
+        if self._unchecked >= _MOST_UNCHECKED:
+            return None
+        reservation = None
         try:
-            db = self._hasty = self._hasty or self._connect_hastily()
+            self._hasty = self._hasty or self._connect_hastily()
             if self._can_reserve:
-                db.execute("BEGIN IMMEDIATE")
-                self._used = db
-        except FAILURES:  # it is busy; or what is wrong is said when it is used without haste
-            return False
-        return self._can_reserve
+                self._used = self._hasty
+                self._used.execute("BEGIN IMMEDIATE")
+                reservation = Reservation(self, self._lock)
+        except FAILURES:
+            pass  # it is busy; or what is wrong is said when it is used without haste
+        finally:
+            if reservation is None and self._is_reserved:
+                self._end_transaction()
+        return reservation
 
     def _connect_hastily(self) -> sqlite3.Connection:
         db = self._connect(timeout=0)
@@ -226,9 +232,18 @@ class SqliteFile:
     def _is_reserved(self) -> bool:  # for who has the lock
         return self._used is not self._db
 
-    def _end_reservation(self, *, committed: bool) -> None:
-        self._used = self._db
-        self._unchecked += committed
+    def _end_transaction(self) -> None:
+        # Undoes what is not committed, and ends the reservation if there is one.
+        db, self._used = self._used, self._db
+        try:
+            with suppress(sqlite3.Error):  # the first error says more
+                if db.in_transaction:  # some errors have ended it already
+                    db.execute("ROLLBACK")
+        finally:
+            if db is self._hasty and db.in_transaction:
+                # It would keep everybody out of the file for good; the next one is another.
+                self._hasty = None
+                db.close()
 
     def _copy_log(self) -> None:
         # The transaction that comes next begins the log anew, for which SQLite syncs it.
@@ -274,10 +289,11 @@ class SqliteFile:
         """Closes the file."""
         with self._reading, self._lock:
             self._db.close()
-            # Nobody opens another one.
-            self._reader, self._hasty = self._reader or self._db, self._hasty or self._db
+            self._reader = self._reader or self._db  # nobody opens another one
             self._reader.close()
-            self._hasty.close()
+            hasty, self._hasty, self._can_reserve = self._hasty, None, False
+            if hasty is not None:
+                hasty.close()
 
 
 # These are classes since a turn goes through several: `contextmanager` takes ten times as long.
@@ -321,12 +337,11 @@ class _Transaction(_Use):
                 self._db.execute("COMMIT")
         except BaseException as refused:
             failure = refused
-        if failure is not None and self._db.in_transaction:  # some errors have ended it already
-            with suppress(sqlite3.Error):  # the first error says more
-                self._db.execute("ROLLBACK")
-        if self._file._is_reserved:
-            self._file._end_reservation(committed=failure is None)
-        super().__exit__(kind, failure, trace)
+        self._file._unchecked += failure is None and self._file._is_reserved
+        try:
+            self._file._end_transaction()
+        finally:
+            super().__exit__(kind, failure, trace)
         if failure is not error and failure is not None:
             raise failure
 
@@ -344,12 +359,9 @@ class Reservation:
         """Nothing is left to do: the lock is held since it was made."""
 
     def __exit__(self, *_: object) -> None:
-        file = self._file
         try:
-            if file._is_reserved:  # nothing was written
-                with suppress(sqlite3.Error):
-                    file._used.execute("ROLLBACK")
-                file._end_reservation(committed=False)
+            if self._file._is_reserved:  # nothing was written
+                self._file._end_transaction()
         finally:
             self._lock.release()
 

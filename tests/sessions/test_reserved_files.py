@@ -1,0 +1,119 @@
+"""A session file that was reserved for an append: it waits for nobody, and nobody for it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import SQLiteStore
+
+
+class Watched(sqlite3.Connection):
+    """A connection of which every statement is seen before and after it is carried out."""
+
+    before: Callable[[Watched, str], None] | None = None
+    after: Callable[[Watched, str], None] | None = None
+
+    def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+        if Watched.before is not None:
+            Watched.before(self, sql)
+        cursor = super().execute(sql, *values)
+        if Watched.after is not None:
+            Watched.after(self, sql)
+        return cursor
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Watched]]:
+    connect = sqlite3.connect
+
+    def connect_watched(*where: Any, **options: Any) -> sqlite3.Connection:
+        return connect(*where, factory=Watched, **options)
+
+    monkeypatch.setattr("orchestrator.support.sqlite.sqlite3.connect", connect_watched)
+    yield Watched
+    Watched.before = Watched.after = None
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "s.sqlite"
+
+
+def write(store: SQLiteStore, key: str, size: int = 1) -> None:
+    store.append(key, 0, [{"kind": "turn", "x": "x" * size}], label=f"a/{key}", at=1)
+
+
+def write_reserved(store: SQLiteStore, key: str, size: int = 1) -> bool:
+    """Writes, reserved if it may be: whether it was."""
+    reservation = store.reserve()
+    if reservation is None:
+        write(store, key, size)
+        return False
+    with reservation:
+        write(store, key, size)
+    return True
+
+
+def assert_free(store: SQLiteStore, path: Path) -> None:
+    """Nobody has the file: neither this process nor another is kept out."""
+    other = sqlite3.connect(path, timeout=0, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("COMMIT")
+    other.close()
+    assert write_reserved(store, "last")
+    assert {info.key for info in store.list()} == {"first", "last"}
+
+
+def test_an_interrupt_after_the_beginning_leaves_no_transaction(
+    watched: type[Watched], path: Path
+) -> None:
+    def interrupt(db: Watched, statement: str) -> None:
+        if statement.startswith("BEGIN"):
+            raise KeyboardInterrupt
+
+    store = SQLiteStore(path)
+    write(store, "first")
+    watched.after = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        store.reserve()
+    watched.after = None
+    assert_free(store, path)
+    store.close()
+
+
+@pytest.mark.parametrize("error", [sqlite3.OperationalError("disk I/O error"), KeyboardInterrupt()])
+@pytest.mark.parametrize("used", [False, True])
+def test_a_reservation_that_cannot_be_undone_is_given_up(
+    used: bool, error: BaseException, watched: type[Watched], path: Path
+) -> None:
+    def fail(db: Watched, statement: str) -> None:
+        if statement in ("COMMIT", "ROLLBACK"):
+            raise error
+
+    store = SQLiteStore(path)
+    write(store, "first")
+    reservation = store.reserve()
+    assert reservation is not None
+    watched.before = fail
+    try:
+        with reservation:
+            if used:
+                write(store, "lost")
+    except BaseException as raised:
+        assert raised is error or raised.__cause__ is error
+    watched.before = None
+    assert_free(store, path)
+    store.close()
+
+
+def test_a_closed_file_is_not_reserved(path: Path) -> None:
+    store = SQLiteStore(path)
+    write(store, "first")
+    assert write_reserved(store, "last")
+    store.close()
+    assert store.reserve() is None
