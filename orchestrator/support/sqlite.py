@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,9 +18,9 @@ from orchestrator.support.private_files import create_private, tighten_file
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
 _WAY_OUT = "restore it from a backup, or move it away to begin a new one"
 _PATIENCE = 30.0  # seconds that a connection waits for another one
-# After how many commits by `reserve` the log is copied into the file: a session's take some three
-# pages each, and SQLite itself copies after a thousand.
-_MOST_UNCHECKED = 300
+# How many bytes the write-ahead log has when it is copied into the file. It is what SQLite itself
+# copies after ("Write-Ahead Logging"): its head, and 1000 pages with a head each.
+_LONG_LOG = 32 + 1000 * (24 + 4096)
 # Besides its own errors, what Python's `sqlite3` raises for what a damaged file holds.
 FAILURES = (sqlite3.Error, UnicodeDecodeError, MemoryError)
 
@@ -69,8 +70,8 @@ class SqliteFile:
         self._reading = Lock()
         self._reader: sqlite3.Connection | None = None
         self._hasty: sqlite3.Connection | None = None  # waits for nobody: see `reserve`
-        self._unchecked = 0  # commits by it that the log has, and not yet the file
         self._can_reserve = self.path != ":memory:"  # another connection has another one of these
+        self._log_path = f"{os.path.realpath(self.path)}-wal"
         try:
             self._open(layout)
         except FAILURES as error:
@@ -184,8 +185,10 @@ class SqliteFile:
         no other process and no other thread, and neither syncs nor copies the log: it costs what
         its rows cost. One that was not used is undone.
 
-        It is refused now and then though nobody else writes: the log is then copied into the file
-        before the next transaction.
+        It is refused though nobody else writes while the log is empty or long: a transaction that
+        was not reserved copies a long one into the file and begins it anew, which syncs. Since
+        nobody copies a log before it is long, that holds for several processes too, as long as
+        they write through this class alone.
         """
         if not self._lock.acquire(blocking=False):
             return None
@@ -199,15 +202,14 @@ class SqliteFile:
         return reservation
 
     def _begin_hastily(self) -> Reservation | None:
-        if self._unchecked >= _MOST_UNCHECKED:
-            return None
         reservation = None
         try:
             self._hasty = self._hasty or self._connect_hastily()
             if self._can_reserve:
                 self._used = self._hasty
                 self._used.execute("BEGIN IMMEDIATE")
-                reservation = Reservation(self, self._lock)
+                if 0 < self._measure_log() < _LONG_LOG:  # nobody else changes it from here on
+                    reservation = Reservation(self, self._lock)
         except FAILURES:
             pass  # it is busy; or what is wrong is said when it is used without haste
         finally:
@@ -247,10 +249,16 @@ class SqliteFile:
 
     def _copy_log(self) -> None:
         # The transaction that comes next begins the log anew, for which SQLite syncs it.
-        if self._unchecked >= _MOST_UNCHECKED:
-            self._unchecked = 0
+        if self._measure_log() >= _LONG_LOG:
             with suppress(sqlite3.Error):  # as when SQLite does it by itself: the log has it all
                 self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+
+    def _measure_log(self) -> int:
+        # Of all processes, and no less than what is not copied: see `_set_up`.
+        try:
+            return os.stat(self._log_path).st_size
+        except OSError:  # there is none
+            return 0
 
     def rows(self, statement: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
         """What a statement finds.
@@ -337,7 +345,6 @@ class _Transaction(_Use):
                 self._db.execute("COMMIT")
         except BaseException as refused:
             failure = refused
-        self._file._unchecked += failure is None and self._file._is_reserved
         try:
             self._file._end_transaction()
         finally:
@@ -369,6 +376,9 @@ class Reservation:
 def _set_up(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA synchronous=NORMAL")
     db.execute("PRAGMA foreign_keys=ON")
+    # A log that is begun anew is cut to what it has then, so that its file's size says how long it
+    # is: SQLite tells that in no other way.
+    db.execute("PRAGMA journal_size_limit=0")
 
 
 def _shows_damage(error: sqlite3.Error) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator import SQLiteStore
+from orchestrator import SessionConflict, SQLiteStore
 
 
 class Watched(sqlite3.Connection):
@@ -117,3 +117,64 @@ def test_a_closed_file_is_not_reserved(path: Path) -> None:
     assert write_reserved(store, "last")
     store.close()
     assert store.reserve() is None
+
+
+def read_start(path: Path) -> bytes:
+    # SQLite syncs the log when it begins it anew, with another "salt" in its head.
+    try:
+        with Path(f"{path}-wal").open("rb") as log:
+            return log.read(24)[16:]
+    except FileNotFoundError:
+        return b""
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_who_has_reserved_a_file_never_begins_its_log_anew(processes: int, path: Path) -> None:
+    stores = [SQLiteStore(path) for _ in range(processes)]
+    begun, begun_reserved = 0, 0
+    for number in range(300):
+        before = read_start(path)
+        store = stores[number % processes]
+        is_reserved = number % 70 and write_reserved(store, f"k-{number}", 12_000)
+        if not number % 70:
+            write(store, f"k-{number}", 5_000_000)
+        if read_start(path) != before:
+            begun += 1
+            begun_reserved += is_reserved
+    assert begun_reserved == 0
+    assert begun > 2
+    for store in stores:
+        store.close()
+
+
+def test_an_undone_transaction_does_not_leave_a_copied_log_to_who_reserves(path: Path) -> None:
+    store = SQLiteStore(path)
+    write(store, "first", 5_000_000)
+    with pytest.raises(SessionConflict):
+        write(store, "first")  # the log was copied before it, and not begun anew by it
+    before = read_start(path)
+    assert not write_reserved(store, "second")
+    assert read_start(path) != before
+    assert write_reserved(store, "third")
+    store.close()
+
+
+def test_processes_that_do_not_live_long_leave_no_long_log(path: Path) -> None:
+    stores = []
+    for process in range(4):
+        store = SQLiteStore(path)
+        for number in range(120):
+            write_reserved(store, f"k-{process}-{number}", 12_000)
+        stores.append(store)  # as if it was killed: its log stays
+    assert Path(f"{path}-wal").stat().st_size < 5_000_000
+    for store in stores:
+        store.close()
+
+
+def test_a_file_by_a_link_is_reserved_too(path: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.sqlite"
+    link.symlink_to(path)
+    store = SQLiteStore(link)
+    write(store, "first")
+    assert write_reserved(store, "second")
+    store.close()
