@@ -21,6 +21,10 @@ _PATIENCE = 30.0  # seconds that a connection waits for another one
 # How many bytes the write-ahead log has when it is copied into the file. It is what SQLite itself
 # copies after ("Write-Ahead Logging"): its head, and 1000 pages with a head each.
 _LONG_LOG = 32 + 1000 * (24 + 4096)
+# Every so many bytes more, whoever copies it keeps others from writing meanwhile, and waits for
+# those who read: else those who never pause would let it grow without end.
+_ENDLESS_LOG = 4 * _LONG_LOG
+_READERS_PATIENCE = 1.0  # seconds
 # Besides its own errors, what Python's `sqlite3` raises for what a damaged file holds.
 FAILURES = (sqlite3.Error, UnicodeDecodeError, MemoryError)
 
@@ -71,6 +75,7 @@ class SqliteFile:
         self._reader: sqlite3.Connection | None = None
         self._hasty: sqlite3.Connection | None = None  # waits for nobody: see `reserve`
         self._can_reserve = self.path != ":memory:"  # another connection has another one of these
+        self._pressed_at = 0  # how long the log was when others were last kept from writing
         self._log_path = f"{os.path.realpath(self.path)}-wal"
         try:
             self._open(layout)
@@ -221,7 +226,8 @@ class SqliteFile:
         db = self._connect(timeout=0)
         try:
             _set_up(db)
-            db.execute("PRAGMA wal_autocheckpoint=0")
+            for each in (db, self._db):  # from now on `_copy_log` does it, once for both
+                each.execute("PRAGMA wal_autocheckpoint=0")
             # Some file systems cannot have a log; every commit waits for the disk there.
             (mode,) = db.execute("PRAGMA journal_mode").fetchone()
         except BaseException:
@@ -249,9 +255,24 @@ class SqliteFile:
 
     def _copy_log(self) -> None:
         # The transaction that comes next begins the log anew, for which SQLite syncs it.
-        if self._measure_log() >= _LONG_LOG:
-            with suppress(sqlite3.Error):  # as when SQLite does it by itself: the log has it all
+        size = self._measure_log()
+        if size < _LONG_LOG:
+            self._pressed_at = 0
+            return
+        with suppress(sqlite3.Error):  # as when SQLite does it by itself: the log has it all
+            if size - self._pressed_at < _ENDLESS_LOG:
                 self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            elif self._copy_whole_log():
+                self._pressed_at = size
+
+    def _copy_whole_log(self) -> bool:
+        # Whether it was tried: another process may be copying it right now.
+        _set_patience(self._db, _READERS_PATIENCE)
+        try:
+            _, length, _ = self._db.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+        finally:
+            _set_patience(self._db, _PATIENCE)
+        return bool(length >= 0)
 
     def _measure_log(self) -> int:
         # Of all processes, and no less than what is not copied: see `_set_up`.
@@ -379,6 +400,10 @@ def _set_up(db: sqlite3.Connection) -> None:
     # A log that is begun anew is cut to what it has then, so that its file's size says how long it
     # is: SQLite tells that in no other way.
     db.execute("PRAGMA journal_size_limit=0")
+
+
+def _set_patience(db: sqlite3.Connection, seconds: float) -> None:
+    db.execute(f"PRAGMA busy_timeout={int(seconds * 1000)}")
 
 
 def _shows_damage(error: sqlite3.Error) -> bool:

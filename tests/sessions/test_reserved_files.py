@@ -178,3 +178,46 @@ def test_a_file_by_a_link_is_reserved_too(path: Path, tmp_path: Path) -> None:
     write(store, "first")
     assert write_reserved(store, "second")
     store.close()
+
+
+def test_a_log_does_not_grow_without_end_while_others_always_read(
+    watched: type[Watched], path: Path
+) -> None:
+    store = SQLiteStore(path)
+    readers = [sqlite3.connect(path, isolation_level=None) for _ in range(2)]
+
+    def end_when_waited_for(db: Watched, statement: str) -> None:
+        if "RESTART" in statement:
+            readers[0].execute("ROLLBACK")
+            readers[0].execute("BEGIN")
+
+    watched.before = end_when_waited_for
+    for reader in readers:
+        reader.execute("BEGIN")
+    sizes = []
+    for number in range(30):
+        readers.reverse()  # each begins before the other one ends: one always reads
+        readers[0].execute("SELECT count(*) FROM session").fetchone()
+        readers[1].execute("ROLLBACK")
+        readers[1].execute("BEGIN")
+        write_reserved(store, f"k-{number}", 1_000_000)
+        sizes.append(Path(f"{path}-wal").stat().st_size)
+    assert max(sizes) < 20_000_000
+    for db in (store, *readers):
+        db.close()
+
+
+def test_who_reads_for_long_keeps_nobody_from_writing(path: Path) -> None:
+    store, reader = SQLiteStore(path), sqlite3.connect(path, isolation_level=None)
+    write(store, "first")
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM session").fetchall()
+    for number in range(20):
+        write_reserved(store, f"k-{number}", 1_000_000)
+    assert Path(f"{path}-wal").stat().st_size > 20_000_000
+    reader.close()
+    for number in range(3):
+        write_reserved(store, f"l-{number}")
+    assert Path(f"{path}-wal").stat().st_size < 5_000_000
+    assert write_reserved(store, "last")
+    store.close()
