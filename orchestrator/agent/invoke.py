@@ -145,12 +145,13 @@ async def open_in_lane(
     if lanes is None:
         return open_run()
     key, opened = sessions.key(label), list[Run | Reply]()
-    if request.is_small and (reserved := lanes.reserve(key)) is not None:
-        with reserved:
-            if sessions.opens_quickly(label, ttl):
-                return open_run()
     try:
-        await lanes.do(key, lambda: opened.append(open_run()))
+        await lanes.do_soon(
+            key,
+            lambda: opened.append(open_run()),
+            lambda: request.is_small,
+            lambda: sessions.opens_quickly(label, ttl),
+        )
     except BaseException:
         for run in opened:  # the caller was cancelled, and nobody else knows of the turn
             await lanes.do(key, partial(_discard_run, run))

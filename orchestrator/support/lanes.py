@@ -29,15 +29,26 @@ class Lanes:
         self._waiting: Counter[str] = Counter()  # how many calls are in their lanes, by key
         self._lock = Lock()
 
-    def reserve(self, key: str) -> AbstractContextManager[None] | None:
-        """Has the store free for a call in this thread, in a `with` block that waits for nothing.
+    async def do_soon(
+        self,
+        key: str,
+        work: Callable[[], T],
+        is_small: Callable[[], bool],
+        is_quick: Callable[[], bool] | None = None,
+    ) -> T:
+        """Runs a call that may block: in this thread if that waits for nothing, else as `do` does.
 
-        A change of threads costs several times what most calls do (measured: 60 to 90 µs). `None`
-        when the call might wait: then it is for `do`.
+        `is_small` says whether the call writes little, and `is_quick`, which is asked with the
+        store reserved, whether it does nothing else that takes long.
         """
-        if self._reserve is None or key in self._waiting:
-            return None
-        return self._reserve()
+        # A change of threads costs several times what most calls do (measured: 60 to 90 µs).
+        if self._reserve is not None and key not in self._waiting and is_small():
+            reserved = self._reserve()
+            if reserved is not None:
+                with reserved:
+                    if is_quick is None or is_quick():
+                        return work()
+        return await self.do(key, work)
 
     async def do(self, key: str, work: Callable[[], T]) -> T:
         """Runs a call that may block, after the earlier ones for the same key.
