@@ -8,13 +8,22 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from queue import SimpleQueue
-from threading import Lock, Thread
+from threading import Lock, Thread, local
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 Reserve = Callable[[], AbstractContextManager[None] | None]
 """Has the store do what comes in a `with` block without waiting; `None` when it cannot now."""
+
+
+_FAIR = 32  # calls that are done at once, after which others have their turn
+
+
+class _Row(local):
+    """How many calls this thread's event loop has done at once without a wait between them."""
+
+    length = 0
 
 
 class Lanes:
@@ -28,6 +37,7 @@ class Lanes:
         self._reserve = reserve
         self._waiting: Counter[str] = Counter()  # how many calls are in their lanes, by key
         self._lock = Lock()
+        self._row = _Row()
 
     async def do_soon(
         self,
@@ -38,6 +48,9 @@ class Lanes:
     ) -> T:
         """Runs a call that may block: in this thread if that waits for nothing, else as `do` does.
 
+        Other tasks have their turn now and then; a task that is cancelled then has made the call
+        all the same.
+
         `is_small` says whether the call writes little, and `is_quick`, which is asked with the
         store reserved, whether it does nothing else that takes long.
         """
@@ -46,9 +59,20 @@ class Lanes:
             reserved = self._reserve()
             if reserved is not None:
                 with reserved:
-                    if is_quick is None or is_quick():
-                        return work()
+                    if is_now := is_quick is None or is_quick():
+                        result = work()
+                if is_now:
+                    await self._give_way()
+                    return result
+        self._row.length = 0
         return await self.do(key, work)
+
+    async def _give_way(self) -> None:
+        # A turn whose model and actions answer at once would keep the loop to itself.
+        self._row.length += 1
+        if self._row.length == _FAIR:
+            self._row.length = 0
+            await asyncio.sleep(0)
 
     async def do(self, key: str, work: Callable[[], T]) -> T:
         """Runs a call that may block, after the earlier ones for the same key.

@@ -276,6 +276,43 @@ def test_the_log_is_copied_into_the_file_now_and_then(store: Noting, tmp_path: P
     assert 2 < store.writers.count(THREAD) < 20
 
 
+def test_others_run_while_nothing_that_a_turn_does_waits(store: Noting) -> None:
+    bank = Bank(store)
+    in_a_row = [0]
+
+    async def main() -> None:
+        await bank.ask("s-0")
+        turns = asyncio.create_task(ask_often())
+        while not turns.done():
+            before = len(store.writers)
+            await asyncio.sleep(0)
+            in_a_row.append(len(store.writers) - before)
+
+    async def ask_often() -> None:
+        for turn in range(10):
+            await bank.ask(f"s-{turn % 4}")
+
+    asyncio.run(main())
+    assert store.writers.count(LOOP) > 36
+    assert max(in_a_row) <= 33  # one more that a thread may do
+
+
+def test_a_turn_that_is_cancelled_while_others_run_is_open_no_more(store: Noting) -> None:
+    bank = Bank(store)
+
+    async def main() -> None:
+        await bank.ask("s-0")
+        for turn in range(6):
+            task = asyncio.create_task(bank.ask("s-1"))
+            await asyncio.sleep(0)  # it has ended by then, or gave way
+            task.cancel()
+            await asyncio.wait([task])
+        assert await bank.ask("s-1") == "Paid."
+
+    asyncio.run(main())
+    assert read_kinds(store).count("turn") == read_kinds(store).count("end") > 1
+
+
 def test_a_store_in_memory_that_is_durable_is_written_in_a_thread() -> None:
     store = Noting(":memory:")
 
