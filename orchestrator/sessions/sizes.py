@@ -2,43 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import inf
+from collections.abc import Callable, Mapping
 from sys import getsizeof
 from typing import Any
 
-from orchestrator.message import to_json
+from orchestrator.message import make_json_encoder, to_json
 
-_SMALL = 64 * 1024  # bytes that are written while an event loop waits
+_SMALL = 64 * 1024  # bytes of records that are written while an event loop waits
 _MAPPING, _LIST, _ITEM, _OTHER = 232, 56, 8, 28  # as `getsizeof` has them; keys are few, and shared
 _FEW, _IN_MEMORY = 2048, 6  # so many bytes of few values take so many times as many in memory
 _SCALARS = frozenset((int, float, bool, type(None)))
+_to_ascii = make_json_encoder(ensure_ascii=True)
 
 
 def are_small(*values: Any) -> bool:
-    """Whether JSON values are so small that an event loop may wait for them to be written."""
-    length = _find_length(values)
-    return _count(values, _SMALL) <= _SMALL if length is None else length <= _SMALL
+    """Whether JSON values are so small that an event loop may wait for them to be written.
+
+    They are as large as what the store writes: a character that is not ASCII has six bytes or
+    twelve. What is no JSON value is not small.
+    """
+    length = _find_length(values, _to_ascii)
+    return length is not None and length <= _SMALL
 
 
 def measure(values: Any) -> int:
     """About how many bytes of memory JSON values take."""
     # To count the values of each record took a third of all bytecodes of a turn (measured).
-    length = _find_length(values)
+    length = _find_length(values, to_json)
     if length is None or length > _FEW:
-        return _count(values, inf)
+        return _count(values)
     return length * _IN_MEMORY
 
 
-def _find_length(values: Any) -> int | None:
+def _find_length(values: Any, encode: Callable[[Any], str]) -> int | None:
     # The fastest way to go through a value; `None` for types of others, and what holds itself.
     try:
-        return len(to_json(values))
+        return len(encode(values))
     except (TypeError, ValueError, RecursionError):
         return None
 
 
-def _count(values: Any, most: float) -> int:
+def _count(values: Any) -> int:
     # Without calls of its own, and exact types first: both together make it four times as fast.
     size = 0
     found = [values]
@@ -46,8 +50,6 @@ def _count(values: Any, most: float) -> int:
         kind = type(value)
         if kind is str:
             size += getsizeof(value)
-        elif size > most:
-            break
         elif kind is dict:
             size += _MAPPING
             found += value.values()

@@ -105,8 +105,11 @@ def test_no_thread_writes_a_turn(store: Noting) -> None:
         ({"question": LARGE}, [THREAD, LOOP, LOOP, LOOP]),
         ({"paid": LARGE}, [LOOP, LOOP, THREAD, LOOP]),
         ({"said": LARGE}, [LOOP, LOOP, LOOP, THREAD]),
+        ({"said": "中" * 8_000}, [LOOP, LOOP, LOOP, THREAD]),
+        ({"said": "x" * 24_000}, [LOOP, LOOP, LOOP, THREAD]),  # a reply, what it says, and the end
+        ({"said": "x" * 12_000}, [LOOP, LOOP, LOOP, LOOP]),
     ],
-    ids=["question", "result", "answer"],
+    ids=["question", "result", "answer", "not ASCII", "several times", "small"],
 )
 def test_large_records_are_written_in_a_thread(
     large: dict[str, str], writers: list[str], store: Noting

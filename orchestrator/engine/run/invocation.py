@@ -411,8 +411,9 @@ class Run:
 
     def writes_little(self, given: Sequence[Any]) -> bool:
         """Whether the next work that writes is one small append; `given` are its arguments."""
-        records = [it for it in given if isinstance(it, dict)]
-        return not self.replay.is_interrupted and are_small(self._unwritten, records)
+        return not self.replay.is_interrupted and are_small(
+            self._unwritten, [_find_written(it) for it in given]
+        )
 
     def _build_unwritten_error(self, actions: list[Record], error: Exception) -> OrchestratorError:
         begun = [*self.log.records, *self._unwritten]
@@ -437,6 +438,17 @@ class Run:
     def write(self, records: list[Record]) -> None:
         """Appends records to the journal."""
         self.sessions.write(self.session, records)
+
+
+def _find_written(given: Any) -> Any:
+    # What is written of something that a work is given: all of a record, or of a turn's end.
+    if isinstance(given, dict):
+        return given
+    if isinstance(given, ControlReturn):
+        return given.invocation_inputs
+    if isinstance(given, Answer | Refusal | Failure):
+        return end_record(given, 0)
+    return None  # an effect, for one, of which a record is among the unwritten
 
 
 def _intent(calls: list[Call]) -> Record:
