@@ -305,7 +305,7 @@ def test_a_turn_that_is_cancelled_while_others_run_is_open_no_more(store: Noting
 
     async def main() -> None:
         await bank.ask("s-0")
-        for turn in range(6):
+        for _ in range(6):
             task = asyncio.create_task(bank.ask("s-1"))
             await asyncio.sleep(0)  # it has ended by then, or gave way
             task.cancel()
