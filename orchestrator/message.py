@@ -19,16 +19,19 @@ _SCALARS = (int, float, bool)
 
 
 def make_json_encoder(
-    default: Callable[[Any], Any] | None = None, separators: tuple[str, str] = (", ", ": ")
+    default: Callable[[Any], Any] | None = None,
+    separators: tuple[str, str] = (", ", ": "),
+    *,
+    ensure_ascii: bool = False,
 ) -> Callable[[Any], str]:
-    """A function that encodes JSON values as text, not ASCII-only.
+    """A function that encodes JSON values as text, on request with nothing but ASCII in it.
 
     `default` makes JSON values of others. A value that contains itself is a `RecursionError`.
     """
     # `JSONEncoder.encode` makes its C encoder anew for every text, which costs as much as most of
     # the texts themselves; this makes it once, where there is one.
     encoder = json.JSONEncoder(
-        ensure_ascii=False, check_circular=False, default=default, separators=separators
+        ensure_ascii=ensure_ascii, check_circular=False, default=default, separators=separators
     )
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
@@ -36,7 +39,7 @@ def make_json_encoder(
     pieces: Callable[[Any, int], Iterable[str]] = make(
         None,
         encoder.default,
-        json.encoder.encode_basestring,
+        json.encoder.encode_basestring_ascii if ensure_ascii else json.encoder.encode_basestring,
         None,
         encoder.key_separator,
         encoder.item_separator,

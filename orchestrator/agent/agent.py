@@ -522,7 +522,8 @@ class Agent:
         if not self.sessions.durable:
             return self._open(request)
         label = session_label(self.plan.owner, request.session_id)
-        return await open_in_lane(self.sessions, label, partial(self._open, request))
+        ttl, opening = self.plan.idle_ttl, partial(self._open, request)
+        return await open_in_lane(self.sessions, label, ttl, request, opening)
 
     def _open(self, request: Input) -> Run | Reply:
         label = session_label(self.plan.owner, request.session_id)

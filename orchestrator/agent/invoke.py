@@ -138,7 +138,7 @@ def _end_events(run: Run) -> Iterator[Event]:
 
 
 async def open_in_lane(
-    sessions: Sessions, label: str, open_run: Callable[[], Run | Reply]
+    sessions: Sessions, label: str, ttl: int, request: Input, open_run: Callable[[], Run | Reply]
 ) -> Run | Reply:
     """Opens a turn, in the session's lane if its store blocks."""
     lanes = sessions.lanes
@@ -146,7 +146,12 @@ async def open_in_lane(
         return open_run()
     key, opened = sessions.key(label), list[Run | Reply]()
     try:
-        await lanes.do(key, lambda: opened.append(open_run()))
+        await lanes.do_soon(
+            key,
+            lambda: opened.append(open_run()),
+            lambda: request.is_small,
+            lambda: sessions.opens_quickly(label, ttl),
+        )
     except BaseException:
         for run in opened:  # the caller was cancelled, and nobody else knows of the turn
             await lanes.do(key, partial(_discard_run, run))

@@ -81,6 +81,11 @@ class SessionStore(Protocol):
     ended are free at once; without it they are free when their `until` has passed. One that is
     durable may block: an event loop has its work done in threads, in as many as its `threads`
     says, or 16.
+
+    One whose appends mostly take microseconds has two methods more, so that an event loop makes
+    small appends itself: `reserve()` gives a `with` block in which reads, and the first append, of
+    this thread wait for nobody, or `None` when they would; `count(key)` says how many records a
+    session has.
     """
 
     # Whether what was appended outlives the process. A turn's records are then appended as soon as

@@ -8,7 +8,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
-from sys import getsizeof
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -25,6 +24,7 @@ from orchestrator.sessions.journal import (
 )
 from orchestrator.sessions.responses import add_responses
 from orchestrator.sessions.session import Session, TurnLog
+from orchestrator.sessions.sizes import are_small, measure
 from orchestrator.support.process_locks import ProcessLocks
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class Sessions:
         if news:
             session.load(list(_upgrade_records(news, session.label, session.count)))
             if self.durable:
-                session.size += _size(news)
+                session.size += measure(news)
 
     def _load_after(self, session: Session, last: Record) -> Sequence[Record]:
         # The last known record is read too: it is another one, or missing, when another process
@@ -286,8 +286,29 @@ class Sessions:
             from orchestrator.support.lanes import Lanes
 
             with self._used.lock:
-                self._lanes = self._lanes or Lanes(getattr(self.store, "threads", _THREADS))
+                self._lanes = self._lanes or Lanes(
+                    getattr(self.store, "threads", _THREADS),
+                    getattr(self.store, "reserve", None),
+                )
         return self._lanes
+
+    def opens_quickly(self, label: str, ttl: int) -> bool:
+        """Whether to open a session's next turn is no more than an append, in a reserved store.
+
+        Otherwise other processes have written to the session, or were asked whether they run it.
+        """
+        session, known = self._sessions.get(label), 0
+        if session is not None and (known := session.count):
+            if (
+                session.open is not None
+                or self.clock() - session.active > ttl
+                or any(log.transcript is None for log in session.unread)
+                or not are_small(session.attributes)
+            ):
+                return False
+        # The store is asked last; its process's first use of it makes files.
+        store: Any = self.store
+        return self._processes.is_held and store.count(self.key(label)) == known
 
     def peek(self, label: str) -> Session:
         """Reads a session, for display, without acquiring it.
@@ -397,7 +418,7 @@ class Sessions:
             raise
         session.apply(records)
         if self.durable:
-            session.size += _size(records)
+            session.size += measure(records)
 
     def lease(self, seconds: float | None) -> dict[str, Any]:
         """The members of a record that say which process goes on with a turn; none in memory."""
@@ -481,7 +502,7 @@ def _is_undone(record: Any) -> bool:
 def _is_same(read: Any, known: Record) -> bool:
     if isinstance(read, dict) and "v" in known:
         read = {**read, "v": known["v"]}  # the known one may have been upgraded
-    return bool(read == json.loads(json.dumps(known)))
+    return bool(read == known or read == json.loads(json.dumps(known)))
 
 
 def _upgrade_records(records: Sequence[Record], label: str, first: int) -> Iterator[Record]:
@@ -498,13 +519,3 @@ def _upgrade_records(records: Sequence[Record], label: str, first: int) -> Itera
                 resource=label,
             ) from error
         yield upgraded
-
-
-# About how many bytes of memory a JSON value takes.
-def _size(value: Any) -> int:
-    size = getsizeof(value)
-    if isinstance(value, dict):
-        return size + sum(map(_size, value.values()))  # the keys are few, and shared
-    if isinstance(value, (list, tuple)):
-        return size + sum(map(_size, value))
-    return size

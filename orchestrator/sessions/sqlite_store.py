@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import DependencyFailed, SessionConflict
+from orchestrator.message import make_json_encoder
 from orchestrator.sessions.journal import Record, SessionInfo
 from orchestrator.support.process_locks import ProcessLocks, share_locks
-from orchestrator.support.sqlite import Layout, SqliteFile
+from orchestrator.support.sqlite import Layout, Reservation, SqliteFile
 
 
 def _add_checksums(db: sqlite3.Connection) -> None:
@@ -68,9 +69,12 @@ _FIND_NEW = (
     "(SELECT sum, record FROM journal WHERE key = ? AND place >= ? ORDER BY place)"
 )
 _FIND_ALL = f"SELECT ({_FIND_NEW}), {_ENTRY} FROM (SELECT 1) LEFT JOIN session ON key = ?"
-_INSERT = "INSERT INTO session (label, updated, records, sum, key) VALUES (?, ?, ?, ?, ?)"
+_INSERT = "INSERT OR IGNORE INTO session (label, updated, records, sum, key) VALUES (?, ?, ?, ?, ?)"
 _UPDATE = "UPDATE session SET label = ?, updated = ?, records = ?, sum = ? WHERE key = ?"
-_FIND_COUNT = "SELECT records, label FROM session WHERE key = ?"
+_UPDATE_EXPECTED = f"{_UPDATE} AND records = ?"
+
+# ASCII: what has half a surrogate pair in it is written, too.
+_encode = make_json_encoder(ensure_ascii=True)
 
 
 class SQLiteStore:
@@ -80,8 +84,8 @@ class SQLiteStore:
     appends, never the file.
 
     Calls block: mostly for less than a millisecond, but for up to 30 seconds while another process
-    has the file locked. `Agent.ainvoke` and `Agent.astream` make them in a thread. Every method
-    raises `DependencyFailed` when the file fails; nothing was written then.
+    has the file locked. `Agent.ainvoke` and `Agent.astream` make them in a thread when they might
+    wait. Every method raises `DependencyFailed` when the file fails; nothing was written then.
     """
 
     durable = True
@@ -107,6 +111,16 @@ class SQLiteStore:
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
+
+    def reserve(self) -> Reservation | None:
+        """Has the file free for the next append, in a `with` block; `None` if it would wait."""
+        return self._file.reserve()
+
+    def count(self, key: str) -> int:
+        """How many records a session has."""
+        rows = self._file.rows("SELECT records FROM session WHERE key = ?", (key,))
+        count: int = rows[0][0] if rows else 0
+        return count
 
     def load(self, key: str, after: int = 0) -> list[Record]:
         """The records of a session after the first `after` ones, as they were written."""
@@ -159,21 +173,29 @@ class SQLiteStore:
         Raises:
             SessionConflict: It has another number of records; nothing was written.
         """
-        texts = [json.dumps(record) for record in records]
+        texts = [_encode(record) for record in records]
         rows = [
             (key, place, text, _sum(f"{key} {place} {text}"))
             for place, text in enumerate(texts, expected)
         ]
         with self._file.transaction() as db:
             # The transaction is immediate: no other process writes between this and the insert.
-            found = db.execute(_FIND_COUNT, (key,)).fetchone()
-            if (found[0] if found else 0) != expected:
+            count, label = expected + len(rows), label or self._find_label(db, key)
+            entry = (label, at, count, _sum(f"{key} {label} {at} {count}"), key)
+            if not self._write_entry(db, entry, expected):
                 self.load(key)  # it may be damaged
                 raise SessionConflict("the session was changed by another invocation; try again")
             self._insert(db, key, rows)
-            count, label = expected + len(rows), label or (found[1] if found else "")
-            entry = (label, at, count, _sum(f"{key} {label} {at} {count}"), key)
-            db.execute(_UPDATE if found else _INSERT, entry)
+
+    def _find_label(self, db: sqlite3.Connection, key: str) -> str:
+        found = db.execute("SELECT label FROM session WHERE key = ?", (key,)).fetchone()
+        return found[0] if found else ""
+
+    def _write_entry(self, db: sqlite3.Connection, entry: Sequence[Any], expected: int) -> bool:
+        # Whether there was one with as many records as expected; one that is missing has none.
+        if not expected and db.execute(_INSERT, entry).rowcount:
+            return True
+        return bool(db.execute(_UPDATE_EXPECTED, (*entry, expected)).rowcount)
 
     def _insert(self, db: sqlite3.Connection, key: str, rows: Sequence[Any]) -> None:
         try:

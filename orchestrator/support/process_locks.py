@@ -62,6 +62,11 @@ class ProcessLocks:
             _remove_stale_files(self._folder)
         self._name, self._pid = name, os.getpid()
 
+    @property
+    def is_held(self) -> bool:
+        """Whether `me` was used in this process: from then on it waits for nothing."""
+        return self._pid == os.getpid()
+
     def is_own(self, process: str) -> bool:
         """Whether a name is this process's."""
         return process == self._name and self._pid == os.getpid()

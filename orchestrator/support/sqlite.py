@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +17,14 @@ from orchestrator.support.private_files import create_private, tighten_file
 # Opening a database: "Result and Error Codes".
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
 _WAY_OUT = "restore it from a backup, or move it away to begin a new one"
+_PATIENCE = 30.0  # seconds that a connection waits for another one
+# How many bytes the write-ahead log has when it is copied into the file. It is what SQLite itself
+# copies after ("Write-Ahead Logging"): its head, and 1000 pages with a head each.
+_LONG_LOG = 32 + 1000 * (24 + 4096)
+# Every so many bytes more, whoever copies it keeps others from writing meanwhile, and waits for
+# those who read: else those who never pause would let it grow without end.
+_ENDLESS_LOG = 4 * _LONG_LOG
+_READERS_PATIENCE = 1.0  # seconds
 # Besides its own errors, what Python's `sqlite3` raises for what a damaged file holds.
 FAILURES = (sqlite3.Error, UnicodeDecodeError, MemoryError)
 
@@ -64,6 +73,10 @@ class SqliteFile:
         self._lock = RLock()
         self._reading = Lock()
         self._reader: sqlite3.Connection | None = None
+        self._hasty: sqlite3.Connection | None = None  # waits for nobody: see `reserve`
+        self._can_reserve = self.path != ":memory:"  # another connection has another one of these
+        self._pressed_at = 0  # how long the log was when others were last kept from writing
+        self._log_path = f"{os.path.realpath(self.path)}-wal"
         try:
             self._open(layout)
         except FAILURES as error:
@@ -71,7 +84,7 @@ class SqliteFile:
 
     def _open(self, layout: Layout) -> None:
         self._create()
-        self._db = self._connect()
+        self._db = self._used = self._connect()
         try:
             self._prepare(layout)
         except BaseException:
@@ -79,9 +92,9 @@ class SqliteFile:
             raise
         self._tighten()
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, timeout: float = _PATIENCE) -> sqlite3.Connection:
         return sqlite3.connect(
-            self.path, timeout=30.0, isolation_level=None, check_same_thread=False
+            self.path, timeout=timeout, isolation_level=None, check_same_thread=False
         )
 
     def _create(self) -> None:
@@ -102,8 +115,7 @@ class SqliteFile:
                 if not self._is_ready(layout):
                     self._make_tables(db, layout)
         self._write_ahead()
-        self._db.execute("PRAGMA synchronous=NORMAL")
-        self._db.execute("PRAGMA foreign_keys=ON")
+        _set_up(self._db)
 
     def _make_tables(self, db: sqlite3.Connection, layout: Layout) -> None:
         (version,) = db.execute("PRAGMA user_version").fetchone()
@@ -161,7 +173,7 @@ class SqliteFile:
         Raises:
             DependencyFailed: SQLite failed.
         """
-        return _Use(self, self._db, self._lock)
+        return _Use(self, self._lock)
 
     def transaction(self) -> _Transaction:
         """The connection, in a transaction that any error in the `with` block undoes.
@@ -169,7 +181,105 @@ class SqliteFile:
         Raises:
             DependencyFailed: SQLite failed; nothing was written.
         """
-        return _Transaction(self, self._db, self._lock)
+        return _Transaction(self, self._lock)
+
+    def reserve(self) -> Reservation | None:
+        """Begins the next transaction, if that can be done at once; `None` if it would wait.
+
+        A `with` block of the reservation has the file for itself. Its first transaction waits for
+        no other process and no other thread, and neither syncs nor copies the log: it costs what
+        its rows cost. One that was not used is undone.
+
+        It is refused though nobody else writes while the log is empty or long: a transaction that
+        was not reserved copies a long one into the file and begins it anew, which syncs. Since
+        nobody copies a log before it is long, that holds for several processes too, as long as
+        they write through this class alone.
+        """
+        if not self._lock.acquire(blocking=False):
+            return None
+        reservation = None
+        try:
+            if self._can_reserve and not self._is_reserved:
+                reservation = self._begin_hastily()
+        finally:
+            if reservation is None:
+                self._lock.release()
+        return reservation
+
+    def _begin_hastily(self) -> Reservation | None:
+        reservation = None
+        try:
+            self._hasty = self._hasty or self._connect_hastily()
+            if self._can_reserve:
+                self._used = self._hasty
+                self._used.execute("BEGIN IMMEDIATE")
+                if 0 < self._measure_log() < _LONG_LOG:  # nobody else changes it from here on
+                    reservation = Reservation(self, self._lock)
+        except FAILURES:
+            pass  # it is busy; or what is wrong is said when it is used without haste
+        finally:
+            if reservation is None and self._is_reserved:
+                self._end_transaction()
+        return reservation
+
+    def _connect_hastily(self) -> sqlite3.Connection:
+        db = self._connect(timeout=0)
+        try:
+            _set_up(db)
+            for each in (db, self._db):  # from now on `_copy_log` does it, once for both
+                each.execute("PRAGMA wal_autocheckpoint=0")
+            # Some file systems cannot have a log; every commit waits for the disk there.
+            (mode,) = db.execute("PRAGMA journal_mode").fetchone()
+        except BaseException:
+            db.close()
+            raise
+        self._can_reserve = mode == "wal"
+        return db
+
+    @property
+    def _is_reserved(self) -> bool:  # for who has the lock
+        return self._used is not self._db
+
+    def _end_transaction(self) -> None:
+        # Undoes what is not committed, and ends the reservation if there is one.
+        db, self._used = self._used, self._db
+        try:
+            with suppress(sqlite3.Error):  # the first error says more
+                if db.in_transaction:  # some errors have ended it already
+                    db.execute("ROLLBACK")
+        finally:
+            if db is self._hasty and db.in_transaction:
+                # It would keep everybody out of the file for good; the next one is another.
+                self._hasty = None
+                db.close()
+
+    def _copy_log(self) -> None:
+        # The transaction that comes next begins the log anew, for which SQLite syncs it.
+        size = self._measure_log()
+        if size < _LONG_LOG:
+            self._pressed_at = 0
+            return
+        with suppress(sqlite3.Error):  # as when SQLite does it by itself: the log has it all
+            if size - self._pressed_at < _ENDLESS_LOG:
+                self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            elif self._copy_whole_log():
+                self._pressed_at = size
+
+    def _copy_whole_log(self) -> bool:
+        # Whether it was tried: another process may be copying it right now.
+        _set_patience(self._db, _READERS_PATIENCE)
+        try:
+            _, length, _ = self._db.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+        finally:
+            _set_patience(self._db, _PATIENCE)
+        return bool(length >= 0)
+
+    def _measure_log(self) -> int:
+        # Of all processes, and no less than what is not copied: see `_set_up`.
+        try:
+            return os.stat(self._log_path).st_size
+        except OSError:  # there is none
+            return 0
 
     def rows(self, statement: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
         """What a statement finds.
@@ -179,7 +289,7 @@ class SqliteFile:
         """
         with self._lock:
             try:
-                return self._db.execute(statement, values).fetchall()
+                return self._used.execute(statement, values).fetchall()
             except FAILURES as error:
                 raise self.translate(error) from error
 
@@ -208,22 +318,24 @@ class SqliteFile:
         """Closes the file."""
         with self._reading, self._lock:
             self._db.close()
-            if self._reader is None:
-                self._reader = self._db  # nobody opens another one
+            self._reader = self._reader or self._db  # nobody opens another one
             self._reader.close()
+            hasty, self._hasty, self._can_reserve = self._hasty, None, False
+            if hasty is not None:
+                hasty.close()
 
 
 # These are classes since a turn goes through several: `contextmanager` takes ten times as long.
 class _Use:
     __slots__ = ("_db", "_file", "_lock")
 
-    def __init__(self, file: SqliteFile, db: sqlite3.Connection, lock: Any) -> None:
+    def __init__(self, file: SqliteFile, lock: Any) -> None:
         self._file = file
-        self._db = db
         self._lock = lock
 
     def __enter__(self) -> sqlite3.Connection:
         self._lock.acquire()
+        self._db = self._file._used
         return self._db
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
@@ -237,7 +349,10 @@ class _Transaction(_Use):
 
     def __enter__(self) -> sqlite3.Connection:
         db = super().__enter__()
+        if self._file._is_reserved:  # by this thread, which has the lock; it has begun already
+            return db
         try:
+            self._file._copy_log()
             db.execute("BEGIN IMMEDIATE")
         except BaseException as error:
             super().__exit__(type(error), error, None)
@@ -251,12 +366,44 @@ class _Transaction(_Use):
                 self._db.execute("COMMIT")
         except BaseException as refused:
             failure = refused
-        if failure is not None and self._db.in_transaction:  # some errors have ended it already
-            with suppress(sqlite3.Error):  # the first error says more
-                self._db.execute("ROLLBACK")
-        super().__exit__(kind, failure, trace)
+        try:
+            self._file._end_transaction()
+        finally:
+            super().__exit__(kind, failure, trace)
         if failure is not error and failure is not None:
             raise failure
+
+
+class Reservation:
+    """The file in the hands of one thread, with a transaction that has begun."""
+
+    __slots__ = ("_file", "_lock")
+
+    def __init__(self, file: SqliteFile, lock: Any) -> None:
+        self._file = file
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        """Nothing is left to do: the lock is held since it was made."""
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            if self._file._is_reserved:  # nothing was written
+                self._file._end_transaction()
+        finally:
+            self._lock.release()
+
+
+def _set_up(db: sqlite3.Connection) -> None:
+    db.execute("PRAGMA synchronous=NORMAL")
+    db.execute("PRAGMA foreign_keys=ON")
+    # A log that is begun anew is cut to what it has then, so that its file's size says how long it
+    # is: SQLite tells that in no other way.
+    db.execute("PRAGMA journal_size_limit=0")
+
+
+def _set_patience(db: sqlite3.Connection, seconds: float) -> None:
+    db.execute(f"PRAGMA busy_timeout={int(seconds * 1000)}")
 
 
 def _shows_damage(error: sqlite3.Error) -> bool:

@@ -29,6 +29,9 @@ class Held(SQLiteStore):
         self.reached, self.may = threading.Event(), threading.Event()
         self.threads_seen: set[str] = set()
 
+    def reserve(self) -> None:
+        """It is never free: its appends wait."""
+
     def append(self, key: str, expected: int, records: Sequence[Record], **options: Any) -> None:
         self.threads_seen.add(threading.current_thread().name)
         if any(record["kind"] == self.kind for record in records):

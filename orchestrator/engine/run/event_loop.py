@@ -173,12 +173,13 @@ class _EventLoop:
                 raise run.build_timeout_error() from None
             raise
 
-    async def write(self, run: Run, work: Callable[..., T], *arguments: Any) -> T:
+    def write(self, run: Run, work: Callable[..., T], *arguments: Any) -> Coroutine[Any, Any, T]:
         # One lane a session: its records are written in order, and a slow disk stops no loop.
         lanes = run.sessions.lanes
         if lanes is None:
-            return work(*arguments)
-        return await lanes.do(run.session.key, partial(work, *arguments))
+            return _call(work, *arguments)
+        is_small = partial(run.writes_little, arguments)
+        return lanes.do_soon(run.session.key, partial(work, *arguments), is_small)
 
     def perform(self, run: Run, call: Call, context: CallContext) -> Pending[Record]:
         return _perform(run, call, context)
@@ -235,6 +236,10 @@ class _EventLoop:
 
 
 _BACKEND = _EventLoop()
+
+
+async def _call(work: Callable[..., T], *arguments: Any) -> T:
+    return work(*arguments)
 
 
 def _perform(run: Run, call: Call, context: CallContext) -> Pending[Record]:

@@ -8,7 +8,7 @@ before anything is spent, the intent of calls before they are carried out, their
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -47,6 +47,7 @@ from orchestrator.parsers.base import Parser
 from orchestrator.parsers.orchestration import is_usual, refuse_quotation
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
 from orchestrator.sessions.journal import build_cancelled_record, build_closed_record
+from orchestrator.sessions.sizes import are_small
 
 # Before these the outcomes so far are written: what was paid for is not paid for again after a
 # crash, and what collaborators write comes after it.
@@ -405,6 +406,12 @@ class Run:
             raise
         self._unwritten = []
 
+    def writes_little(self, given: Sequence[Any]) -> bool:
+        """Whether the next work that writes is one small append; `given` are its arguments."""
+        return not self.replay.is_interrupted and are_small(
+            self._unwritten, [_find_written(it) for it in given]
+        )
+
     def _build_unwritten_error(self, actions: list[Record], error: Exception) -> OrchestratorError:
         begun = [*self.log.records, *self._unwritten]
         names = {
@@ -428,6 +435,17 @@ class Run:
     def write(self, records: list[Record]) -> None:
         """Appends records to the journal."""
         self.sessions.write(self.session, records)
+
+
+def _find_written(given: Any) -> Any:
+    # What is written of something that a work is given: all of a record, or of a turn's end.
+    if isinstance(given, dict):
+        return given
+    if isinstance(given, ControlReturn):
+        return given.invocation_inputs
+    if isinstance(given, Answer | Refusal | Failure):
+        return end_record(given, 0)
+    return None  # an effect, for one, of which a record is among the unwritten
 
 
 def _intent(calls: list[Call]) -> Record:

@@ -25,6 +25,7 @@ from orchestrator.message import clean
 from orchestrator.prompts.steps import EMPTY
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
 from orchestrator.sessions.journal import VERSION, build_cancelled_record, build_closed_record
+from orchestrator.sessions.sizes import are_small
 
 _ID = re.compile(r"[0-9a-zA-Z._:-]{2,100}")
 
@@ -84,6 +85,16 @@ class Input:
                 f"the question has {len(self.question):,} characters; the limit is "
                 f"{limits.input_chars:,} ('input_chars')"
             )
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it opens a turn with a small record."""
+        if not self.more:
+            return are_small(self.question)
+        given = self.session_attributes, self.prompt_session_attributes, self.results
+        return are_small(
+            self.question, given, self.conversation_history, self.retrieval, self.files
+        )
 
     def check_options(self) -> None:
         """Checks the rest, as far as that can be done without the session.

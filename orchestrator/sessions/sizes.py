@@ -1,0 +1,67 @@
+"""How large records are, so that what is large is neither kept for ever nor written in haste."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from sys import getsizeof
+from typing import Any
+
+from orchestrator.message import make_json_encoder, to_json
+
+_SMALL = 64 * 1024  # bytes of records that are written while an event loop waits
+_MAPPING, _LIST, _ITEM, _OTHER = 232, 56, 8, 28  # as `getsizeof` has them; keys are few, and shared
+_FEW, _IN_MEMORY = 2048, 6  # so many bytes of few values take so many times as many in memory
+_SCALARS = frozenset((int, float, bool, type(None)))
+_to_ascii = make_json_encoder(ensure_ascii=True)
+
+
+def are_small(*values: Any) -> bool:
+    """Whether JSON values are so small that an event loop may wait for them to be written.
+
+    They are as large as what the store writes: a character that is not ASCII has six bytes or
+    twelve. What is no JSON value is not small.
+    """
+    length = _find_length(values, _to_ascii)
+    return length is not None and length <= _SMALL
+
+
+def measure(values: Any) -> int:
+    """About how many bytes of memory JSON values take."""
+    # To count the values of each record took a third of all bytecodes of a turn (measured).
+    length = _find_length(values, to_json)
+    if length is None or length > _FEW:
+        return _count(values)
+    return length * _IN_MEMORY
+
+
+def _find_length(values: Any, encode: Callable[[Any], str]) -> int | None:
+    # The fastest way to go through a value; `None` for types of others, and what holds itself.
+    try:
+        return len(encode(values))
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def _count(values: Any) -> int:
+    # Without calls of its own, and exact types first: both together make it four times as fast.
+    size = 0
+    found = [values]
+    for value in found:  # which grows meanwhile
+        kind = type(value)
+        if kind is str:
+            size += getsizeof(value)
+        elif kind is dict:
+            size += _MAPPING
+            found += value.values()
+        elif kind is list or kind is tuple:
+            size += _LIST + _ITEM * len(value)
+            found += value
+        elif kind in _SCALARS:
+            size += _OTHER
+        elif isinstance(value, Mapping):
+            found.append(dict(value))
+        elif isinstance(value, (list, tuple)):
+            found.append([*value])
+        else:
+            size += getsizeof(value)
+    return size

@@ -1,0 +1,223 @@
+"""A session file that was reserved for an append: it waits for nobody, and nobody for it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import SessionConflict, SQLiteStore
+
+
+class Watched(sqlite3.Connection):
+    """A connection of which every statement is seen before and after it is carried out."""
+
+    before: Callable[[Watched, str], None] | None = None
+    after: Callable[[Watched, str], None] | None = None
+
+    def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+        if Watched.before is not None:
+            Watched.before(self, sql)
+        cursor = super().execute(sql, *values)
+        if Watched.after is not None:
+            Watched.after(self, sql)
+        return cursor
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Watched]]:
+    connect = sqlite3.connect
+
+    def connect_watched(*where: Any, **options: Any) -> sqlite3.Connection:
+        return connect(*where, factory=Watched, **options)
+
+    monkeypatch.setattr("orchestrator.support.sqlite.sqlite3.connect", connect_watched)
+    yield Watched
+    Watched.before = Watched.after = None
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "s.sqlite"
+
+
+def write(store: SQLiteStore, key: str, size: int = 1) -> None:
+    store.append(key, 0, [{"kind": "turn", "x": "x" * size}], label=f"a/{key}", at=1)
+
+
+def write_reserved(store: SQLiteStore, key: str, size: int = 1) -> bool:
+    """Writes, reserved if it may be: whether it was."""
+    reservation = store.reserve()
+    if reservation is None:
+        write(store, key, size)
+        return False
+    with reservation:
+        write(store, key, size)
+    return True
+
+
+def assert_free(store: SQLiteStore, path: Path) -> None:
+    """Nobody has the file: neither this process nor another is kept out."""
+    other = sqlite3.connect(path, timeout=0, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("COMMIT")
+    other.close()
+    assert write_reserved(store, "last")
+    assert {info.key for info in store.list()} == {"first", "last"}
+
+
+def test_an_interrupt_after_the_beginning_leaves_no_transaction(
+    watched: type[Watched], path: Path
+) -> None:
+    def interrupt(db: Watched, statement: str) -> None:
+        if statement.startswith("BEGIN"):
+            raise KeyboardInterrupt
+
+    store = SQLiteStore(path)
+    write(store, "first")
+    watched.after = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        store.reserve()
+    watched.after = None
+    assert_free(store, path)
+    store.close()
+
+
+@pytest.mark.parametrize("error", [sqlite3.OperationalError("disk I/O error"), KeyboardInterrupt()])
+@pytest.mark.parametrize("used", [False, True])
+def test_a_reservation_that_cannot_be_undone_is_given_up(
+    used: bool, error: BaseException, watched: type[Watched], path: Path
+) -> None:
+    def fail(db: Watched, statement: str) -> None:
+        if statement in ("COMMIT", "ROLLBACK"):
+            raise error
+
+    store = SQLiteStore(path)
+    write(store, "first")
+    reservation = store.reserve()
+    assert reservation is not None
+    watched.before = fail
+    try:
+        with reservation:
+            if used:
+                write(store, "lost")
+    except BaseException as raised:
+        assert raised is error or raised.__cause__ is error
+    watched.before = None
+    assert_free(store, path)
+    store.close()
+
+
+def test_a_closed_file_is_not_reserved(path: Path) -> None:
+    store = SQLiteStore(path)
+    write(store, "first")
+    assert write_reserved(store, "last")
+    store.close()
+    assert store.reserve() is None
+
+
+def read_start(path: Path) -> bytes:
+    # SQLite syncs the log when it begins it anew, with another "salt" in its head.
+    try:
+        with Path(f"{path}-wal").open("rb") as log:
+            return log.read(24)[16:]
+    except FileNotFoundError:
+        return b""
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_who_has_reserved_a_file_never_begins_its_log_anew(processes: int, path: Path) -> None:
+    stores = [SQLiteStore(path) for _ in range(processes)]
+    begun, begun_reserved = 0, 0
+    for number in range(300):
+        before = read_start(path)
+        store = stores[number % processes]
+        is_reserved = number % 70 and write_reserved(store, f"k-{number}", 12_000)
+        if not number % 70:
+            write(store, f"k-{number}", 5_000_000)
+        if read_start(path) != before:
+            begun += 1
+            begun_reserved += is_reserved
+    assert begun_reserved == 0
+    assert begun > 2
+    for store in stores:
+        store.close()
+
+
+def test_an_undone_transaction_does_not_leave_a_copied_log_to_who_reserves(path: Path) -> None:
+    store = SQLiteStore(path)
+    write(store, "first", 5_000_000)
+    with pytest.raises(SessionConflict):
+        write(store, "first")  # the log was copied before it, and not begun anew by it
+    before = read_start(path)
+    assert not write_reserved(store, "second")
+    assert read_start(path) != before
+    assert write_reserved(store, "third")
+    store.close()
+
+
+def test_processes_that_do_not_live_long_leave_no_long_log(path: Path) -> None:
+    stores = []
+    for process in range(4):
+        store = SQLiteStore(path)
+        for number in range(120):
+            write_reserved(store, f"k-{process}-{number}", 12_000)
+        stores.append(store)  # as if it was killed: its log stays
+    assert Path(f"{path}-wal").stat().st_size < 5_000_000
+    for store in stores:
+        store.close()
+
+
+def test_a_file_by_a_link_is_reserved_too(path: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.sqlite"
+    link.symlink_to(path)
+    store = SQLiteStore(link)
+    write(store, "first")
+    assert write_reserved(store, "second")
+    store.close()
+
+
+def test_a_log_does_not_grow_without_end_while_others_always_read(
+    watched: type[Watched], path: Path
+) -> None:
+    store = SQLiteStore(path)
+    readers = [sqlite3.connect(path, isolation_level=None) for _ in range(2)]
+
+    def end_when_waited_for(db: Watched, statement: str) -> None:
+        if "RESTART" in statement:
+            readers[0].execute("ROLLBACK")
+            readers[0].execute("BEGIN")
+
+    watched.before = end_when_waited_for
+    for reader in readers:
+        reader.execute("BEGIN")
+    sizes = []
+    for number in range(30):
+        readers.reverse()  # each begins before the other one ends: one always reads
+        readers[0].execute("SELECT count(*) FROM session").fetchone()
+        readers[1].execute("ROLLBACK")
+        readers[1].execute("BEGIN")
+        write_reserved(store, f"k-{number}", 1_000_000)
+        sizes.append(Path(f"{path}-wal").stat().st_size)
+    assert max(sizes) < 20_000_000
+    for db in (store, *readers):
+        db.close()
+
+
+def test_who_reads_for_long_keeps_nobody_from_writing(path: Path) -> None:
+    store, reader = SQLiteStore(path), sqlite3.connect(path, isolation_level=None)
+    write(store, "first")
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM session").fetchall()
+    for number in range(20):
+        write_reserved(store, f"k-{number}", 1_000_000)
+    assert Path(f"{path}-wal").stat().st_size > 20_000_000
+    reader.close()
+    for number in range(3):
+        write_reserved(store, f"l-{number}")
+    assert Path(f"{path}-wal").stat().st_size < 5_000_000
+    assert write_reserved(store, "last")
+    store.close()
