@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Literal
+
+from orchestrator.support.structs import struct
 
 __all__ = ["Diagnostic"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@struct(frozen=True, kw_only=True)
 class Diagnostic:
     """One finding about a file or text.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import fields
 
 from orchestrator.errors import ValidationError
+from orchestrator.support.structs import struct
 
 # The longest replies of today's models are half a megabyte of text.
 REPLY_BYTES = 16_000_000
@@ -16,7 +17,7 @@ _FROM_ZERO = frozenset({"actions", "reprompts"})
 _SECONDS = frozenset({"seconds", "action_seconds"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@struct(frozen=True, kw_only=True)
 class Limits:
     """Budgets of one turn; a turn that reaches one stops with `LimitExceeded`.
 
@@ -58,8 +59,8 @@ class Limits:
         Raises:
             ValidationError: One is out of its range.
         """
-        for name in self.__slots__:
-            _check(name, getattr(self, name))
+        for it in fields(self):
+            _check(it.name, getattr(self, it.name))
 
 
 def _check(name: str, value: object) -> None:

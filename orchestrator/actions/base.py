@@ -7,8 +7,10 @@ A *call* is what a model asked for, after validation. An *executor* carries a ca
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, runtime_checkable
+
+from orchestrator.support.structs import struct
 
 _LONGEST_NAME = 64  # (Bedrock: `ToolName` of Converse)
 
@@ -20,7 +22,7 @@ def _shorten_name(name: str) -> str:
     return f"{name[: _LONGEST_NAME - 9]}_{digest}"
 
 
-@dataclass(frozen=True, slots=True)
+@struct(frozen=True)
 class Parameter:
     """One parameter of an operation."""
 
@@ -38,7 +40,7 @@ class Parameter:
     explode: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@struct(frozen=True)
 class Operation:
     """One callable operation of an action group."""
 
@@ -77,7 +79,7 @@ class Operation:
         object.__setattr__(self, "xml_name", written)
 
 
-@dataclass(slots=True)
+@struct()
 class Call:
     """One validated call."""
 
@@ -87,7 +89,7 @@ class Call:
     key: str = ""  # idempotency key: the same when the same call is carried out after a crash
 
 
-@dataclass(slots=True)
+@struct()
 class CallContext:
     """What an executor may know of the invocation besides the call.
 
@@ -109,7 +111,7 @@ class CallContext:
     tenant: str = ""
 
 
-@dataclass(slots=True)
+@struct()
 class ActionResult:
     """What an executor returns."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, overload
 
 from orchestrator.engine.collaboration import routing_values
@@ -16,9 +15,10 @@ from orchestrator.prompts.placeholders import (
     ROUTING_CLASSIFIER,
 )
 from orchestrator.sessions import Session
+from orchestrator.support.structs import struct
 
 
-@dataclass(frozen=True, slots=True)
+@struct(frozen=True)
 class Prompt(Sequence[Message]):
     """The exact prompt of a stage, as `Agent.render` shows it: a sequence of its messages."""
 

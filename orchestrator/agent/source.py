@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from orchestrator.limits import Limits
 from orchestrator.memory import MemoryStore
 from orchestrator.models import Model, file_of_model, resolve_model
 from orchestrator.support.documents import Source, combine_findings
+from orchestrator.support.structs import struct
 
 if TYPE_CHECKING:
     from orchestrator.actions import ActionGroup
@@ -67,7 +68,7 @@ class Resolver:
         return None
 
 
-@dataclass(slots=True)
+@struct()
 class Objects:
     """Python objects that stand where a document can only name things."""
 
@@ -83,7 +84,7 @@ class Objects:
     orchestration: Orchestration | None = None  # what orchestrates instead of the built-in loop
 
 
-@dataclass(frozen=True, slots=True)
+@struct(frozen=True)
 class AgentSource:
     """What an agent is built from, wherever it was read."""
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.engine.results import Refusal
 from orchestrator.errors import ModelOutputError
 from orchestrator.message import text_of
 from orchestrator.sessions.journal import Record
+from orchestrator.support.structs import struct
 
 
 def source_ids(
@@ -86,7 +86,7 @@ _CUT = {
 }
 
 
-@dataclass(slots=True)
+@struct()
 class Act:
     """Carry out calls, then ask the user when there is a question."""
 

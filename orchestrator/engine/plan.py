@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from orchestrator.actions import Catalog
@@ -26,6 +26,7 @@ from orchestrator.prompts.placeholders import (
     ROUTING_CLASSIFIER,
 )
 from orchestrator.prompts.steps import EMPTY
+from orchestrator.support.structs import struct
 
 if TYPE_CHECKING:
     from orchestrator.engine.effects import Effect
@@ -47,7 +48,7 @@ MOST_LEVELS = 3
 """How deep agents may lead agents that lead agents."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct(frozen=True)
 class Override:
     """What an agent changes in one stage; a member that is left out keeps the dialect's."""
 
@@ -65,7 +66,7 @@ class Override:
     parser_name: str = ""  # names that parser in traces (Bedrock: `overrideLambda`)
 
 
-@dataclass(slots=True)
+@struct()
 class RemoteReply:
     """What a remote agent answered."""
 
@@ -97,7 +98,7 @@ class RemoteAgent(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
+@struct(frozen=True)
 class Member:
     """An agent that a supervisor may give work to (Bedrock: a collaborator)."""
 
@@ -122,7 +123,7 @@ def _in_memory() -> MemoryStore:
     return InMemoryMemory()
 
 
-@dataclass(frozen=True, slots=True)
+@struct(frozen=True)
 class Memory:
     """What an agent remembers from one session to the next (Bedrock: session summaries)."""
 
@@ -150,7 +151,7 @@ class Orchestration(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
+@struct(frozen=True)
 class Features:
     """What an agent has besides its prompts, actions and knowledge."""
 
@@ -168,7 +169,7 @@ class Features:
     aws_compat: Collection[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@struct(frozen=True)
 class StagePlan:
     """One stage of an agent, compiled."""
 
@@ -205,7 +206,7 @@ class StagePlan:
         return {name: self.dialect.partial(name, attributes=dict(attributes))}
 
 
-@dataclass(frozen=True, slots=True)
+@struct(frozen=True)
 class Plan:
     """A compiled agent."""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from orchestrator.errors import OrchestratorError, ValidationError
+from orchestrator.support.structs import struct
 
 
-@dataclass(slots=True)
+@struct()
 class Answer:
     """The turn ended with a text for the user: an answer, or a question (`ask_user`)."""
 
@@ -22,7 +23,7 @@ class Answer:
     pending: dict[str, Any] | None = None
 
 
-@dataclass(slots=True)
+@struct()
 class Refusal:
     """The input or the reply was refused: by pre-processing, a guardrail, or the provider."""
 
@@ -30,7 +31,7 @@ class Refusal:
     stop_reason: str = "refused"
 
 
-@dataclass(slots=True)
+@struct()
 class ControlReturn:
     """The turn waits for the caller to carry out calls; `Agent.invoke(results=...)` goes on."""
 
@@ -86,7 +87,7 @@ class ControlReturn:
         }
 
 
-@dataclass(slots=True)
+@struct()
 class Failure:
     """The turn could not be finished."""
 

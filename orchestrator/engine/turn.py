@@ -10,7 +10,6 @@ goes on after a return of control or a crash, and how its trace is made.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
 from typing import Any, assert_never
 
 from orchestrator.engine.collaboration import route
@@ -36,6 +35,7 @@ from orchestrator.errors import ModelOutputError, OrchestratorError
 from orchestrator.message import text_of
 from orchestrator.parsers.codes import CUSTOM_PARSER, OURS
 from orchestrator.sessions.journal import Record
+from orchestrator.support.structs import struct
 
 _USUAL = frozenset({"end_turn", "tool_use", "stop_sequence"})
 
@@ -212,7 +212,7 @@ def _check_misread(turn: Turn, misread: int, problem: Reprompt) -> None:
         )
 
 
-@dataclass(slots=True)
+@struct()
 class Reprompt:
     """The reply could not be understood; the text tells the model how to do better."""
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol, runtime_checkable
+
+from orchestrator.support.structs import struct
 
 Source = Literal["INPUT", "OUTPUT"]
 
 
-@dataclass(slots=True)
+@struct()
 class Verdict:
     """What a guardrail says of a text."""
 

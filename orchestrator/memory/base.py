@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from orchestrator.support.structs import struct
 
-@dataclass(frozen=True, slots=True)
+
+@struct(frozen=True)
 class SessionSummary:
     """One session, summarised (Bedrock: `MemorySessionSummary`)."""
 

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from operator import add
 from threading import Event
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 from orchestrator.limits import REPLY_BYTES
 from orchestrator.message import Block, Message, normalise_blocks, text_of
+from orchestrator.support.structs import struct
 
 
 class Usage(NamedTuple):
@@ -39,7 +40,7 @@ class Usage(NamedTuple):
         return Usage._make(map(add, self, other))
 
 
-@dataclass(frozen=True, slots=True)
+@struct(frozen=True)
 class OperationFormat:
     """One operation as a model has to write it."""
 
@@ -55,7 +56,7 @@ class Scope(Protocol):
         """How much nearer a user's text is to what the agent is not for; `None`: not known."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct(frozen=True)
 class CallFormat:
     """What a well-formed reply may look like, for backends that can constrain decoding to it."""
 
@@ -77,7 +78,7 @@ class CallFormat:
     scope: Scope | None = field(default=None, compare=False)
 
 
-@dataclass(slots=True)
+@struct()
 class ModelRequest:
     """One model call, in Converse's terms."""
 
@@ -143,7 +144,7 @@ def read_token_count(value: Any) -> int:
 _MOST_TOKENS = 1_000_000_000
 
 
-@dataclass(slots=True)
+@struct()
 class ModelReply:
     """One whole reply."""
 

@@ -49,8 +49,9 @@ only: no classes, no pickles.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from orchestrator.support.structs import struct
 
 Record = dict[str, Any]
 """A record of any kind."""
@@ -62,7 +63,7 @@ VERSION = 1
 """The version of the records that this program writes. One without `v` is of version 0."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct(frozen=True)
 class SessionInfo:
     """A stored session, for lists."""
 

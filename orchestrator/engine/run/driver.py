@@ -13,7 +13,6 @@ from __future__ import annotations
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -45,12 +44,13 @@ from orchestrator.engine.run.outcomes import (
 )
 from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, OrchestratorError
 from orchestrator.sessions import Record
+from orchestrator.support.structs import struct
 from orchestrator.support.threads import MOST_THREADS
 
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
+@struct()
 class Progress:
     """An effect that is about to be carried out (`outcome` is `None`), or that was."""
 
@@ -59,7 +59,7 @@ class Progress:
     outcome: Any = None  # its outcome: a journal record, or a list of them for calls
 
 
-@dataclass(slots=True)
+@struct()
 class BranchEnded:
     """A collaborator that has ended its work, while others may still be at theirs."""
 

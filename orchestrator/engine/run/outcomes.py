@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.engine.effects import (
@@ -25,9 +24,10 @@ from orchestrator.message import clean
 from orchestrator.models.base import ModelReply
 from orchestrator.parsers.base import ANSWER
 from orchestrator.sessions import HISTORY_GUARD, Record
+from orchestrator.support.structs import struct
 
 
-@dataclass(slots=True)
+@struct()
 class StreamChecked:
     """A guardrail has checked a text that streams."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.engine.effects import AwaitResults, Branches, CallModel, is_within
@@ -21,6 +20,7 @@ from orchestrator.errors import SessionConflict, rebuild_error
 from orchestrator.models.base import Usage
 from orchestrator.sessions import Session, TurnLog
 from orchestrator.sessions.journal import Record
+from orchestrator.support.structs import struct
 
 
 class Details:
@@ -152,7 +152,7 @@ class Reply:
         }
 
 
-@dataclass(slots=True)
+@struct()
 class TextDelta:
     """The next piece of the answer.
 
@@ -164,21 +164,21 @@ class TextDelta:
     text: str
 
 
-@dataclass(slots=True)
+@struct()
 class TracePart:
     """The next trace part."""
 
     part: dict[str, Any]
 
 
-@dataclass(slots=True)
+@struct()
 class Files:
     """Files that the turn made, in Bedrock's shape."""
 
     files: list[dict[str, Any]]
 
 
-@dataclass(slots=True)
+@struct()
 class TurnEnd:
     """The last event: the whole reply."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError
+from orchestrator.support.structs import struct
 
 Severity = Literal["error", "warning", "info"]
 
@@ -19,7 +20,7 @@ Keys = tuple[str | int, ...]
 MOST_FINDINGS = 20
 
 
-@dataclass(slots=True)
+@struct()
 class Place:
     """Where one value is in the text."""
 
@@ -51,7 +52,7 @@ class Place:
         return place, True
 
 
-@dataclass(frozen=True, slots=True)
+@struct(frozen=True)
 class Source:
     """Where a definition was read from.
 

@@ -6,10 +6,11 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, NoReturn
 
 from orchestrator.errors import DefinitionError
+from orchestrator.support.structs import struct
 
 _EXPLAINED_CHARS = 200_000
 
@@ -17,7 +18,7 @@ _NO_COLON = "could not find expected ':'"
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
-@dataclass(slots=True)
+@struct()
 class Node:
     """One value as it is written."""
 
@@ -33,14 +34,14 @@ class Node:
         return "" if self.tag in ("", "!") or self.tag.startswith("!!") else self.tag
 
 
-@dataclass(slots=True)
+@struct()
 class ScalarNode(Node):
     """A text, number, truth value or null."""
 
     value: str = ""
 
 
-@dataclass(slots=True)
+@struct()
 class ListNode(Node):
     """A list; `flow_style` when it is written in brackets."""
 
@@ -48,14 +49,14 @@ class ListNode(Node):
     flow_style: bool = False
 
 
-@dataclass(slots=True)
+@struct()
 class MapNode(Node):
     """A mapping: pairs in the order of the text, with names that are there twice."""
 
     value: list[tuple[Node, Node]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@struct(frozen=True)
 class Rules:
     """How a text is read."""
 
@@ -74,7 +75,7 @@ class Rules:
     error: type[DefinitionError] = DefinitionError  # the error for texts that cannot be read
 
 
-@dataclass(slots=True)
+@struct()
 class Bounds:
     """What a text may cost, and how it is refused."""
 
