@@ -95,3 +95,59 @@ def test_imports_stay_light(statement: str, allowed: set[str]) -> None:
     )
     loaded = set(ran.stdout.split()) & HEAVY
     assert loaded <= allowed, f"{statement} imports {sorted(loaded - allowed)}"
+
+
+# Of the standard library and of this package, what costs and what a plain turn does without. Times
+# are no test; names are.
+COSTLY = {"asyncio", "logging", "concurrent.futures", "difflib", "html.entities", "mimetypes"}
+COSTLY |= {"platform", "secrets", "socket", "ssl", "decimal", "datetime"}
+COSTLY |= {
+    f"orchestrator.{name}"
+    for name in (
+        "actions.handlers",
+        "actions.parser_lambda",
+        "definition",
+        "engine.consent",
+        "engine.questions",
+        "engine.quotations",
+        "flows",
+        "guardrails.local",
+        "knowledge.local",
+        "memory.summaries",
+        "models.bedrock",
+        "models.grounds",
+        "models.local",
+        "models.tool_calls",
+        "server",
+        "support.aws",
+        "support.redaction",
+    )
+}
+
+
+def _list_loaded(program: str) -> set[str]:
+    """The modules that a fresh process has loaded after `program`."""
+    code = f"import sys\n{program}\nprint(*sorted(sys.modules), file=sys.stderr)"
+    command = [sys.executable, "-W", "error", "-c", code]
+    return set(subprocess.run(command, capture_output=True, text=True, check=True).stderr.split())
+
+
+def test_importing_the_agent_loads_nothing_that_a_plain_turn_does_without() -> None:
+    loaded = _list_loaded("from orchestrator import Agent") - _list_loaded("")
+    assert not loaded & COSTLY
+
+
+def test_dataclasses_that_importing_the_agent_makes_are_structs() -> None:
+    program = """
+import dataclasses
+made = []
+process = dataclasses._process_class
+def count(cls, init, repr, *more):
+    if init or repr:
+        made.append(cls.__qualname__)
+    return process(cls, init, repr, *more)
+dataclasses._process_class = count
+from orchestrator import Agent
+assert not made, made
+"""
+    assert "orchestrator.agent.agent" in _list_loaded(program)

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from concurrent.futures import Future
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from orchestrator.actions.base import ActionResult, Call, CallContext
 from orchestrator.engine.effects import (
@@ -46,6 +45,9 @@ from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, Orchestr
 from orchestrator.sessions import Record
 from orchestrator.support.structs import struct
 from orchestrator.support.threads import MOST_THREADS
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -225,6 +224,8 @@ def run_remote_branch(run: Run, branch: Branch) -> Record:
     path = f"{run.session_id}/{branch.team}"
     if run.plan.tenant_key:  # a remote agent cannot tell the tenants of this one apart
         path = f"{run.plan.tenant_key}/{path}"
+    import uuid
+
     session_id = str(uuid.uuid5(uuid.NAMESPACE_URL, path))
     attributes = dict(run.session.attributes)
     result: Answer | Failure
