@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 MODEL ?= 1.5b
 
-.PHONY: help demo test test-all test-local test-clients lint typecheck format fuzz mutants bench bench-server bench-hostile eval eval-retrieval clean
+.PHONY: help demo test test-all test-local test-clients lint typecheck format fuzz mutants bench bench-peers bench-server bench-hostile eval eval-retrieval clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-15s %s\n", $$1, $$2}'
@@ -106,6 +106,18 @@ mutants: $(VENV)/.installed-dev $(MUTANTS_VENV)/.installed  ## Change the code, 
 bench: $(VENV)/.installed-dev  ## Measure the engine's own cost against a floor
 	@$(BIN)/python -m bench
 
+# Other frameworks pin versions of their own, so each has an environment of its own. One that cannot
+# be installed here is left out, and its row of the table says so.
+PEERS := $(patsubst bench/peers/%.txt,.venv-peers/%/.installed,$(wildcard bench/peers/*.txt))
+.venv-peers/%/.installed: bench/peers/%.txt
+	@echo "Installing $* into $(@D) ..."
+	@rm -rf $(@D) && $(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $< && touch $@ \
+	  || echo "$* was not installed"
+
+bench-peers: $(VENV)/.installed-dev $(PEERS)  ## Measure other frameworks beside the engine
+	@$(BIN)/python -m bench.peers
+
 bench-server: $(VENV)/.installed-dev  ## Measure the server under 64 boto3 clients; seven minutes
 	@$(BIN)/python -m bench.server
 
@@ -124,4 +136,4 @@ eval-retrieval: $(VENV)/.installed-dev  ## Sixty questions to local knowledge ba
 	@$(BIN)/python evals/retrieval/run.py
 
 clean:  ## Remove the environment and all caches
-	rm -rf $(VENV) $(CLIENTS) $(NODE_CLIENTS)/node_modules $(MUTANTS_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-peers $(CLIENTS) $(NODE_CLIENTS)/node_modules $(MUTANTS_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

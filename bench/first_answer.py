@@ -13,9 +13,7 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-Row = tuple[str, float, str, float | None, str]
-
-REPOSITORY = Path(__file__).parent.parent
+from bench.harness import REPOSITORY, Row
 
 # Prompt tokens that a later process may read.
 _LIMIT = 150.0

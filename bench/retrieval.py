@@ -12,9 +12,7 @@ from itertools import accumulate, islice, product
 from pathlib import Path
 from typing import Any
 
-from bench.harness import settle
-
-Row = tuple[str, float, str, float | None, str]
+from bench.harness import Row, settle
 
 PASSAGES = 10_000
 _PER_FILE = 20

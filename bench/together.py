@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 
 from bench import subject
-
-Row = tuple[str, float, str, float | None, str]
+from bench.harness import Row
 
 _AT_ONCE = 64
 _MODEL_SECONDS = 0.05

@@ -18,10 +18,18 @@ from orchestrator.support.safe_json import json_or
 _SCALARS = (int, float, bool)
 
 
-def _encode() -> Callable[[Any], str]:
+def make_json_encoder(
+    default: Callable[[Any], Any] | None = None, separators: tuple[str, str] = (", ", ": ")
+) -> Callable[[Any], str]:
+    """A function that encodes JSON values as text, not ASCII-only.
+
+    `default` makes JSON values of others. A value that contains itself is a `RecursionError`.
+    """
     # `JSONEncoder.encode` makes its C encoder anew for every text, which costs as much as most of
     # the texts themselves; this makes it once, where there is one.
-    encoder = json.JSONEncoder(ensure_ascii=False, check_circular=False)
+    encoder = json.JSONEncoder(
+        ensure_ascii=False, check_circular=False, default=default, separators=separators
+    )
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return encoder.encode
@@ -39,7 +47,7 @@ def _encode() -> Callable[[Any], str]:
     return lambda value: "".join(pieces(value, 0))
 
 
-to_json = _encode()
+to_json = make_json_encoder()
 """Encodes JSON values as text; `json.dumps` would make a new encoder for every call."""
 
 text_to_json: Callable[[str], str] = json.encoder.encode_basestring

@@ -89,9 +89,9 @@ class Call:
     key: str = ""  # idempotency key: the same when the same call is carried out after a crash
 
 
-@struct()
+@struct(frozen=True)
 class CallContext:
-    """What an executor may know of the invocation besides the call.
+    """What an executor may know of the invocation besides the call; a turn's calls may share it.
 
     Attributes are read-only: an action changes them by returning an `ActionResult` with others.
     """

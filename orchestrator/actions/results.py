@@ -11,7 +11,7 @@ from typing import Any
 
 from orchestrator.actions.base import ActionResult, Call, CallContext, Executor, Operation
 from orchestrator.errors import DependencyFailed, OrchestratorError
-from orchestrator.message import clean
+from orchestrator.message import clean, make_json_encoder
 from orchestrator.support.user_code import describe_exception
 
 
@@ -31,7 +31,10 @@ def as_text(value: object) -> str:
         return value
     if value is None:
         return ""
-    return _encode(value)
+    try:
+        return _encode(value)
+    except RecursionError:
+        return _encode_checked(value)  # which knows a value that contains itself
 
 
 def _plain(value: Any) -> Any:
@@ -68,7 +71,8 @@ def _plain_container(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-_encode = json.JSONEncoder(ensure_ascii=False, default=_plain).encode
+_encode = make_json_encoder(_plain)
+_encode_checked = json.JSONEncoder(ensure_ascii=False, default=_plain).encode
 
 
 def build_failure(

@@ -242,6 +242,7 @@ def _stage(stage: str, override: Override, model: Model, parts: _Parts) -> Stage
         call_format=parts.toolbox.call_format(dialect) if calls else None,
         creation_mode="OVERRIDDEN" if own else "DEFAULT",
         new_parser=new_parser,
+        loop_parser=dialect.parser if calls and override.parser is None else "",
         digest=_digest(
             [
                 *_to_digest_input(template),

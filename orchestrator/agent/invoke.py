@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import aclosing, closing, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
+from contextlib import closing, suppress
 from functools import cache, partial
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 from orchestrator.engine.plan import Plan
 from orchestrator.engine.results import Failure
+from orchestrator.engine.run.driver import UPDATES
 from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.open_turn import Input, open_turn
 from orchestrator.engine.run.restore import restore_history
@@ -81,9 +82,7 @@ def events(
     """
     run = open_run()
     if isinstance(run, Reply):
-        if waits:
-            yield None
-        yield from last_events(run)
+        yield from _last_events(last_events(run), waits)
         return
     run_events = RunEvents(run)
     with closing(watch_turn(run)) as progress:
@@ -96,9 +95,7 @@ def events(
         except TurnLeft:
             run.left = True
             raise
-    if waits:
-        yield None
-    yield from run_events.rest(partial(finish_run, run))
+    yield from _last_events(run_events.rest(partial(finish_run, run)), waits)
 
 
 async def aevents(
@@ -107,15 +104,17 @@ async def aevents(
     """`events`, for an event loop; unless somebody listens, only those that end the turn."""
     run = await open_run()
     if isinstance(run, Reply):
-        if waits:
-            yield None
-        for event in last_events(run):
+        for event in _last_events(last_events(run), waits):
             yield event
         return
     run_events = RunEvents(run)
-    async with aclosing(load_async_driver().watch_turn(run, listen=listen)) as progress:
+    async with load_async_driver().WatchedTurn(run, listen=listen) as turn:
         try:
-            async for item in progress:
+            for item in turn.steps:
+                if not isinstance(item, UPDATES):
+                    item = await turn.wait(item)
+                    if item is None:
+                        break
                 if waits:
                     waits = False
                     yield None
@@ -124,12 +123,20 @@ async def aevents(
         except TurnLeft:
             run.left = True
             raise
+    rest = run_events.rest(partial(finish_run, run)) if listen else _end_events(run)
+    for event in _last_events(rest, waits):
+        yield event
+
+
+def _last_events(rest: Iterator[Event], waits: bool) -> Iterator[Event | None]:
+    # Whoever still waits for the turn to begin is told so before its end.
     if waits:
         yield None
-    for event in (
-        run_events.rest(partial(finish_run, run)) if listen else last_events(finish_run(run))
-    ):
-        yield event
+    yield from rest
+
+
+def _end_events(run: Run) -> Iterator[Event]:
+    yield from last_events(finish_run(run))
 
 
 async def open_in_lane(

@@ -11,6 +11,7 @@ from orchestrator.engine.results import Refusal
 from orchestrator.errors import ModelOutputError
 from orchestrator.message import text_of
 from orchestrator.sessions.journal import Record
+from orchestrator.sessions.responses import response_of
 from orchestrator.support.structs import struct
 
 
@@ -90,11 +91,14 @@ _CUT = {
 class Act:
     """Carry out calls, then ask the user when there is a question."""
 
-    actions: list[dict[str, Any]]  # `actionGroupInvocations` of the parser's object
-    searches: list[dict[str, Any]]  # its `agentKnowledgeBases`
-    question: str  # what to ask the user; may be empty
+    # `actionGroupInvocations` of the parser's object
+    actions: Sequence[dict[str, Any]] = ()
+    searches: Sequence[dict[str, Any]] = ()  # its `agentKnowledgeBases`
+    question: str = ""  # what to ask the user; may be empty
     # Messages to collaborators: its `agentCollaboratorInvocations`
     messages: Sequence[dict[str, Any]] = ()
+    # Native calls of actions as the model made them (`toolUse`), where there is nothing else
+    uses: Sequence[dict[str, Any]] = ()
 
 
 def find_refusal(record: Record) -> Refusal | None:
@@ -107,7 +111,7 @@ def find_refusal(record: Record) -> Refusal | None:
 
 def _extract_streamed_text(record: Record) -> str:
     # What was streamed of the reply, and no thinking or calls: only a parser can tell them apart.
-    response = record["response"]
+    response = response_of(record)
     if parsed := response.get("orchestrationParsedResponse"):
         final = (parsed.get("responseDetails") or {}).get("agentFinalResponse") or {}
         return str(final.get("responseText") or "")

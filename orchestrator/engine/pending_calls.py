@@ -24,20 +24,20 @@ _WAITS = "Not carried out: it waits for the user's yes."
 _LONGEST_QUESTION = 600
 
 
-def ask_user_first(turn: Turn, decided: Act, slots: Sequence[Slot]) -> Answer | None:
+def ask_user_first(turn: Turn, slots: Sequence[Slot]) -> Answer | None:
     """The question that a reply's calls have to wait for, if one of them does."""
     if not (turn.dialect.unknown_value or turn.dialect.asks_first):
         return None
-    for item, slot in zip(decided.actions, slots, strict=False):
+    for slot in slots:
         if slot.unknown:
             from orchestrator.engine.questions import ask_for_values
 
-            pending = _build_pending(turn, slot.operation, item)
+            pending = _build_pending(turn, slot.operation, slot)
             return _ask(turn, slot, ask_for_values(slot.unknown), pending)
     # What an orchestration of the author's own calls, and when, is the author's wish.
     if not turn.dialect.asks_first or turn.plan.features.orchestration is not None:
         return None
-    for item, slot in zip(decided.actions, slots, strict=False):
+    for slot in slots:
         call = slot.call
         if call is None or not _needs_consent(turn, slot):
             continue
@@ -48,7 +48,7 @@ def ask_user_first(turn: Turn, decided: Act, slots: Sequence[Slot]) -> Answer | 
             # What a supervisor's model tells its user of a question, or the user it, is not known.
             slot.waits = slot.waits or "USER_CONFIRMATION"
             continue
-        pending = {**_build_pending(turn, call.operation, item), "confirms": True}
+        pending = {**_build_pending(turn, call.operation, slot), "confirms": True}
         return _ask(turn, slot, question, pending)
     return None
 
@@ -63,16 +63,11 @@ def _ask(turn: Turn, slot: Slot, question: str, pending: dict[str, Any]) -> Answ
     return Answer(question, "ask_user", pending=pending)
 
 
-def _build_pending(
-    turn: Turn, operation: Operation | None, item: Mapping[str, Any]
-) -> dict[str, Any]:
+def _build_pending(turn: Turn, operation: Operation | None, slot: Slot) -> dict[str, Any]:
     if operation is None:
         raise AssertionError("only a call of an operation lacks values or consent")
-    values = item.get("actionGroupInput") or {}
-    return {
-        "name": tool_name(operation, turn.dialect.protocol),
-        "arguments": {name: value.get("value") for name, value in values.items()},
-    }
+    name = tool_name(operation, turn.dialect.protocol)
+    return {"name": name, "arguments": dict(slot.values or {})}
 
 
 def _needs_consent(turn: Turn, slot: Slot) -> bool:

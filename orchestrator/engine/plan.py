@@ -187,6 +187,8 @@ class StagePlan:
     new_parser: Callable[[], Parser]  # makes a parser for one reply
     digest: str  # changes with the prompt, the model or its settings
     parser_name: str = ""  # names the custom parser; empty for the dialect's
+    # Which parser of ours `new_parser` makes, for the loop's replies; empty where it makes another
+    loop_parser: str = ""
     verbatim: bool = False  # whether the reply is the answer as it is: ORCHESTRATION is off
     # Converse's `toolChoice`, of a custom orchestration
     tool_choice: Mapping[str, Any] | None = None

@@ -49,6 +49,7 @@ class Slot:
     waits: str = ""
     # The parameters whose values the model says that it does not know
     unknown: Sequence[Parameter] = ()
+    values: Mapping[str, Any] | None = None  # the arguments as the model gave them
     operation: Operation | None = None  # what is called, when values are unknown
     # The knowledge base and query of a search; its text is then made by a partial
     search: tuple[str, str] | None = None

@@ -26,6 +26,7 @@ from orchestrator.errors import (
     OrchestratorError,
     error_class,
 )
+from orchestrator.parsers.calls import build_action
 from orchestrator.prompts import Dialect
 from orchestrator.sessions.journal import Record
 
@@ -44,7 +45,7 @@ def act(turn: Turn, decided: Act, number: int) -> Generator[Effect, Any, Result 
         LimitExceeded: There are more calls than the turn may make.
     """
     slots = _slots(turn, decided, number)
-    asked = ask_user_first(turn, decided, slots)
+    asked = ask_user_first(turn, slots)
     if asked is not None:
         return asked
     turn.spend_actions(slots)
@@ -90,6 +91,9 @@ def _take_payloads(turn: Turn, slots: list[Slot]) -> None:
 def _slots(turn: Turn, decided: Act, number: int) -> list[Slot]:
     catalog, dialect = turn.plan.catalog, turn.dialect
     slots = []
+    for index, use in enumerate(decided.uses):
+        key = f"{turn.start.request_id}:{number}:{index}"
+        slots.append(_prepare_use(catalog, use, dialect, f"call-{number}-{index}", key))
     for index, item in enumerate(decided.actions):
         key = f"{turn.start.request_id}:{number}:{index}"
         slots.append(prepare(catalog, item, dialect, f"call-{number}-{index}", key))
@@ -214,6 +218,18 @@ def _build_failure(slot: Slot, outcome: Record) -> OrchestratorError:
     return DependencyFailed(message, resource=slot.name)
 
 
+def _prepare_use(
+    catalog: Catalog, use: Mapping[str, Any], dialect: Dialect, id: str, key: str
+) -> Slot:
+    # `prepare` for a native call, whose values need not be taken out of the parser's shape.
+    operation = catalog.find_tool(use["name"])
+    if operation is None:
+        return prepare(catalog, build_action(use), dialect, id, key)
+    slot = Slot(use["toolUseId"], operation.xml_name)
+    _check_values(slot, catalog, operation, use["input"], dialect, id, key)
+    return slot
+
+
 def prepare(catalog: Catalog, item: Mapping[str, Any], dialect: Dialect, id: str, key: str) -> Slot:
     """Finds and validates one action call; mistakes become results that the model can mend.
 
@@ -230,32 +246,40 @@ def prepare(catalog: Catalog, item: Mapping[str, Any], dialect: Dialect, id: str
         slot.name = mark.join([part for part in (verb, group, name) if part])
         slot.reject(catalog.unknown(slot.name, dialect.protocol))
         return slot
-    values = item.get("actionGroupInput") or {}
+    given = {}
+    for parameter, value in (item.get("actionGroupInput") or {}).items():
+        given[parameter] = value.get("value")
+    _check_values(slot, catalog, operation, given, dialect, id, key)
+    return slot
+
+
+def _check_values(
+    slot: Slot,
+    catalog: Catalog,
+    operation: Operation,
+    values: Mapping[str, Any],
+    dialect: Dialect,
+    id: str,
+    key: str,
+) -> None:
+    slot.values = values
     if dialect.unknown_value:
         slot.unknown = _find_unknown(operation, values, dialect.unknown_value)
         if slot.unknown:
             slot.operation = operation
-            return slot
-    given = {}
-    for parameter, value in values.items():
-        given[parameter] = value.get("value")
-    arguments, problems = catalog.validate(operation, given, dialect.protocol)
+            return
+    arguments, problems = catalog.validate(operation, values, dialect.protocol)
     if problems:
         slot.reject(" ".join(problems))
-        return slot
+        return
     slot.call = Call(id, operation, arguments, key)
     slot.waits = catalog.waits(operation)
-    return slot
 
 
 def _find_unknown(
     operation: Operation, values: Mapping[str, Any], mark: str
 ) -> Sequence[Parameter]:
-    return [
-        parameter
-        for parameter in operation.parameters
-        if (values.get(parameter.name) or {}).get("value") == mark
-    ]
+    return [one for one in operation.parameters if values.get(one.name) == mark]
 
 
 def identity(call: Call) -> tuple[str, str]:

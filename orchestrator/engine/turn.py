@@ -9,7 +9,7 @@ goes on after a return of control or a crash, and how its trace is made.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, assert_never
 
 from orchestrator.engine.collaboration import route
@@ -32,9 +32,11 @@ from orchestrator.engine.session_summary import remember
 from orchestrator.engine.state import NO_VALUES, Turn, build_limit_error
 from orchestrator.engine.steps import act
 from orchestrator.errors import ModelOutputError, OrchestratorError
-from orchestrator.message import text_of
+from orchestrator.message import Block, text_of
 from orchestrator.parsers.codes import CUSTOM_PARSER, OURS
+from orchestrator.parsers.orchestration import usual_answer
 from orchestrator.sessions.journal import Record
+from orchestrator.sessions.responses import response_of
 from orchestrator.support.structs import struct
 
 _USUAL = frozenset({"end_turn", "tool_use", "stop_sequence"})
@@ -241,7 +243,9 @@ def decide(record: Record, sources: Mapping[str, dict[str, Any]]) -> Decision:
         ModelOutputError: The reply was cut off where it can't be used.
     """
     stop = record["stop"]
-    parsed = record["response"]["orchestrationParsedResponse"]
+    if "response" not in record and stop in _USUAL:
+        return _decide_usual(record["content"])
+    parsed = response_of(record)["orchestrationParsedResponse"]
     details = parsed.get("responseDetails") or {}
     kind = details.get("invocationType")
     if stop not in _USUAL:
@@ -269,6 +273,13 @@ def decide(record: Record, sources: Mapping[str, dict[str, Any]]) -> Decision:
         ask["responseText"] if ask else "",
         details.get("agentCollaboratorInvocations", ()),
     )
+
+
+def _decide_usual(content: Sequence[Block]) -> Act | Answer:
+    # A reply as models usually write it: the parser has made sure of that. What it returns would
+    # be made here only to be taken apart again.
+    uses = [block["toolUse"] for block in content if "toolUse" in block]
+    return Act(uses=uses) if uses else Answer(usual_answer(content))
 
 
 def _single(details: Mapping[str, Any], member: str) -> list[dict[str, Any]]:

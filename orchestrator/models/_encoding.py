@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from orchestrator.errors import DependencyFailed, ValidationError
-from orchestrator.message import Message
+from orchestrator.message import Message, make_json_encoder
 from orchestrator.support.safe_json import json_or
 
 
@@ -20,9 +20,7 @@ def _base64(value: Any) -> str:
 
 
 # Compact JSON; bytes become base64, as in AWS's JSON protocols.
-encode: Callable[[Any], str] = json.JSONEncoder(
-    ensure_ascii=False, separators=(",", ":"), default=_base64
-).encode
+encode: Callable[[Any], str] = make_json_encoder(_base64, (",", ":"))
 
 
 def encode_cached(message: Message, encoder: Callable[[Message], str]) -> str:

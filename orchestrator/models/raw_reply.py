@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from orchestrator.message import Block, to_json
@@ -86,6 +87,7 @@ def raw_reply(
     return to_json(reply)
 
 
+@lru_cache(maxsize=64)
 def find_claude(model_id: str) -> str:
     """Anthropic's own name of a Claude model, by its id anywhere; empty for other models."""
     named = _CLAUDE_ID.search(model_id.lower())

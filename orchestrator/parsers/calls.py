@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -252,20 +253,29 @@ def _action(
     return action
 
 
-def plain_actions(uses: list[Any]) -> list[dict[str, Any]] | None:
-    """The native calls as actions, when all of them are; else `None`: `Calls` reads them."""
-    actions = []
+def are_actions(uses: list[Any]) -> bool:
+    """Whether all native calls are well-formed ones of actions; else `Calls` reads them."""
     for use in uses:
         if type(use) is not dict:
-            return None
-        name, values = use.get("name"), use.get("input")
-        if type(name) is not str or type(values) is not dict:
-            return None
-        parts = _split(name)
-        if parts is None or parts[0] == _SPECIAL or parts[1].startswith(_KNOWLEDGE_BASE):
-            return None
-        actions.append(_action(*parts, values, use.get("toolUseId")))
-    return actions
+            return False
+        name = use.get("name")
+        if type(name) is not str or type(use.get("input")) is not dict or not _is_action(name):
+            return False
+    return True
+
+
+@lru_cache(maxsize=1024)
+def _is_action(name: str) -> bool:
+    parts = _split(name)
+    return parts is not None and not (parts[0] == _SPECIAL or parts[1].startswith(_KNOWLEDGE_BASE))
+
+
+def build_action(use: Mapping[str, Any]) -> dict[str, Any]:
+    """A native call of an action as a member of `actionGroupInvocations`."""
+    parts = _split(use["name"])
+    if parts is None:
+        raise AssertionError("the name of a call was checked before")
+    return _action(*parts, use["input"], use.get("toolUseId"))
 
 
 def tool_uses(blocks: Any) -> tuple[list[str], list[Any]]:

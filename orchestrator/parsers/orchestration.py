@@ -21,13 +21,19 @@ from native tool calls (Bedrock's contract has texts; the action's schema decide
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from orchestrator.message import Block
+from orchestrator.message import Block, text_of
 from orchestrator.parsers import codes
 from orchestrator.parsers.base import ANSWER, CALL, Parsed
-from orchestrator.parsers.calls import OUT_OF_DOMAIN, Calls, plain_actions, tool_uses
+from orchestrator.parsers.calls import (
+    OUT_OF_DOMAIN,
+    Calls,
+    are_actions,
+    build_action,
+    tool_uses,
+)
 from orchestrator.parsers.scanner import Piece, Scanner
 
 # The parsers that expect native tool calls.
@@ -73,23 +79,30 @@ class Orchestration:
         """What each piece of the text was taken for, when the text was fed."""
         return self._scanner.pieces if self._scanner is not None else ()
 
-    def feed(self, text: str) -> Sequence[tuple[str, str]]:
+    @property
+    def feed(self) -> Callable[[str], Sequence[tuple[str, str]]]:
         """Takes the next piece; see `orchestrator.parsers.base.Parser.feed`."""
+        # The scanner's own, for whoever keeps it: one call less for each token.
         if self._scanner is None:
             self._scanner = Scanner(f"ORCHESTRATION {self.name}")
-        return self._scanner.feed(text)
+        return self._scanner.feed
+
+    @property
+    def _fed_scanner(self) -> Scanner | None:
+        return self._scanner if self._scanner is not None and self._scanner.length else None
 
     def finish(self, blocks: Sequence[Block] = ()) -> Parsed:
         """Ends the reply; see `orchestrator.parsers.base.Parser.finish`."""
         texts, uses = tool_uses(blocks)
         self._blocks = blocks
-        scanner = self._scanner
+        scanner = self._fed_scanner
         if uses:
             return self._parse_native("".join(texts) if scanner is None else scanner.close(), uses)
         if scanner is None:
-            usual = _parse_usual("".join(texts), blocks)
+            usual = _split_usual("".join(texts))
             if usual is not None:
-                return usual
+                head, answer = usual
+                return _build_finish(_usual_rationale(head, blocks), {"responseText": answer}, ())
             scanner = Scanner(f"ORCHESTRATION {self.name}")
             for text in texts:
                 scanner.feed(text)
@@ -116,17 +129,10 @@ class Orchestration:
         return _parse_plain(scanner, text, thinking)
 
     def _parse_native(self, text: str, uses: list[Any]) -> Parsed:
-        thinking = thinking_of(text, len(text))
-        if not thinking:
-            ended = _BEFORE_CALL.search(text)
-            thinking = rationale_of(text, ended.start() if ended else len(text), self._blocks)
-        plain = (
-            plain_actions(uses)
-            if self.name in _NATIVE and "<function_call" not in text and "<__function" not in text
-            else None
-        )
-        if plain is not None:
-            details = {"invocationType": "ACTION_GROUP", "actionGroupInvocations": plain}
+        thinking = _rationale_before_calls(text, self._blocks)
+        if _are_plain(uses, text, self.name):
+            actions = [build_action(use) for use in uses]
+            details = {"invocationType": "ACTION_GROUP", "actionGroupInvocations": actions}
             return Parsed(_build_response({"rationale": thinking, "responseDetails": details}))
         calls = Calls()
         for use in uses:
@@ -143,7 +149,7 @@ class Orchestration:
 
     def _read_answer(self, text: str) -> str:
         # The answer that the text holds beside a message to the user.
-        if self._scanner is None:
+        if self._fed_scanner is None:
             self.feed(text)
         return "".join(self._scanner.answer) if self._scanner is not None else ""
 
@@ -193,23 +199,68 @@ def _is_written_call(text: str) -> bool:
     return not rest or _WRITTEN_MORE.match(rest) is not None
 
 
-def _parse_usual(text: str, blocks: Sequence[Block]) -> Parsed | None:
-    # A whole reply as models usually write it: thinking, the answer, and no other tag; `None` for
-    # every other reply. The scanner reads these the same, at seven times the cost.
-    start = text.find("<answer>")
-    if start < 0:
+def is_usual(blocks: Sequence[Block], name: str) -> bool:
+    """Whether a whole reply is as models usually write it; `name` is the parser.
+
+    It has native calls of actions, and nothing beside them that is to be noted; or thinking, the
+    answer, and no other tag. `read_usual` says then what it means.
+    """
+    texts, uses = tool_uses(blocks)
+    text = "".join(texts)
+    return _are_plain(uses, text, name) if uses else _split_usual(text) is not None
+
+
+def read_usual(blocks: Sequence[Block]) -> tuple[str, str]:
+    """The rationale of a usual reply, and its answer, which is empty if it has calls."""
+    text = text_of(blocks)
+    if any("toolUse" in block for block in blocks):
+        return _rationale_before_calls(text, blocks), ""
+    head = text.partition("<answer>")[0].strip()
+    return _usual_rationale(head, blocks), usual_answer(blocks)
+
+
+def usual_answer(blocks: Sequence[Block]) -> str:
+    """The answer of a usual reply without calls."""
+    return text_of(blocks).partition("<answer>")[2].partition("</answer>")[0].strip()
+
+
+def _are_plain(uses: list[Any], text: str, name: str) -> bool:
+    # Nothing in the text beside native calls has to be noted.
+    return (
+        name in _NATIVE
+        and "<function_call" not in text
+        and "<__function" not in text
+        and are_actions(uses)
+    )
+
+
+def _split_usual(text: str) -> tuple[str, str] | None:
+    # What is before the answer's tag, and the answer; `None` for a reply that is not usual. The
+    # scanner reads these the same, at seven times the cost.
+    head, opened, rest = text.partition("<answer>")
+    if not opened:
         return None
-    head = text[:start].strip()
-    if head.startswith("<thinking>") and head.endswith("</thinking>") and head.count("<") == 2:
-        thinking = head[10:-11].strip()
-    elif "<" in head:
+    head = head.strip()
+    if "<" in head and not (
+        head.startswith("<thinking>") and head.endswith("</thinking>") and head.count("<") == 2
+    ):
         return None
-    else:
-        thinking = _reasoning_of(blocks) or head
-    answer, _, after = text[start + 8 :].partition("</answer>")
+    answer, _, after = rest.partition("</answer>")
     if "<" in answer or "<" in after or not (answer := answer.strip()):
         return None
-    return _build_finish(thinking, {"responseText": answer}, ())
+    return head, answer
+
+
+def _usual_rationale(head: str, blocks: Sequence[Block]) -> str:
+    return head[10:-11].strip() if "<" in head else _reasoning_of(blocks) or head
+
+
+def _rationale_before_calls(text: str, blocks: Sequence[Block]) -> str:
+    thinking = thinking_of(text, len(text))
+    if thinking:
+        return thinking
+    ended = _BEFORE_CALL.search(text)
+    return rationale_of(text, ended.start() if ended else len(text), blocks)
 
 
 def _parse_answer(thinking: str, found: Scanner) -> Parsed:

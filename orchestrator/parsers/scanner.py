@@ -51,7 +51,7 @@ class Scanner:
     """Reads one reply."""
 
     __slots__ = (
-        *("_around", "_end", "_fed", "_flows", "_from", "_held", "_lead", "_output", "_rules"),
+        *("_around", "_end", "_fed", "_from", "_held", "_lead", "_output", "_rules"),
         *("_source", "_spaces", "_spoken", "_states", "answer", "invokes", "notes", "parts"),
         *("pieces", "start", "unclosed", "verdict"),
     )
@@ -64,7 +64,6 @@ class Scanner:
         self._held = ""
         self._end = 0
         self._from = 0
-        self._flows = False
         self._spaces: list[str] = []
         self._lead: str | None = ""
         self._source: list[str] | None = None
@@ -91,11 +90,12 @@ class Scanner:
             return self._scan(text)
         kind = self._rules.kind
         if kind == ANSWER:
-            # In the midst of the answer nothing has to be looked for but its end.
-            if self._flows and not text[-1].isspace():
-                self.answer.append(text)
+            # In an answer only tags mean something, and all of them begin with "<".
+            if self._lead is None and not self._spaces and not text[-1].isspace():
+                self.answer.append(text)  # as `_say` does, without the call: the usual token
                 return ((ANSWER, text),)
-            return self._scan(text)
+            piece = self._say(text)
+            return ((ANSWER, piece),) if piece else _NOTHING
         if kind == THINKING or (kind == CALL and self._rules.plain):
             return ((kind, text),)
         if kind == "ignored" or (kind == "outside" and self._spoken):
@@ -161,7 +161,8 @@ class Scanner:
     def _take(self, text: str) -> None:
         kind = self._rules.kind
         if kind == ANSWER:
-            self._say(text)
+            if piece := self._say(text):
+                self._output.append((ANSWER, piece))
         elif kind == THINKING or kind == CALL:
             self._output.append((kind, text))
         elif kind == "outside":
@@ -169,28 +170,29 @@ class Scanner:
         elif self._source is not None:
             self._source.append(text)
 
-    def _say(self, text: str) -> None:
-        # White space is held back until it is known to be inside the answer.
+    def _say(self, text: str) -> str:
+        """Takes a text of the answer; returns what may be shown now.
+
+        White space is held back until it is known to be inside the answer.
+        """
         body = text.rstrip()
         if self._lead is not None:
-            body = body.lstrip()
-            if not body:
-                return
-            piece, self._lead = self._lead + body, None
+            begun = body.lstrip()
+            if not begun:
+                return ""
+            piece, self._lead = self._lead + begun, None
         elif not body:
             self._spaces.append(text)
-            self._flows = False
-            return
+            return ""
         elif self._spaces:
             piece = "".join(self._spaces) + body
             self._spaces.clear()
         else:
             piece = body
-        self._flows = text.endswith(body)
-        if not self._flows:
-            self._spaces.append(text[len(text.rstrip()) :])
+        if len(body) < len(text):
+            self._spaces.append(text[len(body) :])
         self.answer.append(piece)
-        self._output.append((ANSWER, piece))
+        return piece
 
     def _mark(self, kind: str, end: int) -> None:
         if end > self._from:
@@ -260,7 +262,6 @@ class Scanner:
     def _break(self) -> None:
         # The pieces on both sides of a tag are separated, and the space beside it is dropped.
         self._spaces.clear()
-        self._flows = False
         self._lead = " " if self.answer else ""
 
     def _sources(self, start: int, end: int, tag: str) -> None:

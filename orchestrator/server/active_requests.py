@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping
-from contextlib import aclosing, contextmanager, suppress
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from functools import wraps
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
-
 from orchestrator.errors import LimitExceeded
 from orchestrator.server.operations import EventStream, Fault, Handler, Operations, Request
+from orchestrator.server.time_limit import TimeLimit
 
 if TYPE_CHECKING:
     from orchestrator.sessions import Sessions
@@ -23,6 +21,8 @@ T = TypeVar("T")
 _BEGUN: tuple[str, Mapping[str, Any]] = ("", {})
 # Seconds in which clients get an error, before what is left is cut off.
 _LAST_WORDS = 1.0
+# Seconds that a stream goes on without a pause.
+_MOMENT = 0.001
 
 
 class ActiveRequests:
@@ -34,7 +34,7 @@ class ActiveRequests:
         self._sessions = sessions
         self._seconds = seconds
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._limits: set[asyncio.Timeout] = set()
+        self._limits: set[TimeLimit] = set()
         self.is_stopping = False  # whether the process was asked to end
 
     @contextmanager
@@ -61,9 +61,7 @@ class ActiveRequests:
         self.left = self._sessions.leaving = True
         loop = asyncio.get_running_loop()
         for limit in self._limits:
-            # The request is over already.
-            with suppress(RuntimeError):
-                limit.reschedule(loop.time())
+            limit.reschedule(loop.time())
         loop.call_later(_LAST_WORDS, self._cancel_all)
 
     def _cancel_all(self) -> None:
@@ -104,28 +102,31 @@ class ActiveRequests:
             Fault: The process ends; what the turn has done is stored.
         """
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._seconds
-        async with aclosing(events):
-            if first is not None:
-                yield first
-            while True:
-                limit = asyncio.timeout_at(loop.time() if self.left else deadline)
-                self._limits.add(limit)
-                try:
-                    async with limit:
+        paused = loop.time()
+        limit = TimeLimit(paused if self.left else paused + self._seconds)
+        self._limits.add(limit)
+        try:
+            async with aclosing(events):
+                if first is not None:
+                    yield first
+                while True:
+                    with limit:
                         event = await anext(events)
-                except StopAsyncIteration:
-                    return
-                except TimeoutError:
-                    if not limit.expired():
-                        raise
-                    raise self._timeout_error() from None
-                finally:
-                    self._limits.discard(limit)
-                yield event
-                # What is ready is awaited without a pause: others' turn, and to hear of clients
-                # that have gone, while a model speaks faster than its words are sent.
-                await asyncio.sleep(0)
+                    yield event
+                    # What is ready is awaited without a pause: others' turn, and to hear of clients
+                    # that have gone, while a model speaks faster than its words are sent.
+                    if loop.time() - paused >= _MOMENT:
+                        await asyncio.sleep(0)
+                        paused = loop.time()
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            if not limit.expired:
+                raise
+            raise self._timeout_error() from None
+        finally:
+            self._limits.discard(limit)
+            limit.end()
 
     def _timeout_error(self) -> Exception:
         if self.left:
@@ -135,39 +136,3 @@ class ActiveRequests:
                 "request again to go on with it.",
             )
         return LimitExceeded(f"the answer took over {self._seconds:g} seconds", limit="seconds")
-
-
-class EventResponse(StreamingResponse):
-    """Server-sent events; a client that goes, or reads no longer, ends what makes them."""
-
-    media_type = "text/event-stream"
-
-    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
-        super().__init__(events, headers={"cache-control": "no-cache"})
-        self._events = events
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Sends them."""
-        async with aclosing(self._events):
-            await super().__call__(scope, receive, send)
-
-
-async def run_while_connected(work: Coroutine[Any, Any, T], receive: Receive) -> T | None:
-    """What some work gives, or `None` when its client has gone; the work is cancelled then.
-
-    The request's body has to be read before.
-    """
-    working = asyncio.create_task(work)
-    leaving = asyncio.create_task(_wait_for_disconnect(receive))
-    try:
-        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
-        return working.result() if working.done() else None
-    finally:
-        for task in (working, leaving):
-            task.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
-
-
-async def _wait_for_disconnect(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

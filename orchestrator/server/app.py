@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
-from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.datastructures import Headers
+from starlette.middleware.exceptions import ExceptionMiddleware
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orchestrator.errors import LimitExceeded
 from orchestrator.server import agentcore
 from orchestrator.server.access.authenticator import Authenticator, Clock
 from orchestrator.server.access.guards import check_binding
 from orchestrator.server.access.keys import Keys
-from orchestrator.server.active_requests import ActiveRequests, run_while_connected
+from orchestrator.server.active_requests import ActiveRequests
 from orchestrator.server.chat import handlers
+from orchestrator.server.connected import WhileConnected
 from orchestrator.server.fair_loop import go_last, hold_back_last
 from orchestrator.server.ids import now
 from orchestrator.server.middleware import ServerMiddleware
-from orchestrator.server.wire.api import Api
-from orchestrator.server.wire.responses import HttpResponse
+from orchestrator.server.wire.api import Api, OperationMatch
+from orchestrator.server.wire.responses import HttpResponse, MessageStream
 
 if TYPE_CHECKING:
     from orchestrator.server.state import ServerState
@@ -42,7 +43,7 @@ During = Callable[[ActiveRequests], AbstractContextManager[None]]
 
 def application(
     state: ServerState, *, clock: Clock = now, during: During = lambda running: nullcontext()
-) -> Starlette:
+) -> ASGIApp:
     """The ASGI application over a state, which the caller closes after it.
 
     `clock` gives the time for signatures; `during` is a context around its running.
@@ -57,24 +58,43 @@ def application(
     running = ActiveRequests(state.sessions, settings.turn_seconds)
 
     @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+    async def lifespan(app: Any) -> AsyncIterator[None]:
         # Handlers that block are as many as requests are let in.
         to_thread.current_default_thread_limiter().total_tokens = settings.concurrency
         with during(running):
             yield
 
-    bedrock = Route("/{path:path}", _Bedrock(state, running), methods=list(_METHODS))
-    return Starlette(
-        routes=[
-            *handlers.routes_of(state.agents, running),
-            *agentcore.routes_of(state.agents, running),
-            bedrock,
-        ],
-        middleware=[
-            Middleware(ServerMiddleware, settings=settings, callers=callers, running=running)
-        ],
-        lifespan=lifespan,
+    routes = [
+        *handlers.routes_of(state.agents, running),
+        *agentcore.routes_of(state.agents, running),
+    ]
+    bedrock = _Bedrock(state, running)
+    every = Route("/{path:path}", bedrock, methods=list(_METHODS))
+    others = ExceptionMiddleware(Router([*routes, every], lifespan=lifespan))
+    return ServerMiddleware(
+        _Application(bedrock, others, routes), settings=settings, callers=callers, running=running
     )
+
+
+class _Application:
+    """What is asked once the middleware has let a request in."""
+
+    def __init__(self, bedrock: ASGIApp, others: ASGIApp, routes: Sequence[Route]) -> None:
+        self._bedrock = bedrock
+        self._others = others
+        # The first parts of the paths that are not Bedrock's.
+        self._first = {route.path.split("/")[1] for route in routes}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Starlette's own layers and its way through all routes take as long as a bare request.
+        app = self._bedrock if self._is_for_bedrock(scope) else self._others
+        await app(scope, receive, send)
+
+    def _is_for_bedrock(self, scope: Scope) -> bool:
+        if scope["type"] != "http" or scope["method"] not in _METHODS:
+            return False
+        start, _, path = scope["path"].partition("/")
+        return not start and path.partition("/")[0] not in self._first
 
 
 class _Bedrock:
@@ -85,60 +105,71 @@ class _Bedrock:
         self._seconds = state.settings.turn_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
         # The middleware has read it. Starlette would copy it once more.
         body: bytes = (await receive())["body"]
-        if self._is_quick(request, body):
+        path, query = scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
+        matched = self._api.match(scope["method"], path, query)
+        answer = partial(self._answer, matched, scope, path, query, body)
+        if _is_quick(matched, body):
             with hold_back_last():
-                await self._respond(request, body, send)
+                await _respond(answer, scope, receive, send)
         else:
             await go_last()
-            await self._respond(request, body, send)
+            await _respond(answer, scope, receive, send)
 
-    async def _respond(self, request: Request, body: bytes, send: Send) -> None:
-        scope, receive = request.scope, request.receive
-        answer = await run_while_connected(self._answer(request, body), receive)
-        if answer is None:
-            return
-        if isinstance(answer.body, bytes):
-            await Response(answer.body, answer.status, answer.headers)(scope, receive, send)
-            return
-        # A client that goes, or reads no longer, ends the events, and with them the turn.
-        async with aclosing(answer.body) as frames:
-            await StreamingResponse(frames, answer.status, answer.headers)(scope, receive, send)
-
-    def _is_quick(self, request: Request, body: bytes) -> bool:
-        """Whether it only asks for what is stored of agents, and of what they are made of."""
-        matched = self._api.match(request.method, *_read_target(request))
-        return (
-            matched is not None
-            and matched.service in ("bedrock-agent", "bedrock")
-            and matched.operation.startswith(("Get", "List"))
-            and len(body) <= _SMALL
-        )
-
-    async def _answer(self, request: Request, body: bytes) -> HttpResponse:
-        known = request.state
-        path, query = _read_target(request)
+    async def _answer(
+        self, matched: OperationMatch | None, scope: Scope, path: str, query: str, body: bytes
+    ) -> HttpResponse:
+        state = scope["state"]
+        request_id: str = state["request_id"]
         try:
             async with asyncio.timeout(self._seconds):
-                return await self._api.answer(
-                    request.method,
+                return await self._api.answer_as(
+                    matched,
+                    scope["method"],
                     path,
                     query,
-                    request.headers,
+                    Headers(raw=scope["headers"]),
                     body,
-                    known.caller,
-                    known.request_id,
+                    state["caller"],
+                    request_id,
                 )
         except TimeoutError:
             late = LimitExceeded(
                 f"the operation took over {self._seconds:g} seconds", limit="seconds"
             )
-            matched = self._api.match(request.method, path, query)
-            return self._api.refuse(late, matched, known.request_id)
+            return self._api.refuse(late, matched, request_id)
 
 
-def _read_target(request: Request) -> tuple[str, str]:
-    scope = request.scope
-    return scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
+def _is_quick(matched: OperationMatch | None, body: bytes) -> bool:
+    """Whether a request only asks for what is stored of agents, and of what they are made of."""
+    return (
+        matched is not None
+        and matched.service in ("bedrock-agent", "bedrock")
+        and matched.operation.startswith(("Get", "List"))
+        and len(body) <= _SMALL
+    )
+
+
+async def _respond(
+    answer: Callable[[], Awaitable[HttpResponse]], scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Sends an answer; a client that goes, or reads no longer, ends the turn that it waits for."""
+    with WhileConnected(receive):
+        given = await answer()
+        if isinstance(given.body, bytes):
+            await Response(given.body, given.status, given.headers)(scope, receive, send)
+        else:
+            async with aclosing(given.body) as frames:
+                await _stream(given, frames, send)
+
+
+async def _stream(answer: HttpResponse, frames: MessageStream, send: Send) -> None:
+    headers = [
+        (name.lower().encode("latin-1"), value.encode("latin-1"))
+        for name, value in answer.headers.items()
+    ]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    async for frame in frames:
+        await send({"type": "http.response.body", "body": frame, "more_body": True})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})

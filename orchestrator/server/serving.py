@@ -36,7 +36,7 @@ from orchestrator.support.aws import serving_at
 from orchestrator.support.logs import get_logger
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
+    from starlette.types import ASGIApp
 
     from orchestrator.server.state import ServerState
 
@@ -159,7 +159,7 @@ class _ForwardingHandler(logging.Handler):
         _log.handle(record)
 
 
-def worker() -> Starlette:
+def worker() -> ASGIApp:
     """The application of a worker process, whose settings `serve` has put into the environment."""
     from orchestrator.server.state import ServerState
 

@@ -345,7 +345,9 @@ def find_misread_reply(outcome: Any) -> str:
 
     if not isinstance(outcome, dict) or outcome.get("kind") != "model":
         return ""
-    response = outcome["response"]
+    response = outcome.get("response")
+    if response is None:  # it was made here
+        return ""
     try:
         read_response(response, outcome["stage"])
         details = response.get("orchestrationParsedResponse", {}).get("responseDetails") or {}

@@ -16,12 +16,13 @@ HISTORY_GUARD = "guardrail-history-"
 _NONE: frozenset[str] = frozenset()
 
 
-class TurnLog:
+class TurnLog(list[Record]):
     """The records of one turn, from its `turn` record on.
+
+    It is the list itself: a session keeps one container less.
 
     Attributes:
         start: The `turn` record.
-        records: The records, with that.
         ends_session: Whether one of the turn's invocations asked for the session's end.
         transcript: Makes the turn's messages for the history, when the turn ran in this process.
         before: How many messages the history has before the turn; `None` while it has no others.
@@ -29,11 +30,11 @@ class TurnLog:
         taken: The branches whose turns are in their agents' histories already.
     """
 
-    __slots__ = ("before", "ends_session", "records", "spoken", "start", "taken", "transcript")
+    __slots__ = ("before", "ends_session", "spoken", "start", "taken", "transcript")
 
     def __init__(self, first: Record, spoken: int = 0) -> None:
+        self.append(first)
         self.start = first
-        self.records: list[Record] = [first]
         self.ends_session = "end_session" in first
         self.spoken = spoken
         self.transcript: Callable[[], list[Message]] | None = None
@@ -41,15 +42,20 @@ class TurnLog:
         self.before: int | None = None
 
     @property
+    def records(self) -> list[Record]:
+        """The records, with the first one."""
+        return self
+
+    @property
     def end(self) -> Record | None:
         """The `end` record, when the turn has ended."""
-        last = self.records[-1]
+        last = self[-1]
         return last if last["kind"] == "end" else None
 
     @property
     def suspend_record(self) -> Record | None:
         """The `suspend` record, when the turn waits for the caller."""
-        last = self.records[-1]
+        last = self[-1]
         return last if last["kind"] == "suspend" else None
 
     def find_records(self, branch: str) -> list[Record]:
@@ -181,7 +187,7 @@ class Session(Past):
     def _reset(self) -> None:
         self.size = 0
         self.attributes = _NO_ATTRIBUTES
-        self.history: list[Message] = []
+        self.history = _NO_HISTORY
         self.talk: list[Said] = []
         self._team = None
         self._cache = None
@@ -194,12 +200,18 @@ class Session(Past):
         self.unread: list[TurnLog] = []
         self.answered = _NOT_ANSWERED
 
+    def add_history(self, messages: Sequence[Message]) -> None:
+        """Adds messages to the history."""
+        if self.history is _NO_HISTORY:
+            self.history = []
+        self.history += messages
+
     def apply(self, records: Sequence[Record]) -> None:
         """Applies the journal's next records."""
         log = self.open
         for record in records:
             if log is not None:
-                log.records.append(record)
+                log.append(record)
             kind = record["kind"]
             if kind in _TAKES:  # most records only belong to their turn
                 _TAKES[kind](self, record)
@@ -215,9 +227,9 @@ class Session(Past):
         self.last, self.count = records[-1], count
 
     def _begin(self, record: Record) -> None:
-        for one in record.get("history", ()):
-            self.history.append(Message(one["role"], one["content"]))
-            self.talk.append((one["role"], text_of(one["content"])))
+        if given := record.get("history"):
+            self.add_history([Message(one["role"], one["content"]) for one in given])
+            self.talk += [(one["role"], text_of(one["content"])) for one in given]
         self.open = TurnLog(record, len(self.talk))
         self.started = self.started or record["at"]
         if "with" in record:
@@ -305,6 +317,7 @@ class Session(Past):
 
 # Shared by the sessions that have none, and never changed.
 _NO_ATTRIBUTES: dict[str, str] = {}
+_NO_HISTORY: list[Message] = []
 _NOTHING_PENDING: dict[str, Record] = {}
 _NOT_ANSWERED: dict[str, tuple[str, TurnLog]] = {}
 

@@ -23,6 +23,7 @@ from orchestrator.sessions.journal import (
     build_undone_record,
     drop_undone_turns,
 )
+from orchestrator.sessions.responses import add_responses
 from orchestrator.sessions.session import Session, TurnLog
 from orchestrator.support.process_locks import ProcessLocks
 
@@ -59,7 +60,9 @@ class InMemoryStore:
     def load(self, key: str, after: int = 0) -> list[Record]:
         """The records of a session after the first `after` ones."""
         journal = self._journals.get(key)
-        return journal[after:] if journal else []
+        records = journal[after:] if journal else []
+        add_responses(records)
+        return records
 
     def append(
         self, key: str, expected: int, records: Sequence[Record], *, label: str = "", at: int = 0
@@ -112,6 +115,8 @@ class Sessions:
     Attributes:
         store: Keeps the journals.
         durable: Whether they outlive the process.
+        lean: Whether `model` records may leave out a `response` that follows from their `content`:
+            the store adds it when it is asked for them.
         clock: Tells the time.
         leaving: Whether a turn that is stopped stays open in its journal, for another process to
             go on with, instead of being cancelled. Set it in a process that is about to end.
@@ -136,6 +141,7 @@ class Sessions:
         """
         self.store: SessionStore = store if store is not None else InMemoryStore()
         self.durable = self.store.durable
+        self.lean = type(self.store) is InMemoryStore  # of another one nobody knows what it does
         self.clock = clock
         self._lanes: Lanes | None = None
         self._processes: ProcessLocks = getattr(self.store, "processes", None) or ProcessLocks(None)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from orchestrator.actions.base import ActionResult, Call, CallContext
 from orchestrator.engine.effects import (
@@ -74,15 +74,25 @@ class BranchEnded:
 Update = str | Progress | BranchEnded | StreamChecked
 """What a driver emits while it runs a turn; a text is a piece of the answer."""
 
+UPDATES = (str, Progress, BranchEnded, StreamChecked)
+
 Emit = Callable[[Update], Awaitable[None]]
 Work = Callable[[Emit | None], Coroutine[Any, Any, None]]
 """Work that runs beside other work, and emits what happens in it."""
 
 
+Pending: TypeAlias = T | Coroutine[Any, Any, T]
+"""What came of work that had nothing to wait for; else the rest of it, to be awaited at once.
+
+A coroutine for each layer between the loop and a model, or an action, that answers at once took a
+tenth of a step (measured).
+"""
+
+
 class Backend(Protocol):
     """How work is waited for: in this thread, or in an event loop."""
 
-    def complete(self, run: Run, effect: CallModel) -> Coroutine[Any, Any, Record]:
+    def complete(self, run: Run, effect: CallModel) -> Pending[Record]:
         """Asks a model for a whole reply, as long as the turn's time is not over."""
 
     def stream(self, run: Run, call: StreamedCall, emit: Emit) -> Coroutine[Any, Any, Record]:
@@ -101,7 +111,7 @@ class Backend(Protocol):
     def write(self, run: Run, work: Callable[..., T], *arguments: Any) -> Coroutine[Any, Any, T]:
         """Does what may write to the journal."""
 
-    def perform(self, run: Run, call: Call, context: CallContext) -> Coroutine[Any, Any, Record]:
+    def perform(self, run: Run, call: Call, context: CallContext) -> Pending[Record]:
         """Carries a call out, within the time that an action has; its record."""
 
     def perform_all(
@@ -144,7 +154,9 @@ async def drive(run: Run, backend: Backend, emit: Emit | None = None, listen: bo
                     # answer whole, and nothing is made for a listener that is not there.
                     emit = emit if listen else None
                 try:
-                    outcome = await _carry_out(run, step, backend, emit)
+                    outcome = _carry_out(run, step, backend, emit)
+                    if not isinstance(outcome, (dict, list)):
+                        outcome = await outcome
                 except Exception as error:
                     step = run.fail(build_effect_error(step, error), step)
                     continue
@@ -175,7 +187,7 @@ async def _finish(run: Run, result: Result, backend: Backend) -> None:
 
 def _carry_out(
     run: Run, effect: Live, backend: Backend, emit: Emit | None
-) -> Coroutine[Any, Any, Record | list[Record]]:
+) -> Pending[Record] | Pending[list[Record]]:
     if isinstance(effect, CallModel):
         if emit is None:
             return backend.complete(run, effect)
@@ -194,24 +206,43 @@ _BLOCKING: dict[type[Live], Callable[[Run, Any], Record]] = {
 }
 
 
-async def _dispatch(run: Run, effect: Dispatch, backend: Backend) -> list[Record]:
+def _dispatch(run: Run, effect: Dispatch, backend: Backend) -> Pending[list[Record]]:
     # A store in memory does not block: its journal is written without a coroutine between. With
     # one for each write, a turn took a tenth longer (measured: `python -m bench turn`).
-    durable = run.sessions.durable
-    if durable:
-        known, calls = await backend.write(run, find_pending_calls, run, effect)
-    else:
-        known, calls = find_pending_calls(run, effect)
-    context = run.context()
-    if len(calls) == 1 and not known:
-        record = await backend.perform(run, calls[0], context)
-        if durable:
-            await backend.write(run, run.record_action, record)
-        else:
-            run.record_action(record)
-        return [record]
+    if run.sessions.durable:
+        return _dispatch_durably(run, effect, backend)
+    known, calls = find_pending_calls(run, effect)
+    if len(calls) != 1 or known:
+        return _perform_all(run, effect, backend, known, calls)
+    record = backend.perform(run, calls[0], run.context())
+    if not isinstance(record, dict):
+        return _record_later(run, record)
+    run.record_action(record)
+    return [record]
+
+
+async def _record_later(run: Run, work: Coroutine[Any, Any, Record]) -> list[Record]:
+    record = await work
+    run.record_action(record)
+    return [record]
+
+
+async def _dispatch_durably(run: Run, effect: Dispatch, backend: Backend) -> list[Record]:
+    known, calls = await backend.write(run, find_pending_calls, run, effect)
+    if len(calls) != 1 or known:
+        return await _perform_all(run, effect, backend, known, calls)
+    record = backend.perform(run, calls[0], run.context())
+    if not isinstance(record, dict):
+        record = await record
+    await backend.write(run, run.record_action, record)
+    return [record]
+
+
+async def _perform_all(
+    run: Run, effect: Dispatch, backend: Backend, known: dict[str, Record], calls: Sequence[Call]
+) -> list[Record]:
     take = partial(backend.write, run, record_outcome, run, known)
-    await backend.perform_all(run, calls, context, take)
+    await backend.perform_all(run, calls, run.context(), take)
     return [known[call.id] for call in effect.calls]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import types
 from collections.abc import (
-    AsyncGenerator,
     AsyncIterator,
     Awaitable,
     Callable,
@@ -13,16 +12,16 @@ from collections.abc import (
     Generator,
     Sequence,
 )
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from orchestrator.actions.base import ActionResult, Call, CallContext
 from orchestrator.engine.effects import CallModel
 from orchestrator.engine.run.driver import (
-    BranchEnded,
+    UPDATES,
     Emit,
-    Progress,
+    Pending,
     Update,
     Work,
     action_record,
@@ -33,7 +32,8 @@ from orchestrator.engine.run.driver import (
     perform,
 )
 from orchestrator.engine.run.invocation import Run
-from orchestrator.engine.run.outcomes import StreamChecked, StreamedCall
+from orchestrator.engine.run.outcomes import StreamedCall
+from orchestrator.models.base import ModelReply
 from orchestrator.sessions import Record
 from orchestrator.support.threads import in_thread
 
@@ -47,78 +47,105 @@ def run_turn(run: Run) -> Coroutine[Any, Any, None]:
     return drive(run, _BACKEND)
 
 
-async def watch_turn(run: Run, *, listen: bool) -> AsyncGenerator[Update, None]:
-    """Runs an invocation to its result, and yields its updates; closing it stops the turn.
+class WatchedTurn:
+    """An invocation on its way to its result, for whoever takes its updates; leaving it stops it.
 
-    Unless it listens, it yields no more than that the first effect is to be carried out.
+    It is no asynchronous generator, since there is one above it: a token that streams through one
+    more pays for it, as much as the parser takes to read it.
+
+    Attributes:
+        steps: The updates, and what the driver waits for between them, which `wait` takes. Unless
+            somebody listens, the only update is that the first effect is to be carried out.
     """
-    work = drive(run, _BACKEND, hand_to_caller, listen)
-    resume: Callable[[Any], Any] = work.send
-    value: Any = None
-    while True:
-        try:
-            item = resume(value)
-        except (StopIteration, _Closed):
+
+    __slots__ = ("_work", "steps")
+
+    def __init__(self, run: Run, *, listen: bool) -> None:
+        work = drive(run, _BACKEND, hand_to_caller, listen)
+        self._work = cast("types.CoroutineType[Any, Any, None]", work)
+        self.steps: Generator[Any, None, None] = work.__await__()
+
+    def wait(self, waits_for: Any) -> Awaitable[Update | None]:
+        """Has the event loop wait for what the driver waits for.
+
+        Returns the next update; `None` when the turn has ended.
+        """
+        return _resume(self._work, waits_for, UPDATES)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        if not self._work.cr_suspended:  # it has ended
             return
-        try:
-            if isinstance(item, (str, Progress, BranchEnded, StreamChecked)):
-                resume, value = work.send, (yield item)
-            else:  # what the driver waits for is for the loop to see
-                resume, value = work.send, await _suspend(item)
-        except GeneratorExit:
-            resume, value = work.throw, _Closed()
-        except BaseException as error:  # it was cancelled
-            resume, value = work.throw, error
+        with suppress(_Closed, StopIteration):
+            step: Any = self.steps.throw(_Closed())
+            # What it still has to wait for is waited for; an update nobody takes any more.
+            while isinstance(step, UPDATES) or (step := await self.wait(step)) is not None:
+                step = self.steps.throw(_Closed())
 
 
 class _Closed(BaseException):
-    """Thrown into a driver whose updates nobody takes any more."""
+    """Thrown into work that nobody waits for any more."""
 
     # A `GeneratorExit` would close the coroutines that it waits for; these could not wait, then,
-    # for what they have to stop.
-
-
-@types.coroutine
-def _suspend(waits_for: Any) -> Generator[Any, Any, Any]:
-    return (yield waits_for)
+    # for what they have to stop, and a model's stream would count as still being read.
 
 
 class _EventLoop:
     """See `Backend`. What a blocking store has to do is done in a thread."""
 
-    async def complete(self, run: Run, effect: CallModel) -> Record:
+    def complete(self, run: Run, effect: CallModel) -> Pending[Record]:
         stage, began = effect.stage, run.now()
-        reply = await self.in_time(run, stage.model.acomplete(run.request(effect)))
-        parser = stage.new_parser()
+        work: Coroutine[Any, Any, ModelReply] = stage.model.acomplete(run.request(effect))
+        try:
+            waits_for = work.send(None)
+        except StopIteration as stop:
+            return self._read(run, effect, stop.value, began)
+        rest = self._wait_in_time(run, _resume(work, waits_for))
+        return self._complete_later(run, effect, rest, began)
+
+    async def _complete_later(
+        self, run: Run, effect: CallModel, work: Coroutine[Any, Any, ModelReply], began: int
+    ) -> Record:
+        record = self._read(run, effect, await work, began)
+        return record if isinstance(record, dict) else await record
+
+    def _read(self, run: Run, effect: CallModel, reply: ModelReply, began: int) -> Pending[Record]:
+        record = run.model_record(effect, reply, began)
+        if not run.needs_parser(effect, record):
+            return run.end_call(record)
+        parser = effect.stage.new_parser()
         if parser.blocking:
-            work = self.run_blocking(run.model_record, effect, reply, parser, began)
-            return await self.in_time(run, work)
-        return run.model_record(effect, reply, parser, began)
+            return self.in_time(run, self.run_blocking(run.parse, record, parser))
+        return run.parse(record, parser)
 
     async def stream(self, run: Run, call: StreamedCall, emit: Emit) -> Record:
         async def do(function: Callable[..., T], *arguments: Any) -> T:
-            if call.may_block:
+            if may_block:
                 return await self.in_time(run, self.run_blocking(function, *arguments))
             return function(*arguments)
 
+        take, may_block = call.take, call.may_block
         async with aclosing(call.model.astream(call.request)) as items:  # type: ignore[type-var]
-            pieces = 0
-            while (item := await self._next_item(run, items)) is not None:
-                for text in await do(call.take, item):
+            unbroken = 0  # pieces that came without a wait between them
+            reading = _read(items)
+            for step in reading:
+                if type(step) is not tuple:
+                    step = await self._wait_in_time(run, _resume(reading, step, tuple))
+                    if step is None:
+                        break
+                    unbroken = 0
+                item = step[0]
+                for text in await do(take, item) if may_block else take(item):
                     await emit(text)
-                pieces += 1
-                if pieces % _FAIR == 0:  # a server may send faster than this loop reads
+                unbroken += 1
+                if unbroken == _FAIR:  # a server may send faster than this loop reads
                     await asyncio.sleep(0)
+                    unbroken = 0
         for text in await do(call.rest):
             await emit(text)
         return await do(call.record)
-
-    async def _next_item(self, run: Run, items: AsyncIterator[T]) -> T | None:
-        following: Any = items.__anext__()
-        try:
-            return await self.in_time(run, following)
-        except StopAsyncIteration:
-            return None
 
     async def run_blocking(self, function: Callable[..., T], *arguments: Any) -> T:
         work = partial(function, *arguments)
@@ -132,12 +159,15 @@ class _EventLoop:
         except StopIteration as stop:  # it had nothing to wait for: no timer is needed
             result: T = stop.value
             return result
+        return await self._wait_in_time(run, _resume(work, waits_for))
+
+    async def _wait_in_time(self, run: Run, rest: Awaitable[T]) -> T:
         if run.deadline is None:
-            return await _resume(work, waits_for)
+            return await rest
         limit = asyncio.timeout(max(run.deadline - run.now(), 0) / 1e9)
         try:
             async with limit:
-                return await _resume(work, waits_for)
+                return await rest
         except TimeoutError:
             if limit.expired():
                 raise run.build_timeout_error() from None
@@ -150,7 +180,7 @@ class _EventLoop:
             return work(*arguments)
         return await lanes.do(run.session.key, partial(work, *arguments))
 
-    def perform(self, run: Run, call: Call, context: CallContext) -> Coroutine[Any, Any, Record]:
+    def perform(self, run: Run, call: Call, context: CallContext) -> Pending[Record]:
         return _perform(run, call, context)
 
     async def perform_all(
@@ -164,7 +194,8 @@ class _EventLoop:
 
         async def perform_gated(call: Call) -> None:
             async with gate:
-                await take(await _perform(run, call, context))
+                record = _perform(run, call, context)
+                await take(record if isinstance(record, dict) else await record)
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -206,25 +237,37 @@ class _EventLoop:
 _BACKEND = _EventLoop()
 
 
-async def _perform(run: Run, call: Call, context: CallContext) -> Record:
+def _perform(run: Run, call: Call, context: CallContext) -> Pending[Record]:
     # An executor with `acall` runs in the loop; any other one blocks, and gets a thread.
-    acall = getattr(run.plan.catalog.executor(call.operation), "acall", None)
-    seconds = run.plan.limits.action_seconds
     began = run.now()
+    acall = getattr(run.plan.catalog.executor(call.operation), "acall", None)
+    if acall is None:
+        return _perform_later(run, call, context, began, None)
+    work: Coroutine[Any, Any, ActionResult] = acall(call, context)
+    try:
+        waits_for = work.send(None)
+    except StopIteration as stop:  # it had nothing to wait for: no timer is needed
+        return action_record(call, stop.value, began, run.now())
+    except Exception as error:  # whatever an executor raises is its outcome
+        return build_failed_action_record(run, call, error, began)
+    return _perform_later(run, call, context, began, _resume(work, waits_for))
+
+
+async def _perform_later(
+    run: Run,
+    call: Call,
+    context: CallContext,
+    began: int,
+    work: Coroutine[Any, Any, ActionResult] | None,
+) -> Record:
     limit: asyncio.Timeout | None = None
     blocking = None
     try:
-        if acall is not None:
-            work: Coroutine[Any, Any, ActionResult] = acall(call, context)
-            try:
-                waits_for = work.send(None)
-            except StopIteration as stop:  # it had nothing to wait for: no timer is needed
-                return action_record(call, stop.value, began, run.now())
-        async with asyncio.timeout(seconds) as limit:
-            if acall is None:
+        async with asyncio.timeout(run.plan.limits.action_seconds) as limit:
+            if work is None:
                 blocking = in_thread(partial(perform, run, call, context))
                 return await asyncio.wrap_future(blocking)
-            return action_record(call, await _resume(work, waits_for), began, run.now())
+            return action_record(call, await work, began, run.now())
     except TimeoutError as error:
         if limit is not None and limit.expired():
             return build_late_record(run, call, began, blocking)
@@ -234,16 +277,45 @@ async def _perform(run: Run, call: Call, context: CallContext) -> Record:
 
 
 @types.coroutine
-def _resume(work: Coroutine[Any, Any, T], waits_for: Any) -> Generator[Any, Any, T]:
-    """The rest of a coroutine that was run until it first waited."""
-    try:
+def _read(items: AsyncIterator[T]) -> Generator[Any, Any, None]:
+    """The items, each in a tuple, and between them what the iterator waits for.
+
+    So what is there already is taken without a coroutine, and without a timer.
+    """
+    following: Callable[[], Any] = items.__anext__
+    with suppress(StopAsyncIteration):
         while True:
+            yield ((yield from following()),)
+
+
+@types.coroutine
+def _resume(
+    work: Coroutine[Any, Any, T] | Generator[Any, Any, T],
+    waits_for: Any,
+    until: type | tuple[type, ...] = (),
+) -> Generator[Any, Any, T]:
+    """The rest of a work that was run until it waited: its result.
+
+    With `until` only what comes before it suspends with something of these types: that.
+    """
+    try:
+        while not isinstance(waits_for, until):
             try:
                 sent = yield waits_for
+            except GeneratorExit:
+                waits_for = _close(work)
             except BaseException as error:  # it was cancelled
                 waits_for = work.throw(error)
             else:
                 waits_for = work.send(sent)
     except StopIteration as stop:
-        result: T = stop.value
-        return result
+        waits_for = stop.value
+    reached: T = waits_for
+    return reached
+
+
+def _close(work: Coroutine[Any, Any, T] | Generator[Any, Any, T]) -> Any:
+    try:
+        return work.throw(_Closed())
+    except _Closed:
+        raise GeneratorExit from None

@@ -43,7 +43,7 @@ from orchestrator.memory import MemoryStore
 from orchestrator.message import normalise_blocks
 from orchestrator.models.base import ModelReply, ModelRequest
 from orchestrator.parsers.base import Parser
-from orchestrator.parsers.orchestration import refuse_quotation
+from orchestrator.parsers.orchestration import is_usual, refuse_quotation
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
 from orchestrator.sessions.journal import build_cancelled_record, build_closed_record
 
@@ -72,6 +72,8 @@ class Run:
         "_before",
         "_begun",
         "_begun_at",
+        "_context",
+        "_context_of",
         "_together",
         "_unwritten",
         "_written_before",
@@ -120,6 +122,11 @@ class Run:
         self._unwritten: list[Record] = []
         self._begun: list[Call] = []
         self._begun_at = 0
+        self._context: CallContext | None = None
+        self._context_of: tuple[Mapping[str, str], Mapping[str, str]] = (
+            {},
+            {},
+        )  # what it was made of
         self._together: AttributeMerger | None = None
         self._written_before = _PAID if sessions.durable else (Branches,)
         seconds = plan.limits.seconds
@@ -210,15 +217,9 @@ class Run:
             self.plan.limits.reply_bytes,
         )
 
-    def model_record(
-        self, effect: CallModel, reply: ModelReply, parser: Parser, began: int
-    ) -> Record:
-        """Parses a model's reply, which may block; its journal record."""
+    def model_record(self, effect: CallModel, reply: ModelReply, began: int) -> Record:
+        """The record of a model's reply, which `parse` or `end_call` completes."""
         reply.content = normalise_blocks(reply.content)
-        parsed = parser.finish(reply.content)
-        # What others wrote is no call of the model's, in no dialect.
-        if parsed.written and (quoted := self.replay.find_quotation(parsed.written)):
-            parsed = refuse_quotation(parsed, quoted)
         record: Record = {
             "kind": "model",
             "stage": effect.stage.stage,
@@ -227,16 +228,33 @@ class Run:
             "stop": reply.stop_reason,
             "usage": reply.usage,
             "began": began,
-            "ended": self.now(),
-            "response": parsed.response,
         }
         if reply.stop_sequence is not None:
             record["stop_sequence"] = reply.stop_sequence
+        return record
+
+    def needs_parser(self, effect: CallModel, record: Record) -> bool:
+        """Whether a reply's record is to have what a parser makes of it (`parse`)."""
+        name = effect.stage.loop_parser
+        return not (name and self.sessions.lean and is_usual(record["content"], name))
+
+    def parse(self, record: Record, parser: Parser) -> Record:
+        """Adds to a reply's record what a parser makes of it, which may block."""
+        parsed = parser.finish(record["content"])
+        # What others wrote is no call of the model's, in no dialect.
+        if parsed.written and (quoted := self.replay.find_quotation(parsed.written)):
+            parsed = refuse_quotation(parsed, quoted)
+        record["response"] = parsed.response
         if parsed.code:
             record["code"] = parsed.code
             record["raw"] = parsed.raw
         if parsed.notes:
             record["notes"] = list(parsed.notes)
+        return self.end_call(record)
+
+    def end_call(self, record: Record) -> Record:
+        """Notes the time at which a reply had been read."""
+        record["ended"] = self.now()
         return record
 
     def intend(self, calls: list[Call]) -> None:
@@ -259,6 +277,16 @@ class Run:
 
     def context(self) -> CallContext:
         """What the turn's executors may know; attributes change only by what they return."""
+        session, prompt = self.session.attributes, self.replay.turn.prompt_attributes
+        if (
+            self._context is None
+            or self._context_of[0] is not session
+            or self._context_of[1] is not prompt
+        ):
+            self._context, self._context_of = self._build_context(), (session, prompt)
+        return self._context
+
+    def _build_context(self) -> CallContext:
         plan, turn = self.plan, self.replay.turn
         return CallContext(
             plan.identity,
@@ -268,7 +296,7 @@ class Run:
             MappingProxyType(turn.prompt_attributes),
             plan.limits.result_bytes,
             plan.limits.action_seconds,
-            [_decode_file(file) for file in turn.start.files] if turn.start.files else (),
+            tuple(map(_decode_file, turn.start.files)),
             plan.tenant_key,
         )
 

@@ -39,20 +39,22 @@ class StreamedCall:
     """One model call whose reply streams."""
 
     __slots__ = (
-        *("_began", "_effect", "_filter", "_parser", "_reply", "_reported", "_run"),
-        *("model", "request"),
+        *("_began", "_effect", "_feed", "_filter", "_live", "_parser", "_reply", "_reported"),
+        *("_run", "model", "request"),
     )
 
     def __init__(self, run: Run, effect: CallModel) -> None:
         self._run = run
         self._effect = effect
+        self._live = effect.live
         self._parser = effect.stage.new_parser()
+        self._feed = self._parser.feed
         self._began = run.now()
         self.model = effect.stage.model
         self.request = run.request(effect)
         self._reply: ModelReply | None = None
         self._reported = 0  # checks
-        self._filter = build_stream_filter(run) if effect.live else None
+        self._filter = build_stream_filter(run) if self._live else None
 
     @property
     def may_block(self) -> bool:
@@ -67,11 +69,15 @@ class StreamedCall:
         """
         if not isinstance(item, str):
             self._reply = item
-            return []
-        pieces = self._parser.feed(clean(item))
-        if not self._effect.live:
-            return []
-        shown = [text for kind, text in pieces if kind == ANSWER]
+            return ()
+        pieces = self._feed(item if item.isascii() else clean(item))
+        if not self._live:
+            return ()
+        if len(pieces) == 1:  # as of most tokens: without the call that a comprehension costs
+            ((kind, text),) = pieces
+            shown: Sequence[str] = (text,) if kind == ANSWER else ()
+        else:
+            shown = [text for kind, text in pieces if kind == ANSWER]
         if self._filter is None:
             return shown
         return [one for text in shown for one in self._report_checks(self._filter.feed(text))]
@@ -103,7 +109,8 @@ class StreamedCall:
                 f"the stream of model {model_id!r} ended before its reply was whole; try again",
                 resource=model_id,
             )
-        record = self._run.model_record(self._effect, reply, self._parser, self._began)
+        record = self._run.model_record(self._effect, reply, self._began)
+        self._run.parse(record, self._parser)
         if self._filter is not None and self._filter.checks:
             record["checks"] = self._filter.checks
         return record

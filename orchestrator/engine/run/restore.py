@@ -118,7 +118,7 @@ def restore_history(plan: Plan, session: Session) -> None:
         if "with" in log.start and "attachments" in log.start["with"]:
             messages = mention_files(messages, log.start["with"]["attachments"])
         log.before = len(session.history)
-        session.history += messages
+        session.add_history(messages)
         log.transcript = None
     session.unread.clear()
 

@@ -58,10 +58,13 @@ class _Threads:
     whose piece comes too late is read no further. A reply that is whole is taken however late.
     """
 
-    async def complete(self, run: Run, effect: CallModel) -> Record:
+    def complete(self, run: Run, effect: CallModel) -> Record:
         stage, began = effect.stage, run.now()
         reply = stage.model.complete(run.request(effect))
-        return run.model_record(effect, reply, stage.new_parser(), began)
+        record = run.model_record(effect, reply, began)
+        if run.needs_parser(effect, record):
+            return run.parse(record, stage.new_parser())
+        return run.end_call(record)
 
     async def stream(self, run: Run, call: StreamedCall, emit: Emit) -> Record:
         # No asynchronous generator is between the model and the listener: with one, a token took a
@@ -87,7 +90,7 @@ class _Threads:
     async def write(self, run: Run, work: Callable[..., T], *arguments: Any) -> T:
         return work(*arguments)
 
-    async def perform(self, run: Run, call: Call, context: CallContext) -> Record:
+    def perform(self, run: Run, call: Call, context: CallContext) -> Record:
         # Without a time limit nobody has to give the call up, so it needs no thread of its own.
         seconds = run.plan.limits.action_seconds
         if seconds is None:

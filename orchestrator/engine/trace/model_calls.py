@@ -14,6 +14,7 @@ from orchestrator.engine.trace.aws_text import prompt_to_aws_text
 from orchestrator.engine.trace.parts import PartWriter
 from orchestrator.message import Message, text_of
 from orchestrator.models.raw_reply import find_claude, raw_reply
+from orchestrator.parsers.orchestration import read_usual
 from orchestrator.prompts.placeholders import (
     KNOWLEDGE_BASE_RESPONSE_GENERATION,
     ORCHESTRATION,
@@ -143,15 +144,24 @@ class ModelCallParts(PartWriter):
 
     def _add_decision(self, parts: list[dict[str, Any]], record: Record) -> None:
         ended = record["ended"]
-        parsed = record["response"]["orchestrationParsedResponse"]
-        if parsed.get("rationale"):
-            parts.append(self._step(ended, "rationale", {"text": parsed["rationale"]}))
-        final = (parsed.get("responseDetails") or {}).get("agentFinalResponse")
-        if final is not None and record["stop"] not in NO_ANSWER:
-            entry = {"text": final["responseText"], "metadata": self._operation_metadata(ended)}
+        rationale, answer = _read_decision(record)
+        if rationale:
+            parts.append(self._step(ended, "rationale", {"text": rationale}))
+        if answer is not None and record["stop"] not in NO_ANSWER:
+            entry = {"text": answer, "metadata": self._operation_metadata(ended)}
             seen = {"finalResponse": entry, "type": "FINISH"}
             finish = self._step(ended, "observation", seen)
             if self._plan.guardrail is not None and self._plan.post_processing is None:
                 self._held.append(finish)  # until the guardrail has seen it, as recorded
             else:
                 parts.append(finish)
+
+
+def _read_decision(record: Record) -> tuple[str, str | None]:
+    # Why the model decided, and its answer, if it gave one.
+    if "response" not in record:
+        rationale, answer = read_usual(record["content"])
+        return rationale, answer or None
+    parsed = record["response"]["orchestrationParsedResponse"]
+    final = (parsed.get("responseDetails") or {}).get("agentFinalResponse")
+    return parsed.get("rationale") or "", None if final is None else final["responseText"]

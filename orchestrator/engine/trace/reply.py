@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -317,7 +317,7 @@ class RunEvents:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._said = ""
+        self._said: list[str] = []  # pieces; a text that grows would be copied at each of them
         self._shown: set[str] = set()
         self._begun = False
         self._checked = 0  # checks of the text that streams now whose parts were sent
@@ -332,12 +332,14 @@ class RunEvents:
             self._made = _trace_parts(self._run, self._reported)
         return self._made
 
-    def of(self, item: Update) -> Iterator[Event]:
+    def of(self, item: Update) -> Iterable[Event]:
         """The events of one item."""
         if isinstance(item, str):
-            self._said += item
-            yield TextDelta(item)
-            return
+            self._said.append(item)
+            return (TextDelta(item),)
+        return self._report(item)
+
+    def _report(self, item: Progress | BranchEnded | StreamChecked) -> Iterator[Event]:
         if not self._begun:
             yield from self._report_resumption()
         if isinstance(item, StreamChecked):
@@ -377,7 +379,7 @@ class RunEvents:
         if isinstance(item.run, BranchRun) and item.run.branch.id not in self._shown:
             return
         if isinstance(effect, CallModel):
-            self._said = ""
+            self._said.clear()
         else:
             self._shown.update([branch.id for branch in effect.branches])
 
@@ -425,7 +427,7 @@ class RunEvents:
                 yield TracePart(part)
         for part in self._parts.build_end_parts(run.log.end):
             yield TracePart(part)
-        yield from last_events(end(), self._said)
+        yield from last_events(end(), "".join(self._said))
 
     def _report_resumption(self) -> Iterator[Event]:
         # The caller's answer that this invocation brought; the caller has seen the steps before it.

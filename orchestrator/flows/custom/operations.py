@@ -159,6 +159,7 @@ class Work:
             call_format=self._call_format(request, stage),
             creation_mode="OVERRIDDEN",
             new_parser=Unparsed,
+            loop_parser="",
             parser_name="",
             tool_choice=request.tool_choice,
         )

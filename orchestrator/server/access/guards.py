@@ -55,6 +55,7 @@ class Guard:
         self._bound = settings.host.strip("[]").lower()
         self._named = settings.keys is None
         self._open = not is_loopback(settings.host)
+        self._last_own = ""  # the Host of the last request that named one of this server's
 
     def check(self, request: RawRequest) -> None:
         """Looks at one request.
@@ -85,6 +86,15 @@ class Guard:
                 raise _access_denied_error("Pages of other origins may not use this server.")
 
     def _is_own_host(self, host: str) -> bool:
+        # Nearly all requests name the same one, and to read an address takes long.
+        if host and host == self._last_own:
+            return True
+        own = self._names_server(host)
+        if own:
+            self._last_own = host
+        return own
+
+    def _names_server(self, host: str) -> bool:
         found = _HOST.fullmatch(host)
         if found is None:
             return False

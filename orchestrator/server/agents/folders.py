@@ -29,6 +29,11 @@ _SECONDS = 1.0
 
 # Bounds the look at a folder that holds more than an agent.
 _MOST_FILES = 20_000
+# Files and folders that are looked at within the event loop: a microsecond or two each.
+_MOST_LOOKS = 64
+# File systems count time in ticks, some of two seconds: what changes a folder twice within one may
+# show only once.
+_TICK_NS = 2_000_000_000
 _PASSED_OVER = frozenset(("__pycache__", "node_modules"))
 
 
@@ -52,8 +57,13 @@ class FolderAgent:
         folder: Path,
         seen: list[_File],
         level: int = 1,
+        inside: list[_File] | None = None,
     ) -> None:
-        """Reads its definition; nothing of its code is run."""
+        """Reads its definition; nothing of its code is run.
+
+        `seen` are its files, `inside` the folders that they are in, if those are told apart from
+        what becomes of them later.
+        """
         self.resources = resources
         self._fingerprint = fingerprint
         self.folder = folder
@@ -94,6 +104,7 @@ class FolderAgent:
         own = [it for it in seen if not any(map(it.is_in, self.skipped))]
         own += self.look_at_schemas()
         self.files: list[_File] | None = own
+        self.set_inside(inside)
         self.mark = digest([list(it) for it in own])
         self.changed = datetime.fromtimestamp(max([it.time for it in own], default=0) / 1e9, UTC)
 
@@ -112,6 +123,18 @@ class FolderAgent:
     def look_at_schemas(self) -> list[_File]:
         """The API schemas that it has in folders that stand for buckets, as they are now."""
         return [it for it in map(_look_at, self._schemas) if it is not None]
+
+    def set_inside(self, folders: list[_File] | None) -> None:
+        """Sets the folders that its files are in, as they were before they were listed."""
+        self._inside = folders and [it for it in folders if not any(map(it.is_in, self.skipped))]
+
+    def is_unchanged(self) -> bool:
+        """Whether no file of it was changed, added or taken away; if that takes long, no."""
+        if self.files is None or self._inside is None:
+            return False
+        # A folder changes when a file is added to it or taken away.
+        looks = [*self._inside, *self.files]
+        return len(looks) <= _MOST_LOOKS and all(_look_at(it.path) == it for it in looks)
 
     def keep_identity(self, before: FolderAgent | None) -> FolderAgent:
         """Itself, under the id that it had before, if its file does not name one any more."""
@@ -204,7 +227,8 @@ class Folders:
         self._added: dict[str, FolderAgent] = {}
         self._looked = float("-inf")
         self._refused: set[str] = set()
-        self._ids: set[str] = set()
+        self._by_id: dict[str, FolderAgent] = {}
+        self._root_seen: _File | None = None
         if self._root is None:
             return
         if not self._root.is_dir():
@@ -217,7 +241,7 @@ class Folders:
             )
         for _, error in _find_duplicates(list(self._found.values())):
             raise error
-        self._ids = {it.agent_id for it in self._found.values()}
+        self._by_id = {it.agent_id: it for it in self._found.values()}
 
     def all(self) -> list[FolderAgent]:
         """The agents, by their folders' names."""
@@ -239,7 +263,7 @@ class Folders:
         self._found = dict(self._scan(root, anew))
         self._refuse_duplicates()
         self._looked = self._clock()
-        self._ids = {it.agent_id for it in self._found.values()}
+        self._by_id = {it.agent_id: it for it in self._found.values()}
 
     def add(self, one: FolderAgent) -> None:
         """Adds an agent from another folder, whose files are not looked at again.
@@ -256,9 +280,15 @@ class Folders:
                 _log.warning("%s", error.message)
         self._refused = {error.message for _, error in refused}
 
-    def get_added(self, agent_id: str) -> FolderAgent | None:
-        """The agent with an id, if its files are not looked at; takes no time."""
-        return self._added.get(agent_id)
+    def get_unchanged(self, agent_id: str) -> FolderAgent | None:
+        """The agent with an id, if it is known without a thread that it is as it was found."""
+        added = self._added.get(agent_id)
+        found = self._by_id.get(agent_id) if added is None else None
+        if found is None or self._root is None:
+            return added
+        # The folder of all agents changes when one is added to it or taken away.
+        same = _look_at(self._root) == self._root_seen and found.is_unchanged()
+        return found if same else None
 
     def find(self, agent_id: str) -> FolderAgent | None:
         """The agent with an id, also one that only another one of the folders leads."""
@@ -272,7 +302,7 @@ class Folders:
 
     def knows(self, agent_id: str) -> bool:
         """Whether an agent had this id when the files were looked at last; takes no time."""
-        return agent_id in self._ids
+        return agent_id in self._by_id
 
     def has_name(self, name: str) -> bool:
         """Whether one of them has this name."""
@@ -284,14 +314,16 @@ class Folders:
             one.close()
 
     def _scan(self, root: Path, anew: str = "") -> Iterator[tuple[Path, FolderAgent]]:
+        self._root_seen = _look_at(root)
         for folder in _agent_folders(root.resolve()):
             before = self._found.get(folder)
-            seen = list(_scan_files(folder, before.skipped if before else frozenset()))
+            seen, inside = _scan_files(folder, before.skipped if before else frozenset())
             schemas = before.look_at_schemas() if before else []
             if before and before.files == [*seen, *schemas] and before.agent_id != anew:
+                before.set_inside(inside)
                 yield folder, before
             else:
-                found = FolderAgent(self._resources, self._fingerprint, folder, seen)
+                found = FolderAgent(self._resources, self._fingerprint, folder, seen, inside=inside)
                 yield folder, found.keep_identity(before)
 
 
@@ -347,8 +379,16 @@ class _File(NamedTuple):
         return Path(self.path).is_relative_to(folder)
 
 
-def _scan_files(folder: Path, skipped: frozenset[str]) -> Iterator[_File]:
+def _scan_files(folder: Path, skipped: frozenset[str]) -> tuple[list[_File], list[_File] | None]:
+    """The files of an agent, and the folders that they are in.
+
+    There are no folders when one has just changed: it may look the same after the next change.
+    """
+    settled = time.time_ns() - _TICK_NS
     left = _MOST_FILES
+    seen: list[_File] = []
+    # Looked at before they are listed, so that what is added to them meanwhile counts as a change.
+    inside = [_look_at(folder)]
     for where, folders, files in os.walk(folder):
         folders[:] = sorted(
             it
@@ -357,11 +397,14 @@ def _scan_files(folder: Path, skipped: frozenset[str]) -> Iterator[_File]:
             and it not in _PASSED_OVER
             and os.path.join(where, it) not in skipped
         )
+        inside += [_look_at(os.path.join(where, name)) for name in folders]
         for name in sorted(files)[:left]:
             left -= 1
             file = _look_at(os.path.join(where, name))
             if file is not None:
-                yield file
+                seen.append(file)
+    known = [it for it in inside if it is not None and it.time < settled]
+    return seen, known if len(known) == len(inside) else None
 
 
 def _look_at(path: str | Path) -> _File | None:

@@ -78,8 +78,8 @@ class Agents:
         return self._build_once(key, build).for_tenant(caller.tenant)
 
     def get_cached(self, caller: Caller, agent_id: str, alias_id: str) -> Agent | None:
-        """What `resolve_alias` would give, if that is known without waiting for anything."""
-        defined = self.folders.get_added(agent_id)
+        """What `resolve_alias` would give, if a few looks at files are enough to know that."""
+        defined = self.folders.get_unchanged(agent_id)
         if defined is None or not defined.has_alias(alias_id):
             return None
         agent = defined.get_cached()

@@ -118,8 +118,22 @@ class Api:
         request_id: str = "",
     ) -> HttpResponse:
         """Answers a request; nothing that goes wrong is raised."""
-        request_id = request_id or str(uuid4())
         matched = self.match(method, raw_path, query)
+        id = request_id or str(uuid4())
+        return await self.answer_as(matched, method, raw_path, query, headers, body, caller, id)
+
+    async def answer_as(
+        self,
+        matched: OperationMatch | None,
+        method: str,
+        raw_path: str,
+        query: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        caller: Caller,
+        request_id: str,
+    ) -> HttpResponse:
+        """`answer`, for who has asked `match` already."""
         try:
             if matched is None:
                 raise Fault("UnknownOperationException", _describe_unknown(method, raw_path))

@@ -16,6 +16,7 @@ from orchestrator.errors import ThrottlingError
 from orchestrator.models import Model, ModelReply, ModelRequest
 from orchestrator.models.base import Usage
 from orchestrator.server.operations import Caller
+from orchestrator.server.rest import RestApi
 from orchestrator.testing import ScriptedModel
 
 RETURNS = {"actionGroups": [group(function("get_days"))]}
@@ -55,6 +56,18 @@ def test_the_ways_to_say_a_question(start, body):
     server = start([says("Twelve.")])
     assert invoke(server, body).json["response"] == "Twelve."
     assert "How many?" in str(server.model.requests[0].messages)
+
+
+def test_a_fault_of_the_server_names_its_line_in_the_log(start, monkeypatch, caplog):
+    async def fail(*_: Any) -> None:
+        raise KeyError("secret")
+
+    monkeypatch.setattr(RestApi, "respond", fail)
+    heard = invoke(start([]), {"prompt": "How many?"})
+    assert heard.status == 500
+    message = heard.json["message"]
+    assert message.startswith("Something went wrong in the server. Its log says more: ")
+    assert message.split()[-1].rstrip(".") in caplog.text
 
 
 def test_a_stream(start):

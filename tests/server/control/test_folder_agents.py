@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,8 +31,10 @@ from control_support import (
 from orchestrator.errors import DefinitionError, ResourceNotFound
 from orchestrator.server.agents.folders import Folders
 from orchestrator.server.operations import Caller
+from orchestrator.server.runtime import invoke
 from orchestrator.server.settings import Settings
 from orchestrator.server.state import ServerState
+from orchestrator.support.threads import in_thread
 
 ID = "VACATIONS1"
 
@@ -265,6 +268,77 @@ def test_an_agent_whose_files_are_the_same_is_not_made_anew(tmp_path: Path) -> N
         clock.now = 10.0
         after = server.world.agents.resolve_alias(Caller(), ID, "TSTALIASID")
         assert after.plan.stages is before.plan.stages
+
+
+def let_be(folder: Path) -> None:
+    """Has a folder look as if nothing had been added to it for an hour."""
+    before = folder.stat().st_mtime_ns - 3_600_000_000_000
+    os.utime(folder, ns=(before, before))
+
+
+def test_an_agent_whose_files_are_the_same_answers_without_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_agent(tmp_path / "one", definition())
+    let_be(folder)
+    threads = 0
+
+    def count(*arguments: Any, **given: Any) -> Any:
+        nonlocal threads
+        threads += 1
+        return in_thread(*arguments, **given)
+
+    monkeypatch.setattr(invoke, "in_thread", count)
+    with watched(tmp_path, Clock()) as server:
+        assert server.ask(ID) == "old"
+        assert threads == 1  # it was compiled
+        assert server.ask(ID) == "old"
+        assert threads == 1
+
+
+@pytest.mark.parametrize("change", ["edited", "added", "taken away", "another agent"])
+def test_a_change_of_an_agents_files_counts_from_the_next_invocation(
+    tmp_path: Path, change: str
+) -> None:
+    folder = write_agent(tmp_path / "one", definition())
+    (folder / "notes.txt").write_text("Nothing.")
+    let_be(folder)
+    with watched(tmp_path, Clock()) as server:
+        agents = server.world.agents
+        assert server.ask(ID) == "old"
+        assert agents.get_cached(Caller(), ID, "TSTALIASID") is not None
+        if change == "edited":
+            edit(folder, instruction=f"NEW {INSTRUCTION}")
+        elif change == "added":
+            (folder / "templates").mkdir()
+            template = '{"system": "NEW", "messages": [{"role": "user", "content": "$question$"}]}'
+            (folder / "templates" / "orchestration.json").write_text(template)
+        elif change == "taken away":
+            (folder / "notes.txt").unlink()
+        else:
+            write_agent(tmp_path / "two", definition(agentId="SECOND0001", agentName="second"))
+        assert agents.get_cached(Caller(), ID, "TSTALIASID") is None
+        assert server.ask(ID) == ("new" if change in ("edited", "added") else "old")
+
+
+def test_a_folder_that_has_just_changed_is_looked_at_again(tmp_path: Path) -> None:
+    folder = write_agent(tmp_path / "one", definition())
+    now = time.time_ns()
+    os.utime(folder, ns=(now + 60_000_000_000, now + 60_000_000_000))
+    with watched(tmp_path, Clock()) as server:
+        assert server.ask(ID) == "old"
+        # What is added in the same tick of the file system's clock would not show.
+        assert server.world.agents.get_cached(Caller(), ID, "TSTALIASID") is None
+
+
+def test_an_agent_of_many_files_is_not_looked_at_in_the_event_loop(tmp_path: Path) -> None:
+    folder = write_agent(tmp_path / "one", definition())
+    for number in range(100):
+        (folder / f"{number}.txt").write_text("Nothing.")
+    let_be(folder)
+    with watched(tmp_path, Clock()) as server:
+        assert server.ask(ID) == "old"
+        assert server.world.agents.get_cached(Caller(), ID, "TSTALIASID") is None
 
 
 def test_every_file_of_an_agent_counts_but_its_documents(tmp_path: Path) -> None:

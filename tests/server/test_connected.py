@@ -1,0 +1,158 @@
+"""Work for a client that may go, and limits for several waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from orchestrator.server.connected import WhileConnected, run_while_connected
+from orchestrator.server.time_limit import TimeLimit
+
+Message = dict[str, Any]
+OVER = -1.0  # a time that is over
+
+
+class Client:
+    """A client that goes when it is told to."""
+
+    def __init__(self) -> None:
+        self.gone = asyncio.Event()
+        self.listened = False
+
+    async def receive(self) -> Message:
+        self.listened = True
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+
+class Work:
+    """Work without an end."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.ended = ""
+
+    async def run(self) -> str:
+        self.begun.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        except BaseException as error:
+            self.ended = type(error).__name__
+            raise
+        return "never"
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(10):
+            await test()
+
+    asyncio.run(bounded())
+
+
+def test_a_client_that_goes_ends_what_is_done_for_it() -> None:
+    async def test() -> None:
+        client, work = Client(), Work()
+        task = asyncio.create_task(run_while_connected(work.run(), client.receive))
+        await work.begun.wait()
+        client.gone.set()
+        assert await task is None
+        assert work.ended == "CancelledError"
+        assert task.cancelling() == 0
+
+    run(test)
+
+
+def test_nobody_listens_for_the_client_of_an_answer_that_is_there_at_once() -> None:
+    async def test() -> None:
+        client = Client()
+
+        async def answer() -> str:
+            return "at once"
+
+        assert await run_while_connected(answer(), client.receive) == "at once"
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not client.listened
+
+    run(test)
+
+
+def test_a_client_that_goes_when_all_is_done_ends_nothing_more() -> None:
+    async def test() -> None:
+        client = Client()
+        with WhileConnected(client.receive):
+            for _ in range(3):
+                await asyncio.sleep(0)
+            assert client.listened
+            client.gone.set()  # as servers say when the whole answer is sent
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    run(test)
+
+
+def test_who_cancels_the_task_is_not_taken_for_a_client_that_goes() -> None:
+    async def test() -> None:
+        client, work = Client(), Work()
+        task = asyncio.create_task(run_while_connected(work.run(), client.receive))
+        await work.begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert work.ended == "CancelledError"
+
+    run(test)
+
+
+def test_a_time_that_is_over_between_two_waits_cuts_off_the_next_one() -> None:
+    async def test() -> None:
+        limit = TimeLimit(asyncio.get_running_loop().time() + 1_000)
+        with limit:
+            await asyncio.sleep(0)
+        limit.reschedule(OVER)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not limit.expired
+        with limit:  # what does not wait goes on
+            pass
+        with pytest.raises(TimeoutError), limit:
+            await asyncio.get_running_loop().create_future()
+        assert limit.expired
+        task = asyncio.current_task()
+        assert task is not None and task.cancelling() == 0
+
+    run(test)
+
+
+def test_a_limit_that_has_ended_cuts_nothing_off() -> None:
+    async def test() -> None:
+        limit = TimeLimit(OVER)
+        limit.end()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not limit.expired
+
+    run(test)
+
+
+def test_a_limit_leaves_other_errors_as_they_are() -> None:
+    async def test() -> None:
+        work = Work()
+
+        async def limited() -> None:
+            with TimeLimit(asyncio.get_running_loop().time() + 1_000):
+                await work.run()
+
+        task = asyncio.create_task(limited())
+        await work.begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with pytest.raises(TimeoutError, match="another"), TimeLimit(OVER):
+            raise TimeoutError("another")
+
+    run(test)
