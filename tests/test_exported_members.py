@@ -120,6 +120,7 @@ COSTLY |= {
         "models.tool_calls",
         "server",
         "support.aws",
+        "support.documents",
         "support.redaction",
     )
 }

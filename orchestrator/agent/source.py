@@ -17,7 +17,6 @@ from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.limits import Limits
 from orchestrator.memory import MemoryStore
 from orchestrator.models import Model, file_of_model, resolve_model
-from orchestrator.support.documents import Source, combine_findings
 from orchestrator.support.structs import struct
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from orchestrator.guardrails import Guardrail
     from orchestrator.knowledge import KnowledgeBase
     from orchestrator.sessions import Sessions, SessionStore
+    from orchestrator.support.documents import Source
 
 Code = str | Callable[..., Any]
 """What stands for a Lambda function: a function, or `file.py:function`."""
@@ -155,6 +155,8 @@ class AgentSource:
 
 
 def _make_model_error(source: Source, message: str, *keys: str | int) -> DefinitionError:
+    from orchestrator.support.documents import combine_findings
+
     return combine_findings([source.diagnostic("error", "model", message, *keys)])
 
 
