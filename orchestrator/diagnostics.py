@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
-
-from orchestrator.support.structs import struct
 
 __all__ = ["Diagnostic"]
 
 
-@struct(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
     """One finding about a file or text.
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
 from orchestrator.errors import ValidationError
-from orchestrator.support.structs import struct
 
 # The longest replies of today's models are half a megabyte of text.
 REPLY_BYTES = 16_000_000
@@ -17,7 +16,7 @@ _FROM_ZERO = frozenset({"actions", "reprompts"})
 _SECONDS = frozenset({"seconds", "action_seconds"})
 
 
-@struct(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Budgets of one turn; a turn that reaches one stops with `LimitExceeded`.
 

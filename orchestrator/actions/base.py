@@ -7,10 +7,8 @@ A *call* is what a model asked for, after validation. An *executor* carries a ca
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
-
-from orchestrator.support.structs import struct
 
 _LONGEST_NAME = 64  # (Bedrock: `ToolName` of Converse)
 
@@ -22,7 +20,7 @@ def _shorten_name(name: str) -> str:
     return f"{name[: _LONGEST_NAME - 9]}_{digest}"
 
 
-@struct(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Parameter:
     """One parameter of an operation."""
 
@@ -40,7 +38,7 @@ class Parameter:
     explode: bool | None = None
 
 
-@struct(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Operation:
     """One callable operation of an action group."""
 
@@ -79,7 +77,7 @@ class Operation:
         object.__setattr__(self, "xml_name", written)
 
 
-@struct()
+@dataclass(slots=True)
 class Call:
     """One validated call."""
 
@@ -89,7 +87,7 @@ class Call:
     key: str = ""  # idempotency key: the same when the same call is carried out after a crash
 
 
-@struct(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CallContext:
     """What an executor may know of the invocation besides the call; a turn's calls may share it.
 
@@ -111,7 +109,7 @@ class CallContext:
     tenant: str = ""
 
 
-@struct()
+@dataclass(slots=True)
 class ActionResult:
     """What an executor returns."""
 

@@ -7,6 +7,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial, update_wrapper
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, overload
@@ -24,12 +25,11 @@ from orchestrator.actions.names import check_name, check_text
 from orchestrator.actions.results import as_text, build_failure
 from orchestrator.actions.schemas import SchemaReader, Where, kind_of
 from orchestrator.errors import DefinitionError, DependencyFailed
-from orchestrator.support.structs import struct
 from orchestrator.support.threads import in_thread, wait_for
 from orchestrator.support.user_code import place_in_function
 
 
-@struct(frozen=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Compiled:
     """A function, and how to make its arguments out of a call's."""
 

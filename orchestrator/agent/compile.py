@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +24,12 @@ from orchestrator.prompts import Dialect, Template, compile_template, dialect_fo
 from orchestrator.prompts.appended_tools import append_tools, describes_tools, read_appended_tools
 from orchestrator.prompts.placeholders import ORCHESTRATION, PRE_PROCESSING, STAGES
 from orchestrator.prompts.values import AgentFacts, render_agent_values
-from orchestrator.support.structs import struct
 
 if TYPE_CHECKING:
     from orchestrator.models.example_classifier import CategoryExamples
 
 
-@struct()
+@dataclass(slots=True, eq=False, repr=False)
 class _Parts:
     # What all stages of one agent are made from.
     instruction: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, overload
 
 from orchestrator.engine.collaboration import routing_values
@@ -15,10 +16,9 @@ from orchestrator.prompts.placeholders import (
     ROUTING_CLASSIFIER,
 )
 from orchestrator.sessions import Session
-from orchestrator.support.structs import struct
 
 
-@struct(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Prompt(Sequence[Message]):
     """The exact prompt of a stage, as `Agent.render` shows it: a sequence of its messages."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,6 @@ from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.limits import Limits
 from orchestrator.memory import MemoryStore
 from orchestrator.models import Model, file_of_model, resolve_model
-from orchestrator.support.structs import struct
 
 if TYPE_CHECKING:
     from orchestrator.actions import ActionGroup
@@ -68,7 +67,7 @@ class Resolver:
         return None
 
 
-@struct()
+@dataclass(slots=True, eq=False, repr=False)
 class Objects:
     """Python objects that stand where a document can only name things."""
 
@@ -84,7 +83,7 @@ class Objects:
     orchestration: Orchestration | None = None  # what orchestrates instead of the built-in loop
 
 
-@struct(frozen=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AgentSource:
     """What an agent is built from, wherever it was read."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,6 @@ from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
 from orchestrator.memory import MemoryStore
 from orchestrator.prompts.placeholders import STAGES
-from orchestrator.support.structs import struct
 
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
@@ -39,7 +39,7 @@ _COMPAT = frozenset({AWS_TRACE, SINGLE_KNOWLEDGE_BASE})
 _MOST_DAYS = 365  # (Bedrock: MemoryConfiguration.storageDays)
 
 
-@struct(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Collaborator:
     """An agent that a supervisor may give work to."""
 

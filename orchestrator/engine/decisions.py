@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.engine.results import Refusal
@@ -12,7 +13,6 @@ from orchestrator.errors import ModelOutputError
 from orchestrator.message import text_of
 from orchestrator.sessions.journal import Record
 from orchestrator.sessions.responses import response_of
-from orchestrator.support.structs import struct
 
 
 def source_ids(
@@ -87,7 +87,7 @@ _CUT = {
 }
 
 
-@struct()
+@dataclass(slots=True, eq=False, repr=False)
 class Act:
     """Carry out calls, then ask the user when there is a question."""
 

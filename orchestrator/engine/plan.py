@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from orchestrator.actions import Catalog
@@ -26,7 +26,6 @@ from orchestrator.prompts.placeholders import (
     ROUTING_CLASSIFIER,
 )
 from orchestrator.prompts.steps import EMPTY
-from orchestrator.support.structs import struct
 
 if TYPE_CHECKING:
     from orchestrator.engine.effects import Effect
@@ -48,7 +47,7 @@ MOST_LEVELS = 3
 """How deep agents may lead agents that lead agents."""
 
 
-@struct(frozen=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Override:
     """What an agent changes in one stage; a member that is left out keeps the dialect's."""
 
@@ -66,7 +65,7 @@ class Override:
     parser_name: str = ""  # names that parser in traces (Bedrock: `overrideLambda`)
 
 
-@struct()
+@dataclass(slots=True, eq=False, repr=False)
 class RemoteReply:
     """What a remote agent answered."""
 
@@ -98,7 +97,7 @@ class RemoteAgent(Protocol):
         """
 
 
-@struct(frozen=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Member:
     """An agent that a supervisor may give work to (Bedrock: a collaborator)."""
 
@@ -123,7 +122,7 @@ def _in_memory() -> MemoryStore:
     return InMemoryMemory()
 
 
-@struct(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Memory:
     """What an agent remembers from one session to the next (Bedrock: session summaries)."""
 
@@ -151,7 +150,7 @@ class Orchestration(Protocol):
         """
 
 
-@struct(frozen=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Features:
     """What an agent has besides its prompts, actions and knowledge."""
 
@@ -169,7 +168,7 @@ class Features:
     aws_compat: Collection[str] = ()
 
 
-@struct(frozen=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StagePlan:
     """One stage of an agent, compiled."""
 
@@ -208,7 +207,7 @@ class StagePlan:
         return {name: self.dialect.partial(name, attributes=dict(attributes))}
 
 
-@struct(frozen=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Plan:
     """A compiled agent."""
 

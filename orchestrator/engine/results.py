@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from orchestrator.errors import OrchestratorError, ValidationError
-from orchestrator.support.structs import struct
 
 
-@struct()
+@dataclass(slots=True, eq=False, repr=False)
 class Answer:
     """The turn ended with a text for the user: an answer, or a question (`ask_user`)."""
 
@@ -23,7 +22,7 @@ class Answer:
     pending: dict[str, Any] | None = None
 
 
-@struct()
+@dataclass(slots=True, eq=False, repr=False)
 class Refusal:
     """The input or the reply was refused: by pre-processing, a guardrail, or the provider."""
 
@@ -31,7 +30,7 @@ class Refusal:
     stop_reason: str = "refused"
 
 
-@struct()
+@dataclass(slots=True)
 class ControlReturn:
     """The turn waits for the caller to carry out calls; `Agent.invoke(results=...)` goes on."""
 
@@ -87,7 +86,7 @@ class ControlReturn:
         }
 
 
-@struct()
+@dataclass(slots=True, eq=False, repr=False)
 class Failure:
     """The turn could not be finished."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -33,10 +33,9 @@ from orchestrator.prompts.steps import EMPTY, step_messages
 from orchestrator.prompts.values import render_memory_values
 from orchestrator.sessions.journal import Record
 from orchestrator.support.safe_json import iter_texts
-from orchestrator.support.structs import struct
 
 
-@struct(eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Slot:
     """One call of a reply, and what the model will read as its result."""
 
@@ -82,7 +81,7 @@ class Slot:
 NO_VALUES: Mapping[str, str] = {}
 
 
-@struct()
+@dataclass(slots=True, eq=False, repr=False)
 class Start:
     """What a turn begins with."""
 
@@ -115,7 +114,7 @@ class Start:
     earlier: Callable[[], Sequence[Message]] = tuple
 
 
-@struct()
+@dataclass(slots=True, eq=False, repr=False)
 class Iteration:
     """What an iteration of a script's loop does; its branch names it."""
 

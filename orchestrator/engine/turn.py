@@ -10,6 +10,7 @@ goes on after a return of control or a crash, and how its trace is made.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 from orchestrator.engine.collaboration import route
@@ -37,7 +38,6 @@ from orchestrator.parsers.codes import CUSTOM_PARSER, OURS
 from orchestrator.parsers.orchestration import usual_answer
 from orchestrator.sessions.journal import Record
 from orchestrator.sessions.responses import response_of
-from orchestrator.support.structs import struct
 
 _USUAL = frozenset({"end_turn", "tool_use", "stop_sequence"})
 
@@ -214,7 +214,7 @@ def _check_misread(turn: Turn, misread: int, problem: Reprompt) -> None:
         )
 
 
-@struct()
+@dataclass(slots=True, eq=False, repr=False)
 class Reprompt:
     """The reply could not be understood; the text tells the model how to do better."""
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
-
-from orchestrator.support.structs import struct
 
 Source = Literal["INPUT", "OUTPUT"]
 
 
-@struct()
+@dataclass(slots=True)
 class Verdict:
     """What a guardrail says of a text."""
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from orchestrator.support.structs import struct
 
-
-@struct(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SessionSummary:
     """One session, summarised (Bedrock: `MemorySessionSummary`)."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from operator import add
 from threading import Event
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from orchestrator.limits import REPLY_BYTES
 from orchestrator.message import Block, Message, normalise_blocks, text_of
-from orchestrator.support.structs import struct
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, ThreadPoolExecutor
@@ -42,7 +41,7 @@ class Usage(NamedTuple):
         return Usage._make(map(add, self, other))
 
 
-@struct(frozen=True)
+@dataclass(frozen=True, slots=True)
 class OperationFormat:
     """One operation as a model has to write it."""
 
@@ -58,7 +57,7 @@ class Scope(Protocol):
         """How much nearer a user's text is to what the agent is not for; `None`: not known."""
 
 
-@struct(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CallFormat:
     """What a well-formed reply may look like, for backends that can constrain decoding to it."""
 
@@ -80,7 +79,7 @@ class CallFormat:
     scope: Scope | None = field(default=None, compare=False)
 
 
-@struct()
+@dataclass(slots=True)
 class ModelRequest:
     """One model call, in Converse's terms."""
 
@@ -146,7 +145,7 @@ def read_token_count(value: Any) -> int:
 _MOST_TOKENS = 1_000_000_000
 
 
-@struct()
+@dataclass(slots=True)
 class ModelReply:
     """One whole reply."""
 

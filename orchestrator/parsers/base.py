@@ -8,10 +8,10 @@ whose `actionGroupInvocations` and `agentKnowledgeBases` are lists.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from orchestrator.message import Block
-from orchestrator.support.structs import struct
 
 # The member of each stage's object that holds the result (AWS: "Write a custom parser Lambda
 # function").
@@ -28,7 +28,7 @@ MEMBERS = {
 THINKING, ANSWER, CALL = "thinking", "answer", "call"
 
 
-@struct()
+@dataclass(slots=True)
 class Parsed:
     """What a reply means."""
 

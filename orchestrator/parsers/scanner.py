@@ -8,12 +8,12 @@ number of times, however the text is cut into pieces.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from orchestrator.parsers import tags
 from orchestrator.parsers.base import ANSWER, CALL, THINKING
 from orchestrator.parsers.tags import BEGUN, MAYBE, Rules, rules_of
-from orchestrator.support.structs import struct
 
 _Step = Callable[["Scanner", int, int, str], None]
 _NOTHING: tuple[tuple[str, str], ...] = ()
@@ -23,7 +23,7 @@ _NOTHING: tuple[tuple[str, str], ...] = ()
 Piece = tuple[str, int, int]
 
 
-@struct()
+@dataclass(slots=True, eq=False, repr=False)
 class Invoke:
     """One call of a reply: its opening tag, and where its body lies in the text."""
 

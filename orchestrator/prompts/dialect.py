@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -31,7 +31,6 @@ from orchestrator.prompts.template_files import (
     read_yaml,
 )
 from orchestrator.support.spelling import find_close
-from orchestrator.support.structs import struct
 
 if TYPE_CHECKING:
     from orchestrator.prompts.partials import Partial
@@ -53,7 +52,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[0-9]+)?")
 _PROFILE = re.compile(r"[a-z]{2,6}(?:-gov)?\.(?=[a-z0-9]+\.)")
 
 
-@struct(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StageDefaults:
     """A stage's template and settings in a dialect, for definitions that do not say them."""
 
@@ -64,7 +63,7 @@ class StageDefaults:
     inference: Mapping[str, Any]
 
 
-@struct(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Dialect:
     """What a family of models understands."""
 

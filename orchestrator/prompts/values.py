@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.prompts.dialect import Dialect
-from orchestrator.support.structs import struct
 
 # Placeholders whose values only a turn knows.
 OF_A_TURN = frozenset(
@@ -39,7 +39,7 @@ _BUILT_IN = re.compile(
 )
 
 
-@struct(frozen=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AgentFacts:
     """Plain data about an agent, of which the values are made."""
 

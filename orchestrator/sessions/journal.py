@@ -49,9 +49,8 @@ only: no classes, no pickles.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
-
-from orchestrator.support.structs import struct
 
 Record = dict[str, Any]
 """A record of any kind."""
@@ -63,7 +62,7 @@ VERSION = 1
 """The version of the records that this program writes. One without `v` is of version 0."""
 
 
-@struct(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SessionInfo:
     """A stored session, for lists."""
 

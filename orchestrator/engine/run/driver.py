@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
@@ -43,7 +44,6 @@ from orchestrator.engine.run.outcomes import (
 )
 from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, OrchestratorError
 from orchestrator.sessions import Record
-from orchestrator.support.structs import struct
 from orchestrator.support.threads import MOST_THREADS
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@struct()
+@dataclass(slots=True, eq=False, repr=False)
 class Progress:
     """An effect that is about to be carried out (`outcome` is `None`), or that was."""
 
@@ -61,7 +61,7 @@ class Progress:
     outcome: Any = None  # its outcome: a journal record, or a list of them for calls
 
 
-@struct()
+@dataclass(slots=True, eq=False, repr=False)
 class BranchEnded:
     """A collaborator that has ended its work, while others may still be at theirs."""
 

@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from orchestrator.engine.attachments import files_for
@@ -24,7 +24,6 @@ from orchestrator.message import clean
 from orchestrator.prompts.steps import EMPTY
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
 from orchestrator.sessions.journal import VERSION, build_cancelled_record, build_closed_record
-from orchestrator.support.structs import struct
 
 _ID = re.compile(r"[0-9a-zA-Z._:-]{2,100}")
 
@@ -37,7 +36,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_unused_ids.clear)
 
 
-@struct()
+@dataclass(slots=True, eq=False, repr=False)
 class Input:
     """What the caller of one invocation gave."""
 

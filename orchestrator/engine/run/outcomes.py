@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.engine.effects import (
@@ -23,10 +24,9 @@ from orchestrator.message import clean
 from orchestrator.models.base import ModelReply
 from orchestrator.parsers.base import ANSWER
 from orchestrator.sessions import HISTORY_GUARD, Record
-from orchestrator.support.structs import struct
 
 
-@struct()
+@dataclass(slots=True, eq=False, repr=False)
 class StreamChecked:
     """A guardrail has checked a text that streams."""
 

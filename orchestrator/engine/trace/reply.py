@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.engine.effects import AwaitResults, Branches, CallModel, is_within
@@ -20,7 +21,6 @@ from orchestrator.errors import SessionConflict, rebuild_error
 from orchestrator.models.base import Usage
 from orchestrator.sessions import Session, TurnLog
 from orchestrator.sessions.journal import Record
-from orchestrator.support.structs import struct
 
 
 class Details:
@@ -152,7 +152,7 @@ class Reply:
         }
 
 
-@struct()
+@dataclass(slots=True)
 class TextDelta:
     """The next piece of the answer.
 
@@ -164,21 +164,21 @@ class TextDelta:
     text: str
 
 
-@struct()
+@dataclass(slots=True)
 class TracePart:
     """The next trace part."""
 
     part: dict[str, Any]
 
 
-@struct()
+@dataclass(slots=True)
 class Files:
     """Files that the turn made, in Bedrock's shape."""
 
     files: list[dict[str, Any]]
 
 
-@struct()
+@dataclass(slots=True)
 class TurnEnd:
     """The last event: the whole reply."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NoReturn
 
@@ -27,7 +27,6 @@ from orchestrator.support.documents.syntax import (
     ScalarNode,
     YamlComposer,
 )
-from orchestrator.support.structs import struct
 
 __all__ = [
     "MAX_BYTES",
@@ -70,7 +69,7 @@ PLAIN_SCALARS: dict[str, tuple[re.Pattern[str], str]] = {
 DEFAULT = Rules()
 
 
-@struct(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Document:
     """A text that was read."""
 

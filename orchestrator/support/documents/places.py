@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError
-from orchestrator.support.structs import struct
 
 Severity = Literal["error", "warning", "info"]
 
@@ -20,7 +19,7 @@ Keys = tuple[str | int, ...]
 MOST_FINDINGS = 20
 
 
-@struct()
+@dataclass(slots=True)
 class Place:
     """Where one value is in the text."""
 
@@ -52,7 +51,7 @@ class Place:
         return place, True
 
 
-@struct(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Source:
     """Where a definition was read from.
 

@@ -6,11 +6,10 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
 from orchestrator.errors import DefinitionError
-from orchestrator.support.structs import struct
 
 _EXPLAINED_CHARS = 200_000
 
@@ -18,7 +17,7 @@ _NO_COLON = "could not find expected ':'"
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
-@struct()
+@dataclass(slots=True)
 class Node:
     """One value as it is written."""
 
@@ -34,14 +33,14 @@ class Node:
         return "" if self.tag in ("", "!") or self.tag.startswith("!!") else self.tag
 
 
-@struct()
+@dataclass(slots=True)
 class ScalarNode(Node):
     """A text, number, truth value or null."""
 
     value: str = ""
 
 
-@struct()
+@dataclass(slots=True)
 class ListNode(Node):
     """A list; `flow_style` when it is written in brackets."""
 
@@ -49,14 +48,14 @@ class ListNode(Node):
     flow_style: bool = False
 
 
-@struct()
+@dataclass(slots=True)
 class MapNode(Node):
     """A mapping: pairs in the order of the text, with names that are there twice."""
 
     value: list[tuple[Node, Node]] = field(default_factory=list)
 
 
-@struct(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Rules:
     """How a text is read."""
 
@@ -75,7 +74,7 @@ class Rules:
     error: type[DefinitionError] = DefinitionError  # the error for texts that cannot be read
 
 
-@struct()
+@dataclass(slots=True)
 class Bounds:
     """What a text may cost, and how it is refused."""
 
