@@ -144,6 +144,23 @@ def test_importing_the_agent_loads_nothing_that_a_plain_turn_does_without() -> N
     assert not loaded & COSTLY
 
 
+def test_help_loads_neither_agents_nor_what_they_need() -> None:
+    program = """
+from contextlib import redirect_stdout, suppress
+from io import StringIO
+from orchestrator.cli import main
+sys.argv = ["orchestrator", "--help"]
+with redirect_stdout(StringIO()) as shown, suppress(SystemExit):
+    main()
+assert "invoke" in shown.getvalue()
+"""
+    rooms = {"actions", "agent", "definition", "engine", "flows", "guardrails", "knowledge"}
+    rooms |= {"memory", "prompts", "server", "testing", "transfer"}
+    unwanted = {f"orchestrator.{it}" for it in rooms}
+    unwanted |= {"asyncio", "boto3", "httpx2", "jinja2", "pydantic", "socket", "ssl", "yaml"}
+    assert not _list_loaded(program) & unwanted
+
+
 # What is handed out though no room exports it: people show it and compare it.
 SHOWN = {"orchestrator.agent.render.Prompt", "orchestrator.diagnostics.Diagnostic"}
 
