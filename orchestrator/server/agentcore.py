@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TracePart, TurnEnd
 from orchestrator.errors import ValidationError
-from orchestrator.server.connected import EventResponse
+from orchestrator.server.disconnects import EventResponse
 from orchestrator.server.operations import Fault
 from orchestrator.server.rest import RestApi, find_agent, read_json, to_sse, wait_for_reply
 from orchestrator.server.runtime.invoke import (

@@ -22,7 +22,7 @@ from orchestrator.server.access.guards import check_binding
 from orchestrator.server.access.keys import Keys
 from orchestrator.server.active_requests import ActiveRequests
 from orchestrator.server.chat import handlers
-from orchestrator.server.connected import WhileConnected
+from orchestrator.server.disconnects import WhileConnected
 from orchestrator.server.fair_loop import go_last, hold_back_last
 from orchestrator.server.ids import now
 from orchestrator.server.middleware import ServerMiddleware

@@ -17,7 +17,7 @@ from orchestrator.agent.agent import Agent
 from orchestrator.engine.trace.reply import Event, Reply, TurnEnd
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.server.active_requests import ActiveRequests
-from orchestrator.server.connected import run_while_connected
+from orchestrator.server.disconnects import run_while_connected
 from orchestrator.server.fair_loop import go_last
 from orchestrator.server.large_bodies import read_body
 from orchestrator.server.operations import Caller, Fault

@@ -17,7 +17,7 @@ from orchestrator.errors import ResourceNotFound
 from orchestrator.server.chat.conversation import ChatRequest, parse_request
 from orchestrator.server.chat.responses import build_completion, build_error, stream_chunks
 from orchestrator.server.chat.return_control import build_results, find_session
-from orchestrator.server.connected import EventResponse
+from orchestrator.server.disconnects import EventResponse
 from orchestrator.server.operations import Caller
 from orchestrator.server.rest import (
     RestApi,

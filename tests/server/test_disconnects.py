@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.server.connected import WhileConnected, run_while_connected
+from orchestrator.server.disconnects import WhileConnected, run_while_connected
 from orchestrator.server.time_limit import TimeLimit
 
 Message = dict[str, Any]
