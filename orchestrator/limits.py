@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from orchestrator.errors import ValidationError
 
@@ -58,8 +58,8 @@ class Limits:
         Raises:
             ValidationError: One is out of its range.
         """
-        for name in self.__slots__:
-            _check(name, getattr(self, name))
+        for it in fields(self):
+            _check(it.name, getattr(self, it.name))
 
 
 def _check(name: str, value: object) -> None:

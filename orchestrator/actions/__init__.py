@@ -19,11 +19,11 @@ from orchestrator.actions.base import (
 )
 from orchestrator.actions.catalog import Catalog
 from orchestrator.actions.group import CODE_INTERPRETER, USER_INPUT, ActionGroup, ReturnControl
-from orchestrator.actions.handlers import LambdaHandler
 from orchestrator.actions.python import Action, action
 from orchestrator.support.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
+    from orchestrator.actions.handlers import LambdaHandler
     from orchestrator.actions.http_executor import HttpExecutor
     from orchestrator.actions.lambda_arn import LambdaArn
     from orchestrator.actions.lambda_process import LambdaProcess
@@ -55,6 +55,7 @@ __all__ = [
 _HOMES = {
     "HttpExecutor": "http_executor",
     "LambdaArn": "lambda_arn",
+    "LambdaHandler": "handlers",
     "LambdaProcess": "lambda_process",
     "MCPServer": "mcp_server",
 }

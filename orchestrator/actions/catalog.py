@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -121,7 +120,9 @@ class Catalog:
         """
         protocol = protocol or ("xml" if "::" in written else "tool_use")
         known = [_name(operation, protocol) for operation in self.operations]
-        close = difflib.get_close_matches(written, known, n=3, cutoff=0.5)
+        from difflib import get_close_matches  # only mistakes need it
+
+        close = get_close_matches(written, known, n=3, cutoff=0.5)
         advice = f" Did you mean {' or '.join(close)}?" if close else ""
         return (
             f"{written[:200]} is not a valid function.{advice} Please only use the functions you "

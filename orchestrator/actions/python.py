@@ -29,7 +29,7 @@ from orchestrator.support.threads import in_thread, wait_for
 from orchestrator.support.user_code import place_in_function
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Compiled:
     """A function, and how to make its arguments out of a call's."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import datetime
-import decimal
 import enum
 import json
 from collections.abc import Mapping, Set
@@ -46,6 +44,9 @@ def _plain(value: Any) -> Any:
         return value.model_dump(mode="json")
     if isinstance(value, enum.Enum):
         return value.value
+    import datetime
+    import decimal
+
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if isinstance(value, decimal.Decimal):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -46,7 +45,6 @@ from orchestrator.guardrails import Guardrail
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
 from orchestrator.memory import MemoryStore
-from orchestrator.memory.summaries import memory_contents
 from orchestrator.models import Model, resolve_model
 from orchestrator.sessions import Session, Sessions, SessionStore, session_label
 from orchestrator.support.threads import in_thread
@@ -469,6 +467,8 @@ class Agent:
         memory = self.plan.features.memory
         if memory is None:
             return []
+        from orchestrator.memory.summaries import memory_contents
+
         check_id("memory_id", memory_id)
         now = self.sessions.clock()
         return memory_contents(memory.store.recent(self.plan.owner, memory_id, now, _ALL_SESSIONS))
@@ -495,6 +495,8 @@ class Agent:
     # May wait for files and for a memory's sessions: `_aopen` calls it in a thread where it does.
     def _read_input(self, question: str, session_id: str | None, options: Options) -> Input:
         if session_id is None:
+            import uuid
+
             session_id = str(uuid.uuid4())
         if options:
             request = read_options(question, session_id, options)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from orchestrator.models.example_classifier import CategoryExamples
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Parts:
     # What all stages of one agent are made from.
     instruction: str

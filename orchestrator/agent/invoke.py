@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
-from concurrent.futures import Future
 from contextlib import closing, suppress
 from functools import cache, partial
 from types import ModuleType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from orchestrator.engine.plan import Plan
 from orchestrator.engine.results import Failure
@@ -28,6 +27,9 @@ from orchestrator.errors import OrchestratorError, SessionConflict, TurnLeft
 from orchestrator.sessions import NEVER, Session, Sessions, session_label
 from orchestrator.support.threads import in_thread
 from orchestrator.support.user_code import hide_causes
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 

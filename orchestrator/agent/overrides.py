@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.actions.parser_lambda import ParserFunction, lambda_parser, parser_function
 from orchestrator.agent.source import AgentSource, errors_at
 from orchestrator.engine.plan import Override
 from orchestrator.errors import DefinitionError
@@ -49,7 +48,7 @@ def override_from_argument(
         raise DefinitionError(
             f"the parser of {stage} is OVERRIDDEN, and there is none; give override_lambda="
         )
-    return _with_parser(override, parser_function(override_lambda), override_lambda)
+    return _with_parser(override, override_lambda, override_lambda)
 
 
 def build_overrides(source: AgentSource) -> dict[str, Override]:
@@ -84,7 +83,7 @@ def _build_override(
 def _add_lambda_parser(source: AgentSource, override: Override, *at: str | int) -> Override:
     if source.objects.parser is not None:
         function = source.objects.parser
-        return _with_parser(override, parser_function(function), function)
+        return _with_parser(override, function, function)
     configurations = source.definition.prompt_override_configuration
     spec = configurations.override_lambda if configurations else None
     if spec is None:
@@ -96,18 +95,26 @@ def _add_lambda_parser(source: AgentSource, override: Override, *at: str | int) 
     with errors_at(source, "promptOverrideConfiguration", "overrideLambda"):
         if spec.startswith("arn:"):
             code = source.resolver.find_function(spec)
-            return _with_parser(override, parser_function(spec if code is None else code), spec)
+            return _with_parser(override, spec if code is None else code, spec)
         if source.folder is None:
             raise DefinitionError(
                 f"overrideLambda {spec!r} is relative to an agent's folder, and there is none; "
                 "give an ARN, a function, or folder="
             )
-        return _with_parser(override, parser_function(spec, source.folder), spec)
+        return _with_parser(override, spec, spec, source.folder)
 
 
 def _with_parser(
-    override: Override, function: ParserFunction, spec: str | Callable[..., Any]
+    override: Override,
+    code: str | Callable[..., Any],
+    spec: str | Callable[..., Any],
+    folder: Path | None = None,
 ) -> Override:
+    # Few agents have one, and it brings what carries out Lambda handlers.
+    from orchestrator.actions.parser_lambda import lambda_parser, parser_function
+
+    function = parser_function(code, folder)
+
     def parser(agent: Mapping[str, str], stage: str, tool_use: bool) -> Callable[[], Parser]:
         return lambda_parser(function, stage, agent, tool_use=tool_use)
 

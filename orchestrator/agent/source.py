@@ -17,7 +17,6 @@ from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.limits import Limits
 from orchestrator.memory import MemoryStore
 from orchestrator.models import Model, file_of_model, resolve_model
-from orchestrator.support.documents import Source, combine_findings
 
 if TYPE_CHECKING:
     from orchestrator.actions import ActionGroup
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from orchestrator.guardrails import Guardrail
     from orchestrator.knowledge import KnowledgeBase
     from orchestrator.sessions import Sessions, SessionStore
+    from orchestrator.support.documents import Source
 
 Code = str | Callable[..., Any]
 """What stands for a Lambda function: a function, or `file.py:function`."""
@@ -67,7 +67,7 @@ class Resolver:
         return None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Objects:
     """Python objects that stand where a document can only name things."""
 
@@ -83,7 +83,7 @@ class Objects:
     orchestration: Orchestration | None = None  # what orchestrates instead of the built-in loop
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AgentSource:
     """What an agent is built from, wherever it was read."""
 
@@ -154,6 +154,8 @@ class AgentSource:
 
 
 def _make_model_error(source: Source, message: str, *keys: str | int) -> DefinitionError:
+    from orchestrator.support.documents import combine_findings
+
     return combine_findings([source.diagnostic("error", "model", message, *keys)])
 
 

@@ -87,7 +87,7 @@ _CUT = {
 }
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Act:
     """Carry out calls, then ask the user when there is a question."""
 

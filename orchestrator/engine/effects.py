@@ -24,7 +24,7 @@ ROUTE = "route"
 """The last part of a branch's id when a routed turn consists of it."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CallModel:
     """Ask a stage's model. The outcome is a `model` record."""
 
@@ -46,7 +46,7 @@ class CallModel:
     prompt: tuple[BoundPrompt, list[Message]] | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Converse(CallModel):
     """Ask a model with a request of a custom orchestration. The outcome: a `model` record."""
 
@@ -55,7 +55,7 @@ class Converse(CallModel):
     past: bool = False  # whether what was said in the session before goes ahead of them
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Dispatch:
     """Carry out calls, several at the same time. The outcome is a list of `action` records."""
 
@@ -63,7 +63,7 @@ class Dispatch:
     number: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class WaitingCall:
     """A call that waits for the caller."""
 
@@ -72,7 +72,7 @@ class WaitingCall:
     agent_id: str = ""  # the agent that waits; empty where nobody's results are taken
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AwaitResults:
     """Hand calls to the caller. The outcome is a `returned` record, or `None`: not yet known."""
 
@@ -81,7 +81,7 @@ class AwaitResults:
     number: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Retrieve:
     """Search a knowledge base. The outcome is a `retrieved` record."""
 
@@ -93,7 +93,7 @@ class Retrieve:
     configuration: Mapping[str, Any] | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Guard:
     """Have the guardrail check a text. The outcome is a `guarded` record."""
 
@@ -103,7 +103,7 @@ class Guard:
     id: str  # ends the trace id: `guardrail-pre-0`
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SessionView:
     """What a custom orchestration may know of the session, which a turn does not."""
 
@@ -112,7 +112,7 @@ class SessionView:
     history: Sequence[Message]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Orchestrate:
     """Have a custom orchestration decide what to do. The outcome is an `orchestrated` record.
 
@@ -123,7 +123,7 @@ class Orchestrate:
     number: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Branch:
     """One part of an effect that has several: a collaborator's work, or an iteration of a loop."""
 
@@ -149,7 +149,7 @@ def is_within(path: str, branch: str) -> bool:
     return path == branch or path.startswith(f"{branch}/")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Branches:
     """Have branches run side by side. The outcome is a list of `branch` records.
 

@@ -11,7 +11,6 @@ from orchestrator.engine.decisions import REFUSAL, realign_citations
 from orchestrator.engine.effects import Effect, Guard
 from orchestrator.engine.results import Answer, Refusal, Result
 from orchestrator.engine.state import Slot, Turn
-from orchestrator.memory.summaries import summary_text
 from orchestrator.message import text_of
 from orchestrator.sessions import HISTORY_GUARD
 
@@ -83,6 +82,8 @@ def guard_summary(
 
     Gives its topics, masked; none when anything in them is blocked.
     """
+    from orchestrator.memory.summaries import summary_text
+
     kept: list[Mapping[str, Any]] = []
     for index, topic in enumerate(topics):
         name, said = str(topic.get("topic") or ""), str(topic.get("summary") or "")

@@ -12,12 +12,14 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from mimetypes import MimeTypes
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.support.spelling import to_camel
+
+if TYPE_CHECKING:
+    from mimetypes import MimeTypes
 
 CHAT, CODE_INTERPRETER = "CHAT", "CODE_INTERPRETER"
 """What a file is for (Bedrock: `useCase`): to be read by the model, or by its programs."""
@@ -187,6 +189,8 @@ def _media_type(name: str, given: Any) -> str:
 
 @cache
 def _types() -> MimeTypes:
+    from mimetypes import MimeTypes
+
     return MimeTypes()  # the library's own table, the same on every machine
 
 

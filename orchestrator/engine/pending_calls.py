@@ -12,9 +12,7 @@ from typing import Any
 
 from orchestrator.actions.base import Operation
 from orchestrator.engine.changes import only_reads, split_words
-from orchestrator.engine.consent import is_no, is_yes
 from orchestrator.engine.decisions import Act
-from orchestrator.engine.questions import ask_for_consent, ask_for_values, describe_missing
 from orchestrator.engine.results import Answer
 from orchestrator.engine.state import Slot, Turn
 from orchestrator.engine.toolbox import tool_name
@@ -32,6 +30,8 @@ def ask_user_first(turn: Turn, slots: Sequence[Slot]) -> Answer | None:
         return None
     for slot in slots:
         if slot.unknown:
+            from orchestrator.engine.questions import ask_for_values
+
             pending = _build_pending(turn, slot.operation, slot)
             return _ask(turn, slot, ask_for_values(slot.unknown), pending)
     # What an orchestration of the author's own calls, and when, is the author's wish.
@@ -41,6 +41,8 @@ def ask_user_first(turn: Turn, slots: Sequence[Slot]) -> Answer | None:
         call = slot.call
         if call is None or not _needs_consent(turn, slot):
             continue
+        from orchestrator.engine.questions import ask_for_consent
+
         question = ask_for_consent(call.operation, call.arguments)
         if turn.start.is_led or len(question) > _LONGEST_QUESTION:
             # What a supervisor's model tells its user of a question, or the user it, is not known.
@@ -54,6 +56,8 @@ def ask_user_first(turn: Turn, slots: Sequence[Slot]) -> Answer | None:
 def _ask(turn: Turn, slot: Slot, question: str, pending: dict[str, Any]) -> Answer:
     # The model reads in later turns what it was that the user was asked for. It reads the call in
     # the form in which it wrote it, and no result of the others, which were not carried out.
+    from orchestrator.engine.questions import describe_missing
+
     text = describe_missing(slot.unknown) if slot.unknown else _WAITS
     turn.add_step([{**slot.as_result(), "text": text, "error": False}])
     return Answer(question, "ask_user", pending=pending)
@@ -85,6 +89,8 @@ def take_consent(turn: Turn) -> Act | None:
     operation = _find_operation(turn, pending["name"])
     if operation is None:
         return None
+    from orchestrator.engine.consent import is_no, is_yes
+
     if is_yes(turn.question, split_words(operation.name)):
         turn.consented = f"{turn.start.request_id}-consent"
         use = {"toolUseId": turn.consented, "name": pending["name"], "input": pending["arguments"]}

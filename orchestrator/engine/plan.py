@@ -47,7 +47,7 @@ MOST_LEVELS = 3
 """How deep agents may lead agents that lead agents."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Override:
     """What an agent changes in one stage; a member that is left out keeps the dialect's."""
 
@@ -65,7 +65,7 @@ class Override:
     parser_name: str = ""  # names that parser in traces (Bedrock: `overrideLambda`)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RemoteReply:
     """What a remote agent answered."""
 
@@ -97,7 +97,7 @@ class RemoteAgent(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Member:
     """An agent that a supervisor may give work to (Bedrock: a collaborator)."""
 
@@ -150,7 +150,7 @@ class Orchestration(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Features:
     """What an agent has besides its prompts, actions and knowledge."""
 
@@ -168,7 +168,7 @@ class Features:
     aws_compat: Collection[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StagePlan:
     """One stage of an agent, compiled."""
 
@@ -207,7 +207,7 @@ class StagePlan:
         return {name: self.dialect.partial(name, attributes=dict(attributes))}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Plan:
     """A compiled agent."""
 

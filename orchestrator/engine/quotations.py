@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -57,7 +56,9 @@ def _normalise(text: str) -> str:
     if "%" in text:
         text = unquote(text)
     if "&" in text:
-        text = html.unescape(html.unescape(_AMPERSANDS.sub("&", text)))
+        from html import unescape  # its table of entities is large
+
+        text = unescape(unescape(_AMPERSANDS.sub("&", text)))
     if not text.isascii():
         text = unicodedata.normalize("NFKD", text)
     return _PASSED_OVER.sub("", _AROUND.sub("", text)).casefold()

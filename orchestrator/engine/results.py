@@ -10,7 +10,7 @@ from typing import Any
 from orchestrator.errors import OrchestratorError, ValidationError
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Answer:
     """The turn ended with a text for the user: an answer, or a question (`ask_user`)."""
 
@@ -22,7 +22,7 @@ class Answer:
     pending: dict[str, Any] | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Refusal:
     """The input or the reply was refused: by pre-processing, a guardrail, or the provider."""
 
@@ -86,7 +86,7 @@ class ControlReturn:
         }
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Failure:
     """The turn could not be finished."""
 

@@ -35,7 +35,7 @@ from orchestrator.sessions.journal import Record
 from orchestrator.support.safe_json import iter_texts
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Slot:
     """One call of a reply, and what the model will read as its result."""
 
@@ -81,7 +81,7 @@ class Slot:
 NO_VALUES: Mapping[str, str] = {}
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Start:
     """What a turn begins with."""
 
@@ -114,7 +114,7 @@ class Start:
     earlier: Callable[[], Sequence[Message]] = tuple
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Iteration:
     """What an iteration of a script's loop does; its branch names it."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
@@ -173,6 +172,8 @@ def _return_control(
     agent_id = turn.plan.agent_id
     waiting = [WaitingCall(one.call, one.waits, agent_id) for one in slots if one.call is not None]
     # Made from the request's random id, so that the same turn makes the same id again.
+    import uuid
+
     id = str(uuid.uuid5(uuid.UUID(turn.start.request_id), f"control-{number}"))
     outcome = yield AwaitResults(id, waiting, number)
     if outcome is None:

@@ -9,8 +9,8 @@ from orchestrator.actions import Catalog, Operation
 from orchestrator.engine.changes import only_reads
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.models.base import CallFormat, OperationFormat
-from orchestrator.models.tool_calls import short
 from orchestrator.prompts import Dialect
+from orchestrator.support.words import drop_http_verb
 
 _SEARCH = {
     "searchQuery": {"type": "string", "description": "What to search for, as a full sentence."}
@@ -61,7 +61,7 @@ class Toolbox:
         ask_user = False if self.recipients else None
         actions = self.catalog.descriptions(protocol, ask_user)
         tools = (*actions, *searches, *self._messages(protocol))
-        return [{**tool, "short_name": short(tool["name"])} for tool in tools]
+        return [{**tool, "short_name": drop_http_verb(tool["name"])} for tool in tools]
 
     def _messages(self, protocol: str) -> list[dict[str, Any]]:
         if not self.recipients:

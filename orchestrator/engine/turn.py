@@ -214,7 +214,7 @@ def _check_misread(turn: Turn, misread: int, problem: Reprompt) -> None:
         )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Reprompt:
     """The reply could not be understood; the text tells the model how to do better."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from orchestrator.memory.base import SessionSummary
@@ -126,6 +125,8 @@ def _to_bedrock(summary: SessionSummary) -> dict[str, Any]:
 
 
 def _time(nanoseconds: int) -> str:
+    from datetime import UTC, datetime
+
     # Written by hand, since a `datetime` holds no nanoseconds.
     seconds, rest = divmod(nanoseconds, 1_000_000_000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from operator import add
 from threading import Event
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from orchestrator.limits import REPLY_BYTES
 from orchestrator.message import Block, Message, normalise_blocks, text_of
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, ThreadPoolExecutor
 
 
 class Usage(NamedTuple):
@@ -164,6 +166,8 @@ class ModelReply:
 @cache
 def _workers() -> ThreadPoolExecutor:
     # Not asyncio's default pool: that one has cores + 4 threads, and model calls mostly wait.
+    from concurrent.futures import ThreadPoolExecutor  # it brings `logging`
+
     return ThreadPoolExecutor(max_workers=256, thread_name_prefix="orchestrator-model")
 
 

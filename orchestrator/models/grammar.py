@@ -31,9 +31,10 @@ from typing import Any
 from orchestrator.models.base import CallFormat, OperationFormat
 from orchestrator.models.grounds import NO_GROUNDS, Grounds
 from orchestrator.models.identifiers import find_ids, find_words, read_examples
-from orchestrator.models.tool_calls import CALL_CLOSE, CALL_OPEN, short
+from orchestrator.models.tool_calls import CALL_CLOSE, CALL_OPEN
 from orchestrator.models.user_dates import UserDates, find_dates
 from orchestrator.support.lru_cache import LruCache
+from orchestrator.support.words import drop_http_verb
 
 # The tool by which a model asks the user (Bedrock: AMAZON.UserInput).
 ASK_USER = "user__askuser"
@@ -97,7 +98,7 @@ def continuation_grammar(form: CallFormat, grounds: Grounds) -> str:
         given = _literal(json.dumps(value, ensure_ascii=False))
         schema = properties.get(parameter) or {}
         members.append(f"{head} {_value(schema, True, ids) if value == unknown else given}")
-    head = _literal(f'{CALL_OPEN}{{"name": "{short(name)}", "arguments": {{')
+    head = _literal(f'{CALL_OPEN}{{"name": "{drop_http_verb(name)}", "arguments": {{')
     body = ' ", " '.join(members)
     root = f"root ::= {head} {body} {_literal('}}' + CALL_CLOSE)}\n"
     return f"unknown ::= {_literal(unknown)}\n{root}" + _COMMON + _grounds(grounds, ids)
@@ -226,7 +227,7 @@ def _lines(form: CallFormat, must_call: bool, ids: _Ids) -> Iterator[str]:
 def _call(rule: str, operation: OperationFormat, unknown: str, ids: _Ids) -> Iterator[str]:
     properties: Mapping[str, Any] = operation.schema.get("properties") or {}
     required = set(operation.schema.get("required") or ())
-    head = _literal(f'{short(operation.name)}", "arguments": {{')
+    head = _literal(f'{drop_http_verb(operation.name)}", "arguments": {{')
     yield f"{rule} ::= {head} {rule}-first-0"
     # Two chains of rules: `first` before any argument is written, `more` after one.
     for index, (name, schema) in enumerate(properties.items()):

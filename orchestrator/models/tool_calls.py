@@ -27,11 +27,11 @@ from orchestrator.message import AUTHOR, Block, Message, Span, Text, text_of
 from orchestrator.models.base import CallFormat
 from orchestrator.models.grounds import render_result
 from orchestrator.support.safe_json import json_or
+from orchestrator.support.words import drop_http_verb
 
 CALL_OPEN, CALL_CLOSE = "<tool_call>\n", "\n</tool_call>"
 # A capital letter in the middle of a sentence.
 _NAME = re.compile(r"(?<=[a-z,;:] )[^\W\d_a-z]\w+")
-_VERB = re.compile(r"^(?:GET|PUT|POST|PATCH|DELETE|HEAD|OPTIONS)__(?=.+__)")
 RESULT_OPEN, RESULT_CLOSE = "<tool_response>\n", "\n</tool_response>"
 ANSWER, ANSWER_CLOSE = "<answer>", "</answer>"
 # What begins one of the tags, also in the ways in which models take it for one.
@@ -91,18 +91,9 @@ def _text(message: Message, index: int) -> str:
     )
 
 
-def short(name: str) -> str:
-    """A tool's name without its HTTP verb.
-
-    The verb comes first in Bedrock's names (`POST__claims__sendReminder`), where a small model
-    would have to choose it before it has thought of the function.
-    """
-    return _VERB.sub("", name)
-
-
 def render_call(name: str, arguments: Any) -> str:
     """A call as the model writes it, character for character: the prompt cache depends on it."""
-    call = {"name": short(name), "arguments": arguments}
+    call = {"name": drop_http_verb(name), "arguments": arguments}
     return json.dumps(call, ensure_ascii=False)
 
 
@@ -120,7 +111,9 @@ class ReplyReader:
     def __init__(self, form: CallFormat | None) -> None:
         """Begins a reply; without a `form` it is text and nothing else."""
         self._marked = form is not None and not form.choices
-        self._names = {short(one.name): one.name for one in form.operations} if form else {}
+        self._names = (
+            {drop_http_verb(one.name): one.name for one in form.operations} if form else {}
+        )
         self._text = ""
         self.raw = ""  # what the model wrote of a call
 

@@ -23,7 +23,7 @@ _NOTHING: tuple[tuple[str, str], ...] = ()
 Piece = tuple[str, int, int]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Invoke:
     """One call of a reply: its opening tag, and where its body lies in the text."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -119,6 +118,8 @@ def step_messages(
 def _encode(result: Mapping[str, Any]) -> Mapping[str, Any]:
     if result.get("markup"):
         return result
+    from html import escape  # its table of entities is large
+
     return {**result, "text": escape(result["text"], quote=False)}
 
 

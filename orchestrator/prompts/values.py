@@ -39,7 +39,7 @@ _BUILT_IN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AgentFacts:
     """Plain data about an agent, of which the values are made."""
 

@@ -12,10 +12,6 @@ from pathlib import Path
 from threading import Lock
 from typing import IO, Any
 
-from orchestrator.support.logs import get_logger
-
-_log = get_logger("orchestrator.files")
-
 _FILE, _FOLDER = 0o600, 0o700
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _creating = Lock()
@@ -91,4 +87,7 @@ def _tighten(file: str | Path | int, name: str) -> None:
     try:
         os.chmod(file, wanted)
     except OSError:
-        _log.warning("the file %r can be read by others; run `chmod 600` on it", name)
+        from orchestrator.support.logs import get_logger
+
+        log = get_logger("orchestrator.files")
+        log.warning("the file %r can be read by others; run `chmod 600` on it", name)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import html
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -115,12 +114,14 @@ def _parts(secret: str) -> Iterator[str]:
 
 
 def _spellings(secret: str) -> set[str]:
+    from html import escape  # its table of entities is large
+
     data = secret.encode("utf-8", "replace")
     found = {
         secret,
         quote(secret, safe="", errors="replace"),
         quote_plus(secret, errors="replace"),
-        html.escape(secret),
+        escape(secret),
         json.dumps(secret)[1:-1],
         data.hex(),
     }

@@ -6,13 +6,13 @@ import os
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
 from contextvars import Context, ContextVar, copy_context
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import asyncio
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 
@@ -39,6 +39,8 @@ def in_thread(function: Callable[[], T], *, at_once: bool = True) -> Future[T]:
     given here. An event loop may not have the time to wait for that: without `at_once` the function
     begins soon.
     """
+    from concurrent.futures import Future  # it brings `logging`
+
     future: Future[T] = Future()
     begun = threading.Event()
     level = _level.get()

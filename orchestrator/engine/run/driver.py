@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from orchestrator.actions.base import ActionResult, Call, CallContext
 from orchestrator.engine.effects import (
@@ -47,10 +46,13 @@ from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, Orchestr
 from orchestrator.sessions import Record
 from orchestrator.support.threads import MOST_THREADS
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Progress:
     """An effect that is about to be carried out (`outcome` is `None`), or that was."""
 
@@ -59,7 +61,7 @@ class Progress:
     outcome: Any = None  # its outcome: a journal record, or a list of them for calls
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class BranchEnded:
     """A collaborator that has ended its work, while others may still be at theirs."""
 

@@ -40,7 +40,6 @@ from orchestrator.errors import (
 )
 from orchestrator.guardrails import Verdict
 from orchestrator.memory import MemoryStore
-from orchestrator.memory.summaries import build_summary
 from orchestrator.message import normalise_blocks
 from orchestrator.models.base import ModelReply, ModelRequest
 from orchestrator.parsers.base import Parser
@@ -354,6 +353,8 @@ class Run:
         if not topics:
             yield partial(memory.store.settle, self.plan.owner, self.session_id)
             return
+        from orchestrator.memory.summaries import build_summary
+
         summary = build_summary(
             memory_id,
             self.session_id,

@@ -20,7 +20,6 @@ from orchestrator.engine.plan import Plan
 from orchestrator.engine.run.replay import Replay, build_version_conflict
 from orchestrator.errors import SessionConflict, ValidationError
 from orchestrator.limits import Limits
-from orchestrator.memory.summaries import to_prompt_summaries
 from orchestrator.message import clean
 from orchestrator.prompts.steps import EMPTY
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
@@ -38,7 +37,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_unused_ids.clear)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Input:
     """What the caller of one invocation gave."""
 
@@ -245,6 +244,8 @@ def _load_memory(plan: Plan, sessions: Sessions, session: Session, given: Input)
             f"session {given.session_id!r} belongs to another memory: what was said in it would "
             f"be remembered under {memory_id!r}; end it first, or use another session id"
         )
+    from orchestrator.memory.summaries import to_prompt_summaries
+
     most, now = memory.max_recent_sessions, sessions.clock()
     if not given.closing:
         memory.store.touch(plan.owner, memory_id, given.session_id, now)

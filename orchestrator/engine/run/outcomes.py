@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +26,7 @@ from orchestrator.parsers.base import ANSWER
 from orchestrator.sessions import HISTORY_GUARD, Record
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StreamChecked:
     """A guardrail has checked a text that streams."""
 
@@ -232,6 +231,8 @@ def run_remote_branch(run: Run, branch: Branch) -> Record:
     path = f"{run.session_id}/{branch.team}"
     if run.plan.tenant_key:  # a remote agent cannot tell the tenants of this one apart
         path = f"{run.plan.tenant_key}/{path}"
+    import uuid
+
     session_id = str(uuid.uuid5(uuid.NAMESPACE_URL, path))
     attributes = dict(run.session.attributes)
     result: Answer | Failure

@@ -6,7 +6,6 @@ outcome is recorded is answered from the journal, without I/O and without render
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -35,7 +34,6 @@ from orchestrator.engine.effects import (
 )
 from orchestrator.engine.plan import Plan
 from orchestrator.engine.prompt_history import Talk, select_history
-from orchestrator.engine.quotations import find_quotation
 from orchestrator.engine.results import Failure, Result
 from orchestrator.engine.state import Iteration, Start, Turn
 from orchestrator.engine.turn import run_turn
@@ -182,9 +180,11 @@ class Replay:
 
     def _start_of(self, branch: Branch) -> Start:
         """What the turn of a branch begins with."""
+        from uuid import UUID, uuid5
+
         above = self.turn.start
         return Start(
-            str(uuid.uuid5(uuid.UUID(above.request_id), branch.id)),
+            str(uuid5(UUID(above.request_id), branch.id)),
             branch.message,
             branch.attributes,
             path=branch.id,
@@ -203,7 +203,9 @@ class Replay:
 
     def session_id(self, root: str) -> str:
         """The id of a collaborator's session within the session `root` of its supervisor."""
-        return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{root}/{self.turn.start.team}"))
+        from uuid import NAMESPACE_URL, uuid5
+
+        return str(uuid5(NAMESPACE_URL, f"{root}/{self.turn.start.team}"))
 
     def send(self, outcome: Any) -> Live | Result:
         """Runs the turn on to its next effect without an outcome, or to its result.
@@ -256,6 +258,8 @@ class Replay:
             if message["role"] == "user"
             for text in iter_texts(message["content"])
         )
+        from orchestrator.engine.quotations import find_quotation
+
         return find_quotation(calls, chain(self.turn.texts_of_others(), earlier))
 
     @property

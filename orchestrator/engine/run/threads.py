@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import closing
 from functools import partial
 from queue import SimpleQueue
 from threading import Event
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from orchestrator.actions.base import Call, CallContext
 from orchestrator.engine.effects import CallModel
@@ -27,6 +26,9 @@ from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.outcomes import StreamedCall
 from orchestrator.sessions import Record
 from orchestrator.support.threads import in_thread
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 
@@ -146,6 +148,8 @@ class _Window:
 
     def wait(self) -> list[Record]:
         """The records of those that have ended next, or that did not answer in time."""
+        from concurrent.futures import FIRST_COMPLETED, wait
+
         while self._left and len(self._running) < self._most:
             call = self._left.popleft()
             future = in_thread(partial(perform, self._run, call, self._context))
@@ -204,6 +208,8 @@ class _SideBySide:
 
     def stop(self) -> None:
         """Stops those that run when they emit next, and waits for them."""
+        from concurrent.futures import wait
+
         self._stopped.set()
         wait(self._futures)
 
