@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import floor, subject
+from bench.bedrock import bedrock
 from bench.first_answer import first_answer
 from bench.harness import batch, compare, settle
 from bench.retrieval import retrieval
@@ -260,6 +261,6 @@ MEASURES: dict[str, Callable[[], list[Row]]] = {
     measure.__name__: measure
     for measure in (
         *(turn, turn_async, steps, session, stream, concurrency, imports, loading),
-        *(retrieval, together, first_answer),
+        *(retrieval, together, first_answer, bedrock),
     )
 }

@@ -17,6 +17,7 @@ from orchestrator.message import Block, Message
 from orchestrator.models._bounds import MOST_BLOCKS
 from orchestrator.models._encoding import (
     check_tool_name,
+    decode_object,
     encode,
     encode_cached,
     tool_input,
@@ -117,6 +118,36 @@ def _plain(block: Block) -> Block:
     if not isinstance(redacted, bytes):
         return block
     return {"reasoningContent": {"redactedContent": encode(redacted)[1:-1]}}
+
+
+def read_answer(body: bytes) -> dict[str, Any] | None:
+    """An answer of Converse as boto3 returns it, where that is the JSON itself; else `None`.
+
+    So it is for texts, reasoning and tool calls. Others have bytes in them, or are not as they
+    should be, and boto3 knows what becomes of them.
+    """
+    try:
+        answer = decode_object(body)
+        content = answer["output"]["message"]["content"]
+        plain = type(content) is list and all(map(_is_plain, content))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return None
+    return answer if plain else None
+
+
+def _is_plain(block: Any) -> bool:
+    ((kind, value),) = block.items()
+    if kind == "text":
+        return type(value) is str
+    if kind == "toolUse":
+        names = value["toolUseId"], value["name"]
+        return len(value) == 3 and "input" in value and all(type(name) is str for name in names)
+    if kind == "reasoningContent":
+        reasoning = value["reasoningText"]
+        return len(value) == 1 and all(
+            name in ("text", "signature") and type(text) is str for name, text in reasoning.items()
+        )
+    return False
 
 
 class Pieces:

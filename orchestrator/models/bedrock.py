@@ -1,17 +1,19 @@
-"""Models of Amazon Bedrock, over boto3.
+"""Models of Amazon Bedrock.
 
-Requests go through Converse and ConverseStream; raw-text prompts for text-completion models go
-through InvokeModel. boto3 is imported at the first request.
+Requests go through Converse and ConverseStream, over connections of this process with botocore's
+credentials, signatures and retries (`_bedrock_direct`), or through boto3 itself where a client was
+given or something is not covered. Raw-text prompts for text-completion models go through
+InvokeModel and boto3. Both are imported at the first request.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import DependencyFailed, ResourceNotFound, ValidationError
 from orchestrator.message import text_of
@@ -24,6 +26,7 @@ from orchestrator.models._bedrock_client import (
     prepare,
     target_of,
 )
+from orchestrator.models._bedrock_frames import FrameReader
 from orchestrator.models._bounds import ModelReplyBounds
 from orchestrator.models._encoding import build_interrupted_error, decode_object, encode
 from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage, read_token_count
@@ -37,6 +40,9 @@ from orchestrator.support.aws import (
 )
 from orchestrator.support.logs import get_logger
 from orchestrator.support.spelling import find_close
+
+if TYPE_CHECKING:
+    from orchestrator.models._bedrock_direct import Service
 
 _LATENCIES = ("standard", "optimized")
 _log = get_logger(__name__)
@@ -118,14 +124,7 @@ class BedrockModel(Model):
             if request.raw_text and self._shape is not None:
                 return self._complete_text(request, self._shape)
             response = self._converse("converse", request, self._bounds(request, stream=False))
-        with _translate_errors(self.model_id):
-            message = response["output"]["message"]
-            return ModelReply(
-                converse.reply_content(message.get("content", ())),
-                response.get("stopReason", "end_turn"),
-                converse.usage_of(response.get("usage", {})),
-                converse.stop_sequence_of(response),
-            )
+        return self._read(response)
 
     def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:
         """Answers `request` piece by piece; closing the iterator closes the connection."""
@@ -143,10 +142,44 @@ class BedrockModel(Model):
                             yield text
             finally:
                 events.close()
-            if not pieces.stop_reason:
-                raise build_interrupted_error(self.model_id)
-            with _translate_errors(self.model_id):
-                reply = pieces.reply()
+            reply = self._finish(pieces)
+        yield reply
+
+    async def acomplete(self, request: ModelRequest) -> ModelReply:
+        """`complete`, on the event loop itself where boto3 is not needed."""
+        service = await self._find_service(request)
+        if service is None:
+            return await super().acomplete(request)
+        with translate_errors(self._target):
+            bounds = self._bounds(request, stream=False)
+            response = await self._aconverse(service, "converse", request, bounds)
+        return self._read(response)
+
+    async def astream(self, request: ModelRequest) -> AsyncIterator[str | ModelReply]:
+        """`stream`, on the event loop itself where boto3 is not needed."""
+        service = await self._find_service(request)
+        if service is None:
+            async with aclosing(super().astream(request)) as items:  # type: ignore[type-var]
+                async for item in items:
+                    yield item
+            return
+        with translate_errors(self._target):
+            pieces, bounds = converse.Pieces(), self._bounds(request, stream=True)
+            response = await self._aconverse(service, "converse_stream", request, bounds)
+            body, frames = response["stream"], FrameReader()
+            try:
+                with _translate_errors(self.model_id):
+                    while data := await body.read():
+                        for event in frames.feed(data):
+                            text = pieces.take(event)
+                            if text:
+                                yield text
+            except Exception:
+                body.note_credentials()
+                raise
+            finally:
+                body.close()
+            reply = self._finish(pieces)
         yield reply
 
     def count(self, request: ModelRequest) -> int:
@@ -165,6 +198,22 @@ class BedrockModel(Model):
         with _translate_errors(self.model_id):
             return read_token_count(response["inputTokens"])
 
+    def _read(self, response: Mapping[str, Any]) -> ModelReply:
+        with _translate_errors(self.model_id):
+            message = response["output"]["message"]
+            return ModelReply(
+                converse.reply_content(message.get("content", ())),
+                response.get("stopReason", "end_turn"),
+                converse.usage_of(response.get("usage", {})),
+                converse.stop_sequence_of(response),
+            )
+
+    def _finish(self, pieces: converse.Pieces) -> ModelReply:
+        if not pieces.stop_reason:
+            raise build_interrupted_error(self.model_id)
+        with _translate_errors(self.model_id):
+            return pieces.reply()
+
     def _bounds(self, request: ModelRequest, *, stream: bool) -> ModelReplyBounds:
         return ModelReplyBounds(self.model_id, request, stream=stream)
 
@@ -176,6 +225,25 @@ class BedrockModel(Model):
             self._connection = connect(self._settings, self._target)
         return self._connection
 
+    def _get_service(self) -> Service | None:
+        if self._client is not None:
+            return None
+        service = self._get_connection().service
+        return None if service is None or service.is_bypassed() else service
+
+    async def _find_service(self, request: ModelRequest) -> Service | None:
+        if self._client is not None or (request.raw_text and self._shape is not None):
+            return None
+        if self._connection is None:
+            # Reading AWS's descriptions of its services takes a while, and credentials may be
+            # asked for.
+            import asyncio
+
+            loop = asyncio.get_running_loop()
+            with translate_errors(self._target):
+                await loop.run_in_executor(super()._executor(), self._get_connection)
+        return self._get_service()
+
     def _call(self, operation: str, bounds: ModelReplyBounds, **members: Any) -> Any:
         client = self._client if self._client is not None else self._get_connection().client
         with _translate_errors(self.model_id), use_bounds(bounds):
@@ -186,16 +254,43 @@ class BedrockModel(Model):
     def _converse(self, operation: str, request: ModelRequest, bounds: ModelReplyBounds) -> Any:
         from botocore.exceptions import ClientError
 
+        service = self._get_service()
         while True:
             refused = self._refused
+            members = self._encode_members(request, refused)
             try:
-                return self._call(operation, bounds, **self._encode_members(request, refused))
+                if service is None:
+                    return self._call(operation, bounds, **members)
+                with _translate_errors(self.model_id):
+                    body = members["messages"].to_bytes()
+                    return service.call(operation, self.model_id, body, bounds)
             except ClientError as error:
-                found = _find_refused_parameters(error) - refused
-                if not found:
+                if not self._leave_out(error, refused):
                     raise
-                self._refused |= found
-                _log.info("%s takes no %s", self.model_id, ", ".join(sorted(found)))
+
+    async def _aconverse(
+        self, service: Service, operation: str, request: ModelRequest, bounds: ModelReplyBounds
+    ) -> Any:
+        from botocore.exceptions import ClientError
+
+        while True:
+            refused = self._refused
+            members = self._encode_members(request, refused)
+            try:
+                with _translate_errors(self.model_id):
+                    body = members["messages"].to_bytes()
+                    return await service.acall(operation, self.model_id, body, bounds)
+            except ClientError as error:
+                if not self._leave_out(error, refused):
+                    raise
+
+    def _leave_out(self, error: Any, refused: frozenset[str]) -> bool:
+        # Whether a refusal names parameters that are left out from now on.
+        found = _find_refused_parameters(error) - refused
+        if found:
+            self._refused |= found
+            _log.info("%s takes no %s", self.model_id, ", ".join(sorted(found)))
+        return bool(found)
 
     def _converse_members(self, request: ModelRequest, refused: frozenset[str]) -> dict[str, Any]:
         members: dict[str, Any] = {}

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from orchestrator.support.aws.clients import (
+    STARTED,
     Settings,
     body_of,
     get_shared_client,
@@ -22,18 +23,26 @@ from orchestrator.support.aws.failures import (
     is_unsent,
     translate_errors,
 )
-from orchestrator.support.aws.replies import bound_replies, use_bounds
+from orchestrator.support.aws.replies import (
+    bound_replies,
+    credentials_of,
+    note_sent_credentials,
+    use_bounds,
+)
 
 __all__ = [
+    "STARTED",
     "Settings",
     "Target",
     "body_of",
     "bound_replies",
     "code_of",
+    "credentials_of",
     "failure",
     "get_safe_message",
     "get_shared_client",
     "is_unsent",
+    "note_sent_credentials",
     "read_object",
     "region_of",
     "serving_at",

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from threading import local
 from typing import Any
 
 from orchestrator.support.reply_bounds import ReplyBounds
@@ -23,7 +22,7 @@ _PIECE = 65_536
 _CREDENTIALS = ("Authorization", "X-Amz-Security-Token")
 
 _bounds: ContextVar[ReplyBounds | None] = ContextVar("orchestrator_reply_bounds", default=None)
-_sent = local()
+_sent: ContextVar[tuple[str, ...]] = ContextVar("orchestrator_sent_credentials", default=())
 
 
 @contextmanager
@@ -37,9 +36,19 @@ def use_bounds(bounds: ReplyBounds) -> Iterator[None]:
 
 
 def get_sent_credentials() -> tuple[str, ...]:
-    """The credentials of this thread's last request, as its headers had them."""
-    found: tuple[str, ...] = getattr(_sent, "credentials", ())
-    return found
+    """The credentials of this thread's, or task's, last request, as its headers had them."""
+    return _sent.get()
+
+
+def credentials_of(headers: Mapping[str, Any]) -> tuple[str, ...]:
+    """The credentials in a request's headers."""
+    found = (headers.get(name) for name in _CREDENTIALS)
+    return tuple(_to_text(value) for value in found if value)
+
+
+def note_sent_credentials(sent: tuple[str, ...]) -> None:
+    """Has `get_sent_credentials` return `sent` in this thread, or task."""
+    _sent.set(sent)
 
 
 def bound_replies(client: Any) -> None:
@@ -58,8 +67,7 @@ class _Session:
         return getattr(self._session, name)
 
     def send(self, request: Any) -> Any:
-        found = (request.headers.get(name) for name in _CREDENTIALS)
-        _sent.credentials = tuple(_to_text(value) for value in found if value)
+        note_sent_credentials(credentials_of(request.headers))
         bounds = _bounds.get() or ReplyBounds(_MOST, "a reply of AWS")
         bounds.check_time()
         # Without it botocore's session reads the whole body itself.
