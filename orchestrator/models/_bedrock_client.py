@@ -84,7 +84,7 @@ def target_of(model_id: str, region: str | None, profile: str | None) -> Target:
 
 
 def _prepare_own(client: Any) -> None:
-    from orchestrator.models._bedrock_direct import learn
+    from orchestrator.models._bedrock_learn import learn
 
     prepare(client)
     _services[client] = learn(client)

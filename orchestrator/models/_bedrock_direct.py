@@ -2,9 +2,10 @@
 
 Of the CPU time of a call through boto3 three quarters are its way of a request: hooks, the user
 agent built twice, endpoint rules, urllib3. None of that differs from one call to the next. So a
-client is asked once what it would send, and is stopped before it signs (`learn`); after that only
-the body, the model's id and the signature change. Credentials, the signature, what is tried again
-and when, and how errors are read stay botocore's own functions, with the client's retry quota.
+client is asked once what it would send, and is stopped before it signs (`_bedrock_learn`); after
+that only the body, the model's id and the signature change. Credentials, bearer tokens, what is
+tried again and when, and how errors are read stay botocore's own functions, with the client's
+retry quota.
 
 Whatever is not exactly as expected has no `Service`, and goes through boto3: another signature
 than SigV4 or a bearer token, a proxy, a client certificate, headers that are unknown here, a hook
@@ -14,17 +15,15 @@ that somebody else registered, or a method of botocore that somebody replaced, s
 from __future__ import annotations
 
 import asyncio
-import os
-import ssl
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from functools import cache, partial
-from types import FunctionType
+from functools import cache
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from orchestrator.models._bedrock_frames import Frames
+from orchestrator.models._bedrock_hooks import is_patched
+from orchestrator.models._bedrock_signature import SigV4, quote_path
 from orchestrator.models._bounds import ModelReplyBounds
 from orchestrator.models._converse import read_answer
 from orchestrator.support.aws import STARTED, credentials_of, note_sent_credentials
@@ -47,7 +46,7 @@ _sleep = time.sleep
 _asleep = asyncio.sleep
 
 
-class _Operation(NamedTuple):
+class Operation(NamedTuple):
     """What a client sends for an operation, apart from the model's id and the body."""
 
     name: str
@@ -58,18 +57,32 @@ class _Operation(NamedTuple):
     unsigned: tuple[tuple[str, str], ...]
 
 
-class _Signing(NamedTuple):
+class Signing(NamedTuple):
+    """How a client signs: what it gives to `RequestSigner.get_auth_instance`, and that signer."""
+
     signer: Any
     name: str
     region: str
     version: str
 
 
+class Place(NamedTuple):
+    """Where the requests for one model go."""
+
+    url: str
+    host: str
+    path: str
+    signed_path: str  # as it is signed
+
+
+_MOST_PLACES = 256
+
+
 class Service:
     """Bedrock's runtime at one address, with one client's credentials and configuration."""
 
     def __init__(
-        self, client: Any, operations: Mapping[str, _Operation], signing: _Signing, address: Address
+        self, client: Any, operations: Mapping[str, Operation], signing: Signing, address: Address
     ) -> None:
         """Opens nothing yet; see `learn`."""
         config = client.meta.config
@@ -81,6 +94,8 @@ class Service:
         self._most = config.max_pool_connections
         self._connections = Connections(address, self._waits, self._most)
         self._pools: dict[asyncio.AbstractEventLoop, AsyncConnections] = {}
+        self._sigv4 = SigV4(signing.name, signing.region)
+        self._places: dict[tuple[str, str], Place] = {}
         self.attempts = config.retries["total_max_attempts"]
 
     def call(
@@ -134,12 +149,36 @@ class Service:
         responses = self._client.meta.events.emit(event, **members)
         return next((found for _, found in responses if found is not None), None)
 
-    def sign(self, request: Any) -> None:
-        """Adds the signature, with the credentials as they are now."""
-        signer, *scope = self._signing
-        signer.get_auth_instance(*scope).add_auth(request)
+    def sign(self, place: Place, fields: Mapping[str, str], body: bytes) -> dict[str, str]:
+        """The header fields with the signature, made with the credentials as they are now."""
+        from botocore.auth import SigV4Auth
+        from botocore.awsrequest import AWSRequest
+        from botocore.exceptions import NoCredentialsError
 
-    def build_error(self, parsed: dict[str, Any], operation: _Operation) -> Exception:
+        signer, *scope = self._signing
+        auth = signer.get_auth_instance(*scope)  # botocore refreshes credentials here
+        if type(auth) is not SigV4Auth:
+            request = AWSRequest("POST", place.url, fields, body)
+            auth.add_auth(request)
+            return dict(request.headers.items())
+        if auth.credentials is None:
+            raise NoCredentialsError()
+        return self._sigv4.sign(auth.credentials, place.signed_path, fields, body)
+
+    def find_place(self, operation: Operation, model_id: str) -> Place:
+        """Where a request for a model goes."""
+        place = self._places.get((operation.name, model_id))
+        if place is None:
+            from botocore.utils import percent_encode
+
+            url = f"{operation.before_id}{percent_encode(model_id)}{operation.after_id}"
+            _, _, host, path = url.split("/", 3)
+            place = Place(url, host, f"/{path}", quote_path(f"/{path}"))
+            if len(self._places) < _MOST_PLACES:
+                self._places[operation.name, model_id] = place
+        return place
+
+    def build_error(self, parsed: dict[str, Any], operation: Operation) -> Exception:
         """Boto3's error for an answer."""
         kind = self._client.exceptions.from_code(parsed.get("Error", {}).get("Code"))
         error: Exception = kind(parsed, operation.name)
@@ -169,18 +208,16 @@ class _Exchange:
     def __init__(
         self,
         service: Service,
-        operation: _Operation,
+        operation: Operation,
         model_id: str,
         body: bytes,
         bounds: ModelReplyBounds,
     ) -> None:
-        from botocore.utils import percent_encode
-
         self.streamed = operation.name == "ConverseStream"
         self.sent: tuple[str, ...] = ()
         self._service = service
         self._operation = operation
-        self._url = f"{operation.before_id}{percent_encode(model_id)}{operation.after_id}"
+        self._place = service.find_place(operation, model_id)
         self._body = body
         self._bounds = bounds
         self._attempt = 0
@@ -190,28 +227,24 @@ class _Exchange:
 
     def sign(self) -> bytes:
         """The next request."""
-        from botocore.awsrequest import AWSRequest
-
         self._attempt += 1
-        request = AWSRequest("POST", self._url, self._operation.signed, self._body)
-        self._service.sign(request)
-        self.sent = credentials_of(dict(request.headers.items()))
+        place, body = self._place, self._body
+        fields = self._service.sign(place, {**self._operation.signed, "host": place.host}, body)
+        self.sent = credentials_of(fields)
         note_sent_credentials(self.sent)
-        _, _, host, target = self._url.split("/", 3)
         head = encode_head(
             "POST",
-            f"/{target}",
+            place.path,
             [
-                ("Host", host),
-                ("Accept-Encoding", "identity"),
-                ("Content-Length", str(len(self._body))),
+                *fields.items(),
+                ("accept-encoding", "identity"),
+                ("content-length", str(len(body))),
                 ("amz-sdk-invocation-id", self._invocation),
                 ("amz-sdk-request", f"attempt={self._attempt}; max={self._service.attempts}"),
                 *self._operation.unsigned,
-                *request.headers.items(),
             ],
         )
-        return head + self._body
+        return head + body
 
     def read(self, response: Response | AsyncResponse) -> dict[str, Any]:
         """What boto3 would return of a response that is no error."""
@@ -224,14 +257,14 @@ class _Exchange:
         )
         if self.streamed:
             if isinstance(response, Response):
-                return {"stream": Frames(Body(response, self._url, self.sent))}
-            return {"stream": AsyncBody(response, self._url, self.sent)}
+                return {"stream": Frames(Body(response, self._place.url, self.sent))}
+            return {"stream": AsyncBody(response, self._place.url, self.sent)}
         return read_answer(response.content) or self._parse(response)
 
     def wait_after_refusal(self, response: Response | AsyncResponse) -> float:
         """Seconds until the next try of an error response; raises when there is none."""
         parsed = self._parse(response)
-        wait = self._ask((_to_botocore(self._url, response), parsed), None)
+        wait = self._ask((_to_botocore(self._place.url, response), parsed), None)
         if wait is None:
             raise self._service.build_error(parsed, self._operation)
         return wait
@@ -239,7 +272,7 @@ class _Exchange:
     def wait_after_failure(self, failure: HTTPFailure) -> float:
         """Seconds until the next try where there was no response; raises when there is none."""
         note_sent_credentials(self.sent)
-        error = _translate(failure, self._url)
+        error = _translate(failure, self._place.url)
         wait = self._ask(None, error)
         if wait is None:
             raise error from None
@@ -365,158 +398,3 @@ def response_of_status(status: int) -> Any:
 
     headers: Any = HeadersDict()
     return AWSResponse("", status, headers, None)
-
-
-# Learning what a client sends.
-
-_NAMES = {"converse": "Converse", "converse_stream": "ConverseStream"}
-_SIGNED = ("content-type", "accept")
-_UNSIGNED = ("user-agent",)  # (SigV4: proxies may change it)
-# The last two tell Bedrock which tries belong together, and each call has its own.
-_FIELDS = frozenset({*_SIGNED, *_UNSIGNED, "amz-sdk-invocation-id", "amz-sdk-request"})
-
-
-class _Stopped(Exception):
-    """A request was made, and not signed."""
-
-
-def learn(client: Any) -> Service | None:
-    """What a new client sends and how; `None` where it does anything that is not known here.
-
-    Nothing is sent. The client must not be shared yet: other requests would be stopped, too.
-    """
-    try:
-        made = {method: _stop_before_signing(client, method) for method in _NAMES}
-        if _is_hooked(client) or is_patched():
-            return None
-        return _build_service(client, made)
-    except Exception:
-        # Another botocore than this was written for, a profile that is wrong, no certificates:
-        # whatever it is, boto3 deals with it, or says it at the first request.
-        return None
-
-
-def _stop_before_signing(client: Any, method: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-
-    def stop(**event: Any) -> None:
-        found.update(event)
-        raise _Stopped
-
-    event = f"before-sign.bedrock-runtime.{_NAMES[method]}"
-    client.meta.events.register_first(event, stop)
-    try:
-        getattr(client, method)(modelId="m")
-    except _Stopped:
-        pass
-    finally:
-        client.meta.events.unregister(event, stop)
-    return found
-
-
-def _build_service(client: Any, made: Mapping[str, Mapping[str, Any]]) -> Service | None:
-    operations, scopes = {}, []
-    for method, event in made.items():
-        request, context = event["request"], event["request"].context
-        model = client.meta.service_model.operation_model(_NAMES[method])
-        before, _, after = request.url.rpartition("/m/")
-        fields = {name.lower(): _to_text(value) for name, value in request.headers.items()}
-        if not fields.keys() <= _FIELDS or request.params:
-            return None
-        signed = {name: fields[name] for name in _SIGNED if name in fields}
-        unsigned = tuple((name, fields[name]) for name in _UNSIGNED if name in fields)
-        names = _NAMES[method], model, f"{before}/", f"/{after}"
-        operations[method] = _Operation(*names, signed, unsigned)
-        scope = context.get("signing") or {}
-        if not scope.keys() <= {"signing_name", "region"}:
-            return None
-        name = scope.get("signing_name", event["signing_name"])
-        region = scope.get("region", event["region_name"])
-        scopes.append(_Signing(event["request_signer"], name, region, event["signature_version"]))
-    address = _find_address(client, operations["converse"].before_id)
-    if address is None or scopes[0] != scopes[1] or scopes[0].version not in ("v4", "bearer"):
-        return None
-    return Service(client, operations, scopes[0], address)
-
-
-def _find_address(client: Any, url: str) -> Address | None:
-    from botocore.utils import get_environ_proxies
-
-    parts = urlsplit(url)
-    config, session = client.meta.config, client._endpoint.http_session
-    if config.proxies or get_environ_proxies(url) or config.client_cert:
-        return None
-    if not parts.hostname or parts.username is not None or parts.query:
-        return None
-    if parts.scheme == "http":
-        return Address(parts.hostname, parts.port or 80, None)
-    # The session has the certificates of `AWS_CA_BUNDLE`, the profile or botocore itself.
-    return Address(parts.hostname, parts.port or 443, _tls(session._verify))
-
-
-@cache
-def _tls(verify: Any) -> ssl.SSLContext:
-    # Reading the certificates takes longer than a request; all services share them.
-    from botocore.httpsession import create_urllib3_context, get_cert_path
-
-    context: ssl.SSLContext = create_urllib3_context()
-    # urllib3 looks at the certificate's names itself, and so has the context not look.
-    context.check_hostname = bool(verify)
-    context.verify_mode = ssl.CERT_REQUIRED if verify else ssl.CERT_NONE
-    if verify:
-        path = str(get_cert_path(verify))
-        context.load_verify_locations(**{"capath" if os.path.isdir(path) else "cafile": path})
-    return context
-
-
-# What a request of boto3's goes through. Handlers of others may change it, or answer themselves.
-_EVENTS = tuple(
-    """
-    provide-client-params before-parameter-build before-endpoint-resolution before-call
-    request-created choose-signer before-sign before-send response-received before-parse
-    needs-retry after-call after-call-error
-    """.split()
-)
-_OWN = ("botocore.", "boto3.", "orchestrator.")
-
-
-def _is_hooked(client: Any) -> bool:
-    emitter = client.meta.events._emitter
-    handlers = (
-        handler
-        for event in _EVENTS
-        for name in _NAMES.values()
-        for handler in emitter._handlers.prefix_search(f"{event}.bedrock-runtime.{name}")
-    )
-    return any(not _module_of(handler).startswith(_OWN) for handler in handlers)
-
-
-def _module_of(handler: Any) -> str:
-    while isinstance(handler, partial):
-        handler = handler.func
-    return str(getattr(getattr(handler, "__func__", handler), "__module__", ""))
-
-
-def is_patched() -> bool:
-    """Whether somebody replaced a method of botocore's that every request goes through."""
-    return not all(
-        type(method) is FunctionType and method.__module__ == module
-        for method, module in _list_methods()
-    )
-
-
-def _list_methods() -> list[tuple[Any, str]]:
-    from botocore.client import BaseClient
-    from botocore.endpoint import Endpoint
-    from botocore.httpsession import URLLib3Session
-
-    return [
-        (BaseClient.__dict__["_make_api_call"], "botocore.client"),
-        (Endpoint.__dict__["make_request"], "botocore.endpoint"),
-        (Endpoint.__dict__["_send"], "botocore.endpoint"),
-        (URLLib3Session.__dict__["send"], "botocore.httpsession"),
-    ]
-
-
-def _to_text(value: str | bytes) -> str:
-    return value.decode("latin-1") if isinstance(value, bytes) else value

@@ -23,7 +23,7 @@ from model_requests import CLAUDE, TOOLS, ask, step, user
 from model_servers import Answer, aws_error, aws_stream, event, json_answer
 
 from orchestrator.errors import AccessDenied, DependencyFailed, OrchestratorError
-from orchestrator.models import BedrockModel, ModelReply, _bedrock_direct
+from orchestrator.models import BedrockModel, ModelReply, _bedrock_direct, _bedrock_hooks
 from orchestrator.models.base import Usage
 
 PROFILE = "arn:aws:bedrock:eu-central-1:123456789012:inference-profile/eu.amazon.nova-lite-v1:0"
@@ -42,7 +42,7 @@ def unhooked(aws: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     own = [
         it
         for it in botocore.handlers.BUILTIN_HANDLERS
-        if _bedrock_direct._module_of(it[1]).startswith("botocore.")
+        if _bedrock_hooks._module_of(it[1]).startswith("botocore.")
     ]
     monkeypatch.setattr(botocore.handlers, "BUILTIN_HANDLERS", own)
     for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY"):

@@ -19,7 +19,7 @@ from orchestrator.support.reply_bounds import ReplyBounds
 # No reply of a service that is asked here comes near it.
 _MOST = 256_000_000
 _PIECE = 65_536
-_CREDENTIALS = ("Authorization", "X-Amz-Security-Token")
+_CREDENTIALS = ("authorization", "x-amz-security-token")
 
 _bounds: ContextVar[ReplyBounds | None] = ContextVar("orchestrator_reply_bounds", default=None)
 _sent: ContextVar[tuple[str, ...]] = ContextVar("orchestrator_sent_credentials", default=())
@@ -42,8 +42,7 @@ def get_sent_credentials() -> tuple[str, ...]:
 
 def credentials_of(headers: Mapping[str, Any]) -> tuple[str, ...]:
     """The credentials in a request's headers."""
-    found = (headers.get(name) for name in _CREDENTIALS)
-    return tuple(_to_text(value) for value in found if value)
+    return tuple(_to_text(value) for name, value in headers.items() if name.lower() in _CREDENTIALS)
 
 
 def note_sent_credentials(sent: tuple[str, ...]) -> None:
