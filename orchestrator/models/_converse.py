@@ -7,6 +7,7 @@ ends of a prefill's lines are trimmed because Anthropic's models refuse trailing
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -31,11 +32,20 @@ EMPTY_RESULT = "(empty result)"
 _OPENING = {"user": '{"role":"user","content":[', "assistant": '{"role":"assistant","content":['}
 
 
-def encode_messages(messages: Sequence[Message]) -> str:
-    """The `messages` member, as JSON text; consecutive messages of one role become one."""
+# The end of a part of the prompt that Bedrock keeps for later requests that begin with the same.
+CACHE_POINT = {"cachePoint": {"type": "default"}}
+_ENCODED_POINT = encode(CACHE_POINT)
+
+
+def encode_messages(messages: Sequence[Message], *, cached: bool = False) -> str:
+    """The `messages` member, as JSON text; consecutive messages of one role become one.
+
+    With `cached` there is a cache point at the end of what the user, or an action, said last.
+    """
     parts: list[str] = []
     last = ""
     end = len(messages) - 1
+    last_said = end - (messages[end]["role"] == "assistant") if cached and messages else -1
     for index, message in enumerate(messages):
         role = message["role"]
         if index == end and role == "assistant":
@@ -44,6 +54,8 @@ def encode_messages(messages: Sequence[Message]) -> str:
             blocks = encode_cached(message, _encode_content)
         if not blocks:
             continue
+        if index == last_said:
+            blocks = f"{blocks},{_ENCODED_POINT}"
         parts.append("," if role == last else ("]}," if last else "") + _OPENING[role])
         parts.append(blocks)
         last = role
@@ -89,6 +101,29 @@ def encode_tools(tools: Sequence[Mapping[str, Any]]) -> str:
         if "toolSpec" in tool:
             check_tool_name(tool["toolSpec"].get("name", ""), "Converse takes")
     return encode({"tools": list(tools)})
+
+
+def add_cache_point(tools: str) -> str:
+    """The `toolConfig` member with a cache point after the tools."""
+    return f"{tools[:-2]},{_ENCODED_POINT}]}}"
+
+
+_TAKE_POINTS = re.compile(
+    r"(?P<claude>anthropic\.claude-(?:3-7-sonnet|3-5-haiku|(?:haiku|sonnet|opus)-[4-9]))"
+    r"|amazon\.nova-|:application-inference-profile/"
+)
+
+
+def find_cached_parts(model_id: str) -> frozenset[str]:
+    """The members of a request where a model takes cache points.
+
+    What an application inference profile stands for is not in its name: it is asked.
+    (AWS: "Prompt caching for faster model inference".)
+    """
+    found = _TAKE_POINTS.search(model_id)
+    if found is None:
+        return frozenset()
+    return frozenset({"system", "messages", *(["toolConfig"] if found["claude"] else [])})
 
 
 def usage_of(usage: Mapping[str, Any]) -> Usage:
