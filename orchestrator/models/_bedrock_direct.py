@@ -257,8 +257,8 @@ class _Exchange:
         )
         if self.streamed:
             if isinstance(response, Response):
-                return {"stream": Frames(Body(response, self._place.url, self.sent))}
-            return {"stream": AsyncBody(response, self._place.url, self.sent)}
+                return {"stream": Frames(Body(response, self._place.url))}
+            return {"stream": AsyncBody(response, self._place.url)}
         return read_answer(response.content) or self._parse(response)
 
     def wait_after_refusal(self, response: Response | AsyncResponse) -> float:
@@ -311,17 +311,16 @@ class _Exchange:
 class Body:
     """The bytes of a stream of events, with botocore's errors, as `Frames` reads them."""
 
-    def __init__(self, response: Any, url: str, sent: tuple[str, ...]) -> None:
+    def __init__(self, response: Any, url: str) -> None:
         self._response = response
         self._url = url
-        self._sent = sent
 
     def read(self) -> bytes:
         """The next piece; empty at the end."""
         try:
             piece: bytes = self._response.read()
         except HTTPFailure as failure:
-            raise self._translate(failure) from None
+            raise _translate_in_stream(failure, self._url) from None
         return piece
 
     def stream(self) -> Iterator[bytes]:
@@ -332,10 +331,6 @@ class Body:
         """Ends the connection, unless the stream was read to its end."""
         self._response.close()
 
-    def _translate(self, failure: HTTPFailure) -> Exception:
-        note_sent_credentials(self._sent)
-        return _translate_in_stream(failure, self._url)
-
 
 class AsyncBody(Body):
     """The same, for an event loop."""
@@ -345,12 +340,8 @@ class AsyncBody(Body):
         try:
             piece: bytes = await self._response.read()
         except HTTPFailure as failure:
-            raise self._translate(failure) from None
+            raise _translate_in_stream(failure, self._url) from None
         return piece
-
-    def note_credentials(self) -> None:
-        """Before an error is made of what was read: it may repeat them."""
-        note_sent_credentials(self._sent)
 
 
 def _translate(failure: HTTPFailure, url: str) -> Exception:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from types import FunctionType
 from typing import Any
 
@@ -38,20 +38,22 @@ def _module_of(handler: Any) -> str:
 
 def is_patched() -> bool:
     """Whether somebody replaced a method of botocore's that every request goes through."""
-    return not all(
-        type(method) is FunctionType and method.__module__ == module
-        for method, module in _list_methods()
-    )
+    for owner, name in _list_methods():
+        method = owner.__dict__[name]
+        if type(method) is not FunctionType or method.__module__ != owner.__module__:
+            return True
+    return False
 
 
-def _list_methods() -> list[tuple[Any, str]]:
+@cache
+def _list_methods() -> tuple[tuple[type, str], ...]:
     from botocore.client import BaseClient
     from botocore.endpoint import Endpoint
     from botocore.httpsession import URLLib3Session
 
-    return [
-        (BaseClient.__dict__["_make_api_call"], "botocore.client"),
-        (Endpoint.__dict__["make_request"], "botocore.endpoint"),
-        (Endpoint.__dict__["_send"], "botocore.endpoint"),
-        (URLLib3Session.__dict__["send"], "botocore.httpsession"),
-    ]
+    return (
+        (BaseClient, "_make_api_call"),
+        (Endpoint, "make_request"),
+        (Endpoint, "_send"),
+        (URLLib3Session, "send"),
+    )

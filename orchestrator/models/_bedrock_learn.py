@@ -30,9 +30,9 @@ def learn(client: Any) -> Service | None:
     Nothing is sent. The client must not be shared yet: other requests would be stopped, too.
     """
     try:
-        made = {method: _stop_before_signing(client, method) for method in _NAMES}
-        if is_hooked(client) or is_patched():
+        if is_hooked(client) or is_patched():  # nobody is to see a request that is none
             return None
+        made = {method: _stop_before_signing(client, method) for method in _NAMES}
         return _build_service(client, made)
     except Exception:
         # Another botocore than this was written for, a profile that is wrong, no certificates:

@@ -34,6 +34,7 @@ from orchestrator.support.aws import (
     Settings,
     body_of,
     get_safe_message,
+    keep_sent_credentials,
     region_of,
     translate_errors,
     use_bounds,
@@ -141,7 +142,7 @@ class BedrockModel(Model):
             pieces, bounds = converse.Pieces(), self._bounds(request, stream=True)
             events = self._converse("converse_stream", request, bounds)["stream"]
             try:
-                with _translate_errors(self.model_id):
+                with keep_sent_credentials(), _translate_errors(self.model_id):
                     for event in events:
                         text = pieces.take(event)
                         if text:
@@ -174,15 +175,12 @@ class BedrockModel(Model):
             response = await self._aconverse(service, "converse_stream", request, bounds)
             body, frames = response["stream"], FrameReader()
             try:
-                with _translate_errors(self.model_id):
+                with keep_sent_credentials(), _translate_errors(self.model_id):
                     while data := await body.read():
                         for event in frames.feed(data):
                             text = pieces.take(event)
                             if text:
                                 yield text
-            except Exception:
-                body.note_credentials()
-                raise
             finally:
                 body.close()
             reply = self._finish(pieces)
@@ -375,7 +373,7 @@ class BedrockModel(Model):
         texts: list[str] = []
         stop_reason, usage = "", Usage(calls=1)
         try:
-            with _translate_errors(self.model_id):
+            with keep_sent_credentials(), _translate_errors(self.model_id):
                 for event in events:
                     chunk = decode_object(event["chunk"]["bytes"])
                     piece = shape.read(chunk)

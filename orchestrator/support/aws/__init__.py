@@ -26,6 +26,7 @@ from orchestrator.support.aws.failures import (
 from orchestrator.support.aws.replies import (
     bound_replies,
     credentials_of,
+    keep_sent_credentials,
     note_sent_credentials,
     use_bounds,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "get_safe_message",
     "get_shared_client",
     "is_unsent",
+    "keep_sent_credentials",
     "note_sent_credentials",
     "read_object",
     "region_of",

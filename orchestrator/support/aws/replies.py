@@ -50,6 +50,20 @@ def note_sent_credentials(sent: tuple[str, ...]) -> None:
     _sent.set(sent)
 
 
+@contextmanager
+def keep_sent_credentials() -> Iterator[None]:
+    """Around the reading of a reply, whose errors may repeat what its own request had.
+
+    Others may ask meanwhile, and a generator's next piece may be read in another context.
+    """
+    sent = get_sent_credentials()
+    try:
+        yield
+    except Exception:
+        note_sent_credentials(sent)
+        raise
+
+
 def bound_replies(client: Any) -> None:
     """Has a boto3 client's replies be read within bounds; twice changes nothing."""
     endpoint = getattr(client, "_endpoint", None)

@@ -7,7 +7,7 @@ end is refused, with bounds for heads, chunk lines and trailers.
 
 from __future__ import annotations
 
-from orchestrator.support.http.async_connections import AsyncConnections, AsyncResponse, give_way
+from orchestrator.support.http.async_connections import AsyncConnections, AsyncResponse
 from orchestrator.support.http.connections import Address, Connections, Response, Waits
 from orchestrator.support.http.failures import (
     BadResponse,
@@ -18,9 +18,11 @@ from orchestrator.support.http.failures import (
     ReadTimedOut,
     TLSFailed,
 )
+from orchestrator.support.http.fairness import FREE, give_way
 from orchestrator.support.http.messages import ResponseReader, encode_head
 
 __all__ = [
+    "FREE",
     "Address",
     "AsyncConnections",
     "AsyncResponse",

@@ -17,28 +17,12 @@ from orchestrator.support.http.failures import (
     ReadTimedOut,
     TLSFailed,
 )
+from orchestrator.support.http.fairness import FREE, give_way
 from orchestrator.support.http.messages import ResponseReader
 from orchestrator.support.reply_bounds import ReplyBounds
 
 # Bytes that wait for their reader; a server that is faster has to wait, too.
 _HIGH = 131_072
-# Bytes of an answer that are read as fast as they come. A model's server may send without end, and
-# faster than it takes to look at it.
-_FREE = 262_144
-# Seconds that the event loop takes for all that is ready in it while it is not busy.
-_BUSY = 0.002
-# How many times as long the answer of one request waits for the others then, and seconds at most.
-_SHARE = 16
-_LONGEST_PAUSE = 0.25
-
-
-async def give_way() -> None:
-    """Waits the longer, the longer the event loop takes for all that is ready in it."""
-    began = time.monotonic()
-    await asyncio.sleep(0)
-    taken = time.monotonic() - began
-    if taken > _BUSY:
-        await asyncio.sleep(min(_SHARE * taken, _LONGEST_PAUSE))
 
 
 class AsyncConnections:
@@ -311,7 +295,7 @@ class AsyncResponse:
         connection, bounds, wait = self._connection, self._bounds, self._wait
         if connection is None:
             raise Disconnected("the response is closed")
-        if self._count > _FREE:
+        if self._count > FREE:
             await give_way()
         if bounds.ends is not None:
             bounds.check_time()

@@ -7,9 +7,9 @@ import select
 import socket
 import ssl
 import time
+import weakref
 from contextlib import suppress
 from typing import NamedTuple
-from weakref import WeakSet
 
 from orchestrator.support.http.failures import (
     ConnectFailed,
@@ -53,6 +53,7 @@ class Connections:
         self._most_idle = most_idle
         self._idle: list[socket.socket] = []
         _pools.add(self)
+        weakref.finalize(self, _close_all, self._idle)
 
     def send(self, request: bytes, bounds: ReplyBounds, *, streamed: bool) -> Response:
         """The response to a request; read to its end unless it is `streamed` and no error.
@@ -75,8 +76,7 @@ class Connections:
 
     def close(self) -> None:
         """Closes the idle connections."""
-        while self._idle:
-            self._idle.pop().close()
+        _close_all(self._idle)
 
     def _take_idle(self) -> socket.socket | None:
         with suppress(IndexError):  # another thread may have taken the last one
@@ -118,7 +118,12 @@ class Connections:
 
 
 # A process that forks would share its connections with its children.
-_pools: WeakSet[Connections] = WeakSet()
+_pools: weakref.WeakSet[Connections] = weakref.WeakSet()
+
+
+def _close_all(idle: list[socket.socket]) -> None:
+    while idle:
+        idle.pop().close()
 
 
 def _close_inherited() -> None:
@@ -208,6 +213,8 @@ class Response:
         except TimeoutError:
             self._bounds.check_time()
             raise ReadTimedOut("the server takes no more of the request") from None
+        except BrokenPipeError:
+            pass  # the server may have said why before it hung up
         except OSError as error:
             raise Disconnected(type(error).__name__) from None
         while not self._reader.status:
