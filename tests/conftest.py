@@ -217,7 +217,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Waits between the tries of a request to AWS are noted instead of waited."""
     import botocore.endpoint
 
-    from orchestrator.models import _bedrock_direct
+    from orchestrator.models.bedrock import direct
 
     waits: list[float] = []
 
@@ -232,8 +232,8 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         waits.append(seconds)
 
     monkeypatch.setattr(botocore.endpoint, "time", Clock())
-    monkeypatch.setattr(_bedrock_direct, "_sleep", waits.append)
-    monkeypatch.setattr(_bedrock_direct, "_asleep", asleep)
+    monkeypatch.setattr(direct, "_sleep", waits.append)
+    monkeypatch.setattr(direct, "_asleep", asleep)
     return waits
 
 

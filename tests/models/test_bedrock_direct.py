@@ -23,8 +23,9 @@ from model_requests import CLAUDE, TOOLS, ask, step, user
 from model_servers import Answer, aws_error, aws_stream, event, json_answer
 
 from orchestrator.errors import AccessDenied, DependencyFailed, OrchestratorError
-from orchestrator.models import BedrockModel, ModelReply, _bedrock_direct, _bedrock_hooks
+from orchestrator.models import BedrockModel, ModelReply
 from orchestrator.models.base import Usage
+from orchestrator.models.bedrock import direct, hooks
 
 PROFILE = "arn:aws:bedrock:eu-central-1:123456789012:inference-profile/eu.amazon.nova-lite-v1:0"
 WHOLE = {
@@ -42,7 +43,7 @@ def unhooked(aws: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     own = [
         it
         for it in botocore.handlers.BUILTIN_HANDLERS
-        if _bedrock_hooks._module_of(it[1]).startswith("botocore.")
+        if hooks._module_of(it[1]).startswith("botocore.")
     ]
     monkeypatch.setattr(botocore.handlers, "BUILTIN_HANDLERS", own)
     for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY"):
@@ -114,7 +115,7 @@ def test_boto3_would_have_sent_the_same(serve, monkeypatch, way):
     request = ask(user("Hello"), *step(1), tools=TOOLS, inference={"topP": 0.5})
     monkeypatch.setattr(sys.modules[__name__], "ask", lambda: request)
     way(model)
-    monkeypatch.setattr(_bedrock_direct, "is_patched", lambda: True)
+    monkeypatch.setattr(direct, "is_patched", lambda: True)
     way(model)
     ours, theirs = server.asked
     assert (ours.path, ours.body) == (theirs.path, theirs.body)
@@ -188,7 +189,7 @@ def test_whole_answers_are_what_boto3_makes_of_them(serve, monkeypatch, way):
         model = BedrockModel(CLAUDE, endpoint_url=serve(answer).url)
         ours = outcome(way, model)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_bedrock_direct, "is_patched", lambda: True)
+            patch.setattr(direct, "is_patched", lambda: True)
             assert outcome(way, model) == ours
 
 
@@ -256,7 +257,7 @@ def test_what_breaks_off_is_tried_again_and_reported_as_by_boto3(
         ours, count = outcome(way, model), server.count
         assert ours[0] is DependencyFailed
         if data != b"HTTP/1.1 200":  # which boto3 takes for a whole head
-            monkeypatch.setattr(_bedrock_direct, "is_patched", lambda: True)
+            monkeypatch.setattr(direct, "is_patched", lambda: True)
             assert outcome(way, model) == ours
             assert server.count == 2 * count
         assert count == (3 if b"chunked" not in data or way in (complete, acomplete) else 1)
@@ -284,7 +285,7 @@ def test_refusals_are_tried_again_and_reported_as_by_boto3(
     server = serve(answer)
     model = BedrockModel(CLAUDE, endpoint_url=server.url, max_attempts=3)
     ours, count = outcome(way, model), len(server.asked)
-    monkeypatch.setattr(_bedrock_direct, "is_patched", lambda: True)
+    monkeypatch.setattr(direct, "is_patched", lambda: True)
     assert outcome(way, model) == ours
     assert issubclass(ours[0], OrchestratorError)
     assert len(server.asked) == 2 * count

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from model_servers import event, failure, frame
 
-from orchestrator.models._bedrock_frames import Frames
+from orchestrator.models.bedrock.frames import Frames
 
 
 class Raw:

@@ -9,8 +9,8 @@ from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from orchestrator.models._bedrock_direct import Operation, Service, Signing
-from orchestrator.models._bedrock_hooks import is_hooked, is_patched
+from orchestrator.models.bedrock.direct import Operation, Service, Signing
+from orchestrator.models.bedrock.hooks import is_hooked, is_patched
 from orchestrator.support.http import Address
 
 _NAMES = {"converse": "Converse", "converse_stream": "ConverseStream"}

@@ -2,7 +2,7 @@
 
 Of the CPU time of a call through boto3 three quarters are its way of a request: hooks, the user
 agent built twice, endpoint rules, urllib3. None of that differs from one call to the next. So a
-client is asked once what it would send, and is stopped before it signs (`_bedrock_learn`); after
+client is asked once what it would send, and is stopped before it signs (`learn`); after
 that only the body, the model's id and the signature change. Credentials, bearer tokens, what is
 tried again and when, and how errors are read stay botocore's own functions, with the client's
 retry quota.
@@ -21,11 +21,11 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from orchestrator.models._bedrock_frames import Frames
-from orchestrator.models._bedrock_hooks import is_patched
-from orchestrator.models._bedrock_signature import SigV4, quote_path
 from orchestrator.models._bounds import ModelReplyBounds
 from orchestrator.models._converse import read_answer
+from orchestrator.models.bedrock.frames import Frames
+from orchestrator.models.bedrock.hooks import is_patched
+from orchestrator.models.bedrock.signature import SigV4, quote_path
 from orchestrator.support.aws import STARTED, credentials_of, note_sent_credentials
 from orchestrator.support.http import (
     Address,

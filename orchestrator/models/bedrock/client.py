@@ -8,7 +8,7 @@ errors stay botocore's.
 botocore parses every event of a stream against the service model, 14 µs of CPU for each token;
 `Frames` only decodes the JSON.
 
-That is the way through boto3, for a client that was given, and wherever `_bedrock_direct` does not
+That is the way through boto3, for a client that was given, and wherever `direct` does not
 know all that a client would do. Else a connection has a `Service`, and needs the client no more.
 """
 
@@ -21,12 +21,12 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.message import Message
-from orchestrator.models._bedrock_frames import Frames
+from orchestrator.models.bedrock.frames import Frames
 from orchestrator.support.aws import Settings, Target, bound_replies, get_shared_client
 from orchestrator.support.aws.failures import LOCAL_MODEL
 
 if TYPE_CHECKING:
-    from orchestrator.models._bedrock_direct import Service
+    from orchestrator.models.bedrock.direct import Service
 
 
 class Connection(NamedTuple):
@@ -84,7 +84,7 @@ def target_of(model_id: str, region: str | None, profile: str | None) -> Target:
 
 
 def _prepare_own(client: Any) -> None:
-    from orchestrator.models._bedrock_learn import learn
+    from orchestrator.models.bedrock.learn import learn
 
     prepare(client)
     _services[client] = learn(client)

@@ -1,7 +1,7 @@
 """Models of Amazon Bedrock.
 
 Requests go through Converse and ConverseStream, over connections of this process with botocore's
-credentials, signatures and retries (`_bedrock_direct`), or through boto3 itself where a client was
+credentials, signatures and retries (`direct`), or through boto3 itself where a client was
 given or something is not covered. Raw-text prompts for text-completion models go through
 InvokeModel and boto3. Both are imported at the first request.
 """
@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import DependencyFailed, ResourceNotFound, ValidationError
 from orchestrator.message import text_of
-from orchestrator.models import _bedrock_text as text_models
 from orchestrator.models import _converse as converse
-from orchestrator.models._bedrock_client import (
+from orchestrator.models._bounds import ModelReplyBounds
+from orchestrator.models._encoding import build_interrupted_error, decode_object, encode
+from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage, read_token_count
+from orchestrator.models.bedrock import text as text_models
+from orchestrator.models.bedrock.client import (
     Connection,
     EncodedMessages,
     connect,
     prepare,
     target_of,
 )
-from orchestrator.models._bedrock_frames import FrameReader
-from orchestrator.models._bounds import ModelReplyBounds
-from orchestrator.models._encoding import build_interrupted_error, decode_object, encode
-from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage, read_token_count
+from orchestrator.models.bedrock.frames import FrameReader
 from orchestrator.support.aws import (
     Settings,
     body_of,
@@ -43,7 +43,7 @@ from orchestrator.support.logs import get_logger
 from orchestrator.support.spelling import find_close
 
 if TYPE_CHECKING:
-    from orchestrator.models._bedrock_direct import Service
+    from orchestrator.models.bedrock.direct import Service
 
 _LATENCIES = ("standard", "optimized")
 _log = get_logger(__name__)
