@@ -29,12 +29,12 @@ from orchestrator.models.bedrock.signature import SigV4, quote_path
 from orchestrator.support.aws import STARTED, credentials_of, note_sent_credentials
 from orchestrator.support.http import (
     Address,
-    AsyncConnections,
     AsyncResponse,
     ConnectFailed,
     Connections,
     ConnectTimedOut,
     HTTPFailure,
+    LoopConnections,
     ReadTimedOut,
     Response,
     TLSFailed,
@@ -93,7 +93,7 @@ class Service:
         self._waits = Waits(config.connect_timeout, config.read_timeout)
         self._most = config.max_pool_connections
         self._connections = Connections(address, self._waits, self._most)
-        self._pools: dict[asyncio.AbstractEventLoop, AsyncConnections] = {}
+        self._pools = LoopConnections(address, self._waits, self._most)
         self._sigv4 = SigV4(signing.name, signing.region)
         self._places: dict[tuple[str, str], Place] = {}
         self.attempts = config.retries["total_max_attempts"]
@@ -126,7 +126,7 @@ class Service:
     ) -> dict[str, Any]:
         """`call`, on the event loop itself; a stream is an `AsyncBody`."""
         exchange = _Exchange(self, self._operations[operation], model_id, body, bounds)
-        pool = self._pool()
+        pool = self._pools.get()
         while True:
             try:
                 request = await self._asign(exchange)
@@ -183,15 +183,6 @@ class Service:
         kind = self._client.exceptions.from_code(parsed.get("Error", {}).get("Code"))
         error: Exception = kind(parsed, operation.name)
         return error
-
-    def _pool(self) -> AsyncConnections:
-        loop = asyncio.get_running_loop()
-        pool = self._pools.get(loop)
-        if pool is None:
-            for other in [other for other in self._pools if other.is_closed()]:
-                del self._pools[other]
-            pool = self._pools[loop] = AsyncConnections(self._address, self._waits, self._most)
-        return pool
 
     async def _asign(self, exchange: _Exchange) -> bytes:
         # Fresh credentials may have to be asked for, from a server or a program.

@@ -7,7 +7,7 @@ end is refused, with bounds for heads, chunk lines and trailers.
 
 from __future__ import annotations
 
-from orchestrator.support.http.async_connections import AsyncConnections, AsyncResponse
+from orchestrator.support.http.async_connections import AsyncResponse, LoopConnections
 from orchestrator.support.http.connections import Address, Connections, Response, Waits
 from orchestrator.support.http.failures import (
     BadResponse,
@@ -24,7 +24,6 @@ from orchestrator.support.http.messages import ResponseReader, encode_head
 __all__ = [
     "FREE",
     "Address",
-    "AsyncConnections",
     "AsyncResponse",
     "BadResponse",
     "ConnectFailed",
@@ -32,6 +31,7 @@ __all__ = [
     "Connections",
     "Disconnected",
     "HTTPFailure",
+    "LoopConnections",
     "ReadTimedOut",
     "Response",
     "ResponseReader",

@@ -1,13 +1,13 @@
-"""Connections of an event loop: one protocol each, a plain list of idle ones, a bound for all."""
+"""Connections of event loops: a plain list of idle ones for each loop, and a bound for all."""
 
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 import time
 from collections.abc import AsyncIterator
-from typing import cast
+from threading import Lock
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 from orchestrator.support.http.connections import Address, Waits
 from orchestrator.support.http.failures import (
@@ -19,10 +19,37 @@ from orchestrator.support.http.failures import (
 )
 from orchestrator.support.http.fairness import FREE, give_way
 from orchestrator.support.http.messages import ResponseReader
+from orchestrator.support.http.protocol import Connection
+from orchestrator.support.http.sockets import close_in_children
 from orchestrator.support.reply_bounds import ReplyBounds
 
-# Bytes that wait for their reader; a server that is faster has to wait, too.
-_HIGH = 131_072
+
+class LoopConnections:
+    """`AsyncConnections` to one server for every event loop that asks, in whatever thread.
+
+    They belong to their loop. When it is closed without having shut down, nobody else keeps them:
+    they end as soon as they are collected as garbage.
+    """
+
+    def __init__(self, address: Address, waits: Waits, most: int) -> None:
+        """Opens nothing yet; see `AsyncConnections`."""
+        self._parts = address, waits, most
+        # A pool is kept by its connections, and they by their loop.
+        self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, ref[AsyncConnections]] = (
+            WeakKeyDictionary()
+        )
+        self._lock = Lock()
+
+    def get(self) -> AsyncConnections:
+        """Those of the running event loop."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            known = self._pools.get(loop)
+            pool = None if known is None else known()
+            if pool is None:
+                pool = AsyncConnections(*self._parts)
+                self._pools[loop] = ref(pool)
+        return pool
 
 
 class AsyncConnections:
@@ -37,8 +64,10 @@ class AsyncConnections:
         self._address = address
         self._waits = waits
         self._turns = asyncio.Semaphore(most)
-        self._idle: list[_Connection] = []
+        self._idle: list[Connection] = []
+        self._open: WeakSet[Connection] = WeakSet()
         self._closing: AsyncIterator[None] | None = None
+        close_in_children(self)
 
     async def send(self, request: bytes, bounds: ReplyBounds, *, streamed: bool) -> AsyncResponse:
         """The response to a request; read to its end unless it is `streamed` and no error.
@@ -69,53 +98,64 @@ class AsyncConnections:
             await self._turns.acquire()
             return
         try:
-            async with asyncio.timeout(_left(bounds)):
+            async with asyncio.timeout(_compute_time_left(bounds)):
                 await self._turns.acquire()
         except TimeoutError:
             bounds.check_time()
             raise ConnectTimedOut("no connection became free in time") from None
 
-    def _take_idle(self) -> _Connection | None:
+    def close_inherited(self) -> None:
+        """Closes, in a forked process, what its parent has open."""
+        self._idle.clear()
+        for connection in self._open:
+            connection.close_inherited()
+
+    def _take_idle(self) -> Connection | None:
         while self._idle:
             connection = self._idle.pop()
-            if not connection.spoilt:
+            if connection.is_reusable():
                 return connection
             connection.abort()
         return None
 
-    def _keep(self, connection: _Connection) -> None:
-        if connection.spoilt:
-            connection.abort()
-        else:
+    def _keep(self, connection: Connection) -> None:
+        if connection.is_reusable():
             self._idle.append(connection)
+        else:
+            connection.abort()
 
-    async def _connect(self, bounds: ReplyBounds) -> _Connection:
+    async def _connect(self, bounds: ReplyBounds) -> Connection:
         if self._closing is None:
-            self._closing = self._close_at_end()
+            self._closing = _close_at_end(self._idle)
             await anext(self._closing)
-        loop = asyncio.get_running_loop()
-        host, port, tls = self._address
-        left = _left(bounds)
-        wait = self._waits.connect if left is None else min(self._waits.connect, left)
+        left = _compute_time_left(bounds)
+        connection = Connection(self)
+        self._open.add(connection)
         try:
-            async with asyncio.timeout(wait):
-                _, made = await loop.create_connection(_Connection, host, port, ssl=tls)
-        except TimeoutError:
-            bounds.check_time()
-            raise ConnectTimedOut("no connection in time") from None
-        except ssl.SSLError as error:
-            raise TLSFailed(type(error).__name__) from None
-        except (OSError, UnicodeError) as error:
-            raise ConnectFailed(type(error).__name__) from None
-        return made
+            async with asyncio.timeout(
+                self._waits.connect if left is None else min(self._waits.connect, left)
+            ):
+                await connection.open(self._address)
+        except BaseException as error:
+            connection.abort()  # which may have come about, and too late
+            if isinstance(error, TimeoutError):
+                bounds.check_time()
+                raise ConnectTimedOut("no connection in time") from None
+            if isinstance(error, ssl.SSLError):
+                raise TLSFailed(type(error).__name__) from None
+            if isinstance(error, OSError | UnicodeError):
+                raise ConnectFailed(type(error).__name__) from None
+            raise
+        return connection
 
-    async def _close_at_end(self) -> AsyncIterator[None]:
-        try:
-            yield
-        finally:
-            while self._idle:
-                self._idle.pop().abort()
-            await asyncio.sleep(0)  # a transport closes its socket in the loop's next round
+
+async def _close_at_end(idle: list[Connection]) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        while idle:
+            idle.pop().abort()
+        await asyncio.sleep(0)  # a transport closes its socket in the loop's next round
 
 
 async def _read_all(response: AsyncResponse) -> bytes:
@@ -125,107 +165,8 @@ async def _read_all(response: AsyncResponse) -> bytes:
     return b"".join(pieces)
 
 
-def _left(bounds: ReplyBounds) -> float | None:
+def _compute_time_left(bounds: ReplyBounds) -> float | None:
     return None if bounds.ends is None else max(bounds.ends - time.monotonic(), 0.0)
-
-
-class _Connection(asyncio.Protocol):
-    """What came over one connection, for the one task that reads it."""
-
-    def __init__(self) -> None:
-        self.transport: asyncio.Transport
-        self._pieces: list[bytes] = []
-        self._size = 0
-        self._paused = False
-        self._ended = False
-        self._waiter: asyncio.Future[None] | None = None
-        self._until = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-
-    @property
-    def spoilt(self) -> bool:
-        """Whether it has ended, or said something that nobody asked for."""
-        return self._ended or bool(self._pieces) or self.transport.is_closing()
-
-    # What the event loop calls.
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-        sock = transport.get_extra_info("socket")
-        if sock is not None:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-
-    def data_received(self, data: bytes) -> None:
-        self._pieces.append(data)
-        self._size += len(data)
-        if self._size > _HIGH and not self._paused:
-            self._paused = True
-            self.transport.pause_reading()
-        self._wake()
-
-    def eof_received(self) -> None:
-        self._ended = True
-        self._wake()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._ended = True
-        self._wake()
-
-    # What the task calls.
-
-    async def receive(self, seconds: float) -> bytes:
-        """What came; empty at the connection's end.
-
-        Raises:
-            TimeoutError: Nothing came for so long.
-        """
-        if not self._pieces and not self._ended:
-            await self._wait(seconds)
-        pieces, self._pieces, self._size = self._pieces, [], 0
-        if self._paused:
-            self._paused = False
-            self.transport.resume_reading()
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    def stop_timer(self) -> None:
-        """Forgets the time-out of the response that was read."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def abort(self) -> None:
-        """Ends the connection at once."""
-        self.stop_timer()
-        self.transport.abort()
-
-    async def _wait(self, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        # One timer for all waits of a response, which looks when it goes off whether it is time: a
-        # timer for each of a stream's tokens would cost as much as the token.
-        self._until = loop.time() + seconds
-        if self._timer is None or self._timer.when() > self._until:
-            self.stop_timer()
-            self._timer = loop.call_at(self._until, self._look_at_time)
-        self._waiter = loop.create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
-
-    def _look_at_time(self) -> None:
-        self._timer = None
-        waiter = self._waiter
-        if waiter is None or waiter.done():
-            return
-        loop = asyncio.get_running_loop()
-        if loop.time() >= self._until - 0.001:  # timers may go off a little early
-            waiter.set_exception(TimeoutError())
-        else:
-            self._timer = loop.call_at(self._until, self._look_at_time)
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
 
 
 class AsyncResponse:
@@ -236,11 +177,11 @@ class AsyncResponse:
     """
 
     def __init__(
-        self, pool: AsyncConnections, connection: _Connection, bounds: ReplyBounds, wait: float
+        self, pool: AsyncConnections, connection: Connection, bounds: ReplyBounds, wait: float
     ) -> None:
         self.content = b""
         self._pool = pool
-        self._connection: _Connection | None = connection
+        self._connection: Connection | None = connection
         self._bounds = bounds
         self._wait = wait
         self._reader = ResponseReader()
@@ -287,7 +228,7 @@ class AsyncResponse:
 
     async def _send(self, request: bytes) -> None:
         assert self._connection is not None
-        self._connection.transport.write(request)
+        self._connection.write(request)
         while not self._reader.status:
             self._first += await self._receive()
 
@@ -297,6 +238,8 @@ class AsyncResponse:
             raise Disconnected("the response is closed")
         if self._count > FREE:
             await give_way()
+        elif connection.has_data:
+            await asyncio.sleep(0)  # what came at once is looked at piece by piece
         if bounds.ends is not None:
             bounds.check_time()
             wait = max(min(wait, bounds.ends - time.monotonic()), 0.001)

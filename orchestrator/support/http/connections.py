@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import select
 import socket
 import ssl
 import time
@@ -19,6 +17,7 @@ from orchestrator.support.http.failures import (
     TLSFailed,
 )
 from orchestrator.support.http.messages import ResponseReader
+from orchestrator.support.http.sockets import close_in_children, is_readable
 from orchestrator.support.reply_bounds import ReplyBounds
 
 _PIECE = 65_536
@@ -52,7 +51,7 @@ class Connections:
         self._waits = waits
         self._most_idle = most_idle
         self._idle: list[socket.socket] = []
-        _pools.add(self)
+        close_in_children(self)
         weakref.finalize(self, _close_all, self._idle)
 
     def send(self, request: bytes, bounds: ReplyBounds, *, streamed: bool) -> Response:
@@ -78,11 +77,13 @@ class Connections:
         """Closes the idle connections."""
         _close_all(self._idle)
 
+    close_inherited = close
+
     def _take_idle(self) -> socket.socket | None:
         with suppress(IndexError):  # another thread may have taken the last one
             while True:
                 sock = self._idle.pop()
-                if not _is_readable(sock):
+                if not is_readable(sock):
                     return sock
                 sock.close()
         return None
@@ -117,31 +118,9 @@ class Connections:
             raise
 
 
-# A process that forks would share its connections with its children.
-_pools: weakref.WeakSet[Connections] = weakref.WeakSet()
-
-
 def _close_all(idle: list[socket.socket]) -> None:
     while idle:
         idle.pop().close()
-
-
-def _close_inherited() -> None:
-    for pool in _pools:
-        pool.close()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_close_inherited)
-
-
-def _is_readable(sock: socket.socket) -> bool:
-    # An idle connection has nothing to say but its end.
-    if not hasattr(select, "poll"):
-        return bool(select.select([sock], [], [], 0)[0])
-    poll = select.poll()
-    poll.register(sock, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def _shorten(seconds: float, bounds: ReplyBounds) -> float:
