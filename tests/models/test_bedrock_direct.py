@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pkgutil import resolve_name
 from threading import Thread
 from typing import Any
+from unittest.mock import MagicMock
 
+import boto3
 import botocore.auth
 import botocore.handlers
 import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+from botocore.exceptions import BotoCoreError
+from botocore.stub import Stubber
 from loopback import Sent, Site, certificate
 from model_requests import CLAUDE, TOOLS, ask, step, user
 from model_servers import Answer, aws_error, aws_stream, event, json_answer
@@ -425,7 +431,8 @@ def test_a_call_that_is_cancelled_hangs_up_and_leaves_its_place(serve):
 # Boto3
 
 
-def test_a_hook_of_others_is_asked(monkeypatch, serve):
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_hook_of_others_is_asked(monkeypatch, serve, wrapped):
     from botocore.awsrequest import AWSResponse, HeadersDict
 
     seen = []
@@ -440,6 +447,8 @@ def test_a_hook_of_others_is_asked(monkeypatch, serve):
         seen.append(request.url)
         return AWSResponse(request.url, 200, HeadersDict(), Body())
 
+    if wrapped:
+        answer = functools.wraps(botocore.handlers.inject_api_version_header_if_needed)(answer)
     handlers = [*botocore.handlers.BUILTIN_HANDLERS, ("before-send", answer)]
     monkeypatch.setattr(botocore.handlers, "BUILTIN_HANDLERS", handlers)
     server = serve(json_answer(WHOLE))
@@ -461,6 +470,61 @@ def test_a_method_that_somebody_replaced_is_called(monkeypatch, serve, way):
     assert way(model).stop_reason == "end_turn"
     monkeypatch.setattr(BaseClient, "_make_api_call", call)
     assert way(model).stop_reason == "Converse"
+
+
+def refuse(*_: Any, **__: Any) -> Any:
+    raise BotoCoreError
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "botocore.client.BaseClient._make_api_call",
+        "botocore.endpoint.Endpoint._do_get_response",
+        "botocore.auth.SigV4Auth.add_auth",
+        "botocore.awsrequest.AWSHTTPConnectionPool.ConnectionCls",
+        "urllib3.connectionpool.HTTPConnectionPool.urlopen",
+    ],
+)
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_whoever_replaces_a_part_of_a_request_is_asked(monkeypatch, serve, place, wrapped):
+    server = serve(json_answer(WHOLE))
+    model = BedrockModel(CLAUDE, endpoint_url=server.url, max_attempts=1)
+    assert complete(model).text == "ok"
+    assert is_direct(model)
+    owner, name = resolve_name(place.rpartition(".")[0]), place.rpartition(".")[2]
+    replaced = functools.wraps(owner.__dict__[name])(refuse) if wrapped else refuse
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, replaced)
+        with pytest.raises(DependencyFailed, match=r"BotoCoreError|HTTPClientError"):
+            complete(model)
+        other = BedrockModel("m", endpoint_url=f"{server.url}/other", max_attempts=1)
+        with pytest.raises(DependencyFailed, match=r"BotoCoreError|HTTPClientError"):
+            complete(other)
+    assert len(server.asked) == 1
+    assert is_direct(model)
+
+
+def test_a_stubbers_answers_are_given_in_turn(monkeypatch):
+    client = boto3.client("bedrock-runtime", region_name="eu-central-1")
+    monkeypatch.setattr(boto3.Session, "client", lambda *_, **__: client)
+    with Stubber(client) as stub:
+        for text in ("first", "second"):
+            content = [{"text": text}]
+            output = {"message": {"role": "assistant", "content": content}}
+            stub.add_response("converse", {**WHOLE, "output": output, "metrics": {"latencyMs": 1}})
+        model = BedrockModel(CLAUDE, endpoint_url="http://127.0.0.1:9/stubbed")
+        assert [complete(model).text, acomplete(model).text] == ["first", "second"]
+
+
+def test_a_mocked_client_sees_the_requests_only(monkeypatch):
+    client = MagicMock()
+    client.converse.return_value = WHOLE
+    monkeypatch.setattr(boto3.Session, "client", lambda *_, **__: client)
+    model = BedrockModel(CLAUDE, endpoint_url="http://127.0.0.1:9/mocked")
+    assert complete(model).text == "ok"
+    assert len(client.converse.mock_calls) == 1
+    assert not client.converse_stream.mock_calls
 
 
 @pytest.mark.parametrize("way", [complete, acomplete])
