@@ -269,6 +269,25 @@ def test_what_breaks_off_is_tried_again_and_reported_as_by_boto3(
         assert count == (3 if b"chunked" not in data or way in (complete, acomplete) else 1)
 
 
+@WAYS
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"HTTP/1.1 200 OK\r\nx-note: a\r\n b\r\ncontent-length: 2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\ncontent-length: 2\n\n{}",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2, 3\r\n\r\n{}",
+    ],
+    ids=["folded field", "bare line ends", "two lengths"],
+)
+def test_an_answer_that_cannot_be_read_is_not_asked_for_again(no_waiting, way, data):
+    with Raw(data).running() as server:
+        model = BedrockModel(CLAUDE, endpoint_url=server.url, max_attempts=3)
+        with pytest.raises(DependencyFailed, match="ResponseParserError"):
+            way(model)
+        assert server.count == 1
+    assert not no_waiting
+
+
 REFUSALS = [
     aws_error("ThrottlingException", "slow down", 429),
     aws_error("ServiceUnavailableException", "later", 503),

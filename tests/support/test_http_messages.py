@@ -80,6 +80,11 @@ def test_what_another_request_must_not_meet_ends_the_connection(data):
     assert reader.complete and not reader.reusable
 
 
+def test_equal_lengths_are_one():
+    reader, body = read(OK + b"Content-Length: 2\r\ncontent-length: 2\r\n\r\nok")
+    assert (body, reader.complete, reader.reusable) == (b"ok", True, True)
+
+
 def test_a_body_without_a_length_ends_with_the_connection():
     reader, body = read(OK + b"\r\n", b"a", b"b")
     assert (body, reader.complete) == (b"ab", False)
@@ -105,8 +110,12 @@ def test_an_end_before_the_responses_is_none(data):
         OK + b"A b: c\r\n\r\n",
         OK + b"A: b\r\n c\r\n\r\n",
         OK + b"A: b\nC: d\r\n\r\n",
+        b"HTTP/1.1 200 OK\nA: b\n\n",
+        b"\n",
+        OK + b"A: b\r\n\n",
         OK + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n",
         OK + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n",
+        OK + b"Content-Length: 2, 2,\r\n\r\n",
         OK + b"Content-Length: -2\r\n\r\n",
         OK + b"Content-Length: 2_0\r\n\r\n",
         OK + b"Transfer-Encoding: gzip, chunked\r\n\r\n",

@@ -30,6 +30,7 @@ from orchestrator.support.aws import STARTED, credentials_of, note_sent_credenti
 from orchestrator.support.http import (
     Address,
     AsyncResponse,
+    BadResponse,
     ConnectFailed,
     Connections,
     ConnectTimedOut,
@@ -338,7 +339,11 @@ class AsyncBody(Body):
 def _translate(failure: HTTPFailure, url: str) -> Exception:
     # Named as botocore's session names them, which decides what is tried again.
     from botocore import exceptions
+    from botocore.parsers import ResponseParserError
 
+    if isinstance(failure, BadResponse):
+        # Somebody answered, whatever it was: the model is not asked to do the same work again.
+        return ResponseParserError(str(failure))
     kinds: dict[type[HTTPFailure], Any] = {
         ConnectFailed: exceptions.EndpointConnectionError,
         ConnectTimedOut: exceptions.ConnectTimeoutError,

@@ -13,6 +13,7 @@ _MOST_FIELDS = 256
 _MOST_INTERIM = 8  # responses 1xx before the real one
 
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9][0-9])(?: [^\r\n\0]*)?")
+_BARE_END = re.compile(rb"(?:\A|[^\r])\n")
 _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\0]*)")
 _LENGTH = re.compile("[0-9]{1,18}")
 _CHUNK = re.compile(rb"([0-9a-fA-F]{1,15})[ \t]*(?:;[^\r\n\0]*)?")
@@ -81,6 +82,8 @@ class ResponseReader:
         seen = max(len(held) - 3, 0)
         held += data
         end = held.find(b"\r\n\r\n", seen)
+        if end < 0 and _BARE_END.search(held, seen):  # such a head may never end
+            raise BadResponse("a line of the response's head has a wrong end")
         if (len(held) if end < 0 else end) > _LONGEST_HEAD:
             raise BadResponse("the response's head is too long")
         if end < 0:
@@ -122,9 +125,10 @@ class ResponseReader:
                 raise BadResponse("the response's length is told in an unknown or an unsafe way")
             self._read = self._read_chunks
         elif length is not None:
-            if not _LENGTH.fullmatch(length):
-                raise BadResponse("the response's length is no number")
-            self._left = int(length)
+            first, *others = re.split("[ \t]*,[ \t]*", length)
+            if not _LENGTH.fullmatch(first) or any(other != first for other in others):
+                raise BadResponse("the response's length is no number, or two")
+            self._left = int(first)
             self._read = self._read_length
             if not self._left:
                 self._end(b"")
