@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from json import JSONDecoder
 from struct import Struct
+from struct import error as StructError
 from typing import Any
 from zlib import crc32
 
@@ -18,6 +19,7 @@ _PRELUDE = Struct(">III")
 _CHECKSUM = Struct(">I")
 _OVERHEAD = 16
 _LONGEST = 24 * 1024 * 1024
+_LONGEST_HEAD = 16_384  # botocore takes long for it; real ones have a hundred bytes
 
 
 class Frames:
@@ -55,7 +57,11 @@ class FrameReader:
         while end - start >= _PRELUDE.size:
             size, length, checksum = _PRELUDE.unpack_from(data, start)
             prelude = crc32(data[start : start + 8])
-            if prelude != checksum or not _OVERHEAD + length <= size <= _LONGEST:
+            if (
+                prelude != checksum
+                or length > _LONGEST_HEAD
+                or not _OVERHEAD + length <= size <= _LONGEST
+            ):
                 raise _build_error("what came is no event")
             stop = start + size
             if stop > end:
@@ -77,7 +83,7 @@ class FrameReader:
 
         try:
             headers = EventStreamHeaderParser().parse(head)
-        except (ValueError, KeyError, IndexError):
+        except (ValueError, KeyError, IndexError, StructError):
             raise _build_error("an event's headers cannot be read") from None
         kind = headers.get(":event-type", "") if headers.get(":message-type") == "event" else ""
         found = (kind, headers)
