@@ -11,24 +11,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pkgutil import resolve_name
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 from unittest.mock import MagicMock
 
 import boto3
 import botocore.auth
 import botocore.handlers
+import botocore.session
 import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
-from botocore.credentials import Credentials
+from botocore.credentials import Credentials, RefreshableCredentials
 from botocore.exceptions import BotoCoreError
 from botocore.stub import Stubber
 from loopback import Sent, Site, certificate
 from model_requests import CLAUDE, TOOLS, ask, step, user
 from model_servers import Answer, aws_error, aws_stream, event, json_answer
 
-from orchestrator.errors import AccessDenied, DependencyFailed, OrchestratorError
+from orchestrator.errors import AccessDenied, DependencyFailed, LimitExceeded, OrchestratorError
 from orchestrator.models import BedrockModel, ModelReply
 from orchestrator.models.base import Usage
 from orchestrator.models.bedrock import direct, hooks
@@ -155,6 +156,38 @@ def test_credentials_are_asked_for_again_when_they_expire(serve, monkeypatch, tm
     assert is_direct(model)
     keys = [asked.headers["authorization"].partition("=")[2][:3] for asked in server.asked]
     assert len(set(keys)) == 3
+
+
+@pytest.mark.parametrize("way", [acomplete, astream])
+def test_a_refresh_of_credentials_that_hangs_takes_no_longer_than_the_turn(serve, monkeypatch, way):
+    asked, done, refreshed = Event(), Event(), Event()
+
+    def refresh() -> dict[str, str]:
+        asked.set()
+        done.wait(5)
+        refreshed.set()
+        return {**KEYS, "expiry_time": (now + timedelta(hours=1)).isoformat()}
+
+    now = datetime.now(UTC)
+    fresh = RefreshableCredentials("A", "B", "C", now + timedelta(hours=1), refresh, "slow")
+    monkeypatch.setattr(botocore.session.Session, "get_credentials", lambda _: fresh)
+    server = serve(answer_for(way))
+    model = BedrockModel(CLAUDE, endpoint_url=f"{server.url}/{way.__name__}")
+    assert way(model).text == "ok"
+    assert is_direct(model)
+    fresh._expiry_time = now
+    request = ask(seconds=0.2)
+    monkeypatch.setattr(sys.modules[__name__], "ask", lambda: request)
+    try:
+        with pytest.raises(LimitExceeded, match="seconds"):
+            way(model)
+        assert asked.is_set() and not refreshed.is_set()
+        assert len(server.asked) == 1
+    finally:
+        done.set()
+
+
+KEYS = {"access_key": "A", "secret_key": "B", "token": "C"}
 
 
 def test_a_bearer_token_is_sent_as_it_is(monkeypatch, tmp_path):

@@ -18,7 +18,9 @@ import asyncio
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from functools import cache
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from orchestrator.models._bounds import ModelReplyBounds
@@ -95,6 +97,8 @@ class Service:
         self._most = config.max_pool_connections
         self._connections = Connections(address, self._waits, self._most)
         self._pools = LoopConnections(address, self._waits, self._most)
+        # Threads are started where credentials are asked for again: at most one a request.
+        self._signers = ThreadPoolExecutor(self._most, "orchestrator-bedrock-credentials")
         self._sigv4 = SigV4(signing.name, signing.region)
         self._places: dict[tuple[str, str], Place] = {}
         self.attempts = config.retries["total_max_attempts"]
@@ -130,7 +134,7 @@ class Service:
         pool = self._pools.get()
         while True:
             try:
-                request = await self._asign(exchange)
+                request = await self._asign(exchange, bounds)
                 response = await pool.send(request, bounds, streamed=exchange.streamed)
             except HTTPFailure as error:
                 wait = exchange.wait_after_failure(error)
@@ -185,13 +189,20 @@ class Service:
         error: Exception = kind(parsed, operation.name)
         return error
 
-    async def _asign(self, exchange: _Exchange) -> bytes:
+    async def _asign(self, exchange: _Exchange, bounds: ModelReplyBounds) -> bytes:
         # Fresh credentials may have to be asked for, from a server or a program.
         credentials = getattr(self._signing.signer, "_credentials", None)
         needed = getattr(credentials, "refresh_needed", None)
-        if needed is not None and needed():
-            return await asyncio.to_thread(exchange.sign)
-        return exchange.sign()
+        if needed is None or not needed():
+            return exchange.sign()
+        loop = asyncio.get_running_loop()
+        sign = partial(copy_context().run, exchange.sign)
+        try:
+            async with asyncio.timeout(bounds.compute_time_left()):
+                return await loop.run_in_executor(self._signers, sign)
+        except TimeoutError:
+            bounds.check_time()
+            raise
 
 
 class _Exchange:
@@ -282,8 +293,8 @@ class _Exchange:
         )
         if wait is None or wait is False:
             return None
-        ends = self._bounds.ends
-        return float(wait if ends is None else max(min(wait, ends - time.monotonic()), 0.0))
+        left = self._bounds.compute_time_left()
+        return float(wait if left is None else min(wait, left))
 
     def _parse(self, response: Response | AsyncResponse) -> dict[str, Any]:
         from botocore.parsers import create_parser

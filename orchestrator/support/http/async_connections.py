@@ -98,7 +98,7 @@ class AsyncConnections:
             await self._turns.acquire()
             return
         try:
-            async with asyncio.timeout(_compute_time_left(bounds)):
+            async with asyncio.timeout(bounds.compute_time_left()):
                 await self._turns.acquire()
         except TimeoutError:
             bounds.check_time()
@@ -128,7 +128,7 @@ class AsyncConnections:
         if self._closing is None:
             self._closing = _close_at_end(self._idle)
             await anext(self._closing)
-        left = _compute_time_left(bounds)
+        left = bounds.compute_time_left()
         connection = Connection(self)
         self._open.add(connection)
         try:
@@ -163,10 +163,6 @@ async def _read_all(response: AsyncResponse) -> bytes:
     while piece := await response.read():
         pieces.append(piece)
     return b"".join(pieces)
-
-
-def _compute_time_left(bounds: ReplyBounds) -> float | None:
-    return None if bounds.ends is None else max(bounds.ends - time.monotonic(), 0.0)
 
 
 class AsyncResponse:
