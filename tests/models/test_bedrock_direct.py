@@ -158,6 +158,24 @@ def test_credentials_are_asked_for_again_when_they_expire(serve, monkeypatch, tm
     assert len(set(keys)) == 3
 
 
+@WAYS
+@pytest.mark.parametrize("name", ["AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK"])
+@pytest.mark.parametrize("end", ["\n", "\u2028"])
+def test_a_token_that_cannot_be_sent_is_an_error_of_the_credentials(
+    serve, monkeypatch, way, name, end
+):
+    monkeypatch.setenv(name, f"secret-token{end}")
+    server = serve(answer_for(way))
+    model = BedrockModel(CLAUDE, endpoint_url=server.url.replace("http:", "https:"))
+    if name == "AWS_SESSION_TOKEN":
+        model = BedrockModel(CLAUDE, endpoint_url=server.url)
+    with pytest.raises(AccessDenied, match="has a line's end or another character") as caught:
+        way(model)
+    assert "secret-token" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert not server.asked
+
+
 @pytest.mark.parametrize("way", [acomplete, astream])
 def test_a_refresh_of_credentials_that_hangs_takes_no_longer_than_the_turn(serve, monkeypatch, way):
     asked, done, refreshed = Event(), Event(), Event()

@@ -28,7 +28,12 @@ from orchestrator.models._converse import read_answer
 from orchestrator.models.bedrock.frames import Frames
 from orchestrator.models.bedrock.hooks import is_patched
 from orchestrator.models.bedrock.signature import SigV4, quote_path
-from orchestrator.support.aws import STARTED, credentials_of, note_sent_credentials
+from orchestrator.support.aws import (
+    STARTED,
+    UnusableCredentials,
+    credentials_of,
+    note_sent_credentials,
+)
 from orchestrator.support.http import (
     Address,
     AsyncResponse,
@@ -235,19 +240,24 @@ class _Exchange:
         fields = self._service.sign(place, {**self._operation.signed, "host": place.host}, body)
         self.sent = credentials_of(fields)
         note_sent_credentials(self.sent)
-        head = encode_head(
-            "POST",
-            place.path,
-            [
-                *fields.items(),
-                ("accept-encoding", "identity"),
-                ("content-length", str(len(body))),
-                ("amz-sdk-invocation-id", self._invocation),
-                ("amz-sdk-request", f"attempt={self._attempt}; max={self._service.attempts}"),
-                *self._operation.unsigned,
-            ],
-        )
+        try:
+            head = encode_head("POST", place.path, [*fields.items(), *self._list_fields()])
+        except ValueError:  # all else in it is botocore's or quoted
+            raise UnusableCredentials(
+                "the access key, the session token or the bearer token has a line's end or "
+                "another character in it that cannot be sent"
+            ) from None
         return head + body
+
+    def _list_fields(self) -> list[tuple[str, str]]:
+        # Header fields that are not signed.
+        return [
+            ("accept-encoding", "identity"),
+            ("content-length", str(len(self._body))),
+            ("amz-sdk-invocation-id", self._invocation),
+            ("amz-sdk-request", f"attempt={self._attempt}; max={self._service.attempts}"),
+            *self._operation.unsigned,
+        ]
 
     def read(self, response: Response | AsyncResponse) -> dict[str, Any]:
         """What boto3 would return of a response that is no error."""

@@ -17,6 +17,7 @@ from orchestrator.support.aws.clients import (
 )
 from orchestrator.support.aws.failures import (
     Target,
+    UnusableCredentials,
     code_of,
     failure,
     get_safe_message,
@@ -35,6 +36,7 @@ __all__ = [
     "STARTED",
     "Settings",
     "Target",
+    "UnusableCredentials",
     "body_of",
     "bound_replies",
     "code_of",
