@@ -291,7 +291,7 @@ def test_many_threads_have_loops_of_their_own_at_once() -> None:
         return (await asyncio.sleep(0, pools.get())) is pools.get()
 
     def run_often(_: int) -> bool:
-        return all(asyncio.run(get()) for _ in range(200))
+        return all(asyncio.run(get()) for _ in range(100))
 
     switch = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)

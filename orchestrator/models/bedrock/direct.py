@@ -18,9 +18,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
-from functools import cache, partial
+from functools import cache
 from typing import Any, NamedTuple
 
 from orchestrator.models._bounds import ModelReplyBounds
@@ -49,6 +47,7 @@ from orchestrator.support.http import (
     Waits,
     encode_head,
 )
+from orchestrator.support.threads import in_thread
 
 _sleep = time.sleep
 _asleep = asyncio.sleep
@@ -102,8 +101,6 @@ class Service:
         self._most = config.max_pool_connections
         self._connections = Connections(address, self._waits, self._most)
         self._pools = LoopConnections(address, self._waits, self._most)
-        # Threads are started where credentials are asked for again: at most one a request.
-        self._signers = ThreadPoolExecutor(self._most, "orchestrator-bedrock-credentials")
         self._sigv4 = SigV4(signing.name, signing.region)
         self._places: dict[tuple[str, str], Place] = {}
         self.attempts = config.retries["total_max_attempts"]
@@ -200,11 +197,9 @@ class Service:
         needed = getattr(credentials, "refresh_needed", None)
         if needed is None or not needed():
             return exchange.sign()
-        loop = asyncio.get_running_loop()
-        sign = partial(copy_context().run, exchange.sign)
         try:
             async with asyncio.timeout(bounds.compute_time_left()):
-                return await loop.run_in_executor(self._signers, sign)
+                return await asyncio.wrap_future(in_thread(exchange.sign, at_once=False))
         except TimeoutError:
             bounds.check_time()
             raise

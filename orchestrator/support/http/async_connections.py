@@ -55,8 +55,8 @@ class LoopConnections:
 class AsyncConnections:
     """Connections to one server, for the tasks of one event loop.
 
-    At most `most` are open at once; further requests wait for one. They end with their loop: it
-    closes, as it shuts down, the generators that began on it.
+    At most `most` are open at once; further requests wait for one. They end as their loop shuts
+    down: it closes the generators that began on it.
     """
 
     def __init__(self, address: Address, waits: Waits, most: int) -> None:
@@ -129,12 +129,11 @@ class AsyncConnections:
             self._closing = _close_at_end(self._idle)
             await anext(self._closing)
         left = bounds.compute_time_left()
+        wait = self._waits.connect if left is None else min(self._waits.connect, left)
         connection = Connection(self)
         self._open.add(connection)
         try:
-            async with asyncio.timeout(
-                self._waits.connect if left is None else min(self._waits.connect, left)
-            ):
+            async with asyncio.timeout(wait):
                 await connection.open(self._address)
         except BaseException as error:
             connection.abort()  # which may have come about, and too late
@@ -153,9 +152,10 @@ async def _close_at_end(idle: list[Connection]) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        while idle:
-            idle.pop().abort()
-        await asyncio.sleep(0)  # a transport closes its socket in the loop's next round
+        if idle:
+            while idle:
+                idle.pop().abort()
+            await asyncio.sleep(0)  # a transport closes its socket in the loop's next round
 
 
 async def _read_all(response: AsyncResponse) -> bytes:

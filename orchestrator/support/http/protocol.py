@@ -125,14 +125,12 @@ class Connection(asyncio.Protocol):
 
     def is_reusable(self) -> bool:
         """Whether it is silent, and its last request was sent to the end."""
-        return not (
-            self._ended
-            or self._pieces
-            or self._get_transport().is_closing()
-            or self._count_unsent()
-            # While the event loop computes, it does not read that a server has hung up.
-            or is_readable(self._get_transport().get_extra_info("socket"))
-        )
+        transport = self._get_transport()
+        if self._ended or self._pieces or transport.is_closing() or self._count_unsent():
+            return False
+        # An event loop that was busy with something else has not read yet what came.
+        sock = transport.get_extra_info("socket")
+        return sock is None or not is_readable(sock)
 
     def close_inherited(self) -> None:
         """Closes the socket in a forked process, whose event loop is its parent's, too.
