@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from bench.bedrock import bedrock
 from bench.first_answer import first_answer
 from bench.harness import Row
 from bench.imports import imports, loading
@@ -23,7 +24,7 @@ MEASURES: dict[str, Callable[[], list[Row]]] = {
     for measure in (
         *(turn, turn_blocking, step, steps),
         *(stream, session, concurrency),
-        invoke_agent,
+        *(invoke_agent, bedrock),
         *(imports, loading, instructions),
         *(retrieval, together, first_answer),
     )

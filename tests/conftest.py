@@ -214,8 +214,10 @@ def serve() -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Waits between botocore's retries are noted instead of waited."""
+    """Waits between the tries of a request to AWS are noted instead of waited."""
     import botocore.endpoint
+
+    from orchestrator.models.bedrock import direct
 
     waits: list[float] = []
 
@@ -226,7 +228,12 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         def sleep(self, seconds: float) -> None:
             waits.append(seconds)
 
+    async def asleep(seconds: float) -> None:
+        waits.append(seconds)
+
     monkeypatch.setattr(botocore.endpoint, "time", Clock())
+    monkeypatch.setattr(direct, "_sleep", waits.append)
+    monkeypatch.setattr(direct, "_asleep", asleep)
     return waits
 
 

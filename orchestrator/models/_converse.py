@@ -7,6 +7,7 @@ ends of a prefill's lines are trimmed because Anthropic's models refuse trailing
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ from orchestrator.message import Block, Message
 from orchestrator.models._bounds import MOST_BLOCKS
 from orchestrator.models._encoding import (
     check_tool_name,
+    decode_object,
     encode,
     encode_cached,
     tool_input,
@@ -30,11 +32,20 @@ EMPTY_RESULT = "(empty result)"
 _OPENING = {"user": '{"role":"user","content":[', "assistant": '{"role":"assistant","content":['}
 
 
-def encode_messages(messages: Sequence[Message]) -> str:
-    """The `messages` member, as JSON text; consecutive messages of one role become one."""
+# The end of a part of the prompt that Bedrock keeps for later requests that begin with the same.
+CACHE_POINT = {"cachePoint": {"type": "default"}}
+_ENCODED_POINT = encode(CACHE_POINT)
+
+
+def encode_messages(messages: Sequence[Message], *, cached: bool = False) -> str:
+    """The `messages` member, as JSON text; consecutive messages of one role become one.
+
+    With `cached` there is a cache point at the end of what the user, or an action, said last.
+    """
     parts: list[str] = []
     last = ""
     end = len(messages) - 1
+    last_said = end - (messages[end]["role"] == "assistant") if cached and messages else -1
     for index, message in enumerate(messages):
         role = message["role"]
         if index == end and role == "assistant":
@@ -43,6 +54,8 @@ def encode_messages(messages: Sequence[Message]) -> str:
             blocks = encode_cached(message, _encode_content)
         if not blocks:
             continue
+        if index == last_said:
+            blocks = f"{blocks},{_ENCODED_POINT}"
         parts.append("," if role == last else ("]}," if last else "") + _OPENING[role])
         parts.append(blocks)
         last = role
@@ -90,6 +103,29 @@ def encode_tools(tools: Sequence[Mapping[str, Any]]) -> str:
     return encode({"tools": list(tools)})
 
 
+def add_cache_point(tools: str) -> str:
+    """The `toolConfig` member with a cache point after the tools."""
+    return f"{tools[:-2]},{_ENCODED_POINT}]}}"
+
+
+_TAKE_POINTS = re.compile(
+    r"(?P<claude>anthropic\.claude-(?:3-7-sonnet|3-5-haiku|(?:haiku|sonnet|opus)-[4-9]))"
+    r"|amazon\.nova-|:application-inference-profile/"
+)
+
+
+def find_cached_parts(model_id: str) -> frozenset[str]:
+    """The members of a request where a model takes cache points.
+
+    What an application inference profile stands for is not in its name: it is asked.
+    (AWS: "Prompt caching for faster model inference".)
+    """
+    found = _TAKE_POINTS.search(model_id)
+    if found is None:
+        return frozenset()
+    return frozenset({"system", "messages", *(["toolConfig"] if found["claude"] else [])})
+
+
 def usage_of(usage: Mapping[str, Any]) -> Usage:
     """Converse's token counts."""
     names = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")
@@ -117,6 +153,36 @@ def _plain(block: Block) -> Block:
     if not isinstance(redacted, bytes):
         return block
     return {"reasoningContent": {"redactedContent": encode(redacted)[1:-1]}}
+
+
+def read_answer(body: bytes) -> dict[str, Any] | None:
+    """An answer of Converse as boto3 returns it, where that is the JSON itself; else `None`.
+
+    So it is for texts, reasoning and tool calls. Others have bytes in them, or are not as they
+    should be, and boto3 knows what becomes of them.
+    """
+    try:
+        answer = decode_object(body)
+        content = answer["output"]["message"]["content"]
+        plain = type(content) is list and all(map(_is_plain, content))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return None
+    return answer if plain else None
+
+
+def _is_plain(block: Any) -> bool:
+    ((kind, value),) = block.items()
+    if kind == "text":
+        return type(value) is str
+    if kind == "toolUse":
+        names = value["toolUseId"], value["name"]
+        return len(value) == 3 and "input" in value and all(type(name) is str for name in names)
+    if kind == "reasoningContent":
+        reasoning = value["reasoningText"]
+        return len(value) == 1 and all(
+            name in ("text", "signature") and type(text) is str for name, text in reasoning.items()
+        )
+    return False
 
 
 class Pieces:

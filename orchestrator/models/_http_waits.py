@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Any
+
+from orchestrator.support.http import FREE, give_way
 
 _WRITTEN = 65_536
 # In an event loop: what is read at once is also looked at in one go.
 _READ = 16_384
-# Bytes of an answer that are read as fast as they come. A model's server may send without end, and
-# faster than it takes to look at it.
-_FREE = 262_144
-# Seconds that the event loop takes for all that is ready in it while it is not busy.
-_BUSY = 0.002
-# How many times as long the answer of one request waits for the others then, and seconds at most.
-_SHARE = 16
-_LONGEST_PAUSE = 0.25
 
 
 class Until(float):
@@ -55,15 +48,6 @@ def bound_reads(client: Any) -> None:
         if backend is not None:
             asynchronous = hasattr(pool, "aclose")
             pool._network_backend = (_AsyncBackend if asynchronous else _Backend)(backend)
-
-
-async def _give_way() -> None:
-    """Waits the longer, the longer the event loop takes for all that is ready in it."""
-    began = time.monotonic()
-    await asyncio.sleep(0)
-    taken = time.monotonic() - began
-    if taken > _BUSY:
-        await asyncio.sleep(min(_SHARE * taken, _LONGEST_PAUSE))
 
 
 class _Backend:
@@ -121,8 +105,8 @@ class _AsyncStream(_Stream):
         """Reads bytes; of a long answer only a part at a time, while the event loop is busy."""
         if timeout is not self._request:
             self._request, self._count = timeout, 0
-        if self._count > _FREE:
-            await _give_way()
+        if self._count > FREE:
+            await give_way()
         found: bytes = await self._stream.read(min(max_bytes, _READ), _time_left(timeout))
         self._count += len(found)
         return found

@@ -6,6 +6,8 @@ for a single read holds then. So whoever reads a reply asks its bounds wherever 
 
 from __future__ import annotations
 
+import time
+
 from orchestrator.errors import DependencyFailed, OrchestratorError
 
 
@@ -23,6 +25,10 @@ class ReplyBounds:
         """Begins to count; errors call the reply `what`."""
         self.most = self._left = most
         self._what = what
+
+    def compute_time_left(self) -> float | None:
+        """Seconds that it may still take; `None` for any."""
+        return None if self.ends is None else max(self.ends - time.monotonic(), 0.0)
 
     def check_time(self) -> None:
         """Raises when the time is over."""

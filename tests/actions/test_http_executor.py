@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from action_support import SECRET, context, run
-from http_support import certificate, document, group, json_body, parameter
-from loopback import Sent, Site
+from http_support import document, group, json_body, parameter
+from loopback import Sent, Site, certificate
 
 from orchestrator.actions import ActionGroup, HttpExecutor, _exchange, http_executor
 from orchestrator.errors import (

@@ -17,9 +17,10 @@ from whole_agents import agent
 
 from orchestrator import LimitExceeded, Limits, OrchestratorError
 from orchestrator.errors import DependencyFailed, ValidationError
-from orchestrator.models import BedrockModel, Model, ModelRequest, OpenAIModel, _http_waits
+from orchestrator.models import BedrockModel, Model, ModelRequest, OpenAIModel
 from orchestrator.models import openai as module
 from orchestrator.models.embeddings import OpenAIEmbedder
+from orchestrator.support.http import fairness
 
 MOST = 100_000
 ENOUGH = 60_000_000  # what a server sends to somebody who reads on and on
@@ -336,9 +337,9 @@ class Pauses:
 def test_a_long_answer_gives_way_to_others_while_the_loop_is_busy(
     monkeypatch: pytest.MonkeyPatch, busy: float, count: int, waits: bool
 ) -> None:
-    monkeypatch.setattr(_http_waits, "_BUSY", 0.009)
+    monkeypatch.setattr(fairness, "_BUSY", 0.009)
     pauses = Pauses(busy)
-    monkeypatch.setattr(_http_waits, "asyncio", pauses)
+    monkeypatch.setattr(fairness, "asyncio", pauses)
     end = b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
     body = itertools.chain(itertools.repeat(b": x\n\n" * 100, count), [DELTA, end])
     with Loopback([Answer(body, headers=SSE)]).running() as server:

@@ -16,7 +16,7 @@ from model_servers import json_answer
 
 from orchestrator.errors import ThrottlingError
 from orchestrator.models import BedrockModel
-from orchestrator.models._bedrock_client import connect
+from orchestrator.models.bedrock.client import connect
 
 pytestmark = pytest.mark.usefixtures("aws")
 

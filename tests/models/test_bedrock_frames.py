@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import struct
 from itertools import pairwise
+from zlib import crc32
 
 import pytest
 from botocore.eventstream import EventStreamBuffer, ParserError
@@ -12,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from model_servers import event, failure, frame
 
-from orchestrator.models._bedrock_client import Frames
+from orchestrator.models.bedrock.frames import Frames
 
 
 class Raw:
@@ -63,6 +65,32 @@ def test_any_changed_byte_is_noticed(place, change):
     except ParserError:
         return
     assert found == []  # the length grew: the rest never came
+
+
+def frame_of(head: bytes) -> bytes:
+    prelude = struct.pack(">II", 18 + len(head), len(head))
+    prelude += struct.pack(">I", crc32(prelude))
+    message = prelude + head + b"{}"
+    return message + struct.pack(">I", crc32(message))
+
+
+EVENT = b"\x0d:message-type\x07\x00\x05event"
+
+
+@pytest.mark.parametrize("kind", range(12))
+def test_headers_that_cannot_be_read_are_a_parser_error(kind):
+    for value in (b"", b"\0", b"\xff\xffab", b"\xff" * 8):
+        head = EVENT + b"\x0b:event-type" + bytes([kind]) + value
+        try:
+            list(Frames(Raw(frame_of(head), [])))
+        except (ParserError, EventStreamError):
+            pass
+
+
+def test_a_long_head_is_refused_before_it_has_come():
+    head = EVENT + b"\x01a\x00" * 6_000
+    with pytest.raises(ParserError):
+        list(Frames(Raw(frame_of(head)[:20], [])))
 
 
 def test_an_exception_comes_after_the_events_before_it():

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from orchestrator.support.aws.clients import (
+    STARTED,
     Settings,
     body_of,
     get_shared_client,
@@ -16,24 +17,36 @@ from orchestrator.support.aws.clients import (
 )
 from orchestrator.support.aws.failures import (
     Target,
+    UnusableCredentials,
     code_of,
     failure,
     get_safe_message,
     is_unsent,
     translate_errors,
 )
-from orchestrator.support.aws.replies import bound_replies, use_bounds
+from orchestrator.support.aws.replies import (
+    bound_replies,
+    credentials_of,
+    keep_sent_credentials,
+    note_sent_credentials,
+    use_bounds,
+)
 
 __all__ = [
+    "STARTED",
     "Settings",
     "Target",
+    "UnusableCredentials",
     "body_of",
     "bound_replies",
     "code_of",
+    "credentials_of",
     "failure",
     "get_safe_message",
     "get_shared_client",
     "is_unsent",
+    "keep_sent_credentials",
+    "note_sent_credentials",
     "read_object",
     "region_of",
     "serving_at",

@@ -52,6 +52,8 @@ _ENVIRONMENT = tuple(
     AWS_ENDPOINT_URL
     """.split()
 )
+# When a call began, in the context that botocore keeps of it.
+STARTED = "orchestrator_start"
 _clients: dict[tuple[Any, ...], Any] = {}
 _lock = Lock()
 _served: set[int] = set()
@@ -182,10 +184,10 @@ def _loader(data_path: str | None) -> Any:
 
 def _limit_retries(client: Any, service: str, seconds: float) -> None:
     def start(context: dict[str, Any], **_: Any) -> None:
-        context["orchestrator_start"] = time.monotonic()
+        context[STARTED] = time.monotonic()
 
     def stop(request_dict: dict[str, Any], **_: Any) -> bool | None:
-        started = request_dict["context"].get("orchestrator_start")
+        started = request_dict["context"].get(STARTED)
         # False, as the first answer, ends the retries; None leaves them to botocore's own handler.
         return False if started and time.monotonic() - started >= seconds else None
 

@@ -52,6 +52,10 @@ class Target:
     profile: str | None = None
 
 
+class UnusableCredentials(Exception):
+    """Credentials that cannot be sent; the text says why, without them."""
+
+
 _SIGN_IN = frozenset(
     """
     ExpiredToken ExpiredTokenException IncompleteSignature InvalidAccessKeyId InvalidClientTokenId
@@ -105,6 +109,9 @@ def failure(error: Exception, target: Target) -> OrchestratorError | None:
     kind = type(error).__name__
     if isinstance(error, ClientError):
         return _of_service(error, target)
+    if isinstance(error, UnusableCredentials):
+        text = f"no usable AWS credentials for {target.what}: {error}; {_setup(target)}"
+        return _deny(text, target, signed_in=False)
     if isinstance(error, ParamValidationError):
         return _of_parameters(error, target)
     if isinstance(error, NoRegionError):
@@ -155,7 +162,8 @@ def is_unsent(error: Exception) -> bool:
         | exceptions.SSLError
         | exceptions.NoCredentialsError
         | exceptions.PartialCredentialsError
-        | exceptions.ParamValidationError,
+        | exceptions.ParamValidationError
+        | UnusableCredentials,
     )
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from threading import local
 from typing import Any
 
 from orchestrator.support.reply_bounds import ReplyBounds
@@ -20,10 +19,10 @@ from orchestrator.support.reply_bounds import ReplyBounds
 # No reply of a service that is asked here comes near it.
 _MOST = 256_000_000
 _PIECE = 65_536
-_CREDENTIALS = ("Authorization", "X-Amz-Security-Token")
+_CREDENTIALS = ("authorization", "x-amz-security-token")
 
 _bounds: ContextVar[ReplyBounds | None] = ContextVar("orchestrator_reply_bounds", default=None)
-_sent = local()
+_sent: ContextVar[tuple[str, ...]] = ContextVar("orchestrator_sent_credentials", default=())
 
 
 @contextmanager
@@ -37,9 +36,32 @@ def use_bounds(bounds: ReplyBounds) -> Iterator[None]:
 
 
 def get_sent_credentials() -> tuple[str, ...]:
-    """The credentials of this thread's last request, as its headers had them."""
-    found: tuple[str, ...] = getattr(_sent, "credentials", ())
-    return found
+    """The credentials of this thread's, or task's, last request, as its headers had them."""
+    return _sent.get()
+
+
+def credentials_of(headers: Mapping[str, Any]) -> tuple[str, ...]:
+    """The credentials in a request's headers."""
+    return tuple(_to_text(value) for name, value in headers.items() if name.lower() in _CREDENTIALS)
+
+
+def note_sent_credentials(sent: tuple[str, ...]) -> None:
+    """Has `get_sent_credentials` return `sent` in this thread, or task."""
+    _sent.set(sent)
+
+
+@contextmanager
+def keep_sent_credentials() -> Iterator[None]:
+    """Around the reading of a reply, whose errors may repeat what its own request had.
+
+    Others may ask meanwhile, and a generator's next piece may be read in another context.
+    """
+    sent = get_sent_credentials()
+    try:
+        yield
+    except Exception:
+        note_sent_credentials(sent)
+        raise
 
 
 def bound_replies(client: Any) -> None:
@@ -58,8 +80,7 @@ class _Session:
         return getattr(self._session, name)
 
     def send(self, request: Any) -> Any:
-        found = (request.headers.get(name) for name in _CREDENTIALS)
-        _sent.credentials = tuple(_to_text(value) for value in found if value)
+        note_sent_credentials(credentials_of(request.headers))
         bounds = _bounds.get() or ReplyBounds(_MOST, "a reply of AWS")
         bounds.check_time()
         # Without it botocore's session reads the whole body itself.

@@ -1,42 +1,49 @@
-"""Models of Amazon Bedrock, over boto3.
+"""Models of Amazon Bedrock.
 
-Requests go through Converse and ConverseStream; raw-text prompts for text-completion models go
-through InvokeModel. boto3 is imported at the first request.
+Requests go through Converse and ConverseStream, over connections of this process with botocore's
+credentials, signatures and retries (`direct`), or through boto3 itself where a client was
+given or something is not covered. Raw-text prompts for text-completion models go through
+InvokeModel and boto3. Both are imported at the first request.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import DependencyFailed, ResourceNotFound, ValidationError
 from orchestrator.message import text_of
-from orchestrator.models import _bedrock_text as text_models
 from orchestrator.models import _converse as converse
-from orchestrator.models._bedrock_client import (
+from orchestrator.models._bounds import ModelReplyBounds
+from orchestrator.models._encoding import build_interrupted_error, decode_object, encode
+from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage, read_token_count
+from orchestrator.models.bedrock import text as text_models
+from orchestrator.models.bedrock.client import (
     Connection,
     EncodedMessages,
     connect,
     prepare,
     target_of,
 )
-from orchestrator.models._bounds import ModelReplyBounds
-from orchestrator.models._encoding import build_interrupted_error, decode_object, encode
-from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage, read_token_count
+from orchestrator.models.bedrock.frames import FrameReader
 from orchestrator.support.aws import (
     Settings,
     body_of,
     get_safe_message,
+    keep_sent_credentials,
     region_of,
     translate_errors,
     use_bounds,
 )
 from orchestrator.support.logs import get_logger
 from orchestrator.support.spelling import find_close
+
+if TYPE_CHECKING:
+    from orchestrator.models.bedrock.direct import Service
 
 _LATENCIES = ("standard", "optimized")
 _log = get_logger(__name__)
@@ -65,6 +72,7 @@ class BedrockModel(Model):
         max_attempts: int = 5,
         deadline: float = 600.0,
         latency: str = "standard",
+        prompt_cache: bool = False,
     ) -> None:
         """Makes the model; nothing is imported, read or sent yet.
 
@@ -83,6 +91,10 @@ class BedrockModel(Model):
             deadline: Seconds after which a failed try is not repeated.
             latency: `optimized` has the service answer on faster hardware, where it offers that
                 for the model and the region (Bedrock: `performanceConfig`); else `standard`.
+            prompt_cache: Whether Bedrock keeps the tools, the system text and the conversation for
+                five minutes, where the model can (Bedrock: `cachePoint`). Later requests that
+                begin with the same read them for a tenth of the price; writing them costs a
+                quarter more with Anthropic's models. `Usage` has both counts.
 
         Raises:
             ValidationError: There is no such `latency`.
@@ -105,6 +117,7 @@ class BedrockModel(Model):
         )
         self._client = client
         self._optimized = latency == "optimized"
+        self._cached = converse.find_cached_parts(model_id) if prompt_cache else frozenset()
         self._connection: Connection | None = None
         self._shape = text_models.shape_of(model_id)
         self._refused: frozenset[str] = frozenset()
@@ -118,14 +131,7 @@ class BedrockModel(Model):
             if request.raw_text and self._shape is not None:
                 return self._complete_text(request, self._shape)
             response = self._converse("converse", request, self._bounds(request, stream=False))
-        with _translate_errors(self.model_id):
-            message = response["output"]["message"]
-            return ModelReply(
-                converse.reply_content(message.get("content", ())),
-                response.get("stopReason", "end_turn"),
-                converse.usage_of(response.get("usage", {})),
-                converse.stop_sequence_of(response),
-            )
+        return self._read(response)
 
     def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:
         """Answers `request` piece by piece; closing the iterator closes the connection."""
@@ -136,17 +142,48 @@ class BedrockModel(Model):
             pieces, bounds = converse.Pieces(), self._bounds(request, stream=True)
             events = self._converse("converse_stream", request, bounds)["stream"]
             try:
-                with _translate_errors(self.model_id):
+                with keep_sent_credentials(), _translate_errors(self.model_id):
                     for event in events:
                         text = pieces.take(event)
                         if text:
                             yield text
             finally:
                 events.close()
-            if not pieces.stop_reason:
-                raise build_interrupted_error(self.model_id)
-            with _translate_errors(self.model_id):
-                reply = pieces.reply()
+            reply = self._finish(pieces)
+        yield reply
+
+    async def acomplete(self, request: ModelRequest) -> ModelReply:
+        """`complete`, on the event loop itself where boto3 is not needed."""
+        service = await self._find_service(request)
+        if service is None:
+            return await super().acomplete(request)
+        with translate_errors(self._target):
+            bounds = self._bounds(request, stream=False)
+            response = await self._aconverse(service, "converse", request, bounds)
+        return self._read(response)
+
+    async def astream(self, request: ModelRequest) -> AsyncIterator[str | ModelReply]:
+        """`stream`, on the event loop itself where boto3 is not needed."""
+        service = await self._find_service(request)
+        if service is None:
+            async with aclosing(super().astream(request)) as items:  # type: ignore[type-var]
+                async for item in items:
+                    yield item
+            return
+        with translate_errors(self._target):
+            pieces, bounds = converse.Pieces(), self._bounds(request, stream=True)
+            response = await self._aconverse(service, "converse_stream", request, bounds)
+            body, frames = response["stream"], FrameReader()
+            try:
+                with keep_sent_credentials(), _translate_errors(self.model_id):
+                    while data := await body.read():
+                        for event in frames.feed(data):
+                            text = pieces.take(event)
+                            if text:
+                                yield text
+            finally:
+                body.close()
+            reply = self._finish(pieces)
         yield reply
 
     def count(self, request: ModelRequest) -> int:
@@ -165,6 +202,22 @@ class BedrockModel(Model):
         with _translate_errors(self.model_id):
             return read_token_count(response["inputTokens"])
 
+    def _read(self, response: Mapping[str, Any]) -> ModelReply:
+        with _translate_errors(self.model_id):
+            message = response["output"]["message"]
+            return ModelReply(
+                converse.reply_content(message.get("content", ())),
+                response.get("stopReason", "end_turn"),
+                converse.usage_of(response.get("usage", {})),
+                converse.stop_sequence_of(response),
+            )
+
+    def _finish(self, pieces: converse.Pieces) -> ModelReply:
+        if not pieces.stop_reason:
+            raise build_interrupted_error(self.model_id)
+        with _translate_errors(self.model_id):
+            return pieces.reply()
+
     def _bounds(self, request: ModelRequest, *, stream: bool) -> ModelReplyBounds:
         return ModelReplyBounds(self.model_id, request, stream=stream)
 
@@ -176,6 +229,25 @@ class BedrockModel(Model):
             self._connection = connect(self._settings, self._target)
         return self._connection
 
+    def _get_service(self) -> Service | None:
+        if self._client is not None:
+            return None
+        service = self._get_connection().service
+        return None if service is None or service.is_bypassed() else service
+
+    async def _find_service(self, request: ModelRequest) -> Service | None:
+        if self._client is not None or (request.raw_text and self._shape is not None):
+            return None
+        if self._connection is None:
+            # Reading AWS's descriptions of its services takes a while, and credentials may be
+            # asked for.
+            import asyncio
+
+            loop = asyncio.get_running_loop()
+            with translate_errors(self._target):
+                await loop.run_in_executor(super()._executor(), self._get_connection)
+        return self._get_service()
+
     def _call(self, operation: str, bounds: ModelReplyBounds, **members: Any) -> Any:
         client = self._client if self._client is not None else self._get_connection().client
         with _translate_errors(self.model_id), use_bounds(bounds):
@@ -186,16 +258,45 @@ class BedrockModel(Model):
     def _converse(self, operation: str, request: ModelRequest, bounds: ModelReplyBounds) -> Any:
         from botocore.exceptions import ClientError
 
+        service = self._get_service()
         while True:
             refused = self._refused
+            members = self._encode_members(request, refused)
             try:
-                return self._call(operation, bounds, **self._encode_members(request, refused))
+                if service is None:
+                    return self._call(operation, bounds, **members)
+                with _translate_errors(self.model_id):
+                    body = members["messages"].to_bytes()
+                    return service.call(operation, self.model_id, body, bounds)
             except ClientError as error:
-                found = _find_refused_parameters(error) - refused
-                if not found:
+                if not self._leave_out(error, refused):
                     raise
-                self._refused |= found
-                _log.info("%s takes no %s", self.model_id, ", ".join(sorted(found)))
+
+    async def _aconverse(
+        self, service: Service, operation: str, request: ModelRequest, bounds: ModelReplyBounds
+    ) -> Any:
+        from botocore.exceptions import ClientError
+
+        while True:
+            refused = self._refused
+            members = self._encode_members(request, refused)
+            try:
+                with _translate_errors(self.model_id):
+                    body = members["messages"].to_bytes()
+                    return await service.acall(operation, self.model_id, body, bounds)
+            except ClientError as error:
+                if not self._leave_out(error, refused):
+                    raise
+
+    def _leave_out(self, error: Any, refused: frozenset[str]) -> bool:
+        # Whether a refusal names parameters that are left out from now on.
+        found = _find_refused_parameters(error) - refused
+        if not self._cached:
+            found -= {_CACHE_POINTS}
+        if found:
+            self._refused |= found
+            _log.info("%s takes no %s", self.model_id, ", ".join(sorted(found)))
+        return bool(found)
 
     def _converse_members(self, request: ModelRequest, refused: frozenset[str]) -> dict[str, Any]:
         members: dict[str, Any] = {}
@@ -218,14 +319,20 @@ class BedrockModel(Model):
         members = self._converse_members(request, refused)
         if self._optimized:
             members["performanceConfig"] = {"latency": "optimized"}
+        cached = frozenset() if _CACHE_POINTS in refused else self._cached
+        if "system" in cached and "system" in members:
+            members["system"].append(converse.CACHE_POINT)
         plain = encode({name: it for name, it in members.items() if name != "toolConfig"})[1:-1]
         encoded = [plain] if plain else []
         if request.tools:
             tools = self._encode_tools(request.tools)
+            if "toolConfig" in cached:
+                tools = converse.add_cache_point(tools)
             if request.tool_choice:
                 tools = f'{tools[:-1]},"toolChoice":{encode(request.tool_choice)}}}'
             encoded.append(f'"toolConfig":{tools}')
-        encoded.append(f'"messages":{converse.encode_messages(request.messages)}')
+        messages = converse.encode_messages(request.messages, cached="messages" in cached)
+        encoded.append(f'"messages":{messages}')
         members["messages"] = EncodedMessages(request.messages, f"{{{','.join(encoded)}}}")
         return members
 
@@ -266,7 +373,7 @@ class BedrockModel(Model):
         texts: list[str] = []
         stop_reason, usage = "", Usage(calls=1)
         try:
-            with _translate_errors(self.model_id):
+            with keep_sent_credentials(), _translate_errors(self.model_id):
                 for event in events:
                     chunk = decode_object(event["chunk"]["bytes"])
                     piece = shape.read(chunk)
@@ -302,6 +409,7 @@ def _translate_errors(model_id: str) -> Iterator[None]:
         ) from None
 
 
+_CACHE_POINTS = "cache points"
 _SAMPLING = frozenset({"temperature", "topP", "topK"})
 _NAMES = {
     "maximumLength": "maxTokens",
@@ -348,6 +456,8 @@ _UNKNOWN_PARAMETER = re.compile(
 def _find_refused_parameters(error: Any) -> frozenset[str]:
     """The inference parameters that a refusal of Bedrock says to leave out."""
     text = get_safe_message(error)
+    if "prompt caching" in text or "cachePoint" in text:
+        return frozenset({_CACHE_POINTS})
     if "cannot both be specified" in text:
         return frozenset({"topP"})
     return _SAMPLING if _UNKNOWN_PARAMETER.search(text) else frozenset()
