@@ -30,7 +30,7 @@ $(VENV)/.installed: pyproject.toml
 
 $(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed
 	@echo "Installing what the tests need ..."
-	@$(INSTALL) -e '.[flows,guardrails,knowledge,local,mcp,openai,serve,terraform]' --group dev
+	@$(INSTALL) -e '.[ag-ui,dbos,encryption,flows,knowledge,local,mcp,openai,otel,postgres,serve,terraform]' --group dev
 	@touch $@
 
 QUESTION := Which documents are still missing for claim-857?
