@@ -44,7 +44,7 @@ _GROUPS = {
         "List, show, end, delete, export and import kept sessions.",
         (
             *(sessions.list_, sessions.show, sessions.end, sessions.delete, sessions.prune),
-            *(session_exports.export, session_exports.import_),
+            *(session_exports.export, session_exports.import_, session_exports.rotate_key),
         ),
     ),
     "memory": (
@@ -65,7 +65,7 @@ _GROUPS = {
 
 def _add_verbs(group: typer.Typer, verbs: Iterable[Callable[..., None]], panel: str = "") -> None:
     for verb in verbs:
-        name = verb.__name__.rstrip("_")
+        name = verb.__name__.rstrip("_").replace("_", "-")
         group.command(name, cls=Verb, rich_help_panel=panel or None)(verb)
 
 

@@ -1,8 +1,9 @@
-"""`orchestrator sessions export` and `import`: sessions as JSON lines."""
+"""`orchestrator sessions export`, `import` and `rotate-key`: all of a store's sessions at once."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from orchestrator.cli.sessions import HERE, Folder, State, open_chosen_sessions
 from orchestrator.cli.terminal import Terminal, clean, format_count
 from orchestrator.cli.verb import AGENT_FAILED, option, verb
 from orchestrator.errors import OrchestratorError, ResourceNotFound, ValidationError
+from orchestrator.support.encryption import KEYS
 from orchestrator.support.private_files import open_private
 
 if TYPE_CHECKING:
@@ -139,3 +141,48 @@ def _open_target(folder: Path, state: Path | None) -> Sessions:
             raise ResourceNotFound(f"there is no folder {str(folder)!r}")
         ensure_data_folder(folder)
     return Sessions.of(state or get_sessions_file(folder))
+
+
+@verb
+def rotate_key(terminal: Terminal, folder: Folder = HERE, state: State = None) -> None:
+    """Encrypt what is kept with the first key of ORCHESTRATOR_ENCRYPTION_KEYS.
+
+    Sessions, and memories beside them, that an older key or none has written are written again.
+    When it is done, the other keys can be taken out.
+
+    [bold]Examples[/bold]
+      $ orchestrator sessions rotate-key my-agent
+      $ orchestrator sessions rotate-key --state sessions.sqlite
+    """
+    from orchestrator.sessions import EncryptedStore
+
+    store = open_chosen_sessions(folder, state).store
+    if not isinstance(store, EncryptedStore):
+        raise ValidationError(f"there is no key to encrypt with: set {KEYS}")
+    counts = {"records": 0, "summaries": 0}
+    failures = []
+    for info in list(store.list()):
+        try:
+            counts["records"] += store.rotate(info.key)
+        except OrchestratorError as error:
+            failures.append(f"session {info.label!r}: {error}")
+    memory = _open_memory(state or get_sessions_file(folder))
+    now = time.time_ns()
+    for owner, memory_id, _, _ in memory.memories(now) if memory else ():
+        try:
+            counts["summaries"] += memory.rotate(owner, memory_id, now)
+        except OrchestratorError as error:
+            failures.append(f"memory {memory_id!r}: {error}")
+    found = f"{format_count(counts['records'], 'record')}, {counts['summaries']:,} summaries"
+    terminal.report({**counts, "failed": failures}, f"encrypted {found}")
+    for text in failures:
+        terminal.note(clean(f"left as it is: {text}"))
+    if failures:
+        raise typer.Exit(AGENT_FAILED)
+
+
+def _open_memory(state: Path) -> Any:
+    from orchestrator.memory import EncryptedMemory, SqliteMemory
+
+    file = state.with_name("memory.sqlite")
+    return EncryptedMemory(SqliteMemory(file)) if file.is_file() else None
