@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from orchestrator.actions import ActionGroup
 from orchestrator.actions.names import check_name
@@ -132,15 +132,13 @@ def memory_store(
     sessions: Sessions | SessionStore | str | Path | None,
 ) -> MemoryStore | None:
     """The store that `Agent.load(memory=...)` means; `None` for this process's memory."""
-    # Sessions in a file outlive the process, so what is remembered of them has to.
-    if memory is None and isinstance(sessions, (str, Path)):
-        memory = Path(sessions).with_name("memory.sqlite")
-    if not isinstance(memory, (str, Path)):
-        return memory
-    from orchestrator.memory import SqliteMemory
-    from orchestrator.memory.encrypted_memory import encrypt_memory
+    # Sessions in a store outlive the process, so what is remembered of them has to.
+    name = sessions if memory is None else memory
+    if not isinstance(name, (str, Path)):
+        return None if memory is None else cast("MemoryStore", memory)
+    from orchestrator.memory.open_memory import find_memory_beside, open_memory
 
-    return encrypt_memory(SqliteMemory(memory))
+    return open_memory(find_memory_beside(name) if memory is None else name)
 
 
 def overrides_from_arguments(

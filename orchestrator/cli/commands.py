@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import knowledge, memory, models, session_exports, sessions
+from orchestrator.cli import knowledge, memory, models, session_exports, session_tables, sessions
 from orchestrator.cli.chat import chat
 from orchestrator.cli.eject import eject
 from orchestrator.cli.import_agents import import_
@@ -45,6 +45,7 @@ _GROUPS = {
         (
             *(sessions.list_, sessions.show, sessions.end, sessions.delete, sessions.prune),
             *(session_exports.export, session_exports.import_, session_exports.rotate_key),
+            session_tables.create_table,
         ),
     ),
     "memory": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,12 +16,16 @@ from orchestrator.cli.verb import option, verb
 from orchestrator.errors import ResourceNotFound
 
 if TYPE_CHECKING:
-    from orchestrator.memory import MemoryInfo, SqliteMemory
+    from orchestrator.memory import MemoryInfo
 
 Id = Annotated[str, typer.Argument(metavar="MEMORY", help="The memory's id.")]
 State = Annotated[
-    Path | None,
-    option("--state", "FILE", "The SQLite file. Default: FOLDER/.orchestrator/memory.sqlite."),
+    str | None,
+    option(
+        "--state",
+        "FILE|URL",
+        "The SQLite file, or the URL of the store. Default: FOLDER/.orchestrator/memory.sqlite.",
+    ),
 ]
 _ALL = 1_000_000
 
@@ -106,20 +110,22 @@ def delete(
     terminal.report({"deleted": info.memory_id, "session": session}, f"forgot {clean(what)}")
 
 
-def _open(folder: Path, state: Path | None) -> SqliteMemory:
-    from orchestrator.memory import SqliteMemory
-    from orchestrator.memory.encrypted_memory import encrypt_memory
+def _open(folder: Path, state: str | None) -> Any:
+    from orchestrator.memory import open_memory
+    from orchestrator.support.store_urls import SqliteUrl, parse_store
 
-    file = state or get_memory_file(folder)
-    if not file.is_file():
+    url = parse_store(state or get_memory_file(folder))
+    if isinstance(url, SqliteUrl) and not url.path.is_file():
         raise ResourceNotFound(
-            f"nothing is remembered in {str(file)!r}; an agent with memoryConfiguration remembers "
-            "sessions that are invoked with a memory id"
+            f"nothing is remembered in {str(url.path)!r}; an agent with memoryConfiguration "
+            "remembers sessions that are invoked with a memory id"
         )
-    return encrypt_memory(SqliteMemory(file))
+    return open_memory(url)
 
 
-def _find(store: SqliteMemory, name: str) -> MemoryInfo:
-    known = {f"{it.owner}/{it.memory_id}": it for it in store.memories(time.time_ns())}
+def _find(store: Any, name: str) -> MemoryInfo:
+    known: dict[str, MemoryInfo] = {
+        f"{it.owner}/{it.memory_id}": it for it in store.memories(time.time_ns())
+    }
     found = {full: it for full, it in known.items() if name in (full, it.memory_id)}
     return pick_one(found, f"memory {name!r}", "memory")

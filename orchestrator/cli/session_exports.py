@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,11 +18,11 @@ from orchestrator.cli.sessions import HERE, Folder, State, open_chosen_sessions
 from orchestrator.cli.terminal import Terminal, clean, format_count
 from orchestrator.cli.verb import AGENT_FAILED, option, verb
 from orchestrator.errors import OrchestratorError, ResourceNotFound, ValidationError
-from orchestrator.support.encryption import KEYS
 from orchestrator.support.private_files import open_private
 
 if TYPE_CHECKING:
-    from orchestrator.sessions import Sessions
+    from orchestrator.sessions import EncryptedStore, Sessions
+    from orchestrator.support.store_urls import StoreUrl
 
 Id = Annotated[
     str | None, typer.Argument(metavar="[SESSION]", help="The session's id; none with --all.")
@@ -47,8 +48,8 @@ def export(
       $ orchestrator sessions export s-1 my-agent > s-1.jsonl
       $ orchestrator sessions export --all my-agent --output sessions.jsonl
     """
-    if every and session is not None and folder == HERE:
-        session, folder = None, Path(session)
+    if every and folder == HERE and session is not None:
+        folder, session = Path(session), None
     if every is (session is not None):
         raise ValidationError("give the id of one session, or --all for every one")
     sessions = open_chosen_sessions(folder, state)
@@ -147,33 +148,26 @@ def _open_target(folder: Path, state: Path | None) -> Sessions:
 def rotate_key(terminal: Terminal, folder: Folder = HERE, state: State = None) -> None:
     """Encrypt what is kept with the first key of ORCHESTRATOR_ENCRYPTION_KEYS.
 
-    Sessions, and memories beside them, that an older key or none has written are written again.
-    When it is done, the other keys can be taken out.
+    Sessions, and memories and a server's documents beside them, that an older key or none has
+    written are written again. When it is done, the other keys can be taken out a day later.
 
     [bold]Examples[/bold]
       $ orchestrator sessions rotate-key my-agent
       $ orchestrator sessions rotate-key --state sessions.sqlite
     """
     from orchestrator.sessions import EncryptedStore
+    from orchestrator.support.encryption import KEYS
 
     store = open_chosen_sessions(folder, state).store
     if not isinstance(store, EncryptedStore):
         raise ValidationError(f"there is no key to encrypt with: set {KEYS}")
-    counts = {"records": 0, "summaries": 0}
-    failures = []
-    for info in list(store.list()):
+    counts, failures = {"records": 0, "summaries": 0, "documents": 0}, []
+    for what, count, rotate in _list_rotations(store, state or get_sessions_file(folder)):
         try:
-            counts["records"] += store.rotate(info.key)
+            counts[count] += rotate()
         except OrchestratorError as error:
-            failures.append(f"session {info.label!r}: {error}")
-    memory = _open_memory(state or get_sessions_file(folder))
-    now = time.time_ns()
-    for owner, memory_id, _, _ in memory.memories(now) if memory else ():
-        try:
-            counts["summaries"] += memory.rotate(owner, memory_id, now)
-        except OrchestratorError as error:
-            failures.append(f"memory {memory_id!r}: {error}")
-    found = f"{format_count(counts['records'], 'record')}, {counts['summaries']:,} summaries"
+            failures.append(f"{what}: {error}")
+    found = ", ".join(f"{number:,} {name}" for name, number in counts.items())
     terminal.report({**counts, "failed": failures}, f"encrypted {found}")
     for text in failures:
         terminal.note(clean(f"left as it is: {text}"))
@@ -181,8 +175,40 @@ def rotate_key(terminal: Terminal, folder: Folder = HERE, state: State = None) -
         raise typer.Exit(AGENT_FAILED)
 
 
-def _open_memory(state: Path) -> Any:
-    from orchestrator.memory import EncryptedMemory, SqliteMemory
+def _list_rotations(
+    store: EncryptedStore, state: str | Path
+) -> Iterator[tuple[str, str, Callable[[], int]]]:
+    from orchestrator.memory import open_memory
 
-    file = state.with_name("memory.sqlite")
-    return EncryptedMemory(SqliteMemory(file)) if file.is_file() else None
+    for info in list(store.list()):
+        yield f"session {info.label!r}", "records", partial(store.rotate, info.key)
+    now = time.time_ns()
+    with _open_beside(state, "memory.sqlite", open_memory) as memory:
+        for owner, memory_id, _, _ in memory.memories(now) if memory is not None else ():
+            rotate = partial(memory.rotate, owner, memory_id, now)
+            yield f"memory {memory_id!r}", "summaries", rotate
+    with _open_beside(state, "documents.sqlite", _open_documents) as documents:
+        if documents is not None:
+            yield "documents", "documents", documents.rotate
+
+
+@contextmanager
+def _open_beside(state: str | Path, name: str, open_it: Callable[[StoreUrl], Any]) -> Iterator[Any]:
+    from orchestrator.support.store_urls import SqliteUrl, parse_store
+
+    # What lies beside the file of sessions, if it is there, or in their database.
+    url = parse_store(state)
+    if isinstance(url, SqliteUrl):
+        url = SqliteUrl(url.path.with_name(name))
+        if not url.path.is_file():
+            yield None
+            return
+    with closing(open_it(url)) as it:
+        yield it
+
+
+def _open_documents(url: StoreUrl) -> Any:
+    from orchestrator.server.document_store import DocumentStore
+    from orchestrator.support.encryption import get_cipher
+
+    return DocumentStore(url, cipher=get_cipher())

@@ -6,7 +6,10 @@ from orchestrator.memory.base import MemoryStore, SessionSummary
 from orchestrator.support.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
+    from orchestrator.memory.dynamodb_memory import DynamoMemory
     from orchestrator.memory.encrypted_memory import EncryptedMemory
+    from orchestrator.memory.open_memory import open_memory
+    from orchestrator.memory.postgres_memory import PostgresMemory
     from orchestrator.memory.stores import InMemoryMemory, MemoryInfo, SqliteMemory
     from orchestrator.memory.summaries import (
         build_summary,
@@ -16,20 +19,26 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "DynamoMemory",
     "EncryptedMemory",
     "InMemoryMemory",
     "MemoryInfo",
     "MemoryStore",
+    "PostgresMemory",
     "SessionSummary",
     "SqliteMemory",
     "build_summary",
     "memory_contents",
+    "open_memory",
     "summary_text",
     "to_prompt_summaries",
 ]
 
 _HOMES = {
+    "DynamoMemory": "dynamodb_memory",
     "EncryptedMemory": "encrypted_memory",
+    "PostgresMemory": "postgres_memory",
+    "open_memory": "open_memory",
     **dict.fromkeys(("InMemoryMemory", "MemoryInfo", "SqliteMemory"), "stores"),
     **dict.fromkeys(
         ("build_summary", "memory_contents", "summary_text", "to_prompt_summaries"), "summaries"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterable
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -117,13 +118,22 @@ class InMemoryMemory:
 
     def memories(self, now: int) -> list[MemoryInfo]:
         """The memories that have summaries at `now`, the latest first."""
-        grouped: dict[tuple[str, str], list[int]] = {}
         with self._lock:
-            for (owner, memory, _), summary in self._summaries.items():
-                if not _is_expired(summary, now):
-                    grouped.setdefault((owner, memory), []).append(summary.started)
-        infos = [MemoryInfo(*key, len(times), max(times)) for key, times in grouped.items()]
-        return sorted(infos, key=lambda it: (-it.latest, it.owner, it.memory_id))
+            found = [
+                (owner, memory, summary.started)
+                for (owner, memory, _), summary in self._summaries.items()
+                if not _is_expired(summary, now)
+            ]
+        return group_memories(found)
+
+
+def group_memories(found: Iterable[tuple[str, str, int]]) -> list[MemoryInfo]:
+    """The memories of summaries, given by owner, memory and beginning; the latest first."""
+    grouped: dict[tuple[str, str], list[int]] = {}
+    for owner, memory, started in found:
+        grouped.setdefault((owner, memory), []).append(started)
+    infos = [MemoryInfo(*key, len(times), max(times)) for key, times in grouped.items()]
+    return sorted(infos, key=lambda it: (-it.latest, it.owner, it.memory_id))
 
 
 def _is_expired(summary: SessionSummary, now: int) -> bool:

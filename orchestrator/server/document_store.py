@@ -1,4 +1,4 @@
-"""What the API stores besides sessions and memories: documents in one SQLite file."""
+"""What the API stores besides sessions and memories: documents in lists."""
 
 from __future__ import annotations
 
@@ -16,40 +16,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from orchestrator.message import clean
+from orchestrator.server.document_rows import open_rows
+from orchestrator.server.document_rows.base import Answer, List
 from orchestrator.server.operations import Fault, Request, conflict_error
-from orchestrator.support.encryption import Cipher, refuse_sealed
-from orchestrator.support.sqlite import Layout, SqliteFile, checksum
+from orchestrator.support.encryption import Cipher, is_sealed, refuse_sealed
+from orchestrator.support.sqlite import checksum
+from orchestrator.support.store_urls import StoreUrl
 
 DAY = 86_400
 """For how many seconds a client token is known."""
 
-# `place` counts up and is never used again: lists are in the order in which things were made.
-_LAYOUT = Layout(
-    # "BDOC".
-    0x42444F43,
-    2,
-    """
-CREATE TABLE document (
-    place INTEGER PRIMARY KEY AUTOINCREMENT,
-    tenant TEXT NOT NULL, kind TEXT NOT NULL, parent TEXT NOT NULL, id TEXT NOT NULL,
-    name TEXT, body TEXT NOT NULL
-);
-CREATE UNIQUE INDEX document_id ON document (tenant, kind, parent, id);
-CREATE UNIQUE INDEX document_name ON document (tenant, kind, parent, name)
-    WHERE name IS NOT NULL;
-CREATE TABLE token (
-    tenant TEXT NOT NULL, operation TEXT NOT NULL, token TEXT NOT NULL,
-    request TEXT NOT NULL, answer TEXT NOT NULL, made REAL NOT NULL,
-    PRIMARY KEY (tenant, operation, token)
-) WITHOUT ROWID;
-CREATE INDEX token_made ON token (made);
-""",
-    # Version 1 had no checksums before its texts, which are read all the same.
-    (lambda _: None,),
-)
-_ONE = "tenant = ? AND kind = ? AND parent = ? AND id = ?"
-_LIST = "tenant = ? AND kind = ? AND parent = ?"
-_ORDER = ("place > ? ORDER BY place", "place < ? ORDER BY place DESC")
 _TOKENS = ("clientToken", "clientRequestToken")
 _LAST = 2**63 - 1
 _CHECKED = re.compile(r"[0-9a-f]{8}(?=\{|orchestrator:)")
@@ -66,32 +42,32 @@ class DocumentStore:
 
     A document has a tenant, a kind, a parent (empty for none) and an id, which together identify it
     from all others; it may have a name, which no two of one list share. Safe for many threads, and
-    for many processes on one file. What is read is the reader's own, to change as it likes.
+    for many processes on one file or database. What is read is the reader's own, to change as it
+    likes.
     """
 
     def __init__(
         self,
-        path: str | Path | None = None,
+        where: str | Path | StoreUrl | None = None,
         clock: Callable[[], float] = time.time,
         cipher: Cipher | None = None,
     ) -> None:
-        """Opens the file, and creates it when it is not there; `None` keeps all in memory.
+        """Opens a file or a database, and makes what is missing; `None` keeps all in memory.
 
         `clock` gives the seconds by which client tokens are forgotten after a day. With a `cipher`
         bodies and answers are encrypted; ids and names are not, since lists are made by them.
 
         Raises:
-            DependencyFailed: The file cannot be used.
+            DependencyFailed: The file or the database cannot be used.
         """
-        where = ":memory:" if path is None else path
-        self._file = SqliteFile(where, "the document store", _LAYOUT)
+        self._rows = open_rows(where)
         self._clock = clock
         self._cipher = cipher
         self._mine = _OfThread()
 
     def close(self) -> None:
-        """Closes the file."""
-        self._file.close()
+        """Closes the file or the database."""
+        self._rows.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -101,27 +77,23 @@ class DocumentStore:
         it.
 
         Raises:
-            DependencyFailed: SQLite failed; nothing was written.
+            DependencyFailed: The database failed; nothing was written.
         """
         if self._mine.is_changing:
             yield
             return
-        with self._file.transaction():
+        with self._rows.transaction():
             self._mine.is_changing = True
             try:
                 yield
             finally:
                 self._mine.is_changing = False
 
-    def _select(self, statement: str, values: Sequence[Any]) -> list[Any]:
-        # Outside of this thread's own transaction nobody waits for those who change something.
-        select = self._file.rows if self._mine.is_changing else self._file.rows_of_last_commit
-        return select(statement, values)
-
     def get(self, tenant: str, kind: str, id: str, parent: str = "") -> dict[str, Any] | None:
         """A document, if there is one."""
-        found = self._select(f"SELECT body FROM document WHERE {_ONE}", (tenant, kind, parent, id))
-        return self._read(found[0][0], _scope(tenant, kind), (parent, id)) if found else None
+        of = List(tenant, kind, parent)
+        found = self._rows.get(of, id)
+        return None if found is None else self._read(found, *_place(of, id))
 
     def put(
         self,
@@ -139,50 +111,35 @@ class DocumentStore:
         Raises:
             Fault: ConflictException, when another of the list has the name; `taken` says so.
         """
+        of = List(tenant, kind, parent)
         with self.transaction():
-            if name is not None and self.find_id(tenant, kind, name, parent) not in (None, id):
+            if name is not None and self._rows.find_id(of, name) not in (None, id):
                 raise conflict_error(taken or f"there is already one with the name {name!r}")
-            self._file.rows(
-                "INSERT INTO document (tenant, kind, parent, id, name, body) "
-                "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (tenant, kind, parent, id) "
-                "DO UPDATE SET name = excluded.name, body = excluded.body",
-                (*(tenant, kind, parent, id, name), self._write(body, tenant, kind, parent, id)),
-            )
+            self._rows.put(of, id, name, self._write(body, *_place(of, id)))
 
     def delete(self, tenant: str, kind: str, id: str, parent: str = "") -> bool:
         """Deletes a document; whether there was one."""
         with self.transaction():
-            gone = self._file.rows(
-                f"DELETE FROM document WHERE {_ONE} RETURNING 1", (tenant, kind, parent, id)
-            )
-        return bool(gone)
+            return self._rows.delete(List(tenant, kind, parent), id)
 
     def clear(self, tenant: str, kind: str, parent: str) -> None:
         """Deletes all documents of a list."""
         with self.transaction():
-            self._file.rows(f"DELETE FROM document WHERE {_LIST}", (tenant, kind, parent))
+            self._rows.clear(List(tenant, kind, parent))
 
     def find_id(self, tenant: str, kind: str, name: str, parent: str = "") -> str | None:
         """The id of the document with a name."""
-        found = self._select(
-            f"SELECT id FROM document WHERE {_LIST} AND name = ?", (tenant, kind, parent, name)
-        )
-        return found[0][0] if found else None
+        return self._rows.find_id(List(tenant, kind, parent), name)
 
     def count(self, tenant: str, kind: str, parent: str = "") -> int:
         """How many documents a list has."""
-        ((found,),) = self._select(
-            f"SELECT count(*) FROM document WHERE {_LIST}", (tenant, kind, parent)
-        )
-        return int(found)
+        return self._rows.count(List(tenant, kind, parent))
 
     def all(self, tenant: str, kind: str, parent: str = "") -> list[dict[str, Any]]:
         """All documents of a list, in the order in which they were made."""
-        found = self._select(
-            f"SELECT id, body FROM document WHERE {_LIST} ORDER BY place", (tenant, kind, parent)
-        )
-        scope = _scope(tenant, kind)
-        return [self._read(body, scope, (parent, id)) for id, body in found]
+        of = List(tenant, kind, parent)
+        found = self._rows.page(of, 0, None, newest=False)
+        return [self._read(text, *_place(of, id)) for _, id, text in found]
 
     def page(
         self,
@@ -199,14 +156,12 @@ class DocumentStore:
         What is added or deleted between two pages neither repeats nor hides another. `newest`
         reverses the order.
         """
-        scope = f"{tenant}\0{kind}\0{parent}" + ("\0newest" if newest else "")
+        of = List(tenant, kind, parent)
+        scope = "\0".join(of) + ("\0newest" if newest else "")
         start = decode_offset(next_token, scope, _LAST if newest else 0)
         most = clamp_page_size(max_results)
-        found = self._select(
-            f"SELECT place, id, body FROM document WHERE {_LIST} AND {_ORDER[newest]} LIMIT ?",
-            (tenant, kind, parent, start, most + 1),
-        )
-        return self._read_page(found, most, scope, tenant, kind, parent)
+        found = self._rows.page(of, start, most + 1, newest=newest)
+        return self._read_page(found, most, scope, of)
 
     def page_by_name(
         self,
@@ -219,24 +174,20 @@ class DocumentStore:
         within: str = "",
     ) -> Page[dict[str, Any]]:
         """Some documents of a list that have names, the last name first."""
-        scope = f"{tenant}\0{kind}\0{parent}\0{within}\0names"
+        of = List(tenant, kind, parent)
+        scope = "\0".join(of) + f"\0{within}\0names"
         after, most = decode_token(next_token, scope) or [_END], clamp_page_size(max_results)
         if len(after) != 1 or not isinstance(after[0], str) or clean(after[0]) != after[0]:
             raise invalid_token_error()
-        found = self._select(
-            f"SELECT name, id, body FROM document WHERE {_LIST} AND name < ? AND id >= ? "
-            "AND id < ? ORDER BY name DESC LIMIT ?",
-            (tenant, kind, parent, after[0], within, within + _END, most + 1),
-        )
-        return self._read_page(found, most, scope, tenant, kind, parent)
+        found = self._rows.page_by_name(of, after[0], within, most + 1)
+        return self._read_page(found, most, scope, of)
 
     def _read_page(
-        self, found: list[Any], most: int, scope: str, tenant: str, kind: str, parent: str
+        self, found: Sequence[tuple[Any, str, str]], most: int, scope: str, of: List
     ) -> Page[dict[str, Any]]:
         """A page of rows that have a key, an id and a body; of which one more was looked for."""
         more = encode_token([found[most - 1][0]], scope) if len(found) > most else None
-        sealed = _scope(tenant, kind)
-        return [self._read(body, sealed, (parent, id)) for _, id, body in found[:most]], more
+        return [self._read(text, *_place(of, id)) for _, id, text in found[:most]], more
 
     def run_once(self, request: Request, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
         """Carries a request out once, however often it is sent (Bedrock: clientToken).
@@ -248,53 +199,79 @@ class DocumentStore:
             Fault: ConflictException, when the token came with another request within a day.
         """
         token = next((request.params[it] for it in _TOKENS if it in request.params), None)
-        key = request.caller.tenant, request.operation
         with self.transaction():
             if token is None:
                 return dict(make())
+            key = Answer(request.caller.tenant, request.operation, token)
+            place = ("answers", *key[:2]), (token,)
             asked = digest({name: it for name, it in request.params.items() if name not in _TOKENS})
             now = self._clock()
-            self._file.rows("DELETE FROM token WHERE made < ?", (now - DAY,))
-            found = self._file.rows(
-                "SELECT request, answer FROM token WHERE tenant = ? AND operation = ? "
-                "AND token = ?",
-                (*key, token),
-            )
-            if not found:
+            found = self._rows.find_answer(key, now - DAY)
+            if found is None:
                 answer = dict(make())
-                written = self._seal(encode_document(answer), _answer_scope(*key), (token,))
-                self._file.rows(
-                    "INSERT INTO token VALUES (?, ?, ?, ?, ?, ?)",
-                    (*key, token, asked, _add_checksum(written), now),
-                )
+                self._rows.add_answer(key, asked, self._write(answer, *place), now)
                 return answer
-            if found[0][0] != asked:
+            if found[0] != asked:
                 raise conflict_error(
                     f"the clientToken {token!r} was sent with another request; use a new one"
                 )
-            return self._read(found[0][1], _answer_scope(*key), (token,))
+            return self._read(found[1], *place)
 
-    def _write(self, body: Mapping[str, Any], tenant: str, kind: str, parent: str, id: str) -> str:
-        text = self._seal(encode_document(body), _scope(tenant, kind), (parent, id))
-        return _add_checksum(text)
+    def rotate(self) -> int:
+        """Encrypts documents with the cipher's first key; how many were not.
+
+        Answers to client tokens stay as they are: they are forgotten after a day.
+
+        Raises:
+            EncryptionError: One cannot be decrypted; those before it were written again.
+        """
+        return sum(self._rotate_list(of) for of in self._rows.lists())
+
+    def _rotate_list(self, of: List) -> int:
+        assert self._cipher is not None
+        count, start = 0, 0
+        while found := self._rows.page(of, start, _MOST_RESULTS, newest=False):
+            for _, id, text in found:
+                if not self._cipher.is_current(self._check(text)):
+                    count += self._rotate(of, id)
+            start = found[-1][0]
+        return count
+
+    def _rotate(self, of: List, id: str) -> int:
+        with self.transaction():  # it may have been changed since, or deleted
+            text = self._rows.get(of, id)
+            if text is None:
+                return 0
+            body = self._read(text, *_place(of, id), plain=True)
+            self._rows.rewrite(of, id, self._write(body, *_place(of, id)))
+        return 1
+
+    def _write(
+        self, body: Mapping[str, Any], scope: tuple[str, ...], place: tuple[str, ...]
+    ) -> str:
+        return _add_checksum(self._seal(encode_document(body), scope, place))
 
     def _seal(self, text: str, scope: tuple[str, ...], place: tuple[str, ...]) -> str:
         return text if self._cipher is None else self._cipher.seal(text, scope, place)
 
-    def _open(self, text: str, scope: tuple[str, ...], place: tuple[str, ...]) -> str:
+    def _open(self, text: str, scope: tuple[str, ...], place: tuple[str, ...], plain: bool) -> str:
         what = f"a document of the kind {scope[-1]!r}"
         if self._cipher is not None:
+            if plain and not is_sealed(text):
+                return text
             return self._cipher.open(text, scope, place, what)
         refuse_sealed(text, what)
         return text
 
-    def _read(self, text: str, scope: tuple[str, ...], place: tuple[str, ...]) -> dict[str, Any]:
+    def _read(
+        self, text: str, scope: tuple[str, ...], place: tuple[str, ...], *, plain: bool = False
+    ) -> dict[str, Any]:
         try:
-            found = decode_document(self._open(self._check(text), scope, place))
+            found = decode_document(self._open(self._check(text), scope, place, plain))
         except (ValueError, TypeError, RecursionError) as error:
-            raise self._file.failure("holds a document that cannot be read") from error
+            raise self._rows.failure("holds a document that cannot be read") from error
         if not isinstance(found, dict):
-            raise self._file.failure("holds a document that is no mapping")
+            raise self._rows.failure("holds a document that is no mapping")
         return found
 
     def _check(self, text: str) -> str:
@@ -302,17 +279,13 @@ class DocumentStore:
         if found is None:
             return text
         if checksum(text[found.end() :]) != int(found[0], 16):
-            raise self._file.damage("a document was changed")
+            raise self._rows.damage("a document was changed")
         return text[found.end() :]
 
 
-# What a document is sealed with; a token's answer is no document.
-def _scope(tenant: str, kind: str) -> tuple[str, str, str]:
-    return "documents", tenant, kind
-
-
-def _answer_scope(tenant: str, operation: str) -> tuple[str, str, str]:
-    return "answers", tenant, operation
+# What a document is sealed for; an answer to a token is no document.
+def _place(of: List, id: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return ("documents", of.tenant, of.kind), (of.parent, id)
 
 
 def _add_checksum(text: str) -> str:

@@ -109,10 +109,10 @@ class EncryptedStore:
     def _seal(self, key: str, place: int, record: Record) -> Record:
         return {"kind": SEALED, "text": self._cipher.seal(_encode(record), _scope(key), (place,))}
 
-    def _open(self, key: str, place: int, record: Any) -> Record:
+    def _open(self, key: str, place: int, record: Record) -> Record:
         return self._decode(key, place, record, plain=False)
 
-    def _decode(self, key: str, place: int, record: Any, *, plain: bool) -> Any:
+    def _decode(self, key: str, place: int, record: Record, *, plain: bool) -> Record:
         what = f"record {place} of the session with the key {key[:12]}..."
         if not _is_sealed(record):
             if not plain:

@@ -74,14 +74,18 @@ class DynamoTable:
         """What an operation of boto3's client answers.
 
         Raises:
-            ConditionFailed: The condition of a write does not hold.
+            ConditionFailed: The condition of a write does not hold, or a transaction writes the
+                same item at the same time.
             DependencyFailed: DynamoDB failed, or refused the request.
         """
         client = self.client
         with translate_errors(self._target):
             try:
                 return getattr(client, operation)(**request)
-            except client.exceptions.ConditionalCheckFailedException:
+            except (
+                client.exceptions.ConditionalCheckFailedException,
+                client.exceptions.TransactionConflictException,
+            ):
                 pass
             except client.exceptions.TransactionCanceledException as error:
                 if not _has_failed_condition(error.response):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import sqlite3
 import threading
 from pathlib import Path
@@ -11,9 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.errors import DependencyFailed
-from orchestrator.memory import InMemoryMemory, SessionSummary, SqliteMemory, build_summary
+from orchestrator.memory import (
+    SessionSummary,
+    SqliteMemory,
+    build_summary,
+    open_memory,
+)
 from orchestrator.memory.summaries import DAY
 from orchestrator.sessions import SQLiteStore
+from orchestrator.support.encryption import KEYS
 
 NOW = 1_800_000_000_000_000_000
 
@@ -24,14 +31,18 @@ def summary(session="s-1", memory="ana", at=0, days=30, topic="Orders"):
     return build_summary(memory, session, topics, started=when, now=when, storage_days=days)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request, tmp_path):
-    if request.param == "memory":
-        yield InMemoryMemory()
-        return
-    made = SqliteMemory(tmp_path / "memory.sqlite")
+@pytest.fixture(params=["memory", "sqlite", "postgres", "dynamodb", "encrypted"])
+def store(request, tmp_path, monkeypatch):
+    """Every store passes the same tests, and so does one that is encrypted."""
+    monkeypatch.delenv(KEYS, raising=False)
+    name = {"memory": "memory:"}.get(request.param, tmp_path / "memory.sqlite")
+    if request.param in ("postgres", "dynamodb"):
+        name = request.getfixturevalue(f"{request.param}_url")
+    if request.param == "encrypted":
+        monkeypatch.setenv(KEYS, base64.b64encode(bytes(32)).decode())
+    made = open_memory(name)
     yield made
-    made.close()
+    getattr(made, "close", lambda: None)()
 
 
 def sessions(store, owner="a/x", memory="ana", now=NOW + DAY, limit=20):

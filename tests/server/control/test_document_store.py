@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -25,13 +26,24 @@ from orchestrator.server.document_store import (
     paginate,
 )
 from orchestrator.server.operations import Caller, Fault, Request
+from orchestrator.support.encryption import Cipher
+from orchestrator.support.encryption.key_sources import GivenKey
+from orchestrator.support.store_urls import DynamoUrl, parse_store
 
 NOW = datetime(2026, 11, 22, 1, 2, 3, 456789, tzinfo=UTC)
 
 
+@pytest.fixture(params=["memory", "sqlite", "postgres", "dynamodb"])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Where documents are: every store passes the same tests."""
+    if request.param in ("memory", "sqlite"):
+        return tmp_path / "d.sqlite" if request.param == "sqlite" else None
+    return parse_store(request.getfixturevalue(f"{request.param}_url"))
+
+
 @pytest.fixture
-def documents() -> Iterator[DocumentStore]:
-    store = DocumentStore()
+def documents(where: Any) -> Iterator[DocumentStore]:
+    store = DocumentStore(where)
     yield store
     store.close()
 
@@ -118,21 +130,119 @@ def test_a_transaction_is_undone_as_a_whole(documents: DocumentStore) -> None:
     assert documents.count("", "agent") == 1
 
 
-def test_conditional_changes_of_many_processes_are_one_after_another(tmp_path: Path) -> None:
-    stores = [DocumentStore(tmp_path / "documents.sqlite") for _ in range(4)]
+def _serve_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    # moto looks at a condition and writes in two steps, between which it answers others.
+    from moto.dynamodb.responses import DynamoHandler
+
+    lock, answer = Lock(), DynamoHandler.call_action
+
+    def answer_alone(self: Any) -> Any:
+        with lock:
+            return answer(self)
+
+    monkeypatch.setattr(DynamoHandler, "call_action", answer_alone)
+
+
+def test_conditional_changes_of_many_processes_are_one_after_another(
+    where: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if where is None:
+        return
+    if isinstance(where, DynamoUrl):
+        _serve_one_after_the_other(monkeypatch)
+    times = 5 if isinstance(where, DynamoUrl) else 25
+    stores = [DocumentStore(where) for _ in range(4)]
     stores[0].put("", "counter", "n", {"n": 0})
 
     def count(store: DocumentStore) -> None:
-        for _ in range(25):
+        for _ in range(times):
             with store.transaction():
                 found = store.get("", "counter", "n") or {}
                 store.put("", "counter", "n", {"n": found["n"] + 1})
 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(count, stores))
-    assert stores[3].get("", "counter", "n") == {"n": 100}
+    assert stores[3].get("", "counter", "n") == {"n": 4 * times}
     for store in stores:
         store.close()
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("a\0b", "%", "_", "' OR 1=1 --"),
+        ("\\", "\\0000", "\0", "x" * 300),
+        ("é", "\U0010ffff", '"', "#"),
+        ("at#1", "id#", "", "name#\ufffd"),
+    ],
+)
+def test_any_name_is_only_a_name(documents: DocumentStore, names: tuple[str, ...]) -> None:
+    for number, name in enumerate(names):
+        documents.put(name, name or "k", name or "i", {"n": number}, name, name=name or None)
+    for number, name in enumerate(names):
+        kind, id = name or "k", name or "i"
+        assert documents.get(name, kind, id, name) == {"n": number}
+        assert documents.all(name, kind, name) == [{"n": number}]
+        if name:
+            assert documents.find_id(name, kind, name, name) == id
+        assert documents.delete(name, kind, id, name)
+        assert documents.get(name, kind, id, name) is None
+
+
+def test_a_long_document_is_kept_replaced_and_deleted_whole(documents: DocumentStore) -> None:
+    for text in ("a" * 100_000, "é" * 50_000, "short", "b" * 61_000):
+        documents.put("", "agent", "A", {"text": text}, name="long")
+        assert documents.get("", "agent", "A") == {"text": text}
+        assert documents.page_by_name("", "agent") == ([{"text": text}], None)
+    assert documents.delete("", "agent", "A")
+    assert documents.all("", "agent") == [] and documents.find_id("", "agent", "long") is None
+
+
+def test_a_transaction_reads_what_it_has_written(documents: DocumentStore) -> None:
+    for id in "ABC":
+        documents.put("", "agent", id, {"id": id}, name=f"name {id}")
+    with documents.transaction():
+        documents.delete("", "agent", "B")
+        documents.put("", "agent", "D", {"id": "D"}, name="name B")
+        documents.put("", "agent", "A", {"id": "A2"}, name="name Z")
+        assert [it["id"] for it in documents.all("", "agent")] == ["A2", "C", "D"]
+        assert documents.find_id("", "agent", "name B") == "D"
+        assert documents.find_id("", "agent", "name A") is None
+        assert documents.count("", "agent") == 3
+        page, token = documents.page("", "agent", "", 2)
+        assert [it["id"] for it in page] == ["A2", "C"] and token
+        page, _ = documents.page_by_name("", "agent", "", 2)
+        assert [it["id"] for it in page] == ["A2", "C"]
+    assert [it["id"] for it in documents.all("", "agent")] == ["A2", "C", "D"]
+    documents.put("", "agent", "B", {"id": "B"})
+    assert [it["id"] for it in documents.all("", "agent")] == ["A2", "C", "D", "B"]
+
+
+def test_a_transaction_may_be_large(documents: DocumentStore) -> None:
+    with documents.transaction():
+        for number in range(70):  # in DynamoDB more than one of its transactions takes
+            documents.put("", "agent", f"{number}", {"n": number}, name=f"{number}")
+    assert [it["n"] for it in documents.all("", "agent")] == list(range(70))
+    documents.clear("", "agent", "")
+    assert documents.count("", "agent") == 0 and documents.find_id("", "agent", "7") is None
+
+
+def test_rotation_encrypts_every_document(where: Any) -> None:
+    if where is None:
+        return
+    old, new = (GivenKey(bytes([byte]) * 32) for byte in (1, 2))
+    with closing(DocumentStore(where)) as plain:
+        plain.put("t", "agent", "A", {"text": "canary"}, name="a")
+        with closing(DocumentStore(where, cipher=Cipher([old]))) as store:
+            store.put("t", "agent", "B", {"text": "canary" * 10_000}, "P", name="b")
+        with closing(DocumentStore(where, cipher=Cipher([new, old]))) as store:
+            assert (store.rotate(), store.rotate()) == (2, 0)
+        with closing(DocumentStore(where, cipher=Cipher([new], required=True))) as store:
+            assert store.get("t", "agent", "A") == {"text": "canary"}
+            assert store.get("t", "agent", "B", "P") == {"text": "canary" * 10_000}
+            assert store.find_id("t", "agent", "a") == "A"
+        with pytest.raises(DependencyFailed, match="is encrypted: set"):
+            plain.get("t", "agent", "A")
 
 
 def test_documents_outlive_the_process(tmp_path: Path) -> None:
