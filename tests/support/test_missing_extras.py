@@ -37,11 +37,6 @@ def test_no_other_code_writes_it() -> None:
 @pytest.mark.parametrize(
     ("library", "extra", "use"),
     [
-        (
-            "httpx2",
-            "openai",
-            lambda: OpenAIModel("m", "http://127.0.0.1:9", api_key="k")._sync_client(),
-        ),
         ("numpy", "knowledge", lambda: import_dependency("numpy")),
     ],
 )
