@@ -11,7 +11,6 @@ import pytest
 
 import orchestrator
 from orchestrator.errors import OrchestratorError
-from orchestrator.models import OpenAIModel
 from orchestrator.models.embeddings.base import import_dependency
 from orchestrator.support.lazy_imports import describe_missing_extra
 
