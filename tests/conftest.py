@@ -20,10 +20,14 @@ from functools import cache
 from typing import Any
 
 import pytest
+from dynamodb_server import dynamodb_endpoint as dynamodb_endpoint
+from dynamodb_server import dynamodb_url as dynamodb_url
 from left_out import pytest_addoption as pytest_addoption
 from left_out import pytest_collection_modifyitems as pytest_collection_modifyitems
 from left_out import pytest_runtest_setup as pytest_runtest_setup
 from left_out import pytest_terminal_summary as pytest_terminal_summary
+from postgres_server import postgres_server as postgres_server
+from postgres_server import postgres_url as postgres_url
 
 _LOCAL_NAMES = frozenset({None, "", "localhost", b"localhost", socket.gethostname()})
 

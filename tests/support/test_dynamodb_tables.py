@@ -1,0 +1,65 @@
+"""A table of DynamoDB: its definition, items, conditions, pages, and what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestrator.errors import DependencyFailed
+from orchestrator.support.dynamodb import ConditionFailed, DynamoTable
+from orchestrator.support.store_urls import DynamoUrl, parse_store
+
+
+def open_table(text: str) -> DynamoTable:
+    url = parse_store(text)
+    assert isinstance(url, DynamoUrl)
+    return DynamoTable(url, "the session store")
+
+
+@pytest.fixture
+def table(dynamodb_url: str) -> DynamoTable:
+    return open_table(dynamodb_url)
+
+
+def test_the_table_is_made_once_and_expires_its_items(table: DynamoTable) -> None:
+    assert table.create() is False
+    found = table.client.describe_time_to_live(TableName=table.name)["TimeToLiveDescription"]
+    assert found == {"TimeToLiveStatus": "ENABLED", "AttributeName": "expires"}
+
+
+def test_items_are_plain_values(table: DynamoTable) -> None:
+    item = {"pk": "a", "sk": "é\0\"'", "text": "x" * 1000, "number": 1 << 61, "bytes": b"\0\xff"}
+    table.put(item)
+    assert table.get("a", "é\0\"'") == item
+    table.delete("a", "é\0\"'")
+    assert table.get("a", "é\0\"'") is None
+
+
+def test_a_condition_fences_writes(table: DynamoTable) -> None:
+    table.put({"pk": "a", "sk": "b", "n": 1}, "attribute_not_exists(pk)")
+    with pytest.raises(ConditionFailed):
+        table.put({"pk": "a", "sk": "b", "n": 2}, "n = :n", n=7)
+    assert table.get("a", "b") == {"pk": "a", "sk": "b", "n": 1}
+
+
+def test_a_transaction_writes_all_or_nothing(table: DynamoTable) -> None:
+    key = {"pk": {"S": "a"}, "sk": {"S": "c"}}
+    put = {"Put": {"Item": {"pk": {"S": "a"}, "sk": {"S": "b"}}}}
+    check = {"ConditionCheck": {"Key": key, "ConditionExpression": "attribute_exists(pk)"}}
+    with pytest.raises(ConditionFailed):
+        table.transact(put, check)
+    assert table.get("a", "b") is None
+
+
+def test_batches_and_pages_have_no_end(table: DynamoTable) -> None:
+    items = [{"pk": "a", "sk": f"{n:03}", "text": "x" * 90_000} for n in range(30)]
+    table.write_batch(items)
+    assert list(table.query("pk = :pk", {"pk": "a"}, limit=7)) == items
+    newest = table.query("pk = :pk", {"pk": "a"}, newest_first=True)
+    assert next(newest)["sk"] == "029"
+    table.write_batch(deletes=items)
+    assert list(table.query("pk = :pk", {"pk": "a"})) == []
+
+
+def test_a_table_that_is_not_there_says_how_to_make_it(dynamodb_url: str) -> None:
+    with pytest.raises(DependencyFailed, match="orchestrator sessions create-table"):
+        open_table(dynamodb_url.replace("//test-", "//missing-")).get("a", "b")
