@@ -14,6 +14,7 @@ OrchestratorError
     ├── AccessDenied           ... because of missing or refused credentials
     ├── ThrottlingError        ... because of its rate limit
     ├── ModelNotReady          ... because the model is not loaded or not downloaded
+    ├── EncryptionError        ... because what a store has cannot be decrypted
     └── ActionOutcomeUnknown   ... and nobody knows whether the action took effect
 ```
 
@@ -37,6 +38,7 @@ __all__ = [
     "ActionOutcomeUnknown",
     "DefinitionError",
     "DependencyFailed",
+    "EncryptionError",
     "FlowError",
     "LimitExceeded",
     "ModelNotReady",
@@ -223,6 +225,13 @@ class ModelNotReady(DependencyFailed):
     """The model is not there yet: weights not downloaded, runtime not installed, still loading."""
 
     bedrock_name = "ModelNotReadyException"
+
+
+class EncryptionError(DependencyFailed):
+    """What a store has cannot be decrypted: the key is missing or wrong, or somebody changed it.
+
+    Or it is not encrypted, where it has to be.
+    """
 
 
 class ActionOutcomeUnknown(DependencyFailed):

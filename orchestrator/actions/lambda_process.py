@@ -31,6 +31,7 @@ from orchestrator.actions.lambda_environment import (
     lambda_variables,
 )
 from orchestrator.errors import ActionOutcomeUnknown, DefinitionError, DependencyFailed
+from orchestrator.support.encryption import KEYS as ENCRYPTION_KEYS
 from orchestrator.support.load_errors import (
     describe_load_error,
     report_load_error,
@@ -153,7 +154,7 @@ class LambdaProcess(LambdaHandler):
             "function": self.function,
             "most_bytes": LARGEST_PAYLOAD,
         }
-        return _Worker(self.file.parent, {**os.environ, **variables}, json.dumps(job).encode())
+        return _Worker(self.file.parent, {**_inherit(), **variables}, json.dumps(job).encode())
 
     def _read(self, answer: Any, name: str) -> Any:
         match answer:
@@ -376,3 +377,8 @@ class _Warm:
 _warm = _Warm()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_warm.forget_all)
+
+
+def _inherit() -> dict[str, str]:
+    # The key of everybody's conversations is no handler's business.
+    return {name: value for name, value in os.environ.items() if name != ENCRYPTION_KEYS}

@@ -138,8 +138,9 @@ def memory_store(
     if not isinstance(memory, (str, Path)):
         return memory
     from orchestrator.memory import SqliteMemory
+    from orchestrator.memory.encrypted_memory import encrypt_memory
 
-    return SqliteMemory(memory)
+    return encrypt_memory(SqliteMemory(memory))
 
 
 def overrides_from_arguments(

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import knowledge, memory, models, sessions
+from orchestrator.cli import knowledge, memory, models, session_exports, sessions
 from orchestrator.cli.chat import chat
 from orchestrator.cli.eject import eject
 from orchestrator.cli.import_agents import import_
@@ -41,8 +41,11 @@ _PANELS = {
 }
 _GROUPS = {
     "sessions": (
-        "List, show, end and delete kept sessions.",
-        (sessions.list_, sessions.show, sessions.end, sessions.delete),
+        "List, show, end, delete, export and import kept sessions.",
+        (
+            *(sessions.list_, sessions.show, sessions.end, sessions.delete, sessions.prune),
+            *(session_exports.export, session_exports.import_, session_exports.rotate_key),
+        ),
     ),
     "memory": (
         "List, show and delete what is remembered of earlier sessions.",
@@ -62,7 +65,7 @@ _GROUPS = {
 
 def _add_verbs(group: typer.Typer, verbs: Iterable[Callable[..., None]], panel: str = "") -> None:
     for verb in verbs:
-        name = verb.__name__.rstrip("_")
+        name = verb.__name__.rstrip("_").replace("_", "-")
         group.command(name, cls=Verb, rich_help_panel=panel or None)(verb)
 
 

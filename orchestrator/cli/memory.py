@@ -108,6 +108,7 @@ def delete(
 
 def _open(folder: Path, state: Path | None) -> SqliteMemory:
     from orchestrator.memory import SqliteMemory
+    from orchestrator.memory.encrypted_memory import encrypt_memory
 
     file = state or get_memory_file(folder)
     if not file.is_file():
@@ -115,7 +116,7 @@ def _open(folder: Path, state: Path | None) -> SqliteMemory:
             f"nothing is remembered in {str(file)!r}; an agent with memoryConfiguration remembers "
             "sessions that are invoked with a memory id"
         )
-    return SqliteMemory(file)
+    return encrypt_memory(SqliteMemory(file))
 
 
 def _find(store: SqliteMemory, name: str) -> MemoryInfo:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -202,3 +203,21 @@ def parse_pairs(items: Sequence[str] | None, option: str) -> dict[str, str]:
             raise ValidationError(f"{option} {item!r} is not NAME=VALUE")
         found[name] = value
     return found
+
+
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
+_DURATION = re.compile(r"([0-9]{1,9})([smhdw])")
+
+
+def parse_duration(text: str, option: str) -> int:
+    """A duration such as `30d`, in nanoseconds.
+
+    Raises:
+        ValidationError: It is none.
+    """
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise ValidationError(
+            f"{option} {text!r} is no duration: give a number with s, m, h, d or w, such as 30d"
+        )
+    return int(found[1]) * _UNITS[found[2]] * 1_000_000_000

@@ -14,6 +14,7 @@ from orchestrator.cli.steps import Step, format_call
 from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
 from orchestrator.cli.trace import TraceView
 from orchestrator.errors import (
+    DependencyFailed,
     OrchestratorError,
     ResourceNotFound,
     SessionConflict,
@@ -72,8 +73,14 @@ def agent_name(folder: Path, info: SessionInfo) -> str | None:
 
 
 def session_state(sessions: Sessions, info: SessionInfo) -> str:
-    """`running`, `waiting`, `interrupted`, `failed` when its last turn did, or `idle`."""
-    session, logs = turn_logs(sessions, info)
+    """`running`, `waiting`, `interrupted`, `failed` when its last turn did, or `idle`.
+
+    Or `damaged`, when its journal cannot be read: the others are listed all the same.
+    """
+    try:
+        session, logs = turn_logs(sessions, info)
+    except DependencyFailed:
+        return "damaged"
     if session.open is not None:
         return turn_state(sessions, session.open)
     end = (logs[-1].end if logs else None) or {}
@@ -235,6 +242,11 @@ def open_sessions(file: Path) -> Sessions:
     return Sessions.of(file)
 
 
+def session_id(info: SessionInfo) -> str:
+    """The id of a stored session, as its caller gave it."""
+    return info.label.rsplit("/", 1)[-1]
+
+
 def find_session(sessions: Sessions, name: str) -> SessionInfo:
     """The stored session that is called `name`: its id, or `agent/alias/id`.
 
@@ -243,7 +255,7 @@ def find_session(sessions: Sessions, name: str) -> SessionInfo:
         ValidationError: Several agents have a session of that id.
     """
     infos = sessions.store.list()
-    found = {it.label: it for it in infos if name in (it.label, it.label.rsplit("/", 1)[-1])}
+    found = {it.label: it for it in infos if name in (it.label, session_id(it))}
     return pick_one(found, f"session {name!r}", "sessions")
 
 

@@ -1,4 +1,4 @@
-"""`orchestrator sessions`: the stored sessions."""
+"""`orchestrator sessions`: the stored sessions, listed, shown, ended and deleted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orchestrator.cli.agents import get_sessions_file
-from orchestrator.cli.options import Model
+from orchestrator.cli.options import Model, parse_duration
 from orchestrator.cli.session_state import (
     agent_name,
     find_session,
@@ -16,14 +16,16 @@ from orchestrator.cli.session_state import (
     local_time,
     open_sessions,
     read_turns,
+    session_id,
     session_state,
     show_turn,
 )
-from orchestrator.cli.terminal import Terminal, format_line
+from orchestrator.cli.terminal import Terminal, format_count, format_line
 from orchestrator.cli.verb import option, verb
+from orchestrator.errors import DependencyFailed, SessionConflict
 
 if TYPE_CHECKING:
-    from orchestrator.sessions import Sessions
+    from orchestrator.sessions import SessionInfo, Sessions
 
 Id = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The agent's folder.")]
@@ -42,10 +44,10 @@ def list_(terminal: Terminal, folder: Folder = HERE, state: State = None) -> Non
       $ orchestrator sessions list my-agent
       $ orchestrator sessions list --state sessions.sqlite --json
     """
-    sessions = _open(folder, state)
+    sessions = open_chosen_sessions(folder, state)
     listed: list[dict[str, Any]] = [
         {
-            "id": info.label.rsplit("/", 1)[-1],
+            "id": session_id(info),
             "agent": agent_name(folder, info),
             "state": session_state(sessions, info),
             "label": info.label,
@@ -84,7 +86,7 @@ def show(
     """
     from orchestrator.agent.agent import Agent
 
-    sessions = _open(folder, state)
+    sessions = open_chosen_sessions(folder, state)
     info = find_session(sessions, session)
     agent = Agent.load(folder, model=model) if trace else None
     turns = list(read_turns(sessions, info, agent))
@@ -103,7 +105,7 @@ def end(terminal: Terminal, session: Id, folder: Folder = HERE, state: State = N
     [bold]Examples[/bold]
       $ orchestrator sessions end s-1 my-agent
     """
-    sessions = _open(folder, state)
+    sessions = open_chosen_sessions(folder, state)
     info = find_session(sessions, session)
     sessions.end(info.label)
     terminal.report({"ended": info.label}, f"ended {info.label.rsplit('/', 1)[-1]}")
@@ -116,11 +118,67 @@ def delete(terminal: Terminal, session: Id, folder: Folder = HERE, state: State 
     [bold]Examples[/bold]
       $ orchestrator sessions delete s-1 my-agent
     """
-    sessions = _open(folder, state)
+    sessions = open_chosen_sessions(folder, state)
     info = find_session(sessions, session)
     sessions.store.delete(info.key)
     terminal.report({"deleted": info.label}, f"deleted {info.label.rsplit('/', 1)[-1]}")
 
 
-def _open(folder: Path, state: Path | None) -> Sessions:
+@verb
+def prune(
+    terminal: Terminal,
+    older_than: Annotated[
+        str,
+        typer.Option(
+            "--older-than", metavar="DURATION", help="How long unused: 90m, 12h, 30d or 8w."
+        ),
+    ],
+    folder: Folder = HERE,
+    state: State = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete them, instead of a list.")] = False,
+) -> None:
+    """Delete the sessions that nobody used for some time; without --yes, only list them.
+
+    A session whose turn runs stays, and so does one that is used meanwhile.
+
+    [bold]Examples[/bold]
+      $ orchestrator sessions prune --older-than 30d my-agent
+      $ orchestrator sessions prune --older-than 30d --state sessions.sqlite --yes
+    """
+    age = parse_duration(older_than, "--older-than")
+    sessions = open_chosen_sessions(folder, state)
+    before = sessions.clock() - age
+    # A list: SQLite's cursor, or another store's pages, would see what is deleted meanwhile.
+    old = [info for info in sessions.store.list() if info.updated < before]
+    pruned = [info for info in old if _is_free(sessions, info)]
+    for info in pruned if yes else ():
+        sessions.store.delete(info.key)
+    if terminal.json:
+        labels = [info.label for info in pruned]
+        terminal.document({"deleted" if yes else "would_delete": labels})
+        return
+    for info in pruned:
+        terminal.block(format_line(session_id(info), [local_time(info.updated), info.label]))
+    found = format_count(len(pruned), "session")
+    terminal.print(f"deleted {found}" if yes else f"{found} to delete; --yes deletes")
+
+
+def _is_free(sessions: Sessions, info: SessionInfo) -> bool:
+    # What was written since the list was made is in use, whatever the turn's state.
+    try:
+        session = sessions.peek(info.label)
+        sessions.refuse_running(session)
+    except SessionConflict:
+        return False
+    except DependencyFailed:  # a journal that cannot be read can only be deleted
+        return True
+    return session.count == info.records
+
+
+def open_chosen_sessions(folder: Path, state: Path | None) -> Sessions:
+    """The sessions that --state names, or those in an agent's folder.
+
+    Raises:
+        ResourceNotFound: There are none.
+    """
     return open_sessions(state or get_sessions_file(folder))

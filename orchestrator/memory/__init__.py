@@ -6,6 +6,7 @@ from orchestrator.memory.base import MemoryStore, SessionSummary
 from orchestrator.support.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
+    from orchestrator.memory.encrypted_memory import EncryptedMemory
     from orchestrator.memory.stores import InMemoryMemory, MemoryInfo, SqliteMemory
     from orchestrator.memory.summaries import (
         build_summary,
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "EncryptedMemory",
     "InMemoryMemory",
     "MemoryInfo",
     "MemoryStore",
@@ -27,6 +29,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "EncryptedMemory": "encrypted_memory",
     **dict.fromkeys(("InMemoryMemory", "MemoryInfo", "SqliteMemory"), "stores"),
     **dict.fromkeys(
         ("build_summary", "memory_contents", "summary_text", "to_prompt_summaries"), "summaries"

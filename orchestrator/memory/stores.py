@@ -182,16 +182,12 @@ class SqliteMemory:
 
     def add(self, owner: str, summary: SessionSummary) -> None:
         """Adds a summary; one of the same memory and session is replaced."""
-        topics = json.dumps([dict(topic) for topic in summary.topics])
+        row = _to_row(owner, summary)
         with self._file.transaction() as db:
             # Expired rows go here, so that no thread has to look for them.
             db.execute(
                 "DELETE FROM summary WHERE owner = ? AND memory_id = ? AND expires <= ?",
                 (owner, summary.memory_id, summary.started),
-            )
-            row = (
-                *(owner, summary.memory_id, summary.session_id),
-                *(summary.started, summary.expires, topics, clean(summary.text)),
             )
             db.execute(
                 "INSERT OR REPLACE INTO summary VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -209,6 +205,16 @@ class SqliteMemory:
             {"owner": owner, "memory": memory_id, "now": now, "limit": max(limit, 0)},
         )
         return [self._summary(*row) for row in rows]
+
+    def rewrite(self, owner: str, summary: SessionSummary) -> None:
+        """Puts a summary in the place of the one of its session, where there is one."""
+        row = _to_row(owner, summary)
+        with self._file.transaction() as db:
+            db.execute(
+                "UPDATE summary SET topics = ?, text = ?, sum = ? "
+                "WHERE owner = ? AND memory_id = ? AND session_id = ?",
+                (*row[5:], checksum(*row), *row[:3]),
+            )
 
     def delete(
         self, owner: str, memory_id: str | None = None, session_id: str | None = None
@@ -240,7 +246,7 @@ class SqliteMemory:
                 f"the summary of session {session_id!r} was changed",
                 "delete it with `orchestrator memory delete`",
             )
-        topics = _topics(written)
+        topics = read_topics(json_or(written, None) if isinstance(written, str) else None)
         whole = isinstance(text, str) and isinstance(started, int)
         if topics is None or not whole or not isinstance(expires, int | None):
             raise self._file.failure(
@@ -250,8 +256,16 @@ class SqliteMemory:
         return SessionSummary(memory_id, session_id, started, expires, topics, text)
 
 
-def _topics(written: Any) -> list[dict[str, str]] | None:
-    value = json_or(written, None) if isinstance(written, str) else None
+def _to_row(owner: str, summary: SessionSummary) -> tuple[Any, ...]:
+    topics = json.dumps([dict(topic) for topic in summary.topics])
+    return (
+        *(owner, summary.memory_id, summary.session_id),
+        *(summary.started, summary.expires, topics, clean(summary.text)),
+    )
+
+
+def read_topics(value: Any) -> list[dict[str, str]] | None:
+    """The topics of a summary, if a value that was read is some."""
     topics = isinstance(value, list) and all(
         isinstance(topic, dict)
         and topic.keys() == {"topic", "summary"}

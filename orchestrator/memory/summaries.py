@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from orchestrator.memory.base import SessionSummary
+from orchestrator.support.encryption import refuse_sealed
 
 DAY = 86_400_000_000_000
 """A day in nanoseconds."""
@@ -92,6 +93,7 @@ def to_prompt_summaries(summaries: Sequence[SessionSummary]) -> list[dict[str, A
     rendered: list[dict[str, Any]] = []
     left = MAX_PROMPTED
     for summary in summaries:
+        _refuse_sealed(summary)
         left -= len(summary.text)
         # They come newest first; one that is too long alone is still better than none.
         if left < 0 and rendered:
@@ -112,7 +114,13 @@ def memory_contents(summaries: Iterable[SessionSummary]) -> list[dict[str, Any]]
     return [{"sessionSummary": _to_bedrock(summary)} for summary in summaries]
 
 
+def _refuse_sealed(summary: SessionSummary) -> None:
+    # Whoever reads a store without its key must not take what is sealed for a summary.
+    refuse_sealed(summary.text, f"the summary of session {summary.session_id!r}")
+
+
 def _to_bedrock(summary: SessionSummary) -> dict[str, Any]:
+    _refuse_sealed(summary)
     summarised = {
         "memoryId": summary.memory_id,
         "sessionId": summary.session_id,

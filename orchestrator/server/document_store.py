@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from orchestrator.message import clean
 from orchestrator.server.operations import Fault, Request, conflict_error
+from orchestrator.support.encryption import Cipher, refuse_sealed
 from orchestrator.support.sqlite import Layout, SqliteFile, checksum
 
 DAY = 86_400
@@ -51,7 +52,7 @@ _LIST = "tenant = ? AND kind = ? AND parent = ?"
 _ORDER = ("place > ? ORDER BY place", "place < ? ORDER BY place DESC")
 _TOKENS = ("clientToken", "clientRequestToken")
 _LAST = 2**63 - 1
-_CHECKED = re.compile(r"[0-9a-f]{8}(?={)")
+_CHECKED = re.compile(r"[0-9a-f]{8}(?=\{|orchestrator:)")
 # Sorts after every text.
 _END = chr(0x10FFFF)
 
@@ -69,11 +70,15 @@ class DocumentStore:
     """
 
     def __init__(
-        self, path: str | Path | None = None, clock: Callable[[], float] = time.time
+        self,
+        path: str | Path | None = None,
+        clock: Callable[[], float] = time.time,
+        cipher: Cipher | None = None,
     ) -> None:
         """Opens the file, and creates it when it is not there; `None` keeps all in memory.
 
-        `clock` gives the seconds by which client tokens are forgotten after a day.
+        `clock` gives the seconds by which client tokens are forgotten after a day. With a `cipher`
+        bodies and answers are encrypted; ids and names are not, since lists are made by them.
 
         Raises:
             DependencyFailed: The file cannot be used.
@@ -81,6 +86,7 @@ class DocumentStore:
         where = ":memory:" if path is None else path
         self._file = SqliteFile(where, "the document store", _LAYOUT)
         self._clock = clock
+        self._cipher = cipher
         self._mine = _OfThread()
 
     def close(self) -> None:
@@ -115,7 +121,7 @@ class DocumentStore:
     def get(self, tenant: str, kind: str, id: str, parent: str = "") -> dict[str, Any] | None:
         """A document, if there is one."""
         found = self._select(f"SELECT body FROM document WHERE {_ONE}", (tenant, kind, parent, id))
-        return self._read(found[0][0]) if found else None
+        return self._read(found[0][0], _scope(tenant, kind), (parent, id)) if found else None
 
     def put(
         self,
@@ -140,7 +146,7 @@ class DocumentStore:
                 "INSERT INTO document (tenant, kind, parent, id, name, body) "
                 "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (tenant, kind, parent, id) "
                 "DO UPDATE SET name = excluded.name, body = excluded.body",
-                (tenant, kind, parent, id, name, _add_checksum(encode_document(body))),
+                (*(tenant, kind, parent, id, name), self._write(body, tenant, kind, parent, id)),
             )
 
     def delete(self, tenant: str, kind: str, id: str, parent: str = "") -> bool:
@@ -173,9 +179,10 @@ class DocumentStore:
     def all(self, tenant: str, kind: str, parent: str = "") -> list[dict[str, Any]]:
         """All documents of a list, in the order in which they were made."""
         found = self._select(
-            f"SELECT body FROM document WHERE {_LIST} ORDER BY place", (tenant, kind, parent)
+            f"SELECT id, body FROM document WHERE {_LIST} ORDER BY place", (tenant, kind, parent)
         )
-        return [self._read(body) for (body,) in found]
+        scope = _scope(tenant, kind)
+        return [self._read(body, scope, (parent, id)) for id, body in found]
 
     def page(
         self,
@@ -196,10 +203,10 @@ class DocumentStore:
         start = decode_offset(next_token, scope, _LAST if newest else 0)
         most = clamp_page_size(max_results)
         found = self._select(
-            f"SELECT place, body FROM document WHERE {_LIST} AND {_ORDER[newest]} LIMIT ?",
+            f"SELECT place, id, body FROM document WHERE {_LIST} AND {_ORDER[newest]} LIMIT ?",
             (tenant, kind, parent, start, most + 1),
         )
-        return self._read_page(found, most, scope)
+        return self._read_page(found, most, scope, tenant, kind, parent)
 
     def page_by_name(
         self,
@@ -217,16 +224,19 @@ class DocumentStore:
         if len(after) != 1 or not isinstance(after[0], str) or clean(after[0]) != after[0]:
             raise invalid_token_error()
         found = self._select(
-            f"SELECT name, body FROM document WHERE {_LIST} AND name < ? AND id >= ? AND id < ? "
-            "ORDER BY name DESC LIMIT ?",
+            f"SELECT name, id, body FROM document WHERE {_LIST} AND name < ? AND id >= ? "
+            "AND id < ? ORDER BY name DESC LIMIT ?",
             (tenant, kind, parent, after[0], within, within + _END, most + 1),
         )
-        return self._read_page(found, most, scope)
+        return self._read_page(found, most, scope, tenant, kind, parent)
 
-    def _read_page(self, found: list[Any], most: int, scope: str) -> Page[dict[str, Any]]:
-        """A page of rows that have a key and a body; of which one more was looked for."""
+    def _read_page(
+        self, found: list[Any], most: int, scope: str, tenant: str, kind: str, parent: str
+    ) -> Page[dict[str, Any]]:
+        """A page of rows that have a key, an id and a body; of which one more was looked for."""
         more = encode_token([found[most - 1][0]], scope) if len(found) > most else None
-        return [self._read(body) for _, body in found[:most]], more
+        sealed = _scope(tenant, kind)
+        return [self._read(body, sealed, (parent, id)) for _, id, body in found[:most]], more
 
     def run_once(self, request: Request, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
         """Carries a request out once, however often it is sent (Bedrock: clientToken).
@@ -252,20 +262,35 @@ class DocumentStore:
             )
             if not found:
                 answer = dict(make())
+                written = self._seal(encode_document(answer), _answer_scope(*key), (token,))
                 self._file.rows(
                     "INSERT INTO token VALUES (?, ?, ?, ?, ?, ?)",
-                    (*key, token, asked, _add_checksum(encode_document(answer)), now),
+                    (*key, token, asked, _add_checksum(written), now),
                 )
                 return answer
             if found[0][0] != asked:
                 raise conflict_error(
                     f"the clientToken {token!r} was sent with another request; use a new one"
                 )
-            return self._read(found[0][1])
+            return self._read(found[0][1], _answer_scope(*key), (token,))
 
-    def _read(self, text: str) -> dict[str, Any]:
+    def _write(self, body: Mapping[str, Any], tenant: str, kind: str, parent: str, id: str) -> str:
+        text = self._seal(encode_document(body), _scope(tenant, kind), (parent, id))
+        return _add_checksum(text)
+
+    def _seal(self, text: str, scope: tuple[str, ...], place: tuple[str, ...]) -> str:
+        return text if self._cipher is None else self._cipher.seal(text, scope, place)
+
+    def _open(self, text: str, scope: tuple[str, ...], place: tuple[str, ...]) -> str:
+        what = f"a document of the kind {scope[-1]!r}"
+        if self._cipher is not None:
+            return self._cipher.open(text, scope, place, what)
+        refuse_sealed(text, what)
+        return text
+
+    def _read(self, text: str, scope: tuple[str, ...], place: tuple[str, ...]) -> dict[str, Any]:
         try:
-            found = decode_document(self._check(text))
+            found = decode_document(self._open(self._check(text), scope, place))
         except (ValueError, TypeError, RecursionError) as error:
             raise self._file.failure("holds a document that cannot be read") from error
         if not isinstance(found, dict):
@@ -279,6 +304,15 @@ class DocumentStore:
         if checksum(text[found.end() :]) != int(found[0], 16):
             raise self._file.damage("a document was changed")
         return text[found.end() :]
+
+
+# What a document is sealed with; a token's answer is no document.
+def _scope(tenant: str, kind: str) -> tuple[str, str, str]:
+    return "documents", tenant, kind
+
+
+def _answer_scope(tenant: str, operation: str) -> tuple[str, str, str]:
+    return "answers", tenant, operation
 
 
 def _add_checksum(text: str) -> str:

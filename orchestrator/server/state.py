@@ -75,10 +75,11 @@ class ServerState:
         from orchestrator.server.lambdas import Lambdas
         from orchestrator.server.prompt_management.store import PromptStore
         from orchestrator.sessions import Sessions
+        from orchestrator.support.encryption import get_cipher
 
         settings = self.settings
         functions = Lambdas(settings.lambdas, lambdas)
-        self.documents = DocumentStore(settings.get_path("documents.sqlite"))
+        self.documents = DocumentStore(settings.get_path("documents.sqlite"), cipher=get_cipher())
         opened.callback(_close_if_closable, self.documents)
         self.sessions = Sessions.of(settings.state)
         opened.callback(_close_if_closable, self.sessions.store)

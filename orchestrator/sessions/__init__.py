@@ -8,12 +8,14 @@ from orchestrator.sessions.sessions import NEVER, Clock, InMemoryStore, Sessions
 from orchestrator.support.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
+    from orchestrator.sessions.encrypted_store import EncryptedStore
     from orchestrator.sessions.sqlite_store import SQLiteStore
 
 __all__ = [
     "HISTORY_GUARD",
     "NEVER",
     "Clock",
+    "EncryptedStore",
     "InMemoryStore",
     "Past",
     "Record",
@@ -27,4 +29,6 @@ __all__ = [
     "session_label",
 ]
 
-__getattr__, __dir__ = lazy_exports(__name__, {"SQLiteStore": "sqlite_store"})
+__getattr__, __dir__ = lazy_exports(
+    __name__, {"EncryptedStore": "encrypted_store", "SQLiteStore": "sqlite_store"}
+)

@@ -38,6 +38,8 @@ with a `kind`; `records.py` has the types of its members, reads them and upgrade
 | `undone` | the session's last turn was undone: `turn`, its id, and `at`; readers leave out the
   records from that turn's `turn` record on |
 
+A store may have encrypted ones instead, of the kind `sealed`: see `encrypted_store.py`.
+
 `owner` names the process that runs the turn (its lock file); `until`, in nanoseconds since 1970, is
 when the turn is free if nobody can know whether the process lives.
 
@@ -57,6 +59,9 @@ Record = dict[str, Any]
 
 Said = tuple[str, str]
 """Who said something (`user` or `assistant`), and what."""
+
+SEALED = "sealed"
+"""The kind of an encrypted record, as a store has it; `encrypted_store.py` makes them."""
 
 VERSION = 1
 """The version of the records that this program writes. One without `v` is of version 0."""

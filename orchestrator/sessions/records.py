@@ -21,7 +21,8 @@ from typing import (
     is_typeddict,
 )
 
-from orchestrator.sessions.journal import VERSION, Record
+from orchestrator.sessions.journal import SEALED, VERSION, Record
+from orchestrator.support.encryption import KEYS
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _YEAR_10000 = 253_402_300_800 * 1_000_000_000  # a trace's times have four digits for the year
@@ -327,6 +328,8 @@ def _refuse_version(version: Any) -> None:
 
 def _describe_problem(record: Any) -> str:
     kind = record.get("kind") if isinstance(record, dict) else None
+    if kind == SEALED:
+        raise RecordError("is encrypted", f"set {KEYS} to the keys it was written with")
     shape = _shapes().get(kind) if isinstance(kind, str) else None
     if shape is None:
         return f"is of an unknown kind ({kind!r:.60})"

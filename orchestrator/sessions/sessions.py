@@ -160,9 +160,10 @@ class Sessions:
         if isinstance(value, cls):
             return value
         if isinstance(value, (str, Path)):
+            from orchestrator.sessions.encrypted_store import encrypt_store
             from orchestrator.sessions.sqlite_store import SQLiteStore
 
-            return cls(SQLiteStore(value))
+            return cls(encrypt_store(SQLiteStore(value)))
         return cls(value)
 
     def acquire(self, label: str, ttl: int) -> Session:

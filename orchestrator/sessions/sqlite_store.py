@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +202,15 @@ class SQLiteStore:
             db.executemany("INSERT INTO journal VALUES (?, ?, ?, ?)", rows)
         except sqlite3.IntegrityError as error:
             raise self._damage(key, "records are missing in its entry") from error
+
+    def rewrite(self, key: str, records: Mapping[int, Record]) -> None:
+        """Puts other records into places of a journal, where it still has those places."""
+        rows = [(place, _encode(record)) for place, record in records.items()]
+        with self._file.transaction() as db:
+            db.executemany(
+                "UPDATE journal SET record = ?, sum = ? WHERE key = ? AND place = ?",
+                [(text, _sum(f"{key} {place} {text}"), key, place) for place, text in rows],
+            )
 
     def delete(self, key: str) -> None:
         """Forgets a session."""

@@ -1,0 +1,188 @@
+"""`orchestrator sessions export`, `import` and `rotate-key`: all of a store's sessions at once."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from orchestrator.cli.agents import ensure_data_folder, get_agent_root, get_sessions_file
+from orchestrator.cli.session_state import find_session
+from orchestrator.cli.sessions import HERE, Folder, State, open_chosen_sessions
+from orchestrator.cli.terminal import Terminal, clean, format_count
+from orchestrator.cli.verb import AGENT_FAILED, option, verb
+from orchestrator.errors import OrchestratorError, ResourceNotFound, ValidationError
+from orchestrator.support.encryption import KEYS
+from orchestrator.support.private_files import open_private
+
+if TYPE_CHECKING:
+    from orchestrator.sessions import Sessions
+
+Id = Annotated[
+    str | None, typer.Argument(metavar="[SESSION]", help="The session's id; none with --all.")
+]
+
+
+@verb
+def export(
+    terminal: Terminal,
+    session: Id = None,
+    folder: Folder = HERE,
+    state: State = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every session; then FOLDER is the only argument.")
+    ] = False,
+    output: Annotated[
+        Path | None, option("--output", "FILE", "Write this file. Default: stdout.")
+    ] = None,
+) -> None:
+    """Write a session, or all of them, as JSON lines that `import` reads.
+
+    [bold]Examples[/bold]
+      $ orchestrator sessions export s-1 my-agent > s-1.jsonl
+      $ orchestrator sessions export --all my-agent --output sessions.jsonl
+    """
+    if every and session is not None and folder == HERE:
+        session, folder = None, Path(session)
+    if every is (session is not None):
+        raise ValidationError("give the id of one session, or --all for every one")
+    sessions = open_chosen_sessions(folder, state)
+    infos = sessions.store.list() if session is None else [find_session(sessions, session)]
+    with _open_output(output) as file:
+        labels, failures = _export(terminal, sessions, infos, file, goes_on=every)
+    if output is not None:
+        found = format_count(len(labels), "session")
+        terminal.report({"exported": labels}, f"exported {found} to {output}")
+    if failures:
+        raise typer.Exit(AGENT_FAILED)
+
+
+def _export(
+    terminal: Terminal, sessions: Sessions, infos: Any, file: Any, *, goes_on: bool
+) -> tuple[list[str], int]:
+    from orchestrator.sessions.exports import export_session
+
+    labels, failures = [], 0
+    for info in infos:
+        try:
+            # All lines before the first is written: half a session is no session.
+            lines = list(export_session(sessions.store, info))
+        except OrchestratorError as error:
+            if not goes_on:
+                raise
+            failures += 1
+            terminal.note(clean(f"left out: {error}"))
+            continue
+        file.writelines(lines)
+        labels.append(info.label)
+    return labels, failures
+
+
+@contextmanager
+def _open_output(output: Path | None) -> Iterator[Any]:
+    if output is None:
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    with open_private(output, "w", encoding="ascii") as file:
+        yield file
+
+
+@verb
+def import_(
+    terminal: Terminal,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What `export` wrote; - is stdin.")],
+    folder: Folder = HERE,
+    state: State = None,
+) -> None:
+    """Add the sessions of an export to a store, each under its own name.
+
+    A session that is there already, or a line that is no record of a session, is refused; sessions
+    before it were added. Whoever wrote the file chooses whose sessions they are, and what was said
+    in them: import what you trust.
+
+    [bold]Examples[/bold]
+      $ orchestrator sessions import sessions.jsonl my-agent
+      $ gunzip -c s.jsonl.gz | orchestrator sessions import - --state s.sqlite
+    """
+    from orchestrator.sessions.exports import import_sessions
+
+    with _open_input(file) as lines:
+        sessions = _open_target(folder, state)
+        labels = [one.label for one in import_sessions(sessions, lines, file)]
+    terminal.report({"imported": labels}, f"imported {format_count(len(labels), 'session')}")
+
+
+@contextmanager
+def _open_input(file: str) -> Iterator[Any]:
+    if file == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        lines = open(file, "rb")
+    except FileNotFoundError:
+        raise ResourceNotFound(f"there is no file {file!r}; '-' reads stdin") from None
+    except OSError as error:
+        raise ValidationError(f"{file!r} cannot be read: {error.strerror}") from None
+    with lines:
+        yield lines
+
+
+def _open_target(folder: Path, state: Path | None) -> Sessions:
+    from orchestrator.sessions import Sessions
+
+    if state is None:
+        if not get_agent_root(folder).is_dir():
+            raise ResourceNotFound(f"there is no folder {str(folder)!r}")
+        ensure_data_folder(folder)
+    return Sessions.of(state or get_sessions_file(folder))
+
+
+@verb
+def rotate_key(terminal: Terminal, folder: Folder = HERE, state: State = None) -> None:
+    """Encrypt what is kept with the first key of ORCHESTRATOR_ENCRYPTION_KEYS.
+
+    Sessions, and memories beside them, that an older key or none has written are written again.
+    When it is done, the other keys can be taken out.
+
+    [bold]Examples[/bold]
+      $ orchestrator sessions rotate-key my-agent
+      $ orchestrator sessions rotate-key --state sessions.sqlite
+    """
+    from orchestrator.sessions import EncryptedStore
+
+    store = open_chosen_sessions(folder, state).store
+    if not isinstance(store, EncryptedStore):
+        raise ValidationError(f"there is no key to encrypt with: set {KEYS}")
+    counts = {"records": 0, "summaries": 0}
+    failures = []
+    for info in list(store.list()):
+        try:
+            counts["records"] += store.rotate(info.key)
+        except OrchestratorError as error:
+            failures.append(f"session {info.label!r}: {error}")
+    memory = _open_memory(state or get_sessions_file(folder))
+    now = time.time_ns()
+    for owner, memory_id, _, _ in memory.memories(now) if memory else ():
+        try:
+            counts["summaries"] += memory.rotate(owner, memory_id, now)
+        except OrchestratorError as error:
+            failures.append(f"memory {memory_id!r}: {error}")
+    found = f"{format_count(counts['records'], 'record')}, {counts['summaries']:,} summaries"
+    terminal.report({**counts, "failed": failures}, f"encrypted {found}")
+    for text in failures:
+        terminal.note(clean(f"left as it is: {text}"))
+    if failures:
+        raise typer.Exit(AGENT_FAILED)
+
+
+def _open_memory(state: Path) -> Any:
+    from orchestrator.memory import EncryptedMemory, SqliteMemory
+
+    file = state.with_name("memory.sqlite")
+    return EncryptedMemory(SqliteMemory(file)) if file.is_file() else None

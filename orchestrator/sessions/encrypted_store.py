@@ -1,0 +1,151 @@
+"""Journals whose records are encrypted before any store sees them.
+
+A store has `{"kind": "sealed", "text": …}` in the place of a record. Its associated data is the
+session's key and the record's place: one that was moved, or put in another's place, is refused. A
+store's own list of sessions stays readable: labels, numbers of records, and times.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from orchestrator.errors import EncryptionError, ValidationError
+from orchestrator.message import make_json_encoder
+from orchestrator.sessions.journal import SEALED, Record, SessionInfo, SessionStore
+from orchestrator.support.encryption import KEYS, Cipher, get_cipher
+
+_encode = make_json_encoder(ensure_ascii=True)
+
+
+class EncryptedStore:
+    """A `SessionStore` that encrypts for another one, which may have any features of its own.
+
+    Records that were written without encryption are read, unless the cipher forbids it.
+    """
+
+    def __init__(self, store: SessionStore, cipher: Cipher | None = None) -> None:
+        """Wraps a store.
+
+        Args:
+            store: Keeps what is encrypted.
+            cipher: Encrypts; the one that the environment describes when `None`.
+
+        Raises:
+            ValidationError: The environment has no keys, or wrong ones.
+        """
+        cipher = cipher or get_cipher()
+        if cipher is None:
+            raise ValidationError(f"there is no key to encrypt with: set {KEYS}")
+        self._store = store
+        self._cipher = cipher
+        self.durable = store.durable
+
+    def __getattr__(self, name: str) -> Any:
+        # What a store can do besides: count records, name its process's locks, be closed.
+        if name == "reserve" and not self._cipher.is_local:
+            raise AttributeError(name)  # an event loop would wait for the key
+        return getattr(self._store, name)
+
+    def load(self, key: str, after: int = 0) -> list[Record]:
+        """The records of a session after the first `after` ones, decrypted.
+
+        Raises:
+            EncryptionError: One cannot be decrypted.
+            DependencyFailed: The store, or AWS KMS, failed.
+        """
+        return [
+            self._open(key, place, record)
+            for place, record in enumerate(self._store.load(key, after), after)
+        ]
+
+    def append(
+        self,
+        key: str,
+        expected: int,
+        records: Sequence[Record],
+        *,
+        label: str = "",
+        at: int = 0,
+        **options: Any,
+    ) -> None:
+        """Encrypts records and appends them; raises what the store raises."""
+        sealed = [self._seal(key, place, it) for place, it in enumerate(records, expected)]
+        self._store.append(key, expected, sealed, label=label, at=at, **options)
+
+    def delete(self, key: str) -> None:
+        """Deletes a session."""
+        self._store.delete(key)
+
+    def list(self) -> Iterator[SessionInfo]:
+        """All sessions, the last changed first."""
+        return self._store.list()
+
+    def rotate(self, key: str) -> int:
+        """Encrypts a session's records with the first key; how many were not.
+
+        A turn of it may run meanwhile: what it appends is encrypted with that key anyway.
+
+        Raises:
+            EncryptionError: One cannot be decrypted; nothing of the session was changed.
+            ValidationError: The store cannot change records.
+        """
+        rewrite = getattr(self._store, "rewrite", None)
+        if rewrite is None:
+            raise ValidationError(
+                f"a {type(self._store).__name__} cannot change records: export its sessions, and "
+                "import them into another store"
+            )
+        old = {
+            place: self._seal(key, place, self._decode(key, place, record, plain=True))
+            for place, record in enumerate(self._store.load(key))
+            if not (_is_sealed(record) and self._cipher.is_current(record["text"]))
+        }
+        if old:
+            rewrite(key, old)
+        return len(old)
+
+    def _seal(self, key: str, place: int, record: Record) -> Record:
+        return {"kind": SEALED, "text": self._cipher.seal(_encode(record), _scope(key), (place,))}
+
+    def _open(self, key: str, place: int, record: Any) -> Record:
+        return self._decode(key, place, record, plain=False)
+
+    def _decode(self, key: str, place: int, record: Any, *, plain: bool) -> Any:
+        what = f"record {place} of the session with the key {key[:12]}..."
+        if not _is_sealed(record):
+            if not plain:
+                self._cipher.check_plain(what)
+            return record
+        text = self._cipher.open(record["text"], _scope(key), (place,), what)
+        try:
+            opened: Record = json.loads(text)
+        except (ValueError, RecursionError):
+            raise EncryptionError(
+                f"{what} holds no JSON: delete the session, or restore it from a backup"
+            ) from None
+        return opened
+
+
+def _scope(key: str) -> tuple[str, str]:
+    return "journal", key
+
+
+def _is_sealed(record: Any) -> bool:
+    return isinstance(record, dict) and record.get("kind") == SEALED and _has_text(record)
+
+
+def _has_text(record: dict[str, Any]) -> bool:
+    # Without a text it is no record at all, which whoever reads it says.
+    return isinstance(record.get("text"), str)
+
+
+def encrypt_store(store: SessionStore) -> SessionStore:
+    """The store, encrypted if the environment has keys.
+
+    Raises:
+        ValidationError: It has wrong ones.
+    """
+    cipher = get_cipher()
+    return store if cipher is None else EncryptedStore(store, cipher)
