@@ -36,6 +36,7 @@ from orchestrator.models._server_models import ModelList
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.support.lazy_imports import describe_missing_extra
 from orchestrator.support.redaction import secrets_of_url
+from orchestrator.support.tracing import build_trace_headers
 
 # Base url of OpenAI's own service.
 OPENAI = "https://api.openai.com/v1"
@@ -227,12 +228,13 @@ class OpenAIModel(Model):
     def _build(self, client: Any, body: bytes, tries: Tries) -> Any:
         tries.bounds.check_time()
         ends, (_, connect, read) = tries.bounds.ends, self._options
+        traced = build_trace_headers()
         if ends is None:
-            return client.build_request("POST", self._url, content=body)
+            return client.build_request("POST", self._url, content=body, headers=traced)
         waits = {"connect": connect, "read": read, "write": read, "pool": read}
         timeout = {name: Until.build(seconds, ends) for name, seconds in waits.items()}
         return client.build_request(
-            "POST", self._url, content=body, extensions={"timeout": timeout}
+            "POST", self._url, content=body, headers=traced, extensions={"timeout": timeout}
         )
 
     def _tries(self, request: ModelRequest, *, stream: bool) -> Tries:

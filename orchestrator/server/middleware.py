@@ -26,6 +26,7 @@ from orchestrator.server.settings import Settings
 from orchestrator.server.wire.faults import log_failure
 from orchestrator.support.logs import get_logger
 from orchestrator.support.safe_json import LARGE
+from orchestrator.support.tracing import continue_trace
 
 access_log = get_logger("orchestrator.server.access")
 
@@ -165,7 +166,8 @@ class ServerMiddleware:
         visit.tenant = caller.tenant
         scope["state"] = {**scope.get("state", {}), "caller": caller, "request_id": visit.id}
         try:
-            with self._running.track_request():
+            traced = continue_trace(visit.presented.one("traceparent"))
+            with self._running.track_request(), traced:
                 await self._app(scope, receive, send)
         except (OSError, ClientDisconnect):
             # The client has gone.
