@@ -26,6 +26,7 @@ from orchestrator.models._server_models import ModelList
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.support.http import AsyncResponse, HTTPFailure, Request, Response, Server, Waits
 from orchestrator.support.redaction import secrets_of_url
+from orchestrator.support.tracing import build_trace_headers
 
 # Base url of OpenAI's own service.
 OPENAI = "https://api.openai.com/v1"
@@ -204,7 +205,8 @@ class OpenAIModel(Model):
             await _asleep(wait)
 
     def _build(self, body: bytes) -> Request:
-        return Request("POST", self._url, self._fields(), body)
+        fields = [*self._fields(), *build_trace_headers().items()]
+        return Request("POST", self._url, fields, body)
 
     def _tries(self, request: ModelRequest, *, stream: bool) -> Tries:
         bounds = ModelReplyBounds(

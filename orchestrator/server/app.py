@@ -24,8 +24,10 @@ from orchestrator.server.active_requests import ActiveRequests
 from orchestrator.server.chat import handlers
 from orchestrator.server.disconnects import WhileConnected
 from orchestrator.server.fair_loop import go_last, hold_back_last
+from orchestrator.server.health import build_checks
 from orchestrator.server.ids import now
 from orchestrator.server.middleware import ServerMiddleware
+from orchestrator.server.probes import Probes
 from orchestrator.server.wire.api import Api, OperationMatch
 from orchestrator.server.wire.responses import HttpResponse, MessageStream
 
@@ -72,7 +74,11 @@ def application(
     every = Route("/{path:path}", bedrock, methods=list(_METHODS))
     others = ExceptionMiddleware(Router([*routes, every], lifespan=lifespan))
     return ServerMiddleware(
-        _Application(bedrock, others, routes), settings=settings, callers=callers, running=running
+        _Application(bedrock, others, routes),
+        settings=settings,
+        callers=callers,
+        running=running,
+        probes=Probes(build_checks(state), running),
     )
 
 

@@ -21,15 +21,21 @@ from orchestrator.server.access.guards import Guard, RawRequest, Refusal
 from orchestrator.server.active_requests import ActiveRequests
 from orchestrator.server.fair_loop import go_first
 from orchestrator.server.operations import Caller
+from orchestrator.server.probes import PROBES, Probes
 from orchestrator.server.settings import Settings
 from orchestrator.server.wire.faults import log_failure
 from orchestrator.support.logs import get_logger
 from orchestrator.support.safe_json import LARGE
+from orchestrator.support.tracing import continue_trace
 
 access_log = get_logger("orchestrator.server.access")
 
 # AgentCore: asked by whoever runs the container, without a key.
 _HEALTH = ("GET", b"/ping")
+_STOPPING = "The server is shutting down, and begins nothing new. Try again."
+_LEFT = "The server is shutting down; what was begun is kept. Try again."
+# Seconds after which whoever was refused by a server that ends may ask another one.
+_RETRY_AFTER = b"1"
 # Bodies of the largest size that requests of unknown callers may hold together.
 _BODIES = 8
 # Of a path in the log.
@@ -65,9 +71,16 @@ class ServerMiddleware:
     """
 
     def __init__(
-        self, app: ASGIApp, *, settings: Settings, callers: Authenticator, running: ActiveRequests
+        self,
+        app: ASGIApp,
+        *,
+        settings: Settings,
+        callers: Authenticator,
+        running: ActiveRequests,
+        probes: Probes,
     ) -> None:
         self._app = app
+        self._probes = probes
         self._settings = settings
         self._callers = callers
         self._running = running
@@ -92,13 +105,19 @@ class ServerMiddleware:
             await self._admit(visit, scope, receive, _wrap_send(visit, send))
         finally:
             self._release(visit)
-            access_log.info("%s", visit.format_log_line())
+            # Whoever runs the server asks every few seconds whether it is well.
+            if visit.status != 200 or visit.presented.path not in PROBES:
+                access_log.info("%s", visit.format_log_line())
 
     async def _admit(
         self, visit: _RequestContext, scope: Scope, receive: Receive, send: Send
     ) -> None:
         try:
             self._guard.check(visit.presented)
+            if await self._probes.answer(visit.presented, send):
+                return
+            if self._running.is_stopping:
+                raise Refusal("ServiceUnavailableException", 503, _STOPPING)
             if (visit.presented.method, visit.presented.path) == _HEALTH:
                 await self._run_app(visit, scope, receive, send, Caller())
                 return
@@ -147,7 +166,8 @@ class ServerMiddleware:
         visit.tenant = caller.tenant
         scope["state"] = {**scope.get("state", {}), "caller": caller, "request_id": visit.id}
         try:
-            with self._running.track_request():
+            traced = continue_trace(visit.presented.one("traceparent"))
+            with self._running.track_request(), traced:
                 await self._app(scope, receive, send)
         except (OSError, ClientDisconnect):
             # The client has gone.
@@ -155,8 +175,8 @@ class ServerMiddleware:
         except asyncio.CancelledError:
             if not self._running.left or visit.status:
                 raise
-            message = "The server is shutting down; what was begun is kept. Try again."
-            await _send_refusal(Refusal("ServiceUnavailableException", 503, message), visit, send)
+            refusal = Refusal("ServiceUnavailableException", 503, _LEFT)
+            await _send_refusal(refusal, visit, send)
         except Exception as error:
             log_failure(error, visit.id)
             if not visit.status:
@@ -281,6 +301,8 @@ async def _send_refusal(refusal: Refusal, visit: _RequestContext, send: Send) ->
         (b"content-length", str(len(body)).encode()),
         (b"x-amzn-errortype", refusal.name.encode()),
     ]
+    if refusal.status == 503:
+        headers.append((b"retry-after", _RETRY_AFTER))
     if refusal.closes:
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -120,6 +120,7 @@ class Sessions:
         clock: Tells the time.
         leaving: Whether a turn that is stopped stays open in its journal, for another process to
             go on with, instead of being cancelled. Set it in a process that is about to end.
+        observers: Who observes their turns; see `orchestrator/engine/run/observation.py`.
     """
 
     def __init__(
@@ -146,6 +147,7 @@ class Sessions:
         self._lanes: Lanes | None = None
         self._processes: ProcessLocks = getattr(self.store, "processes", None) or ProcessLocks(None)
         self.leaving = False
+        self.observers: tuple[Any, ...] = ()
         self._cached = cached
         self._most_bytes = cached_bytes
         self._idle_bytes = 0  # of the sessions that stay decoded and are not in use

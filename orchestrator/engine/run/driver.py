@@ -10,6 +10,7 @@ before and after it is carried out.
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass
@@ -50,6 +51,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 T = TypeVar("T")
+
+# Whoever wants telemetry has imported it, and set it up.
+_TELEMETRY = "opentelemetry.trace"
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -139,11 +143,21 @@ def hand_to_caller(update: Update) -> Generator[Update, None, None]:
     yield update
 
 
-async def drive(run: Run, backend: Backend, emit: Emit | None = None, listen: bool = True) -> None:
+def drive(
+    run: Run, backend: Backend, emit: Emit | None = None, listen: bool = True
+) -> Coroutine[Any, Any, None]:
     """Runs an invocation to its result, which `run.result` then holds.
 
     Closing the coroutine stops the work, and writes that the turn was cancelled.
     """
+    if not run.sessions.observers and _TELEMETRY not in sys.modules:
+        return _drive(run, backend, emit, listen)
+    from orchestrator.engine.run.observation import watch_drive
+
+    return watch_drive(_drive, run, backend, emit, listen)
+
+
+async def _drive(run: Run, backend: Backend, emit: Emit | None, listen: bool) -> None:
     try:
         step = run.begin()  # a turn of another version of the agent stays as it is
         try:
