@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from orchestrator.cli import knowledge, memory, models, session_exports, sessions
+from orchestrator.cli.batch.command import batch
 from orchestrator.cli.chat import chat
 from orchestrator.cli.eject import eject
 from orchestrator.cli.import_agents import import_
@@ -35,7 +36,7 @@ app = typer.Typer(
 )
 
 _PANELS = {
-    "Run an agent": (init, chat, invoke, run, serve),
+    "Run an agent": (init, chat, invoke, batch, run, serve),
     "Look inside": (render, trace, parse, lint, schema),
     "Carry agents": (pull, push, diff, import_),
 }
