@@ -12,6 +12,7 @@ import typer
 from orchestrator.cli import knowledge, memory, models, sessions
 from orchestrator.cli.chat import chat
 from orchestrator.cli.eject import eject
+from orchestrator.cli.evaluate import eval_
 from orchestrator.cli.import_agents import import_
 from orchestrator.cli.init import init, schema
 from orchestrator.cli.invoke import invoke
@@ -36,6 +37,7 @@ app = typer.Typer(
 
 _PANELS = {
     "Run an agent": (init, chat, invoke, run, serve),
+    "Know how good it is": (eval_,),
     "Look inside": (render, trace, parse, lint, schema),
     "Carry agents": (pull, push, diff, import_),
 }
