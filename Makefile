@@ -124,12 +124,16 @@ bench-server: $(VENV)/.installed-dev  ## Measure the server under 64 boto3 clien
 bench-hostile: $(VENV)/.installed-dev  ## Measure the server while it is attacked; two minutes
 	@$(BIN)/python -m bench.hostile --check
 
+# A run that was interrupted goes on. After a change, give another folder: OUT=evals/results/after
+OUT ?= evals/results
 eval: $(VENV)/.installed-dev  ## Thirty questions to both embedded models, and ten conversations
+	@mkdir -p $(OUT)
 	@for model in 1.5b 0.5b; do \
-	  $(BIN)/orchestrator models pull $$model && \
-	  $(BIN)/python evals/run.py --model local:$$model --json evals/results-$$model.json && \
-	  $(BIN)/python evals/conversations.py --model local:$$model \
-	    --json evals/results-conversations-$$model.json || exit 1; done
+	  $(BIN)/orchestrator models pull $$model || exit 1; \
+	  for cases in questions conversations; do \
+	    $(BIN)/orchestrator eval examples evals/$$cases.jsonl --model local:$$model --min 0 \
+	      --around evals/scratch.py:open_scratch --out $(OUT)/$$cases-$$model.jsonl || exit 1; \
+	  done; done
 
 eval-retrieval: $(VENV)/.installed-dev  ## Sixty questions to local knowledge bases
 	@$(BIN)/orchestrator models pull minilm

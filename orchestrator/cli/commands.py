@@ -13,6 +13,7 @@ from orchestrator.cli import knowledge, memory, models, session_exports, session
 from orchestrator.cli.batch.command import batch
 from orchestrator.cli.chat import chat
 from orchestrator.cli.eject import eject
+from orchestrator.cli.evaluate import eval_
 from orchestrator.cli.import_agents import import_
 from orchestrator.cli.init import init, schema
 from orchestrator.cli.invoke import invoke
@@ -37,6 +38,7 @@ app = typer.Typer(
 
 _PANELS = {
     "Run an agent": (init, chat, invoke, batch, run, serve),
+    "Know how good it is": (eval_,),
     "Look inside": (render, trace, parse, lint, schema),
     "Carry agents": (pull, push, diff, import_),
 }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evals.inventions import find_inventions
+from orchestrator.agent.evaluation.grounding import find_inventions
 
 CLAIM = (
     '{"claimId": "claim-857", "amountEUR": 23800, "createdOn": "2026-10-15", '
