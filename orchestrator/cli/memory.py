@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -116,7 +116,7 @@ def _open(folder: Path, state: Path | None) -> SqliteMemory:
             f"nothing is remembered in {str(file)!r}; an agent with memoryConfiguration remembers "
             "sessions that are invoked with a memory id"
         )
-    return encrypt_memory(SqliteMemory(file))
+    return cast("SqliteMemory", encrypt_memory(SqliteMemory(file)))
 
 
 def _find(store: SqliteMemory, name: str) -> MemoryInfo:

@@ -48,7 +48,7 @@ def export(
       $ orchestrator sessions export --all my-agent --output sessions.jsonl
     """
     if every and session is not None and folder == HERE:
-        session, folder = None, Path(session)
+        folder, session = Path(session), None
     if every is (session is not None):
         raise ValidationError("give the id of one session, or --all for every one")
     sessions = open_chosen_sessions(folder, state)

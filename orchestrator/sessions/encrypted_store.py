@@ -110,7 +110,8 @@ class EncryptedStore:
         return {"kind": SEALED, "text": self._cipher.seal(_encode(record), _scope(key), (place,))}
 
     def _open(self, key: str, place: int, record: Any) -> Record:
-        return self._decode(key, place, record, plain=False)
+        opened: Record = self._decode(key, place, record, plain=False)
+        return opened
 
     def _decode(self, key: str, place: int, record: Any, *, plain: bool) -> Any:
         what = f"record {place} of the session with the key {key[:12]}..."
