@@ -13,6 +13,7 @@ import pytest
 from orchestrator import Sessions
 from orchestrator.server.access.authenticator import Authenticator
 from orchestrator.server.active_requests import ActiveRequests
+from orchestrator.server.metrics import ServerMetrics
 from orchestrator.server.middleware import ServerMiddleware
 from orchestrator.server.operations import EventStream, Request
 from orchestrator.server.probes import Probes
@@ -116,6 +117,7 @@ def test_a_mistake_of_ours_in_any_room_holds_none(caplog: pytest.LogCaptureFixtu
             callers=Authenticator(None),
             running=running,
             probes=Probes({}, running),
+            metrics=ServerMetrics(),
         )
         asyncio.run(door(scope, receive, send))
         told = as_fault(ValueError(CANARY), "r-1")
