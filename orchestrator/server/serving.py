@@ -90,7 +90,7 @@ def serve(settings: Settings, report: Callable[[str, ServerState], None]) -> Non
                 return
             # What is wrong is reported here, and not once by every worker.
             application(state)
-            opened.enter_context(metrics.shared_folder())
+            opened.enter_context(metrics.share_folder())
             opened.enter_context(_serve_metrics(settings, metrics.render))
             supervisor = _build_supervisor(settings, listening)
             report(url, state)
