@@ -139,10 +139,17 @@ def hand_to_caller(update: Update) -> Generator[Update, None, None]:
     yield update
 
 
-async def drive(run: Run, backend: Backend, emit: Emit | None = None, listen: bool = True) -> None:
+async def drive(
+    run: Run,
+    backend: Backend,
+    emit: Emit | None = None,
+    listen: bool = True,
+    whole: bool = False,
+) -> None:
     """Runs an invocation to its result, which `run.result` then holds.
 
-    Closing the coroutine stops the work, and writes that the turn was cancelled.
+    Closing the coroutine stops the work, and writes that the turn was cancelled. With `whole`,
+    models answer whole, and what is emitted is the progress of the agent's own turn alone.
     """
     try:
         step = run.begin()  # a turn of another version of the agent stays as it is
@@ -154,7 +161,7 @@ async def drive(run: Run, backend: Backend, emit: Emit | None = None, listen: bo
                     # answer whole, and nothing is made for a listener that is not there.
                     emit = emit if listen else None
                 try:
-                    outcome = _carry_out(run, step, backend, emit)
+                    outcome = _carry_out(run, step, backend, None if whole else emit)
                     if not isinstance(outcome, (dict, list)):
                         outcome = await outcome
                 except Exception as error:
