@@ -7,17 +7,19 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
 
 from orchestrator.actions import ActionGroup
 from orchestrator.agent.compile import build_plan
 from orchestrator.agent.invoke import (
+    CarryOut,
     aevents,
     as_awaitable,
     begin_run,
     close_before,
     close_idle,
     close_session,
+    complete_in_steps,
     events,
     finish_run,
     load_async_driver,
@@ -48,6 +50,9 @@ from orchestrator.memory import MemoryStore
 from orchestrator.models import Model, resolve_model
 from orchestrator.sessions import Session, Sessions, SessionStore, session_label
 from orchestrator.support.threads import in_thread
+
+if TYPE_CHECKING:
+    from orchestrator.agent.durable import DurableRuns, Submission
 
 _MOST_TENANTS = 1_000  # whose plans an agent keeps
 _ALL_SESSIONS = 100_000  # more than anybody begins in the days of storage
@@ -249,6 +254,32 @@ class Agent:
         run_turn(run)
         return finish_run(run)
 
+    def invoke_in_steps(
+        self,
+        carry_out: CarryOut,
+        question: str = "",
+        session_id: str | None = None,
+        **options: Unpack[Options],
+    ) -> Reply:
+        """`invoke`, whose effects (a model call, actions, a search) are carried out by a function.
+
+        It is for engines that record steps: `orchestrator.agent.durable` is one. An effect that the
+        journal has the outcome of, from a process that has stopped, is not carried out again, and
+        the function is not called for it.
+
+        Args:
+            carry_out: See `orchestrator.agent.invoke.CarryOut`.
+            question: As for `invoke`.
+            session_id: As for `invoke`.
+            **options: As for `invoke`.
+
+        Raises:
+            OrchestratorError: The turn failed; `error.reply` holds what it had done.
+            TurnLeft: `carry_out` raised it: the turn stays open.
+        """
+        run = self._open_run(question, session_id, options)
+        return run if isinstance(run, Reply) else complete_in_steps(run, carry_out)
+
     async def ainvoke(
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
     ) -> Reply:
@@ -309,6 +340,61 @@ class Agent:
         begun_events = aevents(opening, waits=True, listen=listen)
         await anext(begun_events)
         return cast("AsyncGenerator[Event, None]", begun_events)
+
+    def submit(
+        self,
+        question: str = "",
+        session_id: str | None = None,
+        *,
+        runs: DurableRuns,
+        queue: str = "turns",
+        retries: int = 0,
+        delay: float = 0.0,
+        **options: Unpack[Options],
+    ) -> Submission:
+        """Submits one turn to the workers of a database (extra `dbos`); returns at once.
+
+        The turn outlives this process and every worker. Turns of one session run one after the
+        other; in which order, nobody promises.
+
+        Args:
+            question: As for `invoke`.
+            session_id: As for `invoke`.
+            runs: The database.
+            queue: The queue that workers take it from.
+            retries: How often it is asked again, up to 10 times, when a dependency such as its
+                model has failed and no action was begun.
+            delay: Before how many seconds it does not begin.
+            **options: See `Options`; without files and `session_state`. With a `request_id` the
+                same submission twice is one turn.
+
+        Raises:
+            ValidationError: An argument is wrong, or the sessions are in this process's memory.
+            SessionConflict: The `request_id` was submitted with other arguments.
+            DependencyFailed: The database does not answer.
+        """
+        return runs.submit(
+            self, question, session_id, options, queue=queue, retries=retries, delay=delay
+        )
+
+    def find_submission(self, id: str, *, runs: DurableRuns) -> Submission:
+        """A turn of this agent, and of its tenant, that some process has submitted.
+
+        Raises:
+            ResourceNotFound: There is none with this id.
+        """
+        return runs.find(self, id)
+
+    def check_input(self, question: str, session_id: str, options: Mapping[str, Any]) -> None:
+        """Checks the arguments of an invocation, as far as that can be done without its session.
+
+        Raises:
+            ValidationError: One is wrong.
+            TypeError: There is no such option.
+        """
+        request = read_options(question, session_id, cast("Options", options))
+        request.check(self.plan.limits)
+        request.check_options()
 
     def for_tenant(self, tenant: str) -> Self:
         """The same agent for one tenant: what it keeps of sessions is the tenant's own.

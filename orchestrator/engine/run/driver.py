@@ -144,20 +144,27 @@ def hand_to_caller(update: Update) -> Generator[Update, None, None]:
 
 
 def drive(
-    run: Run, backend: Backend, emit: Emit | None = None, listen: bool = True
+    run: Run,
+    backend: Backend,
+    emit: Emit | None = None,
+    listen: bool = True,
+    whole: bool = False,
 ) -> Coroutine[Any, Any, None]:
     """Runs an invocation to its result, which `run.result` then holds.
 
-    Closing the coroutine stops the work, and writes that the turn was cancelled.
+    Closing the coroutine stops the work, and writes that the turn was cancelled. With `whole`,
+    models answer whole, and what is emitted is the progress of the agent's own turn alone.
     """
     if not run.sessions.observers and _TELEMETRY not in sys.modules:
-        return _drive(run, backend, emit, listen)
+        return _drive(run, backend, emit, listen, whole)
     from orchestrator.engine.run.observation import watch_drive
 
-    return watch_drive(_drive, run, backend, emit, listen)
+    return watch_drive(partial(_drive, whole=whole), run, backend, emit, listen)
 
 
-async def _drive(run: Run, backend: Backend, emit: Emit | None, listen: bool) -> None:
+async def _drive(
+    run: Run, backend: Backend, emit: Emit | None, listen: bool, whole: bool
+) -> None:
     try:
         step = run.begin()  # a turn of another version of the agent stays as it is
         try:
@@ -168,7 +175,7 @@ async def _drive(run: Run, backend: Backend, emit: Emit | None, listen: bool) ->
                     # answer whole, and nothing is made for a listener that is not there.
                     emit = emit if listen else None
                 try:
-                    outcome = _carry_out(run, step, backend, emit)
+                    outcome = _carry_out(run, step, backend, None if whole else emit)
                     if not isinstance(outcome, (dict, list)):
                         outcome = await outcome
                 except Exception as error:
