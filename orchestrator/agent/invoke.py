@@ -174,7 +174,7 @@ def _end_events(run: Run) -> Iterator[Event]:
 
 
 async def open_in_lane(
-    sessions: Sessions, label: str, ttl: int, request: Input, open_run: Callable[[], Run | Reply]
+    sessions: Sessions, label: str, plan: Plan, request: Input, open_run: Callable[[], Run | Reply]
 ) -> Run | Reply:
     """Opens a turn, in the session's lane if its store blocks."""
     lanes = sessions.lanes
@@ -186,7 +186,7 @@ async def open_in_lane(
             key,
             lambda: opened.append(open_run()),
             lambda: request.is_small,
-            lambda: sessions.opens_quickly(label, ttl),
+            lambda: sessions.opens_quickly(label, plan.idle_ttl, plan.digest),
         )
     except BaseException:
         for run in opened:  # the caller was cancelled, and nobody else knows of the turn

@@ -25,6 +25,7 @@ from orchestrator.cli.serve import serve
 from orchestrator.cli.trace import trace
 from orchestrator.cli.transfer import diff, pull, push
 from orchestrator.cli.verb import Verb, Verbs
+from orchestrator.cli.web import web
 
 app = typer.Typer(
     name="orchestrator",
@@ -37,7 +38,7 @@ app = typer.Typer(
 )
 
 _PANELS = {
-    "Run an agent": (init, chat, invoke, batch, run, serve),
+    "Run an agent": (init, chat, web, invoke, batch, run, serve),
     "Know how good it is": (eval_,),
     "Look inside": (render, trace, parse, lint, schema),
     "Carry agents": (pull, push, diff, import_),

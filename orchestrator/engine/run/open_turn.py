@@ -213,7 +213,7 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
         )
     if log is not None:
         _give_up(sessions, session, log, given)
-    sessions.begin(session, _turn_record(plan, sessions, session, given))
+    _begin(plan, sessions, session, given)
     return None
 
 
@@ -240,6 +240,18 @@ def _find_past_turn(plan: Plan, sessions: Sessions, label: str, id: str) -> Turn
             restore_history(plan, past)
             return log
     return None
+
+
+def _begin(plan: Plan, sessions: Sessions, session: Session, given: Input) -> None:
+    sessions.begin(session, _turn_record(plan, sessions, session, given))
+    if sessions.durable:
+        sessions.keep_plan(plan.digest, lambda: _take_snapshot(plan))
+
+
+def _take_snapshot(plan: Plan) -> str:
+    from orchestrator.engine.plan_snapshot import take_snapshot  # once in a plan's life
+
+    return take_snapshot(plan)
 
 
 def _claim(plan: Plan, sessions: Sessions, session: Session, log: TurnLog, given: Input) -> None:
@@ -416,7 +428,7 @@ def _begin_second_answer(
         "done after the first answer stays done."
     )
     asked = replace(given, question=text, results=None)
-    sessions.begin(session, _turn_record(plan, sessions, session, asked))
+    _begin(plan, sessions, session, asked)
 
 
 def _describe_confirmation(result: dict[str, Any]) -> str:
