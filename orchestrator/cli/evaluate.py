@@ -71,6 +71,9 @@ class EvalOptions:
     junit: Annotated[
         Path | None, option("--junit", "FILE", "Write the results as JUnit's XML.")
     ] = None
+    html: Annotated[
+        Path | None, option("--html", "FILE", "Write a report as one page without scripts.")
+    ] = None
     min: Annotated[
         float | None,
         option("--min", "SHARE", "Fail when a variant passes fewer cases: 0.8, for example."),
@@ -118,7 +121,7 @@ def eval_(terminal: Terminal, asked: EvalOptions) -> None:
 
     [bold]Examples[/bold]
       $ orchestrator eval my-agent cases.jsonl
-      $ orchestrator eval my-agent cases.yaml --model local --model local:0.5b
+      $ orchestrator eval my-agent cases.yaml --model local --html report.html
       $ orchestrator eval my-agent cases.jsonl --prompts new --baseline main.jsonl
       $ orchestrator eval my-agent cases.jsonl --repeat 5 --out run.jsonl --min 0.8
     """
@@ -129,8 +132,8 @@ def eval_(terminal: Terminal, asked: EvalOptions) -> None:
     baseline = None if asked.baseline is None else read_run(asked.baseline)
     run = _run(terminal, asked, evaluation)
     comparisons = compare_variants(run) if baseline is None else compare_runs(run, baseline)
-    _write_reports(asked, run, baseline, comparisons)
     verdict = _find_faults(asked, run, comparisons)
+    _write_reports(asked, run, comparisons, verdict)
     if terminal.json:
         terminal.document(build_document(run, comparisons, verdict))
     else:
@@ -144,7 +147,7 @@ def _check_options(asked: EvalOptions) -> None:
         raise ValidationError(f"--min is a share from 0 to 1, and not {asked.min:g}")
     if asked.judge_prompt is not None and asked.judge is None:
         raise ValidationError("--judge-prompt is for a model that judges; give --judge SPEC")
-    for name in ("out", "junit"):
+    for name in ("out", "junit", "html"):
         file: Path | None = getattr(asked, name)
         # Before a model is paid for.
         if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
@@ -225,7 +228,7 @@ def _run(terminal: Terminal, asked: EvalOptions, evaluation: Evaluation) -> Run:
         progress = stack.enter_context(Progress(terminal, kept.run))
         if kept.resumed:
             terminal.note(
-                f"{clean(str(file))!r} has {kept.resumed} of {kept.run.expected} results; going on"
+                f"{clean(str(file))!r} has {kept.resumed} of {kept.run.result_count} results; going on"
             )
         results = matrix.run({result.key for result in kept.run.results})
         try:
@@ -238,14 +241,16 @@ def _run(terminal: Terminal, asked: EvalOptions, evaluation: Evaluation) -> Run:
 
 
 def _write_reports(
-    asked: EvalOptions, run: Run, baseline: Run | None, comparisons: list[Comparison]
+    asked: EvalOptions, run: Run, comparisons: list[Comparison], faults: list[str]
 ) -> None:
-    from orchestrator.agent.evaluation import build_junit
+    from orchestrator.agent.evaluation import build_junit, build_report
     from orchestrator.support.private_files import open_private
 
     texts = {}
     if asked.junit is not None:
         texts[asked.junit] = build_junit(run)
+    if asked.html is not None:
+        texts[asked.html] = build_report(run, comparisons, faults)
     for file, text in texts.items():
         # What users and agents said is nobody else's business, unless the owner says so.
         with open_private(file, encoding="utf-8", errors="replace", newline="\n") as stream:

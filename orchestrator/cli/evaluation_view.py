@@ -51,7 +51,7 @@ class Progress:
             self._live.update(self._build_table())
             return
         mark, style = _MARKS[result.status]
-        count = f"{len(self._run.results)}/{self._run.expected}"
+        count = f"{len(self._run.results)}/{self._run.result_count}"
         name = clean(result.case)
         if self._run.head["repeat"] > 1:
             name += f" ({result.repetition})"
@@ -64,7 +64,7 @@ class Progress:
         from rich.table import Table
 
         table = Table("variant", "done", "of", "passed", "failed", "error", box=None)
-        of = self._run.expected // len(self._run.variants)
+        of = self._run.result_count // len(self._run.variants)
         for name in self._run.variants:
             statuses: list[str] = [result.status for result in self._run.of(name)]
             counts = [statuses.count(status) for status in _MARKS]

@@ -181,3 +181,12 @@ def test_a_case_that_needs_a_judge(run, shop, script, cases):
     shown = run("eval", shop, cases, script())
     assert shown.exit_code == 2
     assert "no model judges: give --judge SPEC" in " ".join(shown.stderr.split())
+
+
+def test_a_page_is_written(run, shop, script, cases, place):
+    file = place / "report.html"
+    assert run("eval", shop, cases, script(*WRONG), "--html", file).exit_code == 1
+    page = file.read_text()
+    assert "<h1>shop</h1>" in page
+    assert "Not good enough" in page
+    assert "What?" in page

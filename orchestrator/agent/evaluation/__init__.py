@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from orchestrator.agent.evaluation.judge import ModelJudge
     from orchestrator.agent.evaluation.junit import build_junit
     from orchestrator.agent.evaluation.matrix import Evaluation, Matrix, Price
+    from orchestrator.agent.evaluation.report import build_report
     from orchestrator.agent.evaluation.results import CaseResult, CheckResult, TurnResult
     from orchestrator.agent.evaluation.run_file import Run, RunFile, read_run
     from orchestrator.agent.evaluation.summary import Figures, sum_tags, sum_variants
@@ -40,6 +41,7 @@ __all__ = [
     "TurnResult",
     "Variant",
     "build_junit",
+    "build_report",
     "compare_runs",
     "compare_variants",
     "read_cases",
@@ -59,6 +61,7 @@ _HOMES = {
     **dict.fromkeys(("Run", "RunFile", "read_run"), "run_file"),
     "Variant": "variants",
     "build_junit": "junit",
+    "build_report": "report",
 }
 
 __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

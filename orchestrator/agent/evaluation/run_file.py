@@ -51,7 +51,7 @@ class Run:
         return [variant["name"] for variant in self.head["variants"]]
 
     @property
-    def expected(self) -> int:
+    def result_count(self) -> int:
         """How many results it has when it is complete."""
         count: int = self.head["cases"]["count"] * len(self.variants) * self.head["repeat"]
         return count

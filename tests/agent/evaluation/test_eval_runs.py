@@ -175,7 +175,7 @@ def test_the_bootstrap_is_the_same_each_time():
 def test_every_case_is_held_with_every_variant(run):
     variants = Variant(Reader(model_id="a.model")), Variant(Reader(2, model_id="b.model"))
     found = run(*variants, count=4, repeat=2, concurrency=3)
-    assert len(found.results) == found.expected == 16
+    assert len(found.results) == found.result_count == 16
     figures = {
         one.name: (one.passed, one.of, one.cases, one.all_passed) for one in sum_variants(found)
     }
