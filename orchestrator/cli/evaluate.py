@@ -228,7 +228,8 @@ def _run(terminal: Terminal, asked: EvalOptions, evaluation: Evaluation) -> Run:
         progress = stack.enter_context(Progress(terminal, kept.run))
         if kept.resumed:
             terminal.note(
-                f"{clean(str(file))!r} has {kept.resumed} of {kept.run.result_count} results; going on"
+                f"{clean(str(file))!r} has {kept.resumed} of {kept.run.result_count} results; "
+                "going on"
             )
         results = matrix.run({result.key for result in kept.run.results})
         try:

@@ -162,9 +162,7 @@ def drive(
     return watch_drive(partial(_drive, whole=whole), run, backend, emit, listen)
 
 
-async def _drive(
-    run: Run, backend: Backend, emit: Emit | None, listen: bool, whole: bool
-) -> None:
+async def _drive(run: Run, backend: Backend, emit: Emit | None, listen: bool, whole: bool) -> None:
     try:
         step = run.begin()  # a turn of another version of the agent stays as it is
         try:
