@@ -200,7 +200,7 @@ def _show_model_call(
         prompt,
         template=template,
         before=before.prompt() if before is not None else None,
-        tokens=0 if usage is None else usage.input_tokens,
+        tokens=0 if usage is None else usage.total_tokens - usage.output_tokens,
     )
     document |= {
         "prompt": prompt.as_dict(),
