@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 MODEL ?= 1.5b
 
-.PHONY: help demo test test-all test-local test-clients lint typecheck format fuzz mutants bench bench-peers bench-server bench-hostile eval eval-retrieval clean
+.PHONY: help demo test test-all test-local test-clients test-web lint typecheck format fuzz mutants bench bench-peers bench-server bench-hostile bench-web eval eval-retrieval clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-15s %s\n", $$1, $$2}'
@@ -77,6 +77,15 @@ test-clients: $(VENV)/.installed-dev $(CLIENTS)/.installed $(NODE_CLIENTS)/node_
 	@$(CLIENTS)/bin/python -m pytest -q tests/clients -p no:cacheprovider \
 	  --override-ini addopts= --override-ini filterwarnings=default
 
+# What looks at the workbench's pages as people with a screen reader or a keyboard have them.
+BROWSER_TOOLS := tests/browser/node
+$(BROWSER_TOOLS)/node_modules/.installed: $(BROWSER_TOOLS)/package-lock.json
+	@if command -v npm >/dev/null; then \
+	  echo "Installing axe-core into $(@D) ..." && npm ci --prefix $(BROWSER_TOOLS) --silent && touch $@; fi
+
+test-web: $(VENV)/.installed-dev $(BROWSER_TOOLS)/node_modules/.installed  ## Use the workbench in a real browser (needs Chromium)
+	@CI_BROWSER=1 $(BIN)/python -m pytest -q tests/browser tests/server/workbench
+
 lint: $(VENV)/.installed-dev  ## Check style and the order of imports
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports
 
@@ -124,16 +133,23 @@ bench-server: $(VENV)/.installed-dev  ## Measure the server under 64 boto3 clien
 bench-hostile: $(VENV)/.installed-dev  ## Measure the server while it is attacked; two minutes
 	@$(BIN)/python -m bench.hostile --check
 
+bench-web: $(VENV)/.installed-dev  ## Measure the workbench's pages beside plain ones (needs Chromium)
+	@$(BIN)/python -m bench.web
+
+# A run that was interrupted goes on. After a change, give another folder: OUT=evals/results/after
+OUT ?= evals/results
 eval: $(VENV)/.installed-dev  ## Thirty questions to both embedded models, and ten conversations
+	@mkdir -p $(OUT)
 	@for model in 1.5b 0.5b; do \
-	  $(BIN)/orchestrator models pull $$model && \
-	  $(BIN)/python evals/run.py --model local:$$model --json evals/results-$$model.json && \
-	  $(BIN)/python evals/conversations.py --model local:$$model \
-	    --json evals/results-conversations-$$model.json || exit 1; done
+	  $(BIN)/orchestrator models pull $$model || exit 1; \
+	  for cases in questions conversations; do \
+	    $(BIN)/orchestrator eval examples evals/$$cases.jsonl --model local:$$model --min 0 \
+	      --around evals/scratch.py:open_scratch --out $(OUT)/$$cases-$$model.jsonl || exit 1; \
+	  done; done
 
 eval-retrieval: $(VENV)/.installed-dev  ## Sixty questions to local knowledge bases
 	@$(BIN)/orchestrator models pull minilm
 	@$(BIN)/python evals/retrieval/run.py
 
 clean:  ## Remove the environment and all caches
-	rm -rf $(VENV) .venv-peers $(CLIENTS) $(NODE_CLIENTS)/node_modules $(MUTANTS_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-peers $(CLIENTS) $(NODE_CLIENTS)/node_modules $(BROWSER_TOOLS)/node_modules $(MUTANTS_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,4 +1,4 @@
-"""What a call of Bedrock costs, beside `http.client` with botocore's signature.
+"""What a call of Bedrock costs, beside `http.client` with botocore's signature; and many at once.
 
 Both ask a server on this machine in another process; counted is the CPU time of the client. The
 floor encodes the whole body for each call, signs it, and decodes the answer.
@@ -21,7 +21,7 @@ from typing import Any
 from bench.bedrock_server import EVENTS, WAIT_SECONDS
 from bench.harness import Row, compare, settle
 from orchestrator.message import Message
-from orchestrator.models import BedrockModel, ModelRequest
+from orchestrator.models import BedrockModel, Model, ModelRequest, OpenAIModel
 
 _HISTORIES = (0, 10, 50, 200)
 _AT_ONCE = 200
@@ -37,7 +37,7 @@ _ENVIRONMENT = {
 def bedrock() -> list[Row]:
     """Calls with histories of up to 200 steps, 200 calls at once, and a stream's event."""
     os.environ.update(_ENVIRONMENT)
-    with _serving() as url:
+    with serving() as url:
         rows = [row for steps in _HISTORIES for row in _calls(url, steps)]
         return [*rows, *_at_once(url), *_events(url)]
 
@@ -93,23 +93,48 @@ def _calls(url: str, steps: int) -> list[Row]:
 
 
 def _at_once(url: str) -> list[Row]:
-    model = BedrockModel("slow", endpoint_url=url)
+    """Wall clock of 200 calls at once, and CPU time of one when so many connections are idle."""
+    rows = []
+    models = {
+        "Bedrock": BedrockModel("slow", endpoint_url=url),
+        "OpenAI": OpenAIModel("slow", f"{url}/slow/v1", api_key="k"),
+    }
+    for name, model in models.items():
+        cold, warm, alone, among = asyncio.run(_measure_calls(model))
+        note = f"wall clock; {WAIT_SECONDS * 1000:.0f} ms each; {cold:.0f} ms with new connections"
+        rows += [
+            (f"{_AT_ONCE} {name} calls at once", warm, "ms", 100.0, note),
+            (
+                f"{name} call, {_AT_ONCE} connections idle",
+                among / alone,
+                "x with one",
+                1.2,
+                f"{alone:.0f}, {among:.0f} µs",
+            ),
+        ]
+    return rows
+
+
+async def _measure_calls(model: Model) -> tuple[float, float, float, float]:
     request = ModelRequest("ORCHESTRATION", "Be brief.", _history(0))
 
-    async def main() -> list[float]:
-        walls = []
-        await model.acomplete(request)
-        for _ in range(8):
-            settle()
-            began = time.perf_counter()
-            await asyncio.gather(*(model.acomplete(request) for _ in range(_AT_ONCE)))
-            walls.append((time.perf_counter() - began) * 1000)
-        return walls
+    async def measure_call() -> float:
+        times = []
+        for _ in range(20):
+            began = time.process_time_ns()
+            await model.acomplete(request)
+            times.append((time.process_time_ns() - began) / 1000)
+        return statistics.median(times)
 
-    cold, *warm = asyncio.run(main())
-    wall = statistics.median(warm)
-    note = f"wall clock; {WAIT_SECONDS * 1000:.0f} ms each; {cold:.0f} ms with new connections"
-    return [(f"{_AT_ONCE} Bedrock calls at once", wall, "ms", 100.0, note)]
+    await model.acomplete(request)
+    alone = await measure_call()
+    walls = []
+    for _ in range(9):
+        settle()
+        began = time.perf_counter()
+        await asyncio.gather(*(model.acomplete(request) for _ in range(_AT_ONCE)))
+        walls.append((time.perf_counter() - began) * 1000)
+    return walls[0], statistics.median(walls[1:]), alone, await measure_call()
 
 
 def _events(url: str) -> list[Row]:
@@ -177,7 +202,7 @@ def _history(steps: int) -> list[Message]:
 
 
 @contextmanager
-def _serving() -> Iterator[str]:
+def serving() -> Iterator[str]:
     program = [sys.executable, "-m", "bench.bedrock_server"]
     with subprocess.Popen(
         program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

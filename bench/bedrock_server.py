@@ -1,7 +1,8 @@
-"""A server that answers every request of Converse at once, or after 50 ms, and streams events.
+"""A server of models that answers every request at once, or after 50 ms, and streams events.
 
-`python -m bench.bedrock_server` prints its port. The model's id says how it answers: one with
-`slow` in it after 50 ms, one with `stream` in it with 2,000 events of one chunk each.
+`python -m bench.bedrock_server` prints its port. The path says how it answers: one with `slow` in
+it after 50 ms, `converse-stream` with 2,000 events of one chunk each, `chat/completions` in terms
+of that protocol.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ _ANSWER = {
     "metrics": {"latencyMs": 1},
 }
 
+_CHAT = {"choices": [{"message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}]}
 
-def _build_whole() -> bytes:
-    body = json.dumps(_ANSWER).encode()
+
+def _build_whole(answer: dict[str, Any]) -> bytes:
+    body = json.dumps(answer).encode()
     head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nx-amzn-RequestId: r\r\n"
     return (
         f"{head}Date: Fri, 27 Nov 2026 00:00:00 GMT\r\nContent-Length: {len(body)}\r\n\r\n".encode()
@@ -66,7 +69,7 @@ def _build_stream() -> bytes:
     return head + b"".join(b"%x\r\n%s\r\n" % (len(it), it) for it in events) + b"0\r\n\r\n"
 
 
-WHOLE, STREAM = _build_whole(), _build_stream()
+WHOLE, CHAT, STREAM = _build_whole(_ANSWER), _build_whole(_CHAT), _build_stream()
 
 
 class _Connection(asyncio.Protocol):
@@ -84,7 +87,8 @@ class _Connection(asyncio.Protocol):
             return
         target = bytes(self._got[: self._got.find(b"\r\n")])
         self._got.clear()
-        answer = STREAM if b"converse-stream" in target else WHOLE
+        whole = CHAT if b"chat/completions" in target else WHOLE
+        answer = STREAM if b"converse-stream" in target else whole
         if b"slow" in target:
             asyncio.get_running_loop().call_later(WAIT_SECONDS, self._transport.write, answer)
         else:

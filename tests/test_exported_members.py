@@ -162,7 +162,7 @@ assert "invoke" in shown.getvalue()
 
 
 # What is handed out though no room exports it: people show it and compare it.
-SHOWN = {"orchestrator.agent.render.Prompt", "orchestrator.diagnostics.Diagnostic"}
+SHOWN = {"orchestrator.engine.rendered_prompt.Prompt", "orchestrator.diagnostics.Diagnostic"}
 
 
 def _list_exported_dataclasses() -> list[Any]:

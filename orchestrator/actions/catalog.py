@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 from orchestrator.actions.arguments import Check, compile_check
@@ -140,6 +141,17 @@ class Catalog:
         if found is None:
             raise KeyError(operation.xml_name)
         return found
+
+    def with_executors(self, change: Callable[[Executor], Executor]) -> Catalog:
+        """The same operations, carried out by what `change` makes of who carries them out."""
+        catalog = copy(self)
+        catalog._compiled = {
+            key: one._replace(executor=guard_executor(change(one.executor.executor)))
+            if one.executor is not None
+            else one
+            for key, one in self._compiled.items()
+        }
+        return catalog
 
     def waits(self, operation: Operation) -> str:
         """How a call waits for the caller: Bedrock's `actionInvocationType`; empty: not at all."""

@@ -41,6 +41,7 @@ from orchestrator.errors import (
 )
 from orchestrator.support.charsets import decode_text
 from orchestrator.support.redaction import hide_credentials, is_credential
+from orchestrator.support.tracing import build_trace_headers
 
 _AGAIN = (429, 502, 503, 504)
 _ATTEMPTS = 3
@@ -203,6 +204,7 @@ class HttpExecutor:
             # A small compressed answer may be of any size: none is asked for, and none is unpacked.
             "Accept-Encoding": "identity",
             "User-Agent": "bedrock-orchestrator",
+            **build_trace_headers(),
             **headers_of(call),
         }
         if body is not None:

@@ -7,24 +7,26 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
 
-from orchestrator.actions import ActionGroup
+from orchestrator.actions import ActionGroup, Executor
 from orchestrator.agent.compile import build_plan
 from orchestrator.agent.invoke import (
+    CarryOut,
     aevents,
     as_awaitable,
     begin_run,
     close_before,
     close_idle,
     close_session,
+    complete_in_steps,
     events,
     finish_run,
     load_async_driver,
     open_in_lane,
     open_in_thread,
 )
-from orchestrator.agent.render import Prompt, preview_values
+from orchestrator.agent.render import preview_values
 from orchestrator.agent.validate import (
     Collaborator,
     check_parts,
@@ -33,6 +35,7 @@ from orchestrator.agent.validate import (
 )
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.engine.plan import Features, Memory, Orchestration, Override, Plan
+from orchestrator.engine.rendered_prompt import Prompt
 from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.open_turn import Input, check_id
 from orchestrator.engine.run.options import Options, may_block, read_options
@@ -48,6 +51,9 @@ from orchestrator.memory import MemoryStore
 from orchestrator.models import Model, resolve_model
 from orchestrator.sessions import Session, Sessions, SessionStore, session_label
 from orchestrator.support.threads import in_thread
+
+if TYPE_CHECKING:
+    from orchestrator.agent.durable import DurableRuns, Submission
 
 _MOST_TENANTS = 1_000  # whose plans an agent keeps
 _ALL_SESSIONS = 100_000  # more than anybody begins in the days of storage
@@ -135,7 +141,9 @@ class Agent:
         self.sessions = Sessions.of(sessions)
         # The plan of a tenant and the one that it was made of: servers ask for it at each request
         self._tenant_plans: dict[str, tuple[Plan, Plan]] = {}
-        self.plan: Plan = build_plan(
+        # What `with_changes` compiles again
+        self._make_plan = partial(
+            build_plan,
             name=name,
             instruction=instruction,
             model=resolve_model(model),
@@ -160,6 +168,7 @@ class Agent:
             ),
             resolve=resolve_model,
         )
+        self.plan: Plan = self._make_plan()
 
     @classmethod
     def load(
@@ -249,6 +258,32 @@ class Agent:
         run_turn(run)
         return finish_run(run)
 
+    def invoke_in_steps(
+        self,
+        carry_out: CarryOut,
+        question: str = "",
+        session_id: str | None = None,
+        **options: Unpack[Options],
+    ) -> Reply:
+        """`invoke`, whose effects (a model call, actions, a search) are carried out by a function.
+
+        It is for engines that record steps: `orchestrator.agent.durable` is one. An effect that the
+        journal has the outcome of, from a process that has stopped, is not carried out again, and
+        the function is not called for it.
+
+        Args:
+            carry_out: See `orchestrator.agent.invoke.CarryOut`.
+            question: As for `invoke`.
+            session_id: As for `invoke`.
+            **options: As for `invoke`.
+
+        Raises:
+            OrchestratorError: The turn failed; `error.reply` holds what it had done.
+            TurnLeft: `carry_out` raised it: the turn stays open.
+        """
+        run = self._open_run(question, session_id, options)
+        return run if isinstance(run, Reply) else complete_in_steps(run, carry_out)
+
     async def ainvoke(
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
     ) -> Reply:
@@ -309,6 +344,61 @@ class Agent:
         begun_events = aevents(opening, waits=True, listen=listen)
         await anext(begun_events)
         return cast("AsyncGenerator[Event, None]", begun_events)
+
+    def submit(
+        self,
+        question: str = "",
+        session_id: str | None = None,
+        *,
+        runs: DurableRuns,
+        queue: str = "turns",
+        retries: int = 0,
+        delay: float = 0.0,
+        **options: Unpack[Options],
+    ) -> Submission:
+        """Submits one turn to the workers of a database (extra `dbos`); returns at once.
+
+        The turn outlives this process and every worker. Turns of one session run one after the
+        other; in which order, nobody promises.
+
+        Args:
+            question: As for `invoke`.
+            session_id: As for `invoke`.
+            runs: The database.
+            queue: The queue that workers take it from.
+            retries: How often it is asked again, up to 10 times, when a dependency such as its
+                model has failed and no action was begun.
+            delay: Before how many seconds it does not begin.
+            **options: See `Options`; without files and `session_state`. With a `request_id` the
+                same submission twice is one turn.
+
+        Raises:
+            ValidationError: An argument is wrong, or the sessions are in this process's memory.
+            SessionConflict: The `request_id` was submitted with other arguments.
+            DependencyFailed: The database does not answer.
+        """
+        return runs.submit(
+            self, question, session_id, options, queue=queue, retries=retries, delay=delay
+        )
+
+    def find_submission(self, id: str, *, runs: DurableRuns) -> Submission:
+        """A turn of this agent, and of its tenant, that some process has submitted.
+
+        Raises:
+            ResourceNotFound: There is none with this id.
+        """
+        return runs.find(self, id)
+
+    def check_input(self, question: str, session_id: str, options: Mapping[str, Any]) -> None:
+        """Checks the arguments of an invocation, as far as that can be done without its session.
+
+        Raises:
+            ValidationError: One is wrong.
+            TypeError: There is no such option.
+        """
+        request = read_options(question, session_id, cast("Options", options))
+        request.check(self.plan.limits)
+        request.check_options()
 
     def for_tenant(self, tenant: str) -> Self:
         """The same agent for one tenant: what it keeps of sessions is the tenant's own.
@@ -441,6 +531,102 @@ class Agent:
         agent.plan = self.plan.with_models(_once_for_each(change))
         return agent
 
+    def with_executors(self, change: Callable[[Executor], Executor]) -> Self:
+        """The same agent and team, whose actions are carried out by what `change` makes.
+
+        `change` is called for each operation with who carries it out. Prompts stay as they are.
+        """
+        agent = copy(self)
+        agent._tenant_plans = {}
+        agent.plan = self.plan.with_executors(change)
+        return agent
+
+    def with_changes(
+        self,
+        *,
+        prompts: Mapping[str, str | Mapping[str, Any] | Override] | None = None,
+        model: str | Model | None = None,
+        instruction: str | None = None,
+    ) -> Self:
+        """The same agent, but for some of its prompts, its model or its instruction.
+
+        It has the sessions and the memory of this one. What `with_models` and `with_executors` have
+        changed is as it was before.
+
+        Args:
+            prompts: By prompt types, the text of a template, in the language and with the settings
+                that the stage has; or what `Agent(prompts=...)` takes.
+            model: Instead of the agent's model; stages with a model of their own keep it.
+            instruction: Instead of the agent's instruction.
+
+        Raises:
+            DefinitionError: The changed agent is wrong; `TemplateError` when a template is.
+            ValidationError: There is no such stage.
+        """
+        from orchestrator.agent.overrides import change_overrides
+
+        changes: dict[str, Any] = {}
+        if prompts:
+            known = self._make_plan.keywords["overrides"]
+            changes["overrides"] = change_overrides(self.plan, known, prompts)
+        if model is not None:
+            changes["model"] = resolve_model(model)
+        if instruction is not None:
+            changes["instruction"] = instruction
+        agent = copy(self)
+        agent._tenant_plans = {}
+        agent._make_plan = partial(self._make_plan, **changes)
+        agent.plan = replace(agent._make_plan(), alias_arn=self.plan.alias_arn)
+        if self.plan.tenant:
+            agent.plan = agent.plan.for_tenant(self.plan.tenant)
+        return agent
+
+    def fork(
+        self,
+        session_id: str,
+        turn: str,
+        call: int | None = None,
+        *,
+        new_session_id: str | None = None,
+        results: Mapping[int, str] | None = None,
+    ) -> str:
+        """Copies a session up to a point of one of its turns, to go on from there otherwise.
+
+        `invoke("", ID)` of the new session's id runs the turn from there: what was before is taken
+        from the journal, nothing of it happens again. What comes after happens anew, actions too.
+        Use `with_changes` before to have other prompts or another model from there.
+
+        Args:
+            session_id: The session; it stays as it is.
+            turn: The `id` of one of its `turns`.
+            call: The number of the turn's model call, from 1, to go on from. `None` ends before
+                the turn, for another question in its place.
+            new_session_id: The id of the copy, which must be new; made when it is left out.
+            results: Other results of actions before the call, by their numbers in the turn, from 1.
+
+        Returns:
+            The new session's id.
+
+        Raises:
+            ResourceNotFound: There is no such turn.
+            ValidationError: There is no such call, or it is a collaborator's; or the new session
+                exists.
+            DependencyFailed: The session's journal cannot be read, or the new one not written.
+        """
+        from orchestrator.agent.fork import find_free_id, fork_session
+
+        new = new_session_id or find_free_id(self.plan, self.sessions, session_id)
+        fork_session(
+            self.plan,
+            self.sessions,
+            session_id,
+            turn,
+            call=call,
+            new_session_id=new,
+            results=results or {},
+        )
+        return new
+
     def remember(self, memory_id: str | None = None) -> list[str]:
         """Summarises the sessions that have been idle for longer than their time-out.
 
@@ -524,8 +710,8 @@ class Agent:
         if not self.sessions.durable:
             return self._open(request)
         label = session_label(self.plan.owner, request.session_id)
-        ttl, opening = self.plan.idle_ttl, partial(self._open, request)
-        return await open_in_lane(self.sessions, label, ttl, request, opening)
+        opening = partial(self._open, request)
+        return await open_in_lane(self.sessions, label, self.plan, request, opening)
 
     def _open(self, request: Input) -> Run | Reply:
         label = session_label(self.plan.owner, request.session_id)

@@ -219,7 +219,7 @@ def _stage(stage: str, override: Override, model: Model, parts: _Parts) -> Stage
     fixed = _compute_fixed_values([use.name for use in template.placeholders], dialect, parts)
     calls = stage == ORCHESTRATION and not off
     reads = _find_prompt_dialect(dialect, model, parts) if calls else None
-    template, appended = _append_tools(template, reads, model, parts)
+    template, appended, values = _append_tools(template, reads, model, parts)
     native = dialect.protocol == "tool_use"
     new_parser = Verbatim if off else parsers.maker(dialect.parser, stage)
     if override.parser is not None:
@@ -255,6 +255,8 @@ def _stage(stage: str, override: Override, model: Model, parts: _Parts) -> Stage
         parser_name=override.parser_name,
         verbatim=off,
         tools_in_prompt=reads is not None,
+        fixed=fixed,
+        appended=values,
     )
 
 
@@ -270,19 +272,20 @@ def _find_prompt_dialect(dialect: Dialect, model: Model, parts: _Parts) -> Diale
 
 def _append_tools(
     template: Template, reads: Dialect | None, model: Model, parts: _Parts
-) -> tuple[Template, list[Any]]:
-    """The template with the functions that it does not describe, and what its digest has of them.
+) -> tuple[Template, list[Any], dict[str, str] | None]:
+    """The template with the functions that it does not describe.
 
-    `reads` is the dialect that describes them in the prompt, if the model knows no others.
+    With it, what its digest has of them, and their values. `reads` is the dialect that describes
+    them in the prompt, if the model knows no others.
     """
     # The prompts of a custom orchestration are its own.
     if reads is None or describes_tools(template) or parts.features.orchestration is not None:
-        return template, []
+        return template, [], None
     added, dialect = read_appended_tools(reads)
     values = _compute_fixed_values(added.names, dialect, parts)
     if not any(map(str.strip, values.values())):  # the agent has none
-        return template, []
-    return append_tools(template, added, values, model.model_id), [added.text, values]
+        return template, [], None
+    return append_tools(template, added, values, model.model_id), [added.text, values], values
 
 
 def _to_digest_input(template: Template) -> list[str]:

@@ -6,15 +6,15 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iter
 from contextlib import closing, suppress
 from functools import cache, partial
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from orchestrator.engine.plan import Plan
 from orchestrator.engine.results import Failure
-from orchestrator.engine.run.driver import UPDATES
+from orchestrator.engine.run.driver import UPDATES, Progress
 from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.open_turn import Input, open_turn
 from orchestrator.engine.run.restore import restore_history
-from orchestrator.engine.run.threads import run_turn, watch_turn
+from orchestrator.engine.run.threads import run_turn, watch_effects, watch_turn
 from orchestrator.engine.trace.reply import (
     Event,
     Reply,
@@ -32,6 +32,13 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 T = TypeVar("T")
+
+CarryOut = Callable[[Progress, Callable[[], tuple[Progress | None, Any]]], Progress | None]
+"""Has an effect carried out: gets the effect that is about to be, and what does it.
+
+That returns the next effect, or `None` at the turn's end, and the outcome of this one, or `None`
+when it failed. When it returns, the outcome is in the journal, unless the next effect writes it.
+"""
 
 
 def begin_run(plan: Plan, sessions: Sessions, session: Session, request: Input) -> Run | Reply:
@@ -98,6 +105,33 @@ def events(
     yield from _last_events(run_events.rest(partial(finish_run, run)), waits)
 
 
+def complete_in_steps(run: Run, carry_out: CarryOut) -> Reply:
+    """The reply of a run whose effects are carried out, one after the other, in `carry_out`.
+
+    Raises:
+        OrchestratorError: The turn failed; `error.reply` holds what it had done.
+        TurnLeft: `carry_out` raised it: the turn stays open, for another process to go on with.
+    """
+    with closing(watch_effects(run)) as updates:
+        try:
+            progress = next(updates, None)
+            while progress is not None:
+                progress = carry_out(progress, partial(_find_next_effect, updates))
+        except TurnLeft:
+            run.left = True
+            raise
+    return finish_run(run)
+
+
+def _find_next_effect(updates: Iterator[Progress]) -> tuple[Progress | None, Any]:
+    outcome = None
+    for progress in updates:
+        if progress.outcome is None:
+            return progress, outcome
+        outcome = progress.outcome
+    return None, outcome
+
+
 async def aevents(
     open_run: Callable[[], Awaitable[Run | Reply]], *, waits: bool = False, listen: bool = True
 ) -> AsyncGenerator[Event | None, None]:
@@ -140,7 +174,7 @@ def _end_events(run: Run) -> Iterator[Event]:
 
 
 async def open_in_lane(
-    sessions: Sessions, label: str, ttl: int, request: Input, open_run: Callable[[], Run | Reply]
+    sessions: Sessions, label: str, plan: Plan, request: Input, open_run: Callable[[], Run | Reply]
 ) -> Run | Reply:
     """Opens a turn, in the session's lane if its store blocks."""
     lanes = sessions.lanes
@@ -152,7 +186,7 @@ async def open_in_lane(
             key,
             lambda: opened.append(open_run()),
             lambda: request.is_small,
-            lambda: sessions.opens_quickly(label, ttl),
+            lambda: sessions.opens_quickly(label, plan.idle_ttl, plan.digest),
         )
     except BaseException:
         for run in opened:  # the caller was cancelled, and nobody else knows of the turn

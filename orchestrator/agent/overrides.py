@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.agent.source import AgentSource, errors_at
-from orchestrator.engine.plan import Override
-from orchestrator.errors import DefinitionError
+from orchestrator.engine.plan import Override, Plan
+from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.parsers import Parser
 
 if TYPE_CHECKING:
@@ -49,6 +49,35 @@ def override_from_argument(
             f"the parser of {stage} is OVERRIDDEN, and there is none; give override_lambda="
         )
     return _with_parser(override, override_lambda, override_lambda)
+
+
+def change_overrides(
+    plan: Plan,
+    overrides: Mapping[str, Override],
+    prompts: Mapping[str, str | Mapping[str, Any] | Override],
+) -> dict[str, Override]:
+    """The overrides of an agent with those of `Agent.with_changes`.
+
+    Raises:
+        ValidationError: The agent has no such stage.
+    """
+    changed = dict(overrides)
+    for name, given in prompts.items():
+        stage = plan.stages.get(name)
+        if stage is None:
+            raise ValidationError(f"there is no stage {name!r}; there are {', '.join(plan.stages)}")
+        if not isinstance(given, str):
+            changed[name] = override_from_argument(name, given)
+            continue
+        language = stage.template.language
+        changed[name] = replace(
+            overrides.get(name, Override()),
+            template=given,
+            source=stage.template.source,
+            language=None if language == "bedrock" else language,
+            enabled=stage.enabled,  # a stage that is off is not meant to run because it was edited
+        )
+    return changed
 
 
 def build_overrides(source: AgentSource) -> dict[str, Override]:

@@ -159,6 +159,25 @@ def _make_model_error(source: Source, message: str, *keys: str | int) -> Definit
     return combine_findings([source.diagnostic("error", "model", message, *keys)])
 
 
+def resolve_script(spec: str | Model | None, folder: Path) -> str | Model | None:
+    """A model's spec as it is; a script that names no model speaks as the agent's own one.
+
+    Raises:
+        OrchestratorError: The script cannot be read, or the agent's definition is wrong.
+    """
+    if not isinstance(spec, str) or not spec.startswith("scripted:"):
+        return spec
+    from orchestrator.definition import load_definition
+
+    script = resolve_model(spec)
+    definition = load_definition(folder)
+    own = definition.foundation_model
+    if script.model_id == "scripted" and own is not None:
+        root = folder.parent if folder.is_file() else folder
+        script.model_id = AgentSource(definition, root).find_model(own).model_id
+    return script
+
+
 def optimize_model(model: Model) -> Model:
     """The model, latency-optimised if it is one of Amazon Bedrock's; another one as it is."""
     from orchestrator.models.bedrock import BedrockModel

@@ -95,25 +95,10 @@ def load_agent(
         OrchestratorError: The agent is wrong, or there is no folder for the sessions' file.
     """
     from orchestrator.agent.agent import Agent
+    from orchestrator.agent.source import resolve_script
 
     file = choose_sessions(folder, session, state, writes=writes)
-    return Agent.load(folder, model=_resolve_scripted_model(model, folder), sessions=file)
-
-
-def _resolve_scripted_model(spec: str | Model | None, folder: Path) -> str | Model | None:
-    # A script that names no model speaks the dialect of the agent's own one.
-    if not isinstance(spec, str) or not spec.startswith("scripted:"):
-        return spec
-    from orchestrator.agent.source import AgentSource
-    from orchestrator.definition import load_definition
-    from orchestrator.models import resolve_model
-
-    script = resolve_model(spec)
-    definition = load_definition(folder)
-    own = definition.foundation_model
-    if script.model_id == "scripted" and own is not None:
-        script.model_id = AgentSource(definition, get_agent_root(folder)).find_model(own).model_id
-    return script
+    return Agent.load(folder, model=resolve_script(model, folder), sessions=file)
 
 
 def find_model_id(

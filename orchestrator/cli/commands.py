@@ -10,8 +10,10 @@ from typing import Annotated
 import typer
 
 from orchestrator.cli import knowledge, memory, models, session_exports, session_tables, sessions
+from orchestrator.cli.batch.command import batch
 from orchestrator.cli.chat import chat
 from orchestrator.cli.eject import eject
+from orchestrator.cli.evaluate import eval_
 from orchestrator.cli.import_agents import import_
 from orchestrator.cli.init import init, schema
 from orchestrator.cli.invoke import invoke
@@ -23,6 +25,7 @@ from orchestrator.cli.serve import serve
 from orchestrator.cli.trace import trace
 from orchestrator.cli.transfer import diff, pull, push
 from orchestrator.cli.verb import Verb, Verbs
+from orchestrator.cli.web import web
 
 app = typer.Typer(
     name="orchestrator",
@@ -35,7 +38,8 @@ app = typer.Typer(
 )
 
 _PANELS = {
-    "Run an agent": (init, chat, invoke, run, serve),
+    "Run an agent": (init, chat, web, invoke, batch, run, serve),
+    "Know how good it is": (eval_,),
     "Look inside": (render, trace, parse, lint, schema),
     "Carry agents": (pull, push, diff, import_),
 }

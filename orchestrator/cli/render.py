@@ -43,9 +43,9 @@ from orchestrator.support.spelling import find_close
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from orchestrator.agent.render import Prompt
     from orchestrator.diagnostics import Diagnostic
     from orchestrator.engine.plan import Plan
+    from orchestrator.engine.rendered_prompt import Prompt
 
 
 @verb
@@ -125,7 +125,7 @@ def render(
 def _show(terminal: Terminal, prompt: Prompt, place: str, found: Sequence[Diagnostic] = ()) -> None:
     if terminal.json:
         diagnostics = [finding.as_dict() for finding in found]
-        terminal.document({**_to_json(prompt), "diagnostics": diagnostics})
+        terminal.document({**prompt.as_dict(), "diagnostics": diagnostics})
         return
     _show_prompt(terminal, prompt, place)
     for finding in found:
@@ -183,21 +183,6 @@ _COLOURS = {
     "prompt_session_attributes": "bright_red",
     "ask_user_missing_information": "bright_magenta",
 }
-
-
-def _to_json(prompt: Prompt) -> dict[str, Any]:
-    return {
-        "stage": prompt.stage,
-        "model_id": prompt.model_id,
-        "system": str(prompt.system),
-        "system_spans": [span._asdict() for span in prompt.system.spans],
-        "messages": [
-            {**message, "spans": [span._asdict() for span in message.spans]}
-            for message in prompt.messages
-        ],
-        "tools": list(prompt.tools),
-        "inference": dict(prompt.inference),
-    }
 
 
 def _show_prompt(terminal: Terminal, prompt: Prompt, template: str) -> None:

@@ -14,9 +14,9 @@ from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.support.safe_json import json_or
 
 if TYPE_CHECKING:
-    from orchestrator.agent.render import Prompt
     from orchestrator.agent.template import PromptTemplate
     from orchestrator.diagnostics import Diagnostic
+    from orchestrator.engine.rendered_prompt import Prompt
 
 
 def is_script(path: Path) -> bool:
@@ -75,8 +75,8 @@ def capture_first_prompt(
         ValidationError: It asks none.
     """
     from orchestrator.agent.flow import load_flow
-    from orchestrator.agent.render import Prompt
     from orchestrator.cli.run import load_tools, parse_arguments
+    from orchestrator.engine.rendered_prompt import Prompt
     from orchestrator.models import resolve_model
 
     flow = load_flow(path, libraries=libraries)
@@ -191,8 +191,8 @@ def template_prompt(
         TemplateError: It is wrong, or cannot be rendered.
         ValidationError: A required input is missing, or a word means no input.
     """
-    from orchestrator.agent.render import Prompt
     from orchestrator.cli.run import load_tools
+    from orchestrator.engine.rendered_prompt import Prompt
     from orchestrator.prompts.languages.base import check_given_inputs
 
     template = load_template_file(path, load_tools(tool, dotted=True), strict=strict)

@@ -118,6 +118,16 @@ class ServeOptions:
     concurrency: Annotated[
         int, setting("--concurrency", "N", "Requests that each worker serves at once.")
     ] = 256
+    metrics_port: Annotated[
+        int | None,
+        setting("--metrics-port", "N", "Answer GET /metrics on this port too, without a key."),
+    ] = None
+    metrics_host: Annotated[
+        str, setting("--metrics-host", "ADDRESS", "The address of the metrics' port.")
+    ] = "127.0.0.1"
+    log_format: Annotated[
+        str, setting("--log-format", "FORMAT", "The log on stderr: text, or json (a line each).")
+    ] = "text"
     region: Annotated[str, setting("--region", "NAME", "The region in ARNs.")] = "us-east-1"
     account: Annotated[str, setting("--account", "ID", "The account in ARNs: twelve digits.")] = (
         "000000000000"
@@ -156,7 +166,7 @@ def serve(terminal: Terminal, options: ServeOptions) -> None:
     given = {name: it for name, it in vars(options).items() if name != "folder"}
     settings = Settings(**{**given, **converted})
     _check_settings(settings)
-    end_log = serving.log_requests()
+    end_log = serving.log_requests(settings.log_format)
     # A service's log is read by others than who wrote the files.
     unread = nullcontext() if terminal.err.is_terminal else report_load_errors(None)
     try:
@@ -183,7 +193,7 @@ def _schedule_exit() -> None:
 
 
 def _check_installed() -> None:
-    for library in ("starlette", "uvicorn"):
+    for library in ("starlette", "uvicorn", "prometheus_client"):
         if find_spec(library) is None:
             raise ValidationError(describe_missing_extra("the server needs", "serve", library))
 
@@ -191,6 +201,12 @@ def _check_installed() -> None:
 def _check_settings(settings: Settings) -> None:
     checks = (
         ("port", lambda it: 0 <= it < 65536, "is no port: give 0 to 65535"),
+        (
+            "metrics_port",
+            lambda it: it is None or 0 <= it < 65536,
+            "is no port: give 0 to 65535",
+        ),
+        ("log_format", ("text", "json").__contains__, "is no format: give text or json"),
         ("workers", lambda it: 0 < it <= 256, "is not possible: give 1 to 256"),
         ("turn_seconds", lambda it: 0 < it < math.inf, "is no time: give seconds over 0"),
         ("body_bytes", lambda it: it > 0, "lets nothing in: give 1 or more"),

@@ -286,7 +286,7 @@ def read_turns(sessions: Sessions, info: SessionInfo, agent: Agent | None) -> It
         view = TurnView(turn, turn_state(sessions, log), begun, waits)
         try:
             view.trace = turn.trace
-            if turn.has_changed:
+            if turn.has_todays_prompts:
                 view.note = (
                     "the agent was changed since: what was said and done is shown as it was, the "
                     "prompts and settings as they are now"

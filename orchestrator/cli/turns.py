@@ -49,13 +49,17 @@ class TurnRunner:
 
     def collect(self, question: str, session: str | None, options: Options) -> dict[str, Any]:
         """The whole turn as JSON members, those of `Reply`; raises as `show` does."""
+        return _merge_replies(self.ask(question, session, options))
+
+    def ask(self, question: str, session: str | None, options: Options) -> list[Reply]:
+        """The turn's replies, all but the last with calls handed over; raises as `show`."""
         replies: list[Reply] = []
         while True:
             reply = self._agent.invoke(question, session, **options)
             replies.append(reply)
             results = self._find_results(reply)
             if results is None:
-                return _merge_replies(replies)
+                return replies
             question, session, options = "", reply.session_id, _go_on(options, results)
 
     def _find_results(self, reply: Reply) -> dict[str, Any] | None:

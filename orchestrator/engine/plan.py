@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from orchestrator.actions import Catalog
+from orchestrator.actions import Catalog, Executor
 from orchestrator.errors import DefinitionError
 from orchestrator.guardrails import Guardrail
 from orchestrator.knowledge import KnowledgeBase
@@ -193,6 +193,10 @@ class StagePlan:
     tool_choice: Mapping[str, Any] | None = None
     # Whether the model knows only those functions that its prompt describes, and no `tools`
     tools_in_prompt: bool = False
+    # The values that are the same in every turn, which are in the template already, and those of
+    # what was appended to it; for snapshots of the plan
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    appended: Mapping[str, str] | None = None
 
     def to_history_message(self, text: str) -> Message:
         """The text of an answer, as later turns see it in their history."""
@@ -280,6 +284,15 @@ class Plan:
         ]
         features = replace(self.features, collaborators=team) if team else self.features
         return replace(self, stages=stages, features=features)
+
+    def with_executors(self, change: Callable[[Executor], Executor]) -> Plan:
+        """The same agent and team, with the executors that `change` makes of theirs."""
+        team = [
+            replace(one, agent=one.agent.with_executors(change)) if one.agent is not None else one
+            for one in self.features.collaborators
+        ]
+        features = replace(self.features, collaborators=team) if team else self.features
+        return replace(self, catalog=self.catalog.with_executors(change), features=features)
 
     def __post_init__(self) -> None:
         """Finds what a turn runs."""

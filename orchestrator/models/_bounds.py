@@ -13,8 +13,6 @@ from orchestrator.support.reply_bounds import ReplyBounds
 
 # A token of a stream is an event of its own, with the stream's id, model and time: up to 350 bytes.
 _STREAM = 8
-# What of an error's body is read.
-_ERROR_BYTES = 65_536
 # Blocks and tool calls of one reply.
 MOST_BLOCKS = 1_000
 
@@ -58,22 +56,3 @@ class ModelReplyBounds(ReplyBounds):
             f"the model {self._model_id!r} did not answer within {self._seconds:g} seconds",
             resource=self._model_id,
         )
-
-
-class BoundedBody:
-    """A body as it is read: a reply within its bounds, or the beginning of an error's."""
-
-    __slots__ = ("_bounds", "content")
-
-    def __init__(self, bounds: ReplyBounds, *, of_reply: bool) -> None:
-        self._bounds = bounds if of_reply else None
-        self.content = bytearray()
-
-    def add(self, data: bytes) -> bool:
-        """Adds bytes; whether more may come."""
-        self.content += data
-        if self._bounds is not None:
-            self._bounds.take(len(data))
-            return True
-        del self.content[_ERROR_BYTES:]
-        return len(self.content) < _ERROR_BYTES

@@ -20,9 +20,18 @@ from orchestrator.errors import (
 )
 from orchestrator.models._bounds import ModelReplyBounds
 from orchestrator.models._encoding import decode, encode
+from orchestrator.support.http import (
+    ConnectFailed,
+    ConnectTimedOut,
+    HTTPFailure,
+    ProxyRefused,
+    ReadTimedOut,
+    TLSFailed,
+)
 from orchestrator.support.redaction import redact
 
 _RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+_FINAL = (ConnectFailed, ConnectTimedOut, ProxyRefused, ReadTimedOut, TLSFailed)
 _LONGEST_WAIT = 60.0
 _HINT = "--model local needs no key"
 
@@ -104,20 +113,20 @@ class Tries:
         self._begun = time.monotonic()
         self._tried = 0
 
-    def handle_network_error(self, error: Exception) -> float:
+    def handle_network_error(self, error: HTTPFailure) -> float:
         """The seconds to wait after a network error; raises when there is no next try."""
         self.bounds.check_time()
         # A connection that broke is tried again; one that was refused or timed out is not: a local
         # server that is not running will not answer in a second either.
-        name = type(error).__name__
-        wait = None if "Timeout" in name or name == "ConnectError" else self._wait(None)
+        wait = None if isinstance(error, _FINAL) else self._wait(None)
         if wait is not None:
             return wait
-        raise DependencyFailed(
-            f"the model {self._model_id!r} could not be reached at {_address(self._url)} "
-            f"({name}); is the server running there?",
-            resource=self._model_id,
-        )
+        where = _address(self._url)
+        if isinstance(error, ReadTimedOut):
+            text = f"did not answer in time: {where} sends nothing; is the server overloaded?"
+        else:
+            text = f"could not be reached at {where} ({error}); is the server running there?"
+        raise DependencyFailed(f"the model {self._model_id!r} {text}", resource=self._model_id)
 
     def handle_error_response(self, response: ErrorResponse) -> float:
         """The seconds to wait after an error response; raises when there is no next try."""

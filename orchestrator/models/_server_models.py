@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from orchestrator.errors import ResourceNotFound
 from orchestrator.models._encoding import decode
-from orchestrator.models._http_waits import Until
+from orchestrator.support.http import AsyncResponse, ReadTimedOut, Request, Response
 from orchestrator.support.redaction import redact
+from orchestrator.support.reply_bounds import ReplyBounds
 from orchestrator.support.spelling import find_close
 
 _SECONDS = 3.0
@@ -24,8 +24,23 @@ _SHOWN = 10
 _MOST_SHOWN = 2_000  # characters
 
 
+class _ListBounds(ReplyBounds):
+    # It answers in time, or not at all.
+    def __init__(self, ends: float) -> None:
+        super().__init__(_MOST_BYTES, "a list of models")
+        self.ends = ends
+
+    def check_time(self) -> None:
+        if self.ends is not None and time.monotonic() >= self.ends:
+            raise ReadTimedOut("no list of models in time")
+
+
 class ModelList:
-    """Asks a server for its models, and puts them into the error of one that it does not have."""
+    """Asks a server for its models, and puts them into the error of one that it does not have.
+
+    Attributes:
+        bounds: What the answer may take.
+    """
 
     def __init__(
         self, model: str, url: str, secrets: Sequence[str], ends: float | None = None
@@ -34,33 +49,19 @@ class ModelList:
         self._model = model
         self._url = url
         self._secrets = secrets
-        self._ends = min(time.monotonic() + _SECONDS, math.inf if ends is None else ends)
-        self._content = bytearray()
+        self.bounds = _ListBounds(
+            min(time.monotonic() + _SECONDS, math.inf if ends is None else ends)
+        )
 
-    def build_request(self, client: Any) -> Any:
-        """The request, which ends in time however slowly it is answered."""
-        timeout = {name: Until.build(_SECONDS, self._ends) for name in _WAITS}
-        return client.build_request("GET", self._url, extensions={"timeout": timeout})
+    def build_request(self, fields: Sequence[tuple[str, str]]) -> Request:
+        """The request, with the header fields of the one that failed."""
+        return Request("GET", self._url, fields)
 
-    def read(self, response: Any) -> None:
-        """Reads an answer, as far as it is one."""
-        if response.status_code == 200:
-            all(map(self._add, response.iter_raw()))
-
-    async def aread(self, response: Any) -> None:
-        """The same, on the event loop."""
-        if response.status_code == 200:
-            async for data in response.aiter_raw():
-                if not self._add(data):
-                    break
-
-    def _add(self, data: bytes) -> bool:
-        self._content += data
-        return len(self._content) <= _MOST_BYTES
-
-    def explain(self, error: ResourceNotFound) -> ResourceNotFound:
-        """The error with the names of the models; the same without any."""
-        names = self._read_names()
+    def explain(
+        self, error: ResourceNotFound, response: Response | AsyncResponse
+    ) -> ResourceNotFound:
+        """The error with the names of the models in a response; the same without any."""
+        names = _read_names(response.content) if response.status == 200 else []
         # It has the model: something else is not there.
         if not names or self._model in names:
             return error
@@ -73,17 +74,11 @@ class ModelList:
         where = self._url.removesuffix("/models").rpartition("@")[2]
         return ResourceNotFound(f"the server at {where} has no model {self._model!r}{names_text}")
 
-    def _read_names(self) -> list[str]:
-        if len(self._content) > _MOST_BYTES:
-            return []
-        try:
-            listed = decode(self._content)["data"][:_MOST_NAMES]
-            found = [one["id"] for one in listed]
-        except (ValueError, TypeError, KeyError):
-            return []
-        return sorted(
-            one for one in found if isinstance(one, str) and 0 < len(one) <= _LONGEST_NAME
-        )
 
-
-_WAITS = ("connect", "read", "write", "pool")
+def _read_names(content: bytes) -> list[str]:
+    try:
+        listed = decode(content)["data"][:_MOST_NAMES]
+        found = [one["id"] for one in listed]
+    except (ValueError, TypeError, KeyError):
+        return []
+    return sorted(one for one in found if isinstance(one, str) and 0 < len(one) <= _LONGEST_NAME)

@@ -1,29 +1,19 @@
-"""Models behind OpenAI's chat completions protocol: OpenAI, Ollama, vLLM, llama.cpp and others.
-
-Needs the extra `openai` (`pip install 'bedrock-orchestrator[openai]'`), which is imported at the
-first request.
-"""
+"""Models behind OpenAI's chat completions protocol: OpenAI, Ollama, vLLM, llama.cpp and others."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import time
-import weakref
 from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing, closing
-from functools import cache
-from itertools import cycle
 from pathlib import Path
-from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
 
-from orchestrator.errors import ModelNotReady, ResourceNotFound, ValidationError
+from orchestrator.errors import OrchestratorError, ResourceNotFound, ValidationError
 from orchestrator.models import _chat_completions as chat
-from orchestrator.models._bounds import BoundedBody, ModelReplyBounds
+from orchestrator.models._bounds import ModelReplyBounds
 from orchestrator.models._encoding import build_interrupted_error, decode
-from orchestrator.models._http_waits import Until, bound_reads
 from orchestrator.models._openai_errors import (
     ErrorResponse,
     SentKey,
@@ -34,8 +24,9 @@ from orchestrator.models._openai_errors import (
 )
 from orchestrator.models._server_models import ModelList
 from orchestrator.models.base import Model, ModelReply, ModelRequest
-from orchestrator.support.lazy_imports import describe_missing_extra
+from orchestrator.support.http import AsyncResponse, HTTPFailure, Request, Response, Server, Waits
 from orchestrator.support.redaction import secrets_of_url
+from orchestrator.support.tracing import build_trace_headers
 
 # Base url of OpenAI's own service.
 OPENAI = "https://api.openai.com/v1"
@@ -90,9 +81,14 @@ class OpenAIModel(Model):
         Raises:
             ValidationError: `base_url` is not an http or https address.
         """
-        parts = urlsplit(base_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValidationError(f"the base url {base_url!r} is no http:// or https:// address")
+        waits = Waits(connect_timeout, read_timeout)
+        try:
+            parts = urlsplit(base_url)
+            self._server = Server(base_url, waits, max_concurrency)
+        except ValueError:
+            raise ValidationError(
+                f"the base url {base_url!r} is no http:// or https:// address"
+            ) from None
         self.model_id = model_id or f"openai:{model}"
         self._model = model
         self._base_url = base_url.rstrip("/")
@@ -103,14 +99,10 @@ class OpenAIModel(Model):
         self._reply_seconds: float | None = None
         self._own_host = parts.hostname in _OWN_HOSTS
         self._length = "max_completion_tokens" if self._own_host else "max_tokens"
-        self._options = (max_concurrency, connect_timeout, read_timeout)
         self._max_attempts = max_attempts
         self._deadline = deadline
         self._refused: frozenset[str] = frozenset()
         self._tools: tuple[Any, str] = ((), "")
-        self._lock = Lock()
-        self._client: Any = None
-        self._async_clients: dict[Any, tuple[Iterator[Any], AsyncIterator[None]]] = {}
 
     def complete(self, request: ModelRequest) -> ModelReply:
         """Answers `request`; see `Model.complete`."""
@@ -122,9 +114,9 @@ class OpenAIModel(Model):
         response = self._send(request, tries, stream=True)
         reading = _ReplyStream(self.model_id, request, tries)
         try:
-            for data in response.iter_raw():
+            while data := response.read():
                 yield from reading.feed(data)
-        except _http().HTTPError as error:
+        except HTTPFailure as error:
             reading.handle_interruption(error)
         finally:
             response.close()
@@ -133,7 +125,8 @@ class OpenAIModel(Model):
     async def acomplete(self, request: ModelRequest) -> ModelReply:
         """`complete`, on the event loop itself."""
         tries = self._tries(request, stream=False)
-        return self._read(await self._asend(request, tries, stream=False), request)
+        response = await self._asend(request, tries, stream=False)
+        return self._read(response.content, request)
 
     async def astream(self, request: ModelRequest) -> AsyncIterator[str | ModelReply]:
         """`stream`, on the event loop itself."""
@@ -141,20 +134,19 @@ class OpenAIModel(Model):
         response = await self._asend(request, tries, stream=True)
         reading = _ReplyStream(self.model_id, request, tries)
         try:
-            async for data in response.aiter_raw():
+            while data := await response.read():
                 for text in reading.feed(data):
                     yield text
-        except _http().HTTPError as error:
+        except HTTPFailure as error:
             reading.handle_interruption(error)
         finally:
-            await response.aclose()
+            response.close()
         yield reading.reply()
 
-    def _ask(self, request: ModelRequest) -> bytearray:
-        body: bytearray = self._send(request, self._tries(request, stream=False), stream=False)
-        return body
+    def _ask(self, request: ModelRequest) -> bytes:
+        return self._send(request, self._tries(request, stream=False), stream=False).content
 
-    def _read(self, body: bytearray, request: ModelRequest) -> ModelReply:
+    def _read(self, body: bytes, request: ModelRequest) -> ModelReply:
         try:
             value = decode(body)
             reply = chat.read_reply(value, len(request.messages))
@@ -181,59 +173,40 @@ class OpenAIModel(Model):
         )
         return body.encode("utf-8", "replace")
 
-    # The response whose events are still to come, or an answer's body.
-    def _send(self, request: ModelRequest, tries: Tries, *, stream: bool) -> Any:
-        client = self._sync_client()
+    def _send(self, request: ModelRequest, tries: Tries, *, stream: bool) -> Response:
+        # The response whose events are still to come, or a whole one.
         while True:
             body = self._body(request, stream, self._refused)
             try:
-                response = client.send(self._build(client, body, tries), stream=True)
-                if stream and response.status_code == 200:
+                response = self._server.send(self._build(body), tries.bounds, streamed=stream)
+                if response.status == 200:
                     return response
-                read = BoundedBody(tries.bounds, of_reply=response.status_code == 200)
-                with closing(response):
-                    all(read.add(data) for data in response.iter_raw())
-                if response.status_code == 200:
-                    return read.content
-                wait = self._refusal(request, tries, response, read.content, body, stream)
+                wait = self._refusal(request, tries, response, body, stream)
             except ResourceNotFound as error:
-                raise self._explain(error, client, tries) from None
-            except _http().HTTPError as error:
+                raise self._explain(error, tries) from None
+            except HTTPFailure as error:
                 wait = tries.handle_network_error(error)
             _sleep(wait)
 
-    async def _asend(self, request: ModelRequest, tries: Tries, *, stream: bool) -> Any:
-        client = await self._async_client()
+    async def _asend(self, request: ModelRequest, tries: Tries, *, stream: bool) -> AsyncResponse:
         while True:
             body = self._body(request, stream, self._refused)
             try:
-                response = await client.send(self._build(client, body, tries), stream=True)
-                if stream and response.status_code == 200:
+                response = await self._server.asend(
+                    self._build(body), tries.bounds, streamed=stream
+                )
+                if response.status == 200:
                     return response
-                read = BoundedBody(tries.bounds, of_reply=response.status_code == 200)
-                async with aclosing(response):
-                    async for data in response.aiter_raw():
-                        if not read.add(data):
-                            break
-                if response.status_code == 200:
-                    return read.content
-                wait = self._refusal(request, tries, response, read.content, body, stream)
+                wait = self._refusal(request, tries, response, body, stream)
             except ResourceNotFound as error:
-                raise await self._aexplain(error, client, tries) from None
-            except _http().HTTPError as error:
+                raise await self._aexplain(error, tries) from None
+            except HTTPFailure as error:
                 wait = tries.handle_network_error(error)
             await _asleep(wait)
 
-    def _build(self, client: Any, body: bytes, tries: Tries) -> Any:
-        tries.bounds.check_time()
-        ends, (_, connect, read) = tries.bounds.ends, self._options
-        if ends is None:
-            return client.build_request("POST", self._url, content=body)
-        waits = {"connect": connect, "read": read, "write": read, "pool": read}
-        timeout = {name: Until.build(seconds, ends) for name, seconds in waits.items()}
-        return client.build_request(
-            "POST", self._url, content=body, extensions={"timeout": timeout}
-        )
+    def _build(self, body: bytes) -> Request:
+        fields = [*self._fields(), *build_trace_headers().items()]
+        return Request("POST", self._url, fields, body)
 
     def _tries(self, request: ModelRequest, *, stream: bool) -> Tries:
         bounds = ModelReplyBounds(
@@ -249,14 +222,13 @@ class OpenAIModel(Model):
         self,
         request: ModelRequest,
         tries: Tries,
-        response: Any,
-        content: bytearray,
+        response: Response | AsyncResponse,
         body: bytes,
         stream: bool,
     ) -> float:
         # Seconds to wait before the next try; raises when there is none.
         retry_after = response.headers.get("retry-after")
-        refusal = ErrorResponse(response.status_code, retry_after, content)
+        refusal = ErrorResponse(response.status, retry_after, response.content)
         parameter = tries.find_refused_parameter(refusal)
         # Only what was sent can be left out: a server that names ever new parameters gets no more
         # tries than there are members in the request.
@@ -266,32 +238,25 @@ class OpenAIModel(Model):
             return 0.0
         return tries.handle_error_response(refusal)
 
-    def _explain(self, error: ResourceNotFound, client: Any, tries: Tries) -> ResourceNotFound:
+    def _explain(self, error: ResourceNotFound, tries: Tries) -> ResourceNotFound:
         listed = self._list_models(tries)
         try:
-            with closing(client.send(listed.build_request(client), stream=True)) as response:
-                listed.read(response)
-        except _http().HTTPError:
+            response = self._server.send(listed.build_request(self._fields()), listed.bounds)
+        except (HTTPFailure, OrchestratorError):
             return error
-        return listed.explain(error)
+        return listed.explain(error, response)
 
-    async def _aexplain(
-        self, error: ResourceNotFound, client: Any, tries: Tries
-    ) -> ResourceNotFound:
+    async def _aexplain(self, error: ResourceNotFound, tries: Tries) -> ResourceNotFound:
         listed = self._list_models(tries)
         try:
-            response = await client.send(listed.build_request(client), stream=True)
-            async with aclosing(response):
-                await listed.aread(response)
-        except _http().HTTPError:
+            response = await self._server.asend(listed.build_request(self._fields()), listed.bounds)
+        except (HTTPFailure, OrchestratorError):
             return error
-        return listed.explain(error)
+        return listed.explain(error, response)
 
     def _list_models(self, tries: Tries) -> ModelList:
         url = f"{self._base_url}/models"
         return ModelList(self._model, url, tries.secrets, tries.bounds.ends)
-
-    # Clients
 
     def _key(self) -> str | None:
         # Base urls come from definitions too, so the environment's key goes over https or to this
@@ -305,63 +270,14 @@ class OpenAIModel(Model):
         key = self._key()
         return [*([key] if key else []), *secrets_of_url(self._url)]
 
-    def _headers(self) -> dict[str, str]:
+    def _fields(self) -> list[tuple[str, str]]:
         key = self._key()
-        # Compressed, a few bytes could become any number.
-        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
-        return {**headers, "Authorization": f"Bearer {key}"} if key else headers
-
-    def _client_options(self, connections: int) -> dict[str, Any]:
-        http, (_, connect, read) = _http(), self._options
-        return {
-            "headers": self._headers(),
-            "timeout": http.Timeout(read, connect=connect),
-            "limits": http.Limits(
-                max_connections=connections, max_keepalive_connections=connections
-            ),
-            "verify": _tls(),
-        }
-
-    def _sync_client(self) -> Any:
-        with self._lock:
-            if self._client is None:
-                self._client = _http().Client(**self._client_options(self._options[0]))
-                bound_reads(self._client)
-                weakref.finalize(self, self._client.close)
-            return self._client
-
-    async def _async_client(self) -> Any:
-        # Connections belong to an event loop: each loop has its own clients, taken in turn.
-        loop = asyncio.get_running_loop()
-        entry = self._async_clients.get(loop)
-        if entry is None:
-            connections = self._options[0]
-            # A pool looks at all of its connections at each request: small ones are faster.
-            options = self._client_options(min(connections, _POOL))
-            clients = [_http().AsyncClient(**options) for _ in range(-(-connections // _POOL))]
-            for client in clients:
-                bound_reads(client)
-            # A loop that shuts down closes the generators that began on it, and so the clients.
-            closing = _close_clients(clients, self._async_clients, loop)
-            entry = self._async_clients[loop] = (cycle(clients), closing)
-            await anext(closing)
-        return next(entry[0])
+        fields = [("content-type", "application/json"), ("user-agent", "bedrock-orchestrator")]
+        return [*fields, ("authorization", f"Bearer {key}")] if key else fields
 
 
-_POOL = 32
 _OWN_HOSTS = ("api.openai.com",)
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-
-
-async def _close_clients(
-    clients: list[Any], registry: dict[Any, Any], loop: Any
-) -> AsyncIterator[None]:
-    try:
-        yield
-    finally:
-        registry.pop(loop, None)
-        for client in clients:
-            await client.aclose()
 
 
 class _ReplyStream:
@@ -372,7 +288,6 @@ class _ReplyStream:
         self._pieces = chat.Pieces(len(request.messages))
 
     def feed(self, data: bytes) -> Iterator[str]:
-        self._tries.bounds.take(len(data))
         try:
             for chunk in self._events.feed(data):
                 failure = stream_error(self._model_id, chunk, self._tries.secrets)
@@ -394,21 +309,6 @@ class _ReplyStream:
         if not self._pieces.stop_reason:
             raise build_interrupted_error(self._model_id)
         return self._pieces.reply()
-
-
-def _http() -> Any:
-    try:
-        import httpx2
-    except ImportError as error:
-        needs = "OpenAI-compatible servers need"
-        raise ModelNotReady(describe_missing_extra(needs, "openai", error.name)) from None
-    return httpx2
-
-
-@cache
-def _tls() -> Any:
-    # Reading the certificates takes longer than a request; all clients share them.
-    return _http().create_ssl_context()
 
 
 def split_address(rest: str) -> tuple[str, str]:

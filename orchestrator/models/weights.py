@@ -160,6 +160,15 @@ def choose(name: str = "default") -> Weights:
     return weights
 
 
+def is_available(name: str = "default") -> bool:
+    """Whether the weights of the model that `name` means are here; they are not hashed.
+
+    Raises:
+        ResourceNotFound: There is no such model that answers.
+    """
+    return _present(choose(name))
+
+
 def path(name: str = "default", progress: Progress | None = None) -> Path:
     """The verified file of the model called `name`.
 

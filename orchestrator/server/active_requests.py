@@ -118,6 +118,7 @@ class ActiveRequests:
                     if loop.time() - paused >= _MOMENT:
                         await asyncio.sleep(0)
                         paused = loop.time()
+                        limit.check()
         except StopAsyncIteration:
             return
         except TimeoutError:

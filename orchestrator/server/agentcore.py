@@ -63,11 +63,13 @@ class _Runtime:
 
     async def ping(self, request: Request) -> Response:
         """Whether the server is well, and busy; asked again and again by whoever runs it."""
+        request.state.context.name("agentcore", "Ping")
         status = "HealthyBusy" if self._turns else "Healthy"
         return JSONResponse({"status": status, "time_of_last_update": self._since})
 
     async def invoke(self, request: Request) -> Response:
         """One turn."""
+        request.state.context.name("agentcore", "Invocations")
         self._add_turns(1)
         busy = True
         try:
@@ -82,6 +84,7 @@ class _Runtime:
     async def _answer(self, request: Request) -> Response:
         body = await read_json(request)
         session_id = _read_session_id(request.headers.get(_SESSION), body)
+        request.state.context.session_id = session_id
         name = body.get("agent") or request.query_params.get("agent") or ""
         if not isinstance(name, str):
             raise ValidationError("'agent' must be the name or id of an agent")

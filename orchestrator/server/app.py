@@ -24,8 +24,10 @@ from orchestrator.server.active_requests import ActiveRequests
 from orchestrator.server.chat import handlers
 from orchestrator.server.disconnects import WhileConnected
 from orchestrator.server.fair_loop import go_last, hold_back_last
+from orchestrator.server.health import build_checks
 from orchestrator.server.ids import now
 from orchestrator.server.middleware import ServerMiddleware
+from orchestrator.server.probes import Probes
 from orchestrator.server.wire.api import Api, OperationMatch
 from orchestrator.server.wire.responses import HttpResponse, MessageStream
 
@@ -71,8 +73,15 @@ def application(
     bedrock = _Bedrock(state, running)
     every = Route("/{path:path}", bedrock, methods=list(_METHODS))
     others = ExceptionMiddleware(Router([*routes, every], lifespan=lifespan))
+    # What is counted is that of all tenants.
+    shown = state.metrics if settings.keys is None else None
     return ServerMiddleware(
-        _Application(bedrock, others, routes), settings=settings, callers=callers, running=running
+        _Application(bedrock, others, routes),
+        settings=settings,
+        callers=callers,
+        running=running,
+        probes=Probes(build_checks(state), running, shown),
+        metrics=state.metrics,
     )
 
 
@@ -109,6 +118,9 @@ class _Bedrock:
         body: bytes = (await receive())["body"]
         path, query = scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
         matched = self._api.match(scope["method"], path, query)
+        if matched is not None:
+            session = matched.get_label("sessionId")
+            scope["state"]["context"].name(matched.service, matched.operation, session)
         answer = partial(self._answer, matched, scope, path, query, body)
         if _is_quick(matched, body):
             with hold_back_last():

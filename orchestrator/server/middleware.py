@@ -6,11 +6,8 @@ Nothing here knows what a request asks for.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from uuid import uuid4
 
 from anyio import to_thread
 from starlette.requests import ClientDisconnect
@@ -20,54 +17,48 @@ from orchestrator.server.access.authenticator import Authenticator
 from orchestrator.server.access.guards import Guard, RawRequest, Refusal
 from orchestrator.server.active_requests import ActiveRequests
 from orchestrator.server.fair_loop import go_first
+from orchestrator.server.metrics import ServerMetrics
 from orchestrator.server.operations import Caller
+from orchestrator.server.probes import PROBES, Probes
+from orchestrator.server.request_context import RequestContext, current_request
 from orchestrator.server.settings import Settings
 from orchestrator.server.wire.faults import log_failure
 from orchestrator.support.logs import get_logger
 from orchestrator.support.safe_json import LARGE
+from orchestrator.support.tracing import continue_trace
 
 access_log = get_logger("orchestrator.server.access")
 
 # AgentCore: asked by whoever runs the container, without a key.
 _HEALTH = ("GET", b"/ping")
+_STOPPING = "The server is shutting down, and begins nothing new. Try again."
+_LEFT = "The server is shutting down; what was begun is kept. Try again."
+# Seconds after which whoever was refused by a server that ends may ask another one.
+_RETRY_AFTER = b"1"
 # Bodies of the largest size that requests of unknown callers may hold together.
 _BODIES = 8
-# Of a path in the log.
-_LONGEST_PATH = 300
-
-
-@dataclass(slots=True)
-class _RequestContext:
-    """One request on its way through the middleware."""
-
-    presented: RawRequest
-    id: str = field(default_factory=lambda: str(uuid4()))
-    began: float = field(default_factory=time.monotonic)
-    status: int = 0
-    tenant: str = ""
-    held: int = 0
-    pushed_out: bool = False
-
-    def format_log_line(self) -> str:
-        """The line for the log; no payload, no query and no header is in it."""
-        path = self.presented.path.decode("latin-1")[:_LONGEST_PATH]
-        took = (time.monotonic() - self.began) * 1000
-        status = self.status or "gone"
-        return (
-            f"{self.presented.method} {path} {status} {took:.0f}ms {self.id} {self.tenant or '-'}"
-        )
 
 
 class ServerMiddleware:
     """ASGI middleware around the whole application.
 
-    A request that passes has in its `scope["state"]`: `caller`, a `Caller`, and `request_id`.
+    A request that passes has in its `scope["state"]`: `caller`, a `Caller`, `request_id`, and
+    `context`, its `RequestContext`.
     """
 
     def __init__(
-        self, app: ASGIApp, *, settings: Settings, callers: Authenticator, running: ActiveRequests
+        self,
+        app: ASGIApp,
+        *,
+        settings: Settings,
+        callers: Authenticator,
+        running: ActiveRequests,
+        probes: Probes,
+        metrics: ServerMetrics,
     ) -> None:
         self._app = app
+        self._metrics = metrics
+        self._probes = probes
         self._settings = settings
         self._callers = callers
         self._running = running
@@ -75,7 +66,7 @@ class ServerMiddleware:
         self._inside = 0
         self._held = 0
         # The oldest first.
-        self._unknown: dict[str, tuple[_RequestContext, asyncio.Timeout]] = {}
+        self._unknown: dict[str, tuple[RequestContext, asyncio.Timeout]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Lets a request in, or refuses it."""
@@ -85,20 +76,30 @@ class ServerMiddleware:
             return
         go_first()
         raw = scope.get("raw_path") or scope["path"].encode()
-        visit = _RequestContext(
+        visit = RequestContext(
             RawRequest(scope["method"], raw, scope["query_string"], scope["headers"])
         )
+        current_request.set(visit)
+        self._metrics.requests_in_flight.inc()
         try:
             await self._admit(visit, scope, receive, _wrap_send(visit, send))
         finally:
             self._release(visit)
-            access_log.info("%s", visit.format_log_line())
+            self._metrics.requests_in_flight.dec()
+            # Whoever runs the server asks every few seconds whether it is well.
+            if visit.status != 200 or visit.presented.path not in PROBES:
+                self._metrics.note_request(visit)
+                access_log.info("%s", visit.format_log_line(), extra={"request": visit})
 
     async def _admit(
-        self, visit: _RequestContext, scope: Scope, receive: Receive, send: Send
+        self, visit: RequestContext, scope: Scope, receive: Receive, send: Send
     ) -> None:
         try:
             self._guard.check(visit.presented)
+            if await self._probes.answer(visit.presented, send):
+                return
+            if self._running.is_stopping:
+                raise Refusal("ServiceUnavailableException", 503, _STOPPING)
             if (visit.presented.method, visit.presented.path) == _HEALTH:
                 await self._run_app(visit, scope, receive, send, Caller())
                 return
@@ -108,10 +109,11 @@ class ServerMiddleware:
                     caller, body = found
                     await self._run_app(visit, scope, _replay_body(body, receive), send, caller)
         except Refusal as refusal:
+            self._metrics.note_refusal(refusal.name)
             await _send_refusal(refusal, visit, send)
 
     async def _authenticate(
-        self, visit: _RequestContext, receive: Receive, slot: ExitStack
+        self, visit: RequestContext, receive: Receive, slot: ExitStack
     ) -> tuple[Caller, bytes] | None:
         """Who is calling, with one of the slots, and the body; `None` when the client has gone."""
         found = self._callers.authenticate(visit.presented)
@@ -142,12 +144,14 @@ class ServerMiddleware:
             self._inside -= 1
 
     async def _run_app(
-        self, visit: _RequestContext, scope: Scope, receive: Receive, send: Send, caller: Caller
+        self, visit: RequestContext, scope: Scope, receive: Receive, send: Send, caller: Caller
     ) -> None:
         visit.tenant = caller.tenant
-        scope["state"] = {**scope.get("state", {}), "caller": caller, "request_id": visit.id}
+        own = {"caller": caller, "request_id": visit.id, "context": visit}
+        scope["state"] = {**scope.get("state", {}), **own}
         try:
-            with self._running.track_request():
+            traced = continue_trace(visit.presented.one("traceparent"))
+            with self._running.track_request(), traced:
                 await self._app(scope, receive, send)
         except (OSError, ClientDisconnect):
             # The client has gone.
@@ -155,8 +159,8 @@ class ServerMiddleware:
         except asyncio.CancelledError:
             if not self._running.left or visit.status:
                 raise
-            message = "The server is shutting down; what was begun is kept. Try again."
-            await _send_refusal(Refusal("ServiceUnavailableException", 503, message), visit, send)
+            refusal = Refusal("ServiceUnavailableException", 503, _LEFT)
+            await _send_refusal(refusal, visit, send)
         except Exception as error:
             log_failure(error, visit.id)
             if not visit.status:
@@ -164,7 +168,7 @@ class ServerMiddleware:
                 await _send_refusal(Refusal("InternalServerException", 500, message), visit, send)
 
     async def _read_body(
-        self, visit: _RequestContext, receive: Receive, *, known: bool
+        self, visit: RequestContext, receive: Receive, *, known: bool
     ) -> list[bytes] | None:
         """The body in pieces; `None` when the client went before it was whole."""
         most = self._settings.body_bytes
@@ -186,7 +190,7 @@ class ServerMiddleware:
         finally:
             self._unknown.pop(visit.id, None)
 
-    async def _receive_pieces(self, visit: _RequestContext, receive: Receive) -> list[bytes] | None:
+    async def _receive_pieces(self, visit: RequestContext, receive: Receive) -> list[bytes] | None:
         pieces: list[bytes] = []
         while True:
             message = await receive()
@@ -199,7 +203,7 @@ class ServerMiddleware:
             if not message.get("more_body", False):
                 return pieces
 
-    def _track_unknown(self, visit: _RequestContext, limit: asyncio.Timeout) -> None:
+    def _track_unknown(self, visit: RequestContext, limit: asyncio.Timeout) -> None:
         """Adds a request to those that wait for their bodies with unknown callers.
 
         Whoever knows an access key's id can have some wait for long; the bodies of callers come
@@ -215,11 +219,11 @@ class ServerMiddleware:
         self._release(visit)
         limit.reschedule(asyncio.get_running_loop().time())
 
-    def _release(self, visit: _RequestContext) -> None:
+    def _release(self, visit: RequestContext) -> None:
         self._held -= visit.held
         visit.held = 0
 
-    def _reserve(self, visit: _RequestContext, size: int) -> None:
+    def _reserve(self, visit: RequestContext, size: int) -> None:
         most = self._settings.body_bytes
         visit.held += size
         self._held += size
@@ -248,7 +252,7 @@ def _content_length(request: RawRequest) -> int:
     return int(length) if length.isdecimal() and len(length) < 20 else 0
 
 
-def _wrap_send(visit: _RequestContext, send: Send) -> Send:
+def _wrap_send(visit: RequestContext, send: Send) -> Send:
     async def send_with_id(message: Message) -> None:
         if message["type"] == "http.response.start":
             visit.status = message["status"]
@@ -274,13 +278,15 @@ def _replay_body(body: bytes, receive: Receive) -> Receive:
     return receive_again
 
 
-async def _send_refusal(refusal: Refusal, visit: _RequestContext, send: Send) -> None:
+async def _send_refusal(refusal: Refusal, visit: RequestContext, send: Send) -> None:
     status, body = refusal.to_response(visit.presented.path)
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
         (b"x-amzn-errortype", refusal.name.encode()),
     ]
+    if refusal.status == 503:
+        headers.append((b"retry-after", _RETRY_AFTER))
     if refusal.closes:
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": status, "headers": headers})

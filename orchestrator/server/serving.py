@@ -15,8 +15,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +26,14 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess, multiprocess
 
 from orchestrator.errors import DependencyFailed, OrchestratorError, ValidationError
+from orchestrator.server import metrics
 from orchestrator.server.access.authenticator import Clock
 from orchestrator.server.access.guards import check_binding
 from orchestrator.server.active_requests import ActiveRequests
 from orchestrator.server.app import application
 from orchestrator.server.ids import now
+from orchestrator.server.json_logs import JsonFormatter
+from orchestrator.server.probes import MetricsApp
 from orchestrator.server.protocols.http1 import Protocol
 from orchestrator.server.settings import Settings
 from orchestrator.support.aws import serving_at
@@ -50,6 +54,8 @@ _BACKLOG = 2048
 _WORKER_SECONDS = 60
 # After turns were left: time to send their clients the error.
 _SPARE_SECONDS = 5.0
+# Scrapes of metrics at once.
+_SCRAPES = 16
 # Seconds between looks at whether all is answered.
 _MOMENT = 0.002
 
@@ -73,14 +79,19 @@ def serve(settings: Settings, report: Callable[[str, ServerState], None]) -> Non
             f"{settings.workers} worker processes share nothing but files: give --state FILE, "
             "or serve with one"
         )
-    with _bind_socket(settings) as listening, serving_at(listening.getsockname()[1]):
+    with ExitStack() as opened:
+        listening = opened.enter_context(_bind_socket(settings))
+        opened.enter_context(serving_at(listening.getsockname()[1]))
         url = _build_url(settings.host, listening)
         with ServerState(settings) as state:
             if settings.workers == 1:
-                _run_single(state, listening, lambda: report(url, state))
+                with _serve_metrics(settings, state.metrics.render):
+                    _run_single(state, listening, lambda: report(url, state))
                 return
             # What is wrong is reported here, and not once by every worker.
             application(state)
+            opened.enter_context(metrics.share_folder())
+            opened.enter_context(_serve_metrics(settings, metrics.render))
             supervisor = _build_supervisor(settings, listening)
             report(url, state)
         supervisor.run()
@@ -107,6 +118,39 @@ def _run_single(state: ServerState, listening: socket.socket, report: Callable[[
             signal.signal(number, handler)
 
 
+@contextmanager
+def _serve_metrics(settings: Settings, render: Callable[[], bytes]) -> Iterator[None]:
+    """Answers `GET /metrics` on a port of its own, in a thread, if the settings name one."""
+    if settings.metrics_port is None:
+        yield
+        return
+    own = replace(settings, host=settings.metrics_host, port=settings.metrics_port)
+    with _bind_socket(own) as listening:
+        config = uvicorn.Config(
+            MetricsApp(render),
+            http=Protocol,
+            loop="asyncio",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=_SCRAPES,
+            timeout_graceful_shutdown=1,
+        )
+        server = uvicorn.Server(config)
+        work = partial(server.run, sockets=[listening])
+        thread = threading.Thread(target=work, name="orchestrator-metrics", daemon=True)
+        thread.start()
+        _log.info("metrics are on %s/metrics", _build_url(own.host, listening))
+        try:
+            yield
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
 class Worker(multiprocess.Process):
     """A worker process, which its supervisor looks at without waiting for it.
 
@@ -122,6 +166,11 @@ class Worker(multiprocess.Process):
         # As long as this process has the worker's end of their pipe open, the pipe does not end
         # with the worker, and to wait for an answer takes its whole time.
         self.child_conn.close()
+
+    def join(self) -> None:
+        """Waits for its end; what it was doing counts no more."""
+        super().join()
+        metrics.forget_process(self.pid)
 
     def is_alive(self, timeout: float = 5) -> bool:
         """Whether the process runs, and has answered within `timeout` seconds, as far as known."""
@@ -164,7 +213,7 @@ def worker() -> ASGIApp:
     from orchestrator.server.state import ServerState
 
     settings = Settings.from_text(os.environ[_SETTINGS])
-    log_requests()
+    log_requests(settings.log_format)
     threading.Thread(target=_end_with_parent, name="orchestrator-parent", daemon=True).start()
     try:
         state = ServerState(settings)
@@ -202,11 +251,15 @@ def _end_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def log_requests() -> Callable[[], None]:
-    """Logs requests and what goes wrong on stderr, until the returned function is called."""
+def log_requests(log_format: str = "text") -> Callable[[], None]:
+    """Logs requests and what goes wrong on stderr, until the returned function is called.
+
+    `log_format` is `text`, or `json` for an object a line.
+    """
     log = get_logger("orchestrator.server")
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    text = logging.Formatter("%(asctime)s %(message)s")
+    handler.setFormatter(JsonFormatter() if log_format == "json" else text)
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     log.propagate = False

@@ -37,6 +37,10 @@ class Settings:
     turn_seconds: float = 600.0  # wall-clock time of one invocation
     # How long running turns may go on after the server was asked to stop
     shutdown_seconds: float = 20.0
+    # Where `GET /metrics` is answered without a key, besides; nowhere when `None`
+    metrics_port: int | None = None
+    metrics_host: str = "127.0.0.1"  # the address of that port
+    log_format: str = "text"  # of the log on stderr: `text`, or `json` with an object a line
     region: str = "us-east-1"  # in ARNs
     account: str = "000000000000"  # in ARNs
 

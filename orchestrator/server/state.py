@@ -73,6 +73,7 @@ class ServerState:
         from orchestrator.server.inference.models import Models
         from orchestrator.server.knowledge_bases.service import KnowledgeBaseService
         from orchestrator.server.lambdas import Lambdas
+        from orchestrator.server.metrics import ServerMetrics
         from orchestrator.server.prompt_management.store import PromptStore
         from orchestrator.sessions import Sessions
         from orchestrator.support.encryption import get_cipher
@@ -83,6 +84,8 @@ class ServerState:
         opened.callback(_close_if_closable, self.documents)
         self.sessions = Sessions.of(settings.state)
         opened.callback(_close_if_closable, self.sessions.store)
+        self.metrics = ServerMetrics()
+        self.sessions.observers = (self.metrics,)
         self.memory = memory_store(None, settings.state) or InMemoryMemory()
         opened.callback(_close_if_closable, self.memory)
         self.models = Models(settings, models)

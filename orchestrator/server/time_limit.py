@@ -21,6 +21,7 @@ class TimeLimit:
     def __init__(self, when: float) -> None:
         """Begins; `when` is a time of the running event loop, in which it is used."""
         self.expired = False
+        self._over = False
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[object] | None = None
         self._cancelling = 0
@@ -29,7 +30,18 @@ class TimeLimit:
     def reschedule(self, when: float) -> None:
         """Sets another time."""
         self.end()
+        self._over = False
         self._timer = self._loop.call_at(when, self._expire)
+
+    def check(self) -> None:
+        """Cuts off, between its blocks, what never waits in one.
+
+        Raises:
+            TimeoutError: The time is over, and the event loop has noticed.
+        """
+        if self._over:
+            self.expired = True
+            raise TimeoutError
 
     def end(self) -> None:
         """Ends the limit: nothing is cut off any more."""
@@ -59,6 +71,7 @@ class TimeLimit:
 
     def _expire(self) -> None:
         self._timer = None
+        self._over = True
         if self._task is not None:
             self.expired = True
             self._task.cancel()

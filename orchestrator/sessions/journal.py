@@ -7,10 +7,10 @@ with a `kind`; `records.py` has the types of its members, reads them and upgrade
 |---|---|
 | `turn` | an invocation began: `v` (the version of what follows), `id`, `at`, `question`,
   `attributes`, `prompt_attributes`, `history`, `guards_history`, `plan`, `owner`, `until`,
-  `end_session`, and in `with` what few turns have: `memory_id`, `summaries`, `last_agent`,
-  `retrieval`, `files`, `attachments` (files that the model reads), `turns` and `thinking` (what the
-  model reads of earlier turns), `closing`, `pending` (the calls that wait for the user, by the
-  names of the agents in the team) |
+  `end_session`, `forked` (the `session`, `turn` and `step` that it goes on from), and in `with`
+  what few turns have: `memory_id`, `summaries`, `last_agent`, `retrieval`, `files`, `attachments`
+  (files that the model reads), `turns` and `thinking` (what the model reads of earlier turns),
+  `closing`, `pending` (the calls that wait for the user, by the names of the agents in the team) |
 | `model` | a model answered: `stage`, `model`, `content`, `stop`, `usage`, `began`, `ended`,
   `response` (what the parser returned), `stop_sequence`, `code`, `raw`, `notes`, and
   `checks` (what a guardrail said while it streamed) |
@@ -91,6 +91,10 @@ class SessionStore(Protocol):
     small appends itself: `reserve()` gives a `with` block in which reads, and the first append, of
     this thread wait for nobody, or `None` when they would; `count(key)` says how many records a
     session has.
+
+    One that keeps what prompts were made of has two more: `save_plan(digest, text)`, which does
+    nothing where the digest is known, and `load_plan(digest)`, which gives the text or `None`.
+    Without them, past prompts are shown with the templates of today.
     """
 
     # Whether what was appended outlives the process. A turn's records are then appended as soon as

@@ -108,6 +108,12 @@ class _With(TypedDict):
 _Options = TypedDict("_Options", {"with": NotRequired[_With]})
 
 
+class _Fork(TypedDict):
+    session: str
+    turn: str
+    step: int
+
+
 class TurnRecord(_Process, _Options):
     """An invocation began."""
 
@@ -120,6 +126,7 @@ class TurnRecord(_Process, _Options):
     plan: NotRequired[Any]
     history: NotRequired[list[_Message]]
     guards_history: NotRequired[bool]
+    forked: NotRequired[_Fork]
 
 
 class ModelRecord(_Outcome):

@@ -7,6 +7,7 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -120,6 +121,7 @@ class Sessions:
         clock: Tells the time.
         leaving: Whether a turn that is stopped stays open in its journal, for another process to
             go on with, instead of being cancelled. Set it in a process that is about to end.
+        observers: Who observes their turns; see `orchestrator/engine/run/observation.py`.
     """
 
     def __init__(
@@ -146,10 +148,12 @@ class Sessions:
         self._lanes: Lanes | None = None
         self._processes: ProcessLocks = getattr(self.store, "processes", None) or ProcessLocks(None)
         self.leaving = False
+        self.observers: tuple[Any, ...] = ()
         self._cached = cached
         self._most_bytes = cached_bytes
         self._idle_bytes = 0  # of the sessions that stay decoded and are not in use
         self._sessions: dict[str, Session] = {}
+        self._plans: set[str] = set()  # the digests of those that the store has
         with _STORES_LOCK:
             identity = getattr(self.store, "identity", id(self.store))
             self._used = _STORES.setdefault(identity, _StoreUse())
@@ -293,11 +297,14 @@ class Sessions:
                 )
         return self._lanes
 
-    def opens_quickly(self, label: str, ttl: int) -> bool:
+    def opens_quickly(self, label: str, ttl: int, plan: str) -> bool:
         """Whether to open a session's next turn is no more than an append, in a reserved store.
 
-        Otherwise other processes have written to the session, or were asked whether they run it.
+        Otherwise other processes have written to the session, or were asked whether they run it,
+        or the plan of this digest is yet to be kept.
         """
+        if plan not in self._plans:
+            return False
         session, known = self._sessions.get(label), 0
         if session is not None and (known := session.count):
             if (
@@ -420,6 +427,23 @@ class Sessions:
         session.apply(records)
         if self.durable:
             session.size += measure(records)
+
+    def keep_plan(self, digest: str, take_snapshot: Callable[[], str]) -> None:
+        """Keeps what a plan's prompts are made of, once, where the store can; may block.
+
+        No turn fails for it: without it, its prompts are shown with the templates of later.
+        """
+        if self.durable and digest not in self._plans:
+            save: Callable[[str, str], None] | None = getattr(self.store, "save_plan", None)
+            with suppress(DependencyFailed):
+                if save is not None:
+                    save(digest, take_snapshot())
+                self._plans.add(digest)
+
+    def find_plan(self, digest: str) -> str | None:
+        """The snapshot of the plan with a digest; `None` when nobody has kept it."""
+        load: Callable[[str], str | None] | None = getattr(self.store, "load_plan", None)
+        return load(digest) if load is not None else None
 
     def lease(self, seconds: float | None) -> dict[str, Any]:
         """The members of a record that say which process goes on with a turn; none in memory."""

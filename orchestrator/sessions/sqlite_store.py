@@ -62,6 +62,11 @@ CREATE TABLE journal (
 """,
     (_add_checksums,),
 )
+# Beside the layout, for what it holds is no session: a file without it is as good as before.
+_MAKE_PLANS = (
+    "CREATE TABLE IF NOT EXISTS plan (digest TEXT PRIMARY KEY, snapshot TEXT NOT NULL) "
+    "WITHOUT ROWID"
+)
 _ENTRY = "key, label, updated, records, sum"
 # One row of all: a thread has to wait for the interpreter's lock after every row.
 _FIND_NEW = (
@@ -217,6 +222,20 @@ class SQLiteStore:
         with self._file.transaction() as db:
             db.execute("DELETE FROM journal WHERE key = ?", (key,))
             db.execute("DELETE FROM session WHERE key = ?", (key,))
+
+    def save_plan(self, digest: str, text: str) -> None:
+        """Keeps the snapshot of a plan; does nothing where one of its digest is known."""
+        with self._file.transaction() as db:
+            db.execute(_MAKE_PLANS)
+            db.execute("INSERT OR IGNORE INTO plan VALUES (?, ?)", (digest, text))
+
+    def load_plan(self, digest: str) -> str | None:
+        """The snapshot of the plan with a digest, if one was kept."""
+        # Older files have no such table, and a reader makes none.
+        if not self._file.rows("SELECT 1 FROM sqlite_master WHERE name = 'plan'"):
+            return None
+        rows = self._file.rows("SELECT snapshot FROM plan WHERE digest = ?", (digest,))
+        return rows[0][0] if rows else None
 
     def labels(self, prefix: str, after: str, most: int) -> Sequence[str]:
         """The next labels, sorted, that begin with `prefix`, after one of them; it ends in `/`."""

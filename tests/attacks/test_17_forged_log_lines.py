@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from botocore.exceptions import ClientError, EventStreamError
@@ -17,6 +18,7 @@ from server_requests import send
 
 import orchestrator
 from orchestrator.actions.handlers import _print
+from orchestrator.server.json_logs import JsonFormatter
 from orchestrator.server.path_redaction import PathRedactor
 from orchestrator.server.serving import _ForwardingHandler
 from orchestrator.server.wire.faults import log_failure
@@ -117,6 +119,62 @@ def test_requests_to_a_server(log: io.TextIOWrapper) -> None:
         lines = lines_of(log)
         assert lines and all(line.startswith(("AT ", "  ")) for line in lines), lines
         assert all(line.isprintable() for line in lines), lines
+
+
+def test_json_lines_hold_what_callers_send_as_values(log: io.TextIOWrapper) -> None:
+    handler = logging.getLogger("orchestrator").handlers[-1]
+    handler.setFormatter(JsonFormatter())
+    hostile = '"}\n{"message": "' + FORGED + '", "level": "INFO"}\u2028\x1b[2K\ud800'
+    # What a server logs of a request, it may log after the answer.
+    with running() as server:
+        get_logger("orchestrator.server").warning("it failed: %s", hostile)
+        path = f"/agents/{quote(hostile, errors='replace')}/"
+        answer = send(server.url, "GET", path, headers={"x-amzn-requestid": FORGED})
+        url = f"/agents/A/agentAliases/B/sessions/{quote('s-1')}/text"
+        turn = send(server.url, "POST", url, b'{"inputText": "Hello"}')
+    with closing(log):
+        log.flush()
+        records = [json.loads(line) for line in lines_of(log)]
+    assert all(set(record) <= MEMBERS for record in records), records
+    assert FORGED in records[0]["message"] and "\n" not in records[0]["message"]
+    requests = [record for record in records if "path" in record]
+    assert [record["request_id"] for record in requests] == [
+        answer.headers["x-amzn-requestid"],
+        turn.headers["x-amzn-requestid"],
+    ]
+    (asked,) = [record for record in requests if record.get("session_id")]
+    assert (asked["operation"], asked["session_id"], asked["method"]) == (
+        "InvokeAgent",
+        "s-1",
+        "POST",
+    )
+    assert asked["status"] == turn.status and asked["ms"] >= 0
+
+
+MEMBERS = set(
+    "time level logger message method path service operation status ms request_id session_id "
+    "tenant traceback".split()
+)
+
+
+def test_a_defect_is_logged_with_the_request_that_met_it(
+    log: io.TextIOWrapper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise ValueError(FORGED)
+
+    logging.getLogger("orchestrator").handlers[-1].setFormatter(JsonFormatter())
+    # What a server logs of a request, it may log after the answer.
+    with running() as server:
+        monkeypatch.setattr(server.world.documents, "_select", fail)
+        answer = send(server.url, "POST", "/agents/")
+    with closing(log):
+        log.flush()
+        records = [json.loads(line) for line in lines_of(log)]
+    assert answer.status == 500
+    ids = {record["request_id"] for record in records}
+    assert ids == {answer.headers["x-amzn-requestid"]} and len(records) == 2
+    assert "Traceback" not in records[0]["message"] and "traceback" in records[0]
 
 
 def test_escaping_twice_changes_nothing() -> None:

@@ -13,8 +13,10 @@ import pytest
 from orchestrator import Sessions
 from orchestrator.server.access.authenticator import Authenticator
 from orchestrator.server.active_requests import ActiveRequests
+from orchestrator.server.metrics import ServerMetrics
 from orchestrator.server.middleware import ServerMiddleware
 from orchestrator.server.operations import EventStream, Request
+from orchestrator.server.probes import Probes
 from orchestrator.server.rest import get_status
 from orchestrator.server.settings import Settings
 from orchestrator.server.wire.api import Api
@@ -110,7 +112,12 @@ def test_a_mistake_of_ours_in_any_room_holds_none(caplog: pytest.LogCaptureFixtu
     with caplog.at_level(logging.DEBUG):
         running = ActiveRequests(Sessions(), 60)
         door = ServerMiddleware(
-            breaks, settings=Settings(), callers=Authenticator(None), running=running
+            breaks,
+            settings=Settings(),
+            callers=Authenticator(None),
+            running=running,
+            probes=Probes({}, running),
+            metrics=ServerMetrics(),
         )
         asyncio.run(door(scope, receive, send))
         told = as_fault(ValueError(CANARY), "r-1")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 import pytest
 
+from orchestrator import Sessions
+from orchestrator.server.active_requests import ActiveRequests
 from orchestrator.server.disconnects import WhileConnected, run_while_connected
+from orchestrator.server.operations import Fault
 from orchestrator.server.time_limit import TimeLimit
 
 Message = dict[str, Any]
@@ -124,6 +127,28 @@ def test_a_time_that_is_over_between_two_waits_cuts_off_the_next_one() -> None:
         assert limit.expired
         task = asyncio.current_task()
         assert task is not None and task.cancelling() == 0
+
+    run(test)
+
+
+def test_a_stream_that_never_waits_ends_in_time_too() -> None:
+    async def test() -> None:
+        async def count_up() -> AsyncGenerator[int, None]:
+            number = 0
+            while True:
+                yield number
+                number += 1
+
+        requests = ActiveRequests(Sessions(), 1_000.0)
+        numbers = count_up()
+        events = requests.limit_events(numbers)
+        await anext(events)
+        requests.leave()
+        with pytest.raises(Fault, match="shutting down"):
+            async for _ in events:
+                pass
+        with pytest.raises(StopAsyncIteration):
+            await anext(numbers)
 
     run(test)
 

@@ -11,7 +11,6 @@ import pytest
 
 import orchestrator
 from orchestrator.errors import OrchestratorError
-from orchestrator.models import OpenAIModel
 from orchestrator.models.embeddings.base import import_dependency
 from orchestrator.support.lazy_imports import describe_missing_extra
 
@@ -37,11 +36,6 @@ def test_no_other_code_writes_it() -> None:
 @pytest.mark.parametrize(
     ("library", "extra", "use"),
     [
-        (
-            "httpx2",
-            "openai",
-            lambda: OpenAIModel("m", "http://127.0.0.1:9", api_key="k")._sync_client(),
-        ),
         ("numpy", "knowledge", lambda: import_dependency("numpy")),
     ],
 )

@@ -10,6 +10,7 @@ before and after it is carried out.
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass
@@ -50,6 +51,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 T = TypeVar("T")
+
+# Whoever wants telemetry has imported it, and set it up.
+_TELEMETRY = "opentelemetry.trace"
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -139,11 +143,26 @@ def hand_to_caller(update: Update) -> Generator[Update, None, None]:
     yield update
 
 
-async def drive(run: Run, backend: Backend, emit: Emit | None = None, listen: bool = True) -> None:
+def drive(
+    run: Run,
+    backend: Backend,
+    emit: Emit | None = None,
+    listen: bool = True,
+    whole: bool = False,
+) -> Coroutine[Any, Any, None]:
     """Runs an invocation to its result, which `run.result` then holds.
 
-    Closing the coroutine stops the work, and writes that the turn was cancelled.
+    Closing the coroutine stops the work, and writes that the turn was cancelled. With `whole`,
+    models answer whole, and what is emitted is the progress of the agent's own turn alone.
     """
+    if not run.sessions.observers and _TELEMETRY not in sys.modules:
+        return _drive(run, backend, emit, listen, whole)
+    from orchestrator.engine.run.observation import watch_drive
+
+    return watch_drive(partial(_drive, whole=whole), run, backend, emit, listen)
+
+
+async def _drive(run: Run, backend: Backend, emit: Emit | None, listen: bool, whole: bool) -> None:
     try:
         step = run.begin()  # a turn of another version of the agent stays as it is
         try:
@@ -154,7 +173,7 @@ async def drive(run: Run, backend: Backend, emit: Emit | None = None, listen: bo
                     # answer whole, and nothing is made for a listener that is not there.
                     emit = emit if listen else None
                 try:
-                    outcome = _carry_out(run, step, backend, emit)
+                    outcome = _carry_out(run, step, backend, None if whole else emit)
                     if not isinstance(outcome, (dict, list)):
                         outcome = await outcome
                 except Exception as error:

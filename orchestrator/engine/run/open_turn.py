@@ -18,6 +18,7 @@ from orchestrator.engine.calls import invocation_input, match_results
 from orchestrator.engine.effects import AwaitResults, Dispatch
 from orchestrator.engine.plan import Plan
 from orchestrator.engine.run.replay import Replay, build_version_conflict
+from orchestrator.engine.run.restore import restore_history
 from orchestrator.errors import SessionConflict, ValidationError
 from orchestrator.limits import Limits
 from orchestrator.message import clean
@@ -65,6 +66,8 @@ class Input:
     exclude_thinking: bool = False
     # After how many characters the guardrail checks an answer that streams, if not the agent's own
     guard_interval: int | None = None
+    # A UUID that names the turn; one that nobody has seen when it is empty
+    request_id: str = ""
     closing: bool = False
     more: bool = False  # whether anything is given but the question and the session
 
@@ -113,12 +116,28 @@ class Input:
             check_id("memory_id", self.memory_id)
         if self.retrieval:
             _check_retrieval(self.retrieval)
+        self._check_rare_options()
+
+    def _check_rare_options(self) -> None:
         if self.files and self.results is not None:
             raise ValidationError("files come with a question, and not with results; ask anew")
         if self.previous_turns is not None:
             _check_count("previous_turns", self.previous_turns, 0)
+        if self.request_id:
+            self.request_id = _check_request_id(self.request_id)
         if self.guard_interval is not None:
             _check_count("apply_guardrail_interval", self.guard_interval, 1)
+
+
+def _check_request_id(id: object) -> str:
+    from uuid import UUID
+
+    try:
+        return str(UUID(str(id)))
+    except ValueError:
+        raise ValidationError(
+            f"request_id {str(id)[:60]!r} is no UUID; make one with `uuid.uuid4()`"
+        ) from None
 
 
 def _check_count(name: str, value: object, least: int) -> None:
@@ -171,6 +190,15 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
         sessions.refuse_running(session)
     if given.results is not None:
         return _take_results(plan, sessions, session, given)
+    if (
+        given.request_id
+        and session.count
+        and (known := _find_request(plan, session, given, sessions))
+    ):
+        if known is not session.open or known.suspend_record:
+            return known
+        _claim(plan, sessions, session, known, given)
+        return None
     log = session.open
     if log is not None and not log.suspend_record:
         # To end a session is no reason to carry out what a stopped process left undone in it.
@@ -185,8 +213,45 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
         )
     if log is not None:
         _give_up(sessions, session, log, given)
-    sessions.begin(session, _turn_record(plan, sessions, session, given))
+    _begin(plan, sessions, session, given)
     return None
+
+
+def _find_request(plan: Plan, session: Session, given: Input, sessions: Sessions) -> TurnLog | None:
+    """The turn that an earlier invocation with the same request id has opened."""
+    log = session.open
+    if log is None or log.start["id"] != given.request_id:
+        log = _find_past_turn(plan, sessions, session.label, given.request_id)
+    if log is not None and clean(given.question) not in ("", log.start["question"]):
+        raise SessionConflict(
+            f"request_id {given.request_id!r} was used for another question in session "
+            f"{given.session_id!r}; a new question has a new id"
+        )
+    return log
+
+
+# The session has only what later turns need of the earlier ones: their logs are in the journal.
+def _find_past_turn(plan: Plan, sessions: Sessions, label: str, id: str) -> TurnLog | None:
+    past = Session("", label)
+    for record in sessions.records(label):
+        past.apply([record])
+        if record["kind"] == "end" and past.unread and past.unread[-1].start["id"] == id:
+            log = past.unread[-1]
+            restore_history(plan, past)
+            return log
+    return None
+
+
+def _begin(plan: Plan, sessions: Sessions, session: Session, given: Input) -> None:
+    sessions.begin(session, _turn_record(plan, sessions, session, given))
+    if sessions.durable:
+        sessions.keep_plan(plan.digest, lambda: _take_snapshot(plan))
+
+
+def _take_snapshot(plan: Plan) -> str:
+    from orchestrator.engine.plan_snapshot import take_snapshot  # once in a plan's life
+
+    return take_snapshot(plan)
 
 
 def _claim(plan: Plan, sessions: Sessions, session: Session, log: TurnLog, given: Input) -> None:
@@ -207,7 +272,7 @@ def _turn_record(plan: Plan, sessions: Sessions, session: Session, given: Input)
     record: Record = {
         "kind": "turn",
         "v": VERSION,
-        "id": request_id(),
+        "id": given.request_id or request_id(),
         "at": sessions.clock(),
         "question": clean(given.question),
         "attributes": session.attributes,  # records are never changed, so they may share it
@@ -363,7 +428,7 @@ def _begin_second_answer(
         "done after the first answer stays done."
     )
     asked = replace(given, question=text, results=None)
-    sessions.begin(session, _turn_record(plan, sessions, session, asked))
+    _begin(plan, sessions, session, asked)
 
 
 def _describe_confirmation(result: dict[str, Any]) -> str:

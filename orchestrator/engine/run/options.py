@@ -35,6 +35,9 @@ class Options(TypedDict, total=False):
     # `orchestrator.engine.input_files.read_files`. The model reads those for `CHAT`, its programs
     # those for `CODE_INTERPRETER`
     files: Sequence[str | PathLike[str] | Mapping[str, Any]]
+    # A UUID that names this invocation: the same one again in the session gets the answer that is
+    # there, or goes on with the turn, and never asks a second time
+    request_id: str
     # How many earlier turns the prompts have (Bedrock: `previousConversationTurnsToInclude`)
     previous_turns: int | None
     # Whether the prompts leave out what the model thought in earlier turns (Bedrock:

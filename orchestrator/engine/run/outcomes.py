@@ -36,16 +36,22 @@ class StreamChecked:
 
 
 class StreamedCall:
-    """One model call whose reply streams."""
+    """One model call whose reply streams.
+
+    Attributes:
+        effect: What asks for it.
+        model: The model.
+        request: What it is asked.
+    """
 
     __slots__ = (
-        *("_began", "_effect", "_feed", "_filter", "_live", "_parser", "_reply", "_reported"),
-        *("_run", "model", "request"),
+        *("_began", "_feed", "_filter", "_live", "_parser", "_reply", "_reported"),
+        *("_run", "effect", "model", "request"),
     )
 
     def __init__(self, run: Run, effect: CallModel) -> None:
         self._run = run
-        self._effect = effect
+        self.effect = effect
         self._live = effect.live
         self._parser = effect.stage.new_parser()
         self._feed = self._parser.feed
@@ -92,7 +98,7 @@ class StreamedCall:
         checks = self._filter.checks if self._filter is not None else []
         new, self._reported = checks[self._reported :], len(checks)
         made: list[str | StreamChecked] = [
-            StreamChecked(self._effect, self._run, record) for record in new
+            StreamChecked(self.effect, self._run, record) for record in new
         ]
         return [*made, text] if text else made
 
@@ -104,12 +110,12 @@ class StreamedCall:
         """
         reply = self._reply
         if reply is None:
-            model_id = self._effect.stage.model.model_id
+            model_id = self.effect.stage.model.model_id
             raise DependencyFailed(
                 f"the stream of model {model_id!r} ended before its reply was whole; try again",
                 resource=model_id,
             )
-        record = self._run.model_record(self._effect, reply, self._began)
+        record = self._run.model_record(self.effect, reply, self._began)
         self._run.parse(record, self._parser)
         if self._filter is not None and self._filter.checks:
             record["checks"] = self._filter.checks

@@ -9,12 +9,13 @@ from contextlib import closing
 from functools import partial
 from queue import SimpleQueue
 from threading import Event
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from orchestrator.actions.base import Call, CallContext
 from orchestrator.engine.effects import CallModel
 from orchestrator.engine.run.driver import (
     Emit,
+    Progress,
     Update,
     Work,
     build_late_record,
@@ -41,6 +42,15 @@ def run_turn(run: Run) -> None:
 def watch_turn(run: Run) -> Generator[Update, None, None]:
     """Runs an invocation to its result, and yields its updates; closing it stops the turn."""
     return drive(run, _BACKEND, hand_to_caller).__await__()
+
+
+def watch_effects(run: Run) -> Generator[Progress, None, None]:
+    """Runs an invocation to its result, and yields before and after each effect of its own turn.
+
+    Models answer whole. Closing it stops the turn.
+    """
+    work = drive(run, _BACKEND, hand_to_caller, whole=True).__await__()
+    return cast("Generator[Progress, None, None]", work)
 
 
 def _run_to_end(work: Coroutine[Any, Any, None]) -> None:

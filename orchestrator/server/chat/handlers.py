@@ -19,6 +19,7 @@ from orchestrator.server.chat.responses import build_completion, build_error, st
 from orchestrator.server.chat.return_control import build_results, find_session
 from orchestrator.server.disconnects import EventResponse
 from orchestrator.server.operations import Caller
+from orchestrator.server.request_context import current_request
 from orchestrator.server.rest import (
     RestApi,
     find_agent,
@@ -40,16 +41,19 @@ def routes_of(agents: Agents, running: ActiveRequests) -> list[Route]:
     """The routes; each reads `request.state.caller`, who is calling."""
     api = RestApi(agents, running, build_error)
 
-    def route(path: str, endpoint: Callable[[RestApi, Request], Any], method: str = "GET") -> Route:
+    def route(
+        path: str, operation: str, endpoint: Callable[[RestApi, Request], Any], method: str = "GET"
+    ) -> Route:
         async def handle(request: Request) -> Response:
+            request.state.context.name("openai", operation)
             return await api.respond(request, partial(endpoint, api))
 
         return Route(path, handle, methods=[method])
 
     return [
-        route("/v1/chat/completions", _complete, "POST"),
-        route("/v1/models", _list_models),
-        route("/v1/models/{model:path}", _get_model),
+        route("/v1/chat/completions", "CreateChatCompletion", _complete, "POST"),
+        route("/v1/models", "ListModels", _list_models),
+        route("/v1/models/{model:path}", "RetrieveModel", _get_model),
     ]
 
 
@@ -72,6 +76,8 @@ async def _start_turn(
     session = asked.session if asked.results is None else ""
     if asked.results is not None:
         session = find_session(asked.results, asked.session_id)
+    if (own := current_request.get()) is not None:
+        own.session_id = session
     agent = await run_blocking(find_agent, agents, caller, asked.model)
     if asked.results is not None:
         options = {"results": await run_blocking(build_results, agent, session, asked.results)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from inspect import iscoroutinefunction
 from typing import Any, cast
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 from uuid import uuid4
 
 from anyio import to_thread
@@ -46,6 +46,11 @@ class OperationMatch:
     def operation(self) -> str:
         """The operation's name."""
         return self.routes[0].operation
+
+    def get_label(self, name: str) -> str:
+        """The text of a label of the path, decoded; empty where it has none of the name."""
+        labels = dict(zip(self.routes[0].labels, self.labels, strict=True))
+        return unquote(labels.get(name, ""))
 
 
 @cache

@@ -117,9 +117,9 @@ def parse(text: str, file: str = "", rules: Rules = DEFAULT, *, line: int = 1) -
     return _DataReader(file, rules).read(compose(text, file, rules, line=line) or _EMPTY)
 
 
-def parse_json(text: str, file: str = "", rules: Rules = DEFAULT) -> Document:
+def parse_json(text: str, file: str = "", rules: Rules = DEFAULT, *, line: int = 1) -> Document:
     """Reads a JSON text; `parse` has the parameters and the errors."""
-    node = JsonComposer(text, Bounds(file, rules)).compose()
+    node = JsonComposer(text, Bounds(file, rules, line)).compose()
     return _DataReader(file, replace(rules, scalars="1.2")).read(node)
 
 

@@ -15,14 +15,15 @@ from orchestrator.support.http.failures import (
     ConnectTimedOut,
     Disconnected,
     HTTPFailure,
+    ProxyRefused,
     ReadTimedOut,
     TLSFailed,
 )
-from orchestrator.support.http.fairness import FREE, give_way
 from orchestrator.support.http.messages import ResponseReader, encode_head
+from orchestrator.support.http.server import Request, Server
+from orchestrator.support.http.urls import parse_url
 
 __all__ = [
-    "FREE",
     "Address",
     "AsyncResponse",
     "BadResponse",
@@ -32,11 +33,14 @@ __all__ = [
     "Disconnected",
     "HTTPFailure",
     "LoopConnections",
+    "ProxyRefused",
     "ReadTimedOut",
+    "Request",
     "Response",
     "ResponseReader",
+    "Server",
     "TLSFailed",
     "Waits",
     "encode_head",
-    "give_way",
+    "parse_url",
 ]

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from threading import Lock
 from weakref import WeakKeyDictionary, WeakSet, ref
 
-from orchestrator.support.http.connections import Address, Waits
+from orchestrator.support.http.connections import ERROR_BYTES, Address, Waits
 from orchestrator.support.http.failures import (
     ConnectFailed,
     ConnectTimedOut,
@@ -70,7 +70,7 @@ class AsyncConnections:
         close_in_children(self)
 
     async def send(self, request: bytes, bounds: ReplyBounds, *, streamed: bool) -> AsyncResponse:
-        """The response to a request; read to its end unless it is `streamed` and no error.
+        """The response to a request, as `Connections.send` has it.
 
         Raises:
             HTTPFailure: There is none.
@@ -86,7 +86,9 @@ class AsyncConnections:
         response = AsyncResponse(self, connection, bounds, self._waits.read)
         try:
             await response._send(request)
-            if not (streamed and response.status < 300):
+            if response.status >= 300:
+                await response._read_error()
+            elif not (streamed and response.status == 200):
                 response.content = await _read_all(response)
         except BaseException:
             response.close()
@@ -201,14 +203,22 @@ class AsyncResponse:
             HTTPFailure: It does not come to its end.
             OrchestratorError: It is not within its bounds.
         """
+        piece = await self._read()
+        self._bounds.take(len(piece))
+        return piece
+
+    async def _read(self) -> bytes:
         piece, self._first = self._first, b""
         while not piece and not self._reader.complete:
             piece = await self._receive()
-        if piece:
-            self._bounds.take(len(piece))
-        else:
+        if not piece:
             self.close()
         return piece
+
+    async def _read_error(self) -> None:
+        while len(self.content) < ERROR_BYTES and (piece := await self._read()):
+            self.content += piece
+        self.close()
 
     def close(self) -> None:
         """Keeps the connection of a response that was read to its end, and ends any other."""

@@ -7,6 +7,7 @@ import ssl
 import time
 import weakref
 from contextlib import suppress
+from threading import Semaphore
 from typing import NamedTuple
 
 from orchestrator.support.http.failures import (
@@ -17,18 +18,30 @@ from orchestrator.support.http.failures import (
     TLSFailed,
 )
 from orchestrator.support.http.messages import ResponseReader
+from orchestrator.support.http.proxies import Proxy, TunnelReader, encode_connect
 from orchestrator.support.http.sockets import close_in_children, is_readable
 from orchestrator.support.reply_bounds import ReplyBounds
 
 _PIECE = 65_536
+# What of an error's body is read: it says why, and is no reply.
+ERROR_BYTES = 65_536
 
 
 class Address(NamedTuple):
-    """Where a server listens; `tls` is how to speak to it over TLS, or `None`."""
+    """Where a server listens; `tls` is how to speak to it over TLS, or `None`.
+
+    A proxy tunnels what is spoken over TLS, and forwards other requests, whose targets say whereto.
+    """
 
     host: str
     port: int
     tls: ssl.SSLContext | None
+    proxy: Proxy | None = None
+
+    @property
+    def first(self) -> tuple[str, int]:
+        """Where to connect to."""
+        return (self.host, self.port) if self.proxy is None else self.proxy[:2]
 
 
 class Waits(NamedTuple):
@@ -41,32 +54,44 @@ class Waits(NamedTuple):
 class Connections:
     """Connections to one server, for any number of threads.
 
-    A connection that is in use belongs to one response; the most recently used idle one is taken
-    first. One that the server has ended meanwhile is noticed before anything is sent.
+    At most `most` are open at once; further requests wait for one. A connection that is in use
+    belongs to one response; the most recently used idle one is taken first. One that the server
+    has ended meanwhile is noticed before anything is sent.
     """
 
-    def __init__(self, address: Address, waits: Waits, most_idle: int) -> None:
-        """Opens nothing yet; keeps up to `most_idle` connections."""
+    def __init__(self, address: Address, waits: Waits, most: int) -> None:
+        """Opens nothing yet."""
         self._address = address
         self._waits = waits
-        self._most_idle = most_idle
+        self._turns = Semaphore(most)
         self._idle: list[socket.socket] = []
         close_in_children(self)
         weakref.finalize(self, _close_all, self._idle)
 
     def send(self, request: bytes, bounds: ReplyBounds, *, streamed: bool) -> Response:
-        """The response to a request; read to its end unless it is `streamed` and no error.
+        """The response to a request; read to its end unless it is `streamed` and has status 200.
+
+        Of an error's body the beginning is read, whatever the reply may take.
 
         Raises:
             HTTPFailure: There is none.
             OrchestratorError: The response is not within its bounds.
         """
         bounds.check_time()
-        sock = self._take_idle() or self._connect(bounds)
+        if not self._turns.acquire(timeout=bounds.compute_time_left()):
+            bounds.check_time()
+            raise ConnectTimedOut("no connection became free in time")
+        try:
+            sock = self._take_idle() or self._connect(bounds)
+        except BaseException:
+            self._turns.release()
+            raise
         response = Response(self, sock, bounds, self._waits.read)
         try:
             response._send(request)
-            if not (streamed and response.status < 300):
+            if response.status >= 300:
+                response._read_error()
+            elif not (streamed and response.status == 200):
                 response.content = b"".join(iter(response.read, b""))
         except BaseException:
             response.close()
@@ -89,16 +114,12 @@ class Connections:
         return None
 
     def _keep(self, sock: socket.socket) -> None:
-        if len(self._idle) < self._most_idle:
-            self._idle.append(sock)
-        else:
-            sock.close()
+        self._idle.append(sock)
 
     def _connect(self, bounds: ReplyBounds) -> socket.socket:
-        host, port, tls = self._address
         wait = _shorten(self._waits.connect, bounds)
         try:
-            sock = socket.create_connection((host, port), wait)
+            sock = socket.create_connection(self._address.first, wait)
         except TimeoutError:
             bounds.check_time()
             raise ConnectTimedOut("no connection in time") from None
@@ -107,15 +128,27 @@ class Connections:
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            return sock if tls is None else tls.wrap_socket(sock, server_hostname=host)
+            return self._secure(sock, bounds)
         except BaseException as error:
             sock.close()
             if isinstance(error, TimeoutError):
                 bounds.check_time()
-                raise ConnectTimedOut("no TLS handshake in time") from None
+                raise ConnectTimedOut("no tunnel or TLS handshake in time") from None
             if isinstance(error, OSError):
                 raise TLSFailed(type(error).__name__) from None
             raise
+
+    def _secure(self, sock: socket.socket, bounds: ReplyBounds) -> socket.socket:
+        host, port, tls, proxy = self._address
+        if tls is None:
+            return sock
+        if proxy is not None:
+            sock.sendall(encode_connect(proxy, host, port))
+            tunnel = TunnelReader()
+            while not tunnel.is_open:
+                bounds.check_time()
+                tunnel.feed(sock.recv(_PIECE))
+        return tls.wrap_socket(sock, server_hostname=host)
 
 
 def _close_all(idle: list[socket.socket]) -> None:
@@ -164,14 +197,22 @@ class Response:
             HTTPFailure: It does not come to its end.
             OrchestratorError: It is not within its bounds.
         """
+        piece = self._read()
+        self._bounds.take(len(piece))
+        return piece
+
+    def _read(self) -> bytes:
         piece, self._first = self._first, b""
         while not piece and not self._reader.complete:
             piece = self._receive()
-        if piece:
-            self._bounds.take(len(piece))
-        else:
+        if not piece:
             self.close()
         return piece
+
+    def _read_error(self) -> None:
+        while len(self.content) < ERROR_BYTES and (piece := self._read()):
+            self.content += piece
+        self.close()
 
     def close(self) -> None:
         """Keeps the connection of a response that was read to its end, and closes any other."""
@@ -182,6 +223,7 @@ class Response:
             self._pool._keep(sock)
         else:
             sock.close()
+        self._pool._turns.release()
 
     def _send(self, request: bytes) -> None:
         sock = self._sock

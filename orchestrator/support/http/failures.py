@@ -19,6 +19,10 @@ class TLSFailed(HTTPFailure):
     """The handshake failed, such as for a certificate that nobody trusts; nothing was sent."""
 
 
+class ProxyRefused(HTTPFailure):
+    """The proxy does not let anything through to the server; nothing was sent to that."""
+
+
 class ReadTimedOut(HTTPFailure):
     """The server sent nothing for too long."""
 

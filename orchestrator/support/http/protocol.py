@@ -9,6 +9,7 @@ from contextvars import Context
 from typing import Any, cast
 
 from orchestrator.support.http.connections import Address
+from orchestrator.support.http.proxies import Proxy, TunnelReader, encode_connect
 from orchestrator.support.http.sockets import is_readable
 
 # Bytes that wait for their reader; a server that is faster has to wait, too.
@@ -18,6 +19,8 @@ _HIGH = 131_072
 _PIECE = 16_384
 # Seconds until the next address of a host is tried, too (RFC 8305).
 _ATTEMPT_DELAY = 0.25
+# Seconds between two pieces of a proxy's answer; whoever opens the connection has a time for all.
+_TUNNEL_SECONDS = 60.0
 
 
 class Connection(asyncio.Protocol):
@@ -149,11 +152,26 @@ class Connection(asyncio.Protocol):
 
     async def _open(self, address: Address) -> None:
         loop = asyncio.get_running_loop()
-        host, port, tls = address
+        tls = address.tls if address.proxy is None else None
         # Other loops than asyncio's, such as uvloop's, only try the addresses in turn.
         own = isinstance(loop, asyncio.BaseEventLoop)
         options: dict[str, Any] = {"happy_eyeballs_delay": _ATTEMPT_DELAY} if own else {}
-        await loop.create_connection(lambda: self, host, port, ssl=tls, **options)
+        await loop.create_connection(lambda: self, *address.first, ssl=tls, **options)
+        if address.proxy is not None and address.tls is not None:
+            await self._open_tunnel(loop, address.proxy, address)
+
+    async def _open_tunnel(
+        self, loop: asyncio.AbstractEventLoop, proxy: Proxy, address: Address
+    ) -> None:
+        transport, tunnel = self._get_transport(), TunnelReader()
+        transport.write(encode_connect(proxy, address.host, address.port))
+        while not tunnel.is_open:
+            tunnel.feed(await self.receive(_TUNNEL_SECONDS))
+        assert address.tls is not None
+        self._transport = await loop.start_tls(
+            transport, self, address.tls, server_hostname=address.host
+        )
+        self.stop_timer()
 
     def _count_unsent(self) -> int:
         transport = self._get_transport()

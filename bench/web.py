@@ -1,0 +1,207 @@
+"""The workbench's pages in Chromium, beside plain pages of the same text: `make bench-web`.
+
+A prompt of 1 MB with 2,000 origins, and a trace of 5,000 steps, of which a page has 1,000. Of each
+it writes the time from the navigation to the second frame after the page has loaded, as a ratio to
+that of a plain page, and how long a frame takes at jumps over the whole length.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import sys
+from collections.abc import Callable, Mapping
+from html import escape
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from types import MappingProxyType
+from typing import Any
+
+from orchestrator.engine.rendered_prompt import Prompt
+from orchestrator.engine.trace.past_steps import PastStep
+from orchestrator.message import Message, Span, Text
+from orchestrator.server.workbench.pages import render, send_static
+from orchestrator.server.workbench.prompt_view import build_prompt_view
+from orchestrator.server.workbench.turn_view import build_turn_view
+
+CHARACTERS, ORIGINS, STEPS = 1_000_000, 2_000, 5_000
+_TIMES = 5
+_JUMPS = 40
+
+_READY = """() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(
+  () => done(performance.now()))))"""
+_JUMP = """async count => {
+  const height = document.documentElement.scrollHeight;
+  const frames = [];
+  for (let at = 0; at < count; at++) {
+    const began = performance.now();
+    scrollTo(0, height * ((at * 7) % count) / count);
+    await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+    frames.push(performance.now() - began);
+  }
+  return frames;
+}"""
+
+
+class _Request:
+    """What templates ask of a request."""
+
+    query_params: Mapping[str, str] = MappingProxyType({})
+
+
+def build_prompt() -> Prompt:
+    """A prompt of a million characters in two thousand pieces."""
+    size = CHARACTERS // ORIGINS
+    words = "the agent looks up an open claim and names the documents that are missing "
+    line = (words * 14)[: size - 1] + "\n"
+    names = ("template", "tools", "agent_scratchpad", "conversation_history", "question")
+    spans = tuple(
+        Span(0, at * size, (at + 1) * size, names[at % len(names)]) for at in range(ORIGINS)
+    )
+    message = Message("user", [{"text": line * ORIGINS}], spans)
+    return Prompt("ORCHESTRATION", "bench", Text(), [message], (), {})
+
+
+def build_steps() -> list[PastStep]:
+    """A turn of five thousand steps."""
+    steps = []
+    for index in range(1, STEPS + 1):
+        began = index * 1_000_000
+        record = {
+            "kind": "model",
+            "stage": "ORCHESTRATION",
+            "model": "bench",
+            "content": [{"text": f"step {index} looks up a claim"}],
+            "usage": (1_000, 20, 0, 0, 1),
+            "began": began,
+            "ended": began + 900_000,
+        }
+        steps.append(PastStep(index, record, index))
+    return steps
+
+
+def _prompt_page() -> tuple[str, str]:
+    prompt = build_prompt()
+    view = build_prompt_view(prompt)
+    step = {"index": 1, "stage": "ORCHESTRATION", "kind": "model", "name": "bench", "text": ""}
+    usage = {"output_tokens": 1, "cache_read_tokens": 0}
+    page = render(
+        "prompt.html",
+        request=_Request(),
+        **_surroundings(),
+        step={**step, "branch": "", "began": 0, "ended": 1, "usage": usage},
+        count=1,
+        record={"content": []},
+        parsed={"pieces": [], "code": "", "reprompt": "", "notes": [], "raw": "", "response": {}},
+        before=0,
+        prompt={"inference": {}},
+        template=None,
+        lines=[],
+        view=view,
+    )
+    return page, prompt.messages[0]["content"][0]["text"]
+
+
+def _turn_page() -> tuple[str, str]:
+    view = build_turn_view(build_steps())
+    page = render(
+        "turn.html",
+        request=_Request(),
+        **_surroundings(),
+        totals=view.totals,
+        milliseconds=view.milliseconds,
+        view=view,
+    )
+    text = "\n".join(
+        f"{row.step.index} {row.label} {row.text}" for group in view.groups for row in group.rows
+    )
+    return page, text
+
+
+def _surroundings() -> dict[str, Any]:
+    turn = {"id": "t", "question": "?", "text": "", "stop_reason": "end_turn"}
+    changed = {"has_changed": False, "has_todays_prompts": False}
+    agent = {"key": "bench", "name": "bench", "instruction": ""}
+    return {"agent": agent, "session": "s-1", "turn": {**turn, **changed}}
+
+
+def _plain(text: str) -> str:
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>plain</title>'
+        '<link rel="stylesheet" href="/workbench/static/workbench.css">'
+        f"<main><pre>{escape(text)}</pre></main></html>"
+    )
+
+
+def _serve(pages: dict[str, str]) -> ThreadingHTTPServer:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            name = self.path.rpartition("/")[2]
+            static = send_static(name) if "/static/" in self.path else None
+            kind = "text/html; charset=utf-8" if static is None else static.headers["content-type"]
+            body = pages.get(name, "").encode() if static is None else bytes(static.body)
+            self.send_response(200)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+def _measure(browser: Any, url: str) -> tuple[float, float, float]:
+    ready, jumps = [], []
+    for _ in range(_TIMES):
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(url)
+        ready.append(page.evaluate(_READY))
+        jumps += page.evaluate(_JUMP, _JUMPS)
+        page.close()
+    jumps.sort()
+    return statistics.median(ready), jumps[int(len(jumps) * 0.95)], jumps[-1]
+
+
+def main() -> int:
+    """Measures, and writes what it found."""
+    from playwright.sync_api import sync_playwright
+
+    pages: dict[str, str] = {}
+    makers: dict[str, Callable[[], tuple[str, str]]] = {"prompt": _prompt_page, "trace": _turn_page}
+    for name, make in makers.items():
+        pages[name], text = make()
+        pages[f"plain-{name}"] = _plain(text)
+    server = _serve(pages)
+    base = f"http://127.0.0.1:{server.server_port}"
+    program = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    found = {}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=arguments)
+        for name in makers:
+            plain = _measure(browser, f"{base}/plain-{name}")
+            own = _measure(browser, f"{base}/{name}")
+            found[name] = {
+                "ready_ms": round(own[0]),
+                "plain_ready_ms": round(plain[0]),
+                "ready_ratio": round(own[0] / plain[0], 2),
+                "jump_p95_ms": round(own[1], 1),
+                "plain_jump_p95_ms": round(plain[1], 1),
+                "jump_longest_ms": round(own[2], 1),
+            }
+        browser.close()
+    server.shutdown()
+    server.server_close()
+    json.dump(found, sys.stdout, indent=2)
+    print()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,19 @@
+"""Durable runs: turns that are submitted to workers, and outlive every one of them (extra `dbos`).
+
+The engine that queues and restarts them is DBOS Transact; the state of a turn is the journal.
+"""
+
+from typing import TYPE_CHECKING
+
+from orchestrator.support.lazy_imports import lazy_exports
+
+if TYPE_CHECKING:
+    from orchestrator.agent.durable.runs import DurableRuns
+    from orchestrator.agent.durable.submission import Submission
+    from orchestrator.agent.durable.worker import Worker
+
+__all__ = ["DurableRuns", "Submission", "Worker"]
+
+_HOMES = {"DurableRuns": "runs", "Submission": "submission", "Worker": "worker"}
+
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -1,0 +1,115 @@
+"""DBOS's database: the one place that opens it, from a URL, and without any pickle."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.errors import DependencyFailed, ValidationError
+from orchestrator.support.lazy_imports import describe_missing_extra
+from orchestrator.support.redaction import redact, secrets_of_url
+
+if TYPE_CHECKING:
+    from dbos import DBOSClient
+    from sqlalchemy import Engine
+
+APPLICATION = "orchestrator"
+"""Whose queues and workflows they are, among those that share the database."""
+
+# Of the workflows' shape, not of this package: the journal has versions of its own, so a worker may
+# run what an older or newer one has begun. DBOS would bind each workflow to one release.
+VERSION = "1"
+
+
+def check_url(url: str) -> str:
+    """The URL of a database that DBOS can use.
+
+    Raises:
+        ValidationError: It is none.
+    """
+    if not isinstance(url, str) or not url.startswith(("sqlite:///", "postgresql://")):
+        raise ValidationError(
+            f"the database {show_url(str(url))!r} is neither sqlite:///FILE (to try it, on one "
+            "machine) nor postgresql://USER@HOST/NAME"
+        )
+    return url
+
+
+def show_url(url: str) -> str:
+    """The URL without its password."""
+    return redact(url, secrets_of_url(url))
+
+
+def import_dbos() -> Any:
+    """The package, which then neither writes nor reads pickles.
+
+    Raises:
+        DependencyFailed: It is not installed.
+    """
+    try:
+        import dbos
+    except ImportError as error:
+        library = error.name or "dbos"
+        raise DependencyFailed(
+            describe_missing_extra("durable runs need", "dbos", library), resource=library
+        ) from error
+    _refuse_pickles()
+    return dbos
+
+
+# A row names its format, whatever serializer DBOS was given: whoever can write a row could have any
+# worker load a pickle, which runs code. Its errors are then written as JSON under the same name.
+def _refuse_pickles() -> None:
+    from dbos._serialization import DBOSPortableJSON, DefaultSerializer
+    from dbos._serialization import exception_to_workflow_error_data as describe
+
+    def write(self: object, data: Any) -> str:
+        return str(DBOSPortableJSON.serialize(describe(data)))
+
+    def refuse(self: object, serialized_data: str) -> Any:
+        raise ValidationError("a record of the database is a pickle, which is never read")
+
+    kind: Any = DefaultSerializer
+    kind.serialize, kind.deserialize = write, refuse
+
+
+def open_client(url: str) -> DBOSClient:
+    """A client of the database, whose tables are made where they are missing.
+
+    Raises:
+        DependencyFailed: DBOS is not installed, or the database cannot be reached.
+        ValidationError: The URL is none of a database.
+    """
+    check_url(url)
+    dbos = import_dbos()
+    from dbos._serialization import DBOSPortableJSON
+
+    try:
+        dbos.DBOS.migrate(url)
+        client: DBOSClient = dbos.DBOSClient(
+            system_database_url=url,
+            serializer=DBOSPortableJSON,
+            application_name=APPLICATION,
+        )
+    except Exception as error:
+        raise build_database_error(url, error) from error
+    return client
+
+
+def build_database_error(url: str, error: Exception) -> DependencyFailed:
+    """The error of a database that does not answer; its URL without the password."""
+    shown = show_url(url)
+    return DependencyFailed(
+        f"the database {shown!r} cannot be used ({type(error).__name__}): check that it runs, that "
+        "the name and the password are right, and that tables can be made in it",
+        resource=shown,
+    )
+
+
+def open_engine(url: str) -> Engine:
+    """A plain engine of the same database, with one connection."""
+    from sqlalchemy import create_engine, make_url
+
+    address = make_url(url)
+    if address.drivername == "postgresql":
+        address = address.set(drivername="postgresql+psycopg")
+    return create_engine(address, pool_size=1, max_overflow=1, pool_pre_ping=True)

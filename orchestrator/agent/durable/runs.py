@@ -1,0 +1,160 @@
+"""Where turns are submitted to: a database whose queues workers take them from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
+
+from orchestrator.agent.durable.database import VERSION, open_client
+from orchestrator.agent.durable.submission import Submission
+from orchestrator.agent.durable.workflow import REFUSED, TURN, name_agent
+from orchestrator.errors import ResourceNotFound, SessionConflict, ValidationError
+
+if TYPE_CHECKING:
+    from orchestrator.agent.agent import Agent
+
+QUEUE = "turns"
+"""The queue that is used where none is named."""
+
+
+class DurableRuns:
+    """A database of submitted turns. Safe for many threads; a context manager that closes it.
+
+    It only writes to the database and reads from it. A `Worker`, or `orchestrator worker`, runs the
+    turns.
+
+    Attributes:
+        client: DBOS's own client of the database, for what is not here.
+    """
+
+    def __init__(self, url: str) -> None:
+        """Opens the database, and makes DBOS's tables where they are missing.
+
+        Args:
+            url: `postgresql://USER@HOST/NAME`; or `sqlite:///FILE`, to try it on one machine.
+
+        Raises:
+            DependencyFailed: The extra `dbos` is not installed, or the database cannot be used.
+            ValidationError: The URL is none of these.
+        """
+        self.url = url
+        self.client = open_client(url)
+
+    def __enter__(self) -> Self:
+        """The database itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Closes it."""
+        self.close()
+
+    def close(self) -> None:
+        """Closes its connections; what was submitted goes on."""
+        self.client.destroy()
+
+    def submit(
+        self,
+        agent: Agent,
+        question: str,
+        session_id: str | None,
+        options: Mapping[str, Any],
+        *,
+        queue: str = QUEUE,
+        retries: int = 0,
+        delay: float = 0.0,
+    ) -> Submission:
+        """See `Agent.submit`."""
+        given = dict(options)
+        request_id = given.pop("request_id", "")
+        id = _build_id(agent, request_id)
+        turn = build_turn(agent, question, session_id, given, retries)
+        known = self.client.list_workflows(workflow_ids=[id]) if request_id else ()
+        if known:
+            _check_same(known[0].input, turn, request_id)
+            return Submission(self.client, id, agent)
+        row: Any = {
+            "workflow_name": TURN,
+            "queue_name": queue,
+            "workflow_id": id,
+            "app_version": VERSION,
+            "authenticated_user": agent.plan.owner,
+        }
+        if delay:
+            row["delay_seconds"] = delay
+        self.client.enqueue(row, turn)
+        return Submission(self.client, id, agent)
+
+    def find(self, agent: Agent, id: str) -> Submission:
+        """See `Agent.find_submission`."""
+        found = self.client.list_workflows(
+            workflow_ids=[str(id)], user=agent.plan.owner, load_input=False, load_output=False
+        )
+        if not found:
+            raise ResourceNotFound(f"the agent has no submitted turn {str(id)[:60]!r}")
+        return Submission(self.client, str(id), agent)
+
+
+# With an id that the caller chose, the same submission is the same workflow; the owner is in it, so
+# that nobody meets another's. An id that nobody chose cannot be guessed.
+def _build_id(agent: Agent, request_id: object) -> str:
+    if not request_id:
+        return str(uuid4())
+    try:
+        given = UUID(str(request_id))
+    except ValueError:
+        raise ValidationError(f"request_id {str(request_id)[:60]!r} is no UUID") from None
+    return str(uuid5(NAMESPACE_URL, f"orchestrator:{agent.plan.owner}:{given}"))
+
+
+def build_turn(
+    agent: Agent,
+    question: str,
+    session_id: str | None,
+    options: Mapping[str, Any],
+    retries: int = 0,
+) -> dict[str, Any]:
+    """The input of a turn's workflow.
+
+    Raises:
+        ValidationError: The agent's sessions end with this process, or an option is wrong or cannot
+            be sent to another process.
+    """
+    if not agent.sessions.durable:
+        raise ValidationError(
+            f"the sessions of {agent.name!r} are in this process's memory, where no worker sees "
+            "them; give sessions= a database"
+        )
+    if refused := sorted(REFUSED.intersection(options)):
+        raise ValidationError(f"a submitted turn has no {refused[0]}=; `invoke` takes it")
+    turn: dict[str, Any] = {
+        "agent": name_agent(agent),
+        "question": question,
+        "options": {name: value for name, value in options.items() if value is not None},
+    }
+    # What is wrong with the call is told to who makes it, and not to a worker.
+    agent.check_input(question, session_id or "checked", options)
+    if session_id is not None:
+        turn["session_id"] = session_id
+    if agent.plan.tenant:
+        turn["tenant"] = agent.plan.tenant
+    if retries:
+        turn["retries"] = retries
+    try:
+        return dict(json.loads(json.dumps(turn, allow_nan=False)))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValidationError(f"the options of a submitted turn are JSON values: {error}") from None
+
+
+def _check_same(known: Any, turn: dict[str, Any], request_id: str) -> None:
+    if known is None or list(known["args"]) != [turn]:
+        raise SessionConflict(
+            f"request_id {request_id!r} was submitted with other arguments; they stand"
+        )

@@ -1,0 +1,170 @@
+"""A turn that was submitted: where it is, what came of it, and how to cancel it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+
+from orchestrator.agent.durable.workflow import turn_id_of
+from orchestrator.agent.invoke import as_awaitable
+from orchestrator.engine.results import ControlReturn
+from orchestrator.engine.trace.reply import Details, Reply
+from orchestrator.errors import ResourceNotFound, rebuild_error
+from orchestrator.models.base import Usage
+from orchestrator.support.threads import in_thread
+
+if TYPE_CHECKING:
+    from dbos import DBOSClient, WorkflowStatus
+
+    from orchestrator.agent.agent import Agent
+
+T = TypeVar("T")
+State: TypeAlias = Literal["queued", "running", "ended", "failed", "cancelled"]
+
+_STATES: dict[str, State] = {
+    "DELAYED": "queued",
+    "ENQUEUED": "queued",
+    "PENDING": "running",
+    "SUCCESS": "ended",
+    "CANCELLED": "cancelled",
+}
+_SHORTEST, _LONGEST = 0.02, 1.0  # seconds between two looks
+
+
+class Submission:
+    """A turn that was submitted.
+
+    Any process may have one, and as many as there are: the database has the turn.
+
+    Attributes:
+        id: Names it; `Agent.find_submission` finds it by this id.
+    """
+
+    def __init__(self, client: DBOSClient, id: str, agent: Agent) -> None:
+        self.id = id
+        self._client = client
+        self._agent = agent
+
+    def __repr__(self) -> str:
+        return f"Submission({self.id!r})"
+
+    def status(self) -> State:
+        """`queued`, `running`, `ended`, `failed` or `cancelled`."""
+        return read_state(self._load(output=False))
+
+    async def astatus(self) -> State:
+        """`status`, for an event loop."""
+        return await _in_thread(self.status)
+
+    def result(self, timeout: float | None = None) -> Reply:
+        """Waits for the turn's end; its reply.
+
+        A turn that was cancelled has one whose `stop_reason` is `cancelled`. Where control was
+        returned, `Agent.submit(results=...)` goes on, from any process, as long as the session
+        lives.
+
+        Args:
+            timeout: For how many seconds to wait; for ever when `None`.
+
+        Raises:
+            OrchestratorError: The turn failed.
+            TimeoutError: It has not ended yet.
+        """
+        until = None if timeout is None else time.monotonic() + timeout
+        pause = _SHORTEST
+        while (state := self.status()) in ("queued", "running"):
+            left = pause if until is None else until - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(f"the turn {self.id} is {state} after {timeout} seconds")
+            time.sleep(min(pause, left))
+            pause = min(pause * 1.5, _LONGEST)
+        return read_reply(self._load(), self._agent)
+
+    async def aresult(self, timeout: float | None = None) -> Reply:
+        """`result`, for an event loop."""
+        return await _in_thread(partial(self.result, timeout))
+
+    def cancel(self) -> None:
+        """Cancels the turn: before it begins, or after the effect that is being carried out.
+
+        A turn that has ended stays as it is.
+        """
+        self._client.cancel_workflow(self.id)
+
+    async def acancel(self) -> None:
+        """`cancel`, for an event loop."""
+        await _in_thread(self.cancel)
+
+    def _load(self, *, output: bool = True) -> WorkflowStatus:
+        found = self._client.list_workflows(
+            workflow_ids=[self.id], load_input=False, load_output=output
+        )
+        if not found:
+            raise ResourceNotFound(f"there is no turn {self.id!r} in the database any more")
+        return found[0]
+
+
+def read_state(status: WorkflowStatus) -> State:
+    """Where a workflow is, in the words of a submission."""
+    return _STATES.get(status.status, "failed")
+
+
+def read_reply(status: WorkflowStatus, agent: Agent) -> Reply:
+    """The reply of a workflow that has ended.
+
+    Raises:
+        OrchestratorError: The turn failed.
+    """
+    if status.error is not None or status.status not in ("SUCCESS", "CANCELLED"):
+        raise _read_error(status)
+    if status.status == "CANCELLED":
+        return Reply("", "cancelled", "")
+    output: Any = status.output
+    control = output["return_control"]
+    return Reply(
+        output["text"],
+        output["stop_reason"],
+        output["session_id"],
+        citations=output["citations"],
+        return_control=control
+        and ControlReturn(control["invocationId"], control["invocationInputs"]),
+        details=_StoredDetails(output, agent, turn_id_of(status.workflow_id)),
+    )
+
+
+def _read_error(status: WorkflowStatus) -> Exception:
+    error: Any = status.error
+    if error is None:
+        return rebuild_error("DependencyFailed", f"the turn ended as {status.status}", "")
+    name, code = getattr(error, "name", ""), getattr(error, "code", "")
+    message = getattr(error, "message", str(error))
+    return rebuild_error(str(name), str(message), str(code or ""))
+
+
+class _StoredDetails(Details):
+    """What a worker has said of a turn; its trace is made of the journal."""
+
+    __slots__ = ("_agent", "_id", "_output")
+
+    def __init__(self, output: dict[str, Any], agent: Agent, id: str) -> None:
+        self._output, self._agent, self._id = output, agent, id
+
+    def trace(self) -> list[dict[str, Any]]:
+        turns = self._agent.turns(self._output["session_id"])
+        return next((turn.trace for turn in turns if turn.id == self._id), [])
+
+    def files(self) -> list[dict[str, Any]]:
+        turns = self._agent.turns(self._output["session_id"])
+        return next((turn.files for turn in turns if turn.id == self._id), [])
+
+    def usage(self) -> Usage:
+        return Usage._make(self._output["usage"])
+
+    def notes(self) -> list[str]:
+        return list(self._output["notes"])
+
+
+async def _in_thread(function: Callable[[], T]) -> T:
+    return await as_awaitable(in_thread(function, at_once=False))

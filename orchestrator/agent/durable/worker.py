@@ -1,0 +1,176 @@
+"""A worker: takes submitted turns from queues and runs them, beside any number of others."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Sequence
+from math import ceil
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from orchestrator.agent.durable.database import (
+    APPLICATION,
+    VERSION,
+    build_database_error,
+    check_url,
+    import_dbos,
+)
+from orchestrator.agent.durable.liveness import Liveness
+from orchestrator.agent.durable.runs import QUEUE
+from orchestrator.agent.durable.workflow import (
+    count_running,
+    name_agent,
+    register_workflows,
+    set_agents,
+)
+from orchestrator.errors import OrchestratorError, ValidationError
+
+if TYPE_CHECKING:
+    from orchestrator.agent.agent import Agent
+
+_POLLING = 0.2  # seconds
+
+
+class Worker:
+    """Runs submitted turns, until it is closed; a context manager.
+
+    A process has at most one, because DBOS is one a process.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        agents: Sequence[Agent],
+        *,
+        queues: Sequence[str] = (QUEUE,),
+        concurrency: int = 8,
+        most: int | None = None,
+        rate: tuple[int, float] | None = None,
+        lease: float = 30.0,
+    ) -> None:
+        """Starts it.
+
+        Args:
+            url: The database that turns are submitted to.
+            agents: Whose turns it runs.
+            queues: Which queues it takes turns from, each with the limits that follow. Give each
+                model a queue of its own to limit what it is asked.
+            concurrency: How many turns of a queue it runs at the same time.
+            most: How many all workers together run at the same time; any number when `None`.
+            rate: How many turns all workers together begin within so many seconds.
+            lease: After how many seconds without a sign of life the others take over its turns.
+
+        Raises:
+            DependencyFailed: The extra `dbos` is not installed, or the database cannot be used.
+            ValidationError: There is a worker in this process, or an agent cannot be worked for.
+        """
+        check_url(url)
+        self._agents = {name_agent(agent): agent for agent in agents}
+        _check_agents(agents)
+        dbos = import_dbos()
+        if dbos._dbos._dbos_global_instance is not None:
+            raise ValidationError("this process has a worker, or another application of DBOS")
+        register_workflows(dbos)
+        set_agents(self._agents)
+        self.id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(8).hex()}"
+        self._dbos = dbos.DBOS
+        try:
+            self._launch(url, queues, concurrency, most, rate)
+            self._liveness = Liveness(url, self.id, lease)
+        except Exception as error:
+            self._dbos.destroy()
+            raise build_database_error(url, error) from error
+
+    def _launch(
+        self,
+        url: str,
+        queues: Sequence[str],
+        concurrency: int,
+        most: int | None,
+        rate: tuple[int, float] | None,
+    ) -> None:
+        from dbos._serialization import DBOSPortableJSON
+
+        self._dbos(
+            config={
+                "name": APPLICATION,
+                "system_database_url": url,
+                "serializer": DBOSPortableJSON,
+                "application_version": VERSION,
+                "executor_id": self.id,
+                "log_level": "WARNING",
+            }
+        )
+        _hide_failed_turns()
+        self._dbos.listen_queues(list(queues))
+        self._dbos.launch()
+        for queue in queues:
+            self._dbos.register_queue(
+                queue,
+                worker_concurrency=concurrency,
+                global_concurrency=most,
+                limiter=rate and {"limit": rate[0], "period": rate[1]},
+                polling_interval_sec=_POLLING,
+                on_conflict="always_update",
+            )
+
+    def __enter__(self) -> Self:
+        """The worker itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Closes it."""
+        self.close()
+
+    def close(self, seconds: float = 30.0) -> bool:
+        """Takes no more turns, and waits for those that run; whether all of them have ended.
+
+        After the seconds, what still runs is left to other workers, as if the process were killed:
+        end the process then.
+        """
+        for agent in self._agents.values():
+            agent.sessions.leaving = True
+        # DBOS waits a second at least, also for nothing.
+        running = count_running()
+        self._dbos.destroy(workflow_completion_timeout_sec=ceil(seconds) if running else 0)
+        self._liveness.close()
+        set_agents({})
+        ended = not count_running()
+        for agent in self._agents.values() if ended else ():
+            agent.sessions.leaving = False
+        return ended
+
+
+# A turn that fails, or is cancelled, is a result like another one; DBOS would log its traceback.
+def _hide_failed_turns() -> None:
+    log = logging.getLogger("dbos")
+    if _is_worth_a_line not in log.filters:
+        log.addFilter(_is_worth_a_line)
+
+
+_CANCELLED = ("DBOSAwaitedWorkflowCancelledError", "DBOSWorkflowCancelledError")
+
+
+def _is_worth_a_line(record: logging.LogRecord) -> bool:
+    failed = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
+    cancelled = type(failed).__name__ in _CANCELLED
+    return not (cancelled or isinstance(failed, OrchestratorError))
+
+
+def _check_agents(agents: Sequence[Agent]) -> None:
+    names = [name_agent(agent) for agent in agents]
+    for agent, name in zip(agents, names, strict=True):
+        if not agent.sessions.durable:
+            raise ValidationError(
+                f"the sessions of {agent.name!r} are in this process's memory, where no other "
+                "worker finds them; give sessions= a database"
+            )
+        if names.count(name) > 1:
+            raise ValidationError(f"two agents are {name!r}; give one another agent_id")

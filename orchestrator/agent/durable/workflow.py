@@ -1,0 +1,247 @@
+"""The workflows that DBOS runs: a turn, and a turn of a schedule.
+
+A workflow's id is the turn's id in the journal. So a workflow that is run again, because its
+process was killed, finds its turn there: it goes on with it, or has its answer, and never asks
+twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from orchestrator.agent.durable.steps import carry_out, carry_out_effect
+from orchestrator.errors import (
+    ActionOutcomeUnknown,
+    DependencyFailed,
+    OrchestratorError,
+    SessionConflict,
+    ThrottlingError,
+    TurnLeft,
+    ValidationError,
+)
+from orchestrator.sessions import session_label
+
+if TYPE_CHECKING:
+    from orchestrator.agent.agent import Agent
+    from orchestrator.engine.trace.reply import Reply
+
+TURN = "orchestrator.turn"
+SCHEDULED = "orchestrator.scheduled_turn"
+
+_MOST_RETRIES = 10
+_LONGEST_WAIT = 30.0  # seconds between two tries
+
+# Of the worker in this process: DBOS calls functions by their names, with data alone.
+_agents: dict[str, Agent] = {}
+
+
+def name_agent(agent: Agent) -> str:
+    """The name by which a worker finds an agent, for every tenant."""
+    return f"{agent.plan.agent_id}/{agent.plan.alias_id}"
+
+
+def set_agents(agents: Mapping[str, Agent]) -> None:
+    """Says which agents this process works for."""
+    _agents.clear()
+    _agents.update(agents)
+
+
+_running: set[str] = set()
+
+
+def count_running() -> int:
+    """How many turns run in this process."""
+    return len(_running)
+
+
+def register_workflows(dbos: Any) -> None:
+    """Makes the workflows known to DBOS, once a process."""
+    known = dbos._dbos._get_or_create_dbos_registry().workflow_info_map
+    if TURN not in known:
+        dbos.DBOS.workflow(name=TURN)(run_turn)
+        dbos.DBOS.workflow(name=SCHEDULED)(run_scheduled_turn)
+
+
+def run_scheduled_turn(at: datetime, turn: dict[str, Any]) -> dict[str, Any]:
+    """Runs a turn of a schedule."""
+    return run_turn(turn)
+
+
+def run_turn(turn: dict[str, Any]) -> dict[str, Any]:
+    """Runs a turn that was submitted; its result as JSON."""
+    from dbos import DBOS
+
+    if not isinstance(turn, dict):
+        raise _build_input_error()
+    workflow_id = str(DBOS.workflow_id)
+    agent, asked = _find_agent(turn), _read_turn(turn, workflow_id)
+    _running.add(workflow_id)
+    try:
+        reply = _run_with_retries(agent, asked)
+    except TurnLeft as left:
+        raise (left.__cause__ or left) from None
+    except OrchestratorError as error:
+        if not hasattr(error, "code"):  # DBOS's record of an error has a member for it
+            vars(error)["code"] = getattr(error, "limit", "")
+        raise
+    finally:
+        _running.discard(workflow_id)
+    return build_result(reply)
+
+
+def _find_agent(turn: dict[str, Any]) -> Agent:
+    name, tenant = turn.get("agent"), turn.get("tenant", "")
+    agent = _agents.get(name) if isinstance(name, str) else None
+    if agent is None or not isinstance(tenant, str):
+        raise ValidationError(
+            f"this worker has no agent {str(name)[:60]!r}; start one with the agent's folder, on a "
+            "queue of its own"
+        )
+    return agent.for_tenant(tenant) if tenant else agent
+
+
+# Options with paths of files, which are the submitter's, and those that the workflow sets.
+REFUSED = frozenset(
+    (
+        *("files", "session_state", "inline_session_state", "request_id"),
+        *("sessionState", "inlineSessionState", "requestId"),
+    )
+)
+_MEMBERS = frozenset(
+    ("agent", "tenant", "question", "session_id", "options", "retries"),
+)
+
+
+class _Turn:
+    """What was submitted."""
+
+    def __init__(self, question: str, session_id: str, options: dict[str, Any], retries: int):
+        self.question = question
+        self.session_id = session_id
+        self.options = options
+        self.retries = retries
+
+
+def _read_turn(turn: dict[str, Any], workflow_id: str) -> _Turn:
+    # What stands in the database may have been written by anybody who can write to it.
+    question, options = turn.get("question", ""), turn.get("options", {})
+    retries, id = turn.get("retries", 0), turn_id_of(workflow_id)
+    session = turn.get("session_id") or id
+    if (
+        not turn.keys() <= _MEMBERS
+        or not isinstance(question, str)
+        or not isinstance(session, str)
+        or not isinstance(options, dict)
+        or not REFUSED.isdisjoint(options)
+        or not isinstance(retries, int)
+        or not 0 <= retries <= _MOST_RETRIES
+    ):
+        raise _build_input_error()
+    return _Turn(question, session, {**options, "request_id": id}, retries)
+
+
+def _build_input_error() -> ValidationError:
+    return ValidationError("the workflow's input is not what `Agent.submit` writes")
+
+
+def turn_id_of(workflow_id: str) -> str:
+    """The UUID of a workflow's turn: its own id, or one that is made of it, for a schedule's."""
+    try:
+        return str(UUID(workflow_id))
+    except ValueError:
+        return str(uuid5(NAMESPACE_URL, f"orchestrator:{workflow_id}"))
+
+
+def _run_with_retries(agent: Agent, turn: _Turn) -> Reply:
+    tries = 0
+    while True:
+        try:
+            return _run_when_free(agent, turn)
+        except (DependencyFailed, ThrottlingError) as error:
+            if tries >= turn.retries or not _may_ask_again(agent, turn, error):
+                raise
+            agent.undo_turn(turn.session_id)
+        _wait("wait to try again", min(2.0**tries, _LONGEST_WAIT))
+        tries += 1
+
+
+def _may_ask_again(agent: Agent, turn: _Turn, error: OrchestratorError) -> bool:
+    """Whether the failed turn is the session's last one, and has begun no action."""
+    if isinstance(error, ActionOutcomeUnknown) or "results" in turn.options:
+        return False
+    past = agent.turns(turn.session_id)
+    return (
+        bool(past)
+        and past[-1].id == turn.options["request_id"]
+        and all(record["kind"] != "intent" for record in past[-1].records)
+    )
+
+
+def _run_when_free(agent: Agent, turn: _Turn) -> Reply:
+    """Runs the turn, when no other one of its session runs."""
+    waited = 0.0
+    while True:
+        try:
+            _finish_left_turn(agent, turn)
+            return agent.invoke_in_steps(
+                carry_out_effect, turn.question, turn.session_id, **turn.options
+            )
+        except SessionConflict as error:
+            if not _is_busy(agent, turn):
+                raise
+            if waited > _longest_turn(agent):
+                raise error
+        seconds = min(0.1 + waited / 4, 5.0)
+        _wait("wait for the session", seconds)
+        waited += seconds
+
+
+def _finish_left_turn(agent: Agent, turn: _Turn) -> None:
+    """Goes on with a turn that another, stopped process has left; else this one would cancel it."""
+    label = session_label(agent.plan.owner, turn.session_id)
+    left = agent.sessions.peek(label).open
+    if left is None or left.suspend_record or left.start["id"] == turn.options["request_id"]:
+        return
+    if turn.options.get("results") is None:
+        agent.invoke_in_steps(carry_out_effect, "", turn.session_id)
+
+
+def _is_busy(agent: Agent, turn: _Turn) -> bool:
+    """Whether a turn of the session runs, here or in another process."""
+    label = session_label(agent.plan.owner, turn.session_id)
+    if agent.sessions.uses(label):
+        return True
+    running = agent.sessions.peek(label).open
+    return running is not None and agent.sessions.is_running(running)
+
+
+def _longest_turn(agent: Agent) -> float:
+    return (agent.plan.limits.seconds or 3600.0) + 120.0
+
+
+def _wait(name: str, seconds: float) -> None:
+    wait: Callable[[], None] = partial(time.sleep, seconds)
+    carry_out(name, wait, lambda _: {"seconds": round(seconds, 3)})
+
+
+def build_result(reply: Reply) -> dict[str, Any]:
+    """A reply as JSON members. Its trace is in the journal."""
+    control = reply.return_control
+    return {
+        "text": reply.text,
+        "stop_reason": reply.stop_reason,
+        "session_id": reply.session_id,
+        "citations": reply.citations,
+        "return_control": control
+        and {
+            "invocationId": control.invocation_id,
+            "invocationInputs": control.invocation_inputs,
+        },
+        "usage": list(reply.usage),
+        "notes": reply.notes,
+    }

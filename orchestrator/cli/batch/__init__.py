@@ -1,0 +1,1 @@
+"""`orchestrator batch`: many questions to one agent, resumable, one result a line."""

@@ -1,0 +1,148 @@
+"""The verb `batch`."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestrator.cli.agents import load_agent, note_templates
+from orchestrator.cli.batch.progress import Progress, show_progress
+from orchestrator.cli.options import Turn
+from orchestrator.cli.recordings import choose_model, get_models_ready
+from orchestrator.cli.return_control import read_given_results
+from orchestrator.cli.terminal import Terminal, clean
+from orchestrator.cli.verb import AGENT_FAILED, option, verb
+from orchestrator.errors import ValidationError
+
+if TYPE_CHECKING:
+    from orchestrator.cli.batch.ask import Window
+    from orchestrator.cli.batch.questions import Question
+    from orchestrator.cli.batch.results import Results
+
+_MOST = 200  # questions at the same time; a process has 256 threads for this and for actions
+
+
+@verb
+def batch(
+    terminal: Terminal,
+    turn: Turn,
+    questions: Annotated[
+        Path,
+        typer.Argument(
+            metavar="QUESTIONS",
+            help="A JSONL file: each line a text, or an object with question and, if need be, id, "
+            "session_id, session_attributes and prompt_session_attributes.",
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        option(
+            "--out",
+            "FILE",
+            "Where the results go, one a line; what is there already is not asked again. "
+            "Default: QUESTIONS with .results.jsonl for its ending.",
+        ),
+    ] = None,
+    concurrency: Annotated[
+        int,
+        typer.Option(
+            "--concurrency",
+            metavar="NUMBER",
+            min=1,
+            help=f"How many questions are asked at the same time, at most {_MOST}.",
+        ),
+    ] = 4,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Ask again what has an error for its result.")
+    ] = False,
+) -> None:
+    """Ask an agent many questions.
+
+    Each question gets one line in the file of results. After Ctrl-C, or when the process was
+    killed, the same command goes on with the questions that have no result. Questions of one
+    session are asked in their order, others at the same time.
+
+    [bold]Examples[/bold]
+      $ orchestrator batch my-agent questions.jsonl
+      $ orchestrator batch my-agent questions.jsonl --concurrency 16
+      $ orchestrator batch my-agent questions.jsonl --out answers.jsonl
+      $ orchestrator batch my-agent questions.jsonl --retry
+      $ orchestrator batch my-agent questions.jsonl --model local --json
+    """
+    from orchestrator.cli.batch.ask import Order, Window
+    from orchestrator.cli.batch.questions import check_questions, read_questions
+    from orchestrator.cli.batch.results import Results
+    from orchestrator.cli.batch.turn import Asker
+
+    if concurrency > _MOST:
+        raise ValidationError(f"--concurrency {concurrency} is more than {_MOST}")
+    total = check_questions(questions)
+    agent = load_agent(turn.folder, choose_model(turn), turn.session, turn.state)
+    note_templates(agent, turn.folder, terminal)
+    given = read_given_results(turn.yes, turn.result, agent.plan)
+    options = turn.options()
+    if turn.file:
+        options["files"] = turn.input_files()
+    with Results(out or questions.with_suffix(".results.jsonl"), again=retry) as results:
+        known = sum(map(results.has, read_questions(questions)))
+        left = _list_unknown(read_questions(questions), results, turn.session)
+        agent = get_models_ready(agent, turn, terminal)
+        asker = Asker(agent, given, options)
+        run_batch(terminal, Window(Order(left), asker.ask, concurrency), results, total, known)
+
+
+def run_batch(terminal: Terminal, window: Window, results: Results, total: int, known: int) -> None:
+    """Asks the questions, writes and counts their results, and reports the counts.
+
+    Raises:
+        KeyboardInterrupt: The user stopped it. What was begun has its result then, unless he
+            stopped it twice.
+        typer.Exit: Some questions failed.
+    """
+    progress = Progress(total, known)
+    try:
+        with show_progress(terminal, progress) as show, _stop_on_interrupt(window, progress):
+            for result in window:
+                results.add(result)
+                progress.running = window.running
+                progress.add(result)
+                show()
+    finally:
+        terminal.report({**progress.as_dict(), "out": str(results.file)}, progress.describe())
+        terminal.note(f"The results are in {clean(str(results.file))!r}.")
+    if progress.stopping:
+        raise KeyboardInterrupt
+    if progress.failed:
+        raise typer.Exit(AGENT_FAILED)
+
+
+@contextmanager
+def _stop_on_interrupt(window: Window, progress: Progress) -> Iterator[None]:
+    # A `KeyboardInterrupt` could come between a result and its line. So the first Ctrl-C only says
+    # that no more is begun; what was begun has been paid for.
+    def stop(*_: object) -> None:
+        if progress.stopping:
+            raise KeyboardInterrupt
+        progress.stopping = True
+        window.stop()
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _list_unknown(
+    questions: Iterator[Question], results: Results, session: str | None
+) -> Iterator[Question]:
+    for question in questions:
+        if not results.has(question):
+            in_session = question.session is not None or session is None
+            yield question if in_session else replace(question, session=session)

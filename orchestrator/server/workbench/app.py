@@ -1,0 +1,123 @@
+"""The workbench as an ASGI application: its routes, behind its gate."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route, Router
+
+from orchestrator.errors import (
+    DefinitionError,
+    OrchestratorError,
+    ResourceNotFound,
+    SessionConflict,
+    ValidationError,
+)
+from orchestrator.server.runtime.invoke import run_blocking
+from orchestrator.server.settings import Settings
+from orchestrator.server.workbench import look, try_out
+from orchestrator.server.workbench.chat import ChatActions
+from orchestrator.server.workbench.pages import render, send_static, show, wants_json
+from orchestrator.server.workbench.projects import Projects
+from orchestrator.server.workbench.security import ROOT, Gate
+
+Page = Callable[[Projects, Request], Response]
+
+
+def build_workbench(projects: Projects, settings: Settings) -> Gate:
+    """The application over some agents; its `token` opens it."""
+    agent = f"{ROOT}/agents/{{agent}}"
+    session = f"{agent}/sessions/{{session}}"
+    turn = f"{session}/turns/{{turn}}"
+    pages: dict[str, Page] = {
+        f"{ROOT}/": look.show_home,
+        agent: look.show_agent,
+        session: look.show_session,
+        turn: look.show_turn,
+        f"{turn}/trace": look.show_trace,
+        f"{turn}/steps/{{step:int}}": look.show_step,
+        f"{turn}/steps/{{step:int}}/what-if": try_out.show_form,
+        f"{agent}/compare": try_out.show_comparison,
+    }
+    chat, trying = ChatActions(projects), try_out.TryOut(projects)
+    actions: dict[str, Callable[[Request], Awaitable[Response]]] = {
+        f"{session}/ask": chat.ask,
+        f"{session}/fork": chat.fork,
+        f"{session}/end": chat.end,
+        f"{session}/delete": chat.delete,
+        f"{session}/decide": trying.decide,
+        f"{turn}/steps/{{step:int}}/preview": trying.preview,
+        f"{turn}/steps/{{step:int}}/run": trying.run,
+        f"{turn}/steps/{{step:int}}/save": trying.save,
+    }
+    routes = [
+        *(Route(path, _page(projects, page), methods=["GET"]) for path, page in pages.items()),
+        *(Route(path, _action(action), methods=["POST"]) for path, action in actions.items()),
+        Route(f"{ROOT}/static/{{name}}", _static, methods=["GET"]),
+        Route(ROOT, lambda request: RedirectResponse(f"{ROOT}/"), methods=["GET"]),
+        Route("/", lambda request: RedirectResponse(f"{ROOT}/"), methods=["GET"]),
+    ]
+    router = Router(routes, default=_missing)
+    return Gate(router, settings, partial(render, "locked.html"))
+
+
+async def _missing(scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] == "http":
+        error = ResourceNotFound("there is no such page")
+        await _report(Request(scope, receive), error)(scope, receive, send)
+
+
+async def _static(request: Request) -> Response:
+    found = send_static(request.path_params["name"])
+    return found or _report(request, ResourceNotFound("there is no such file"))
+
+
+def _page(projects: Projects, page: Page) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        try:
+            return await run_blocking(page, projects, request)
+        except OrchestratorError as error:
+            return _report(request, error)
+
+    return answer
+
+
+def _action(
+    action: Callable[[Request], Awaitable[Response]],
+) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        try:
+            return await action(request)
+        except (OrchestratorError, HTTPException) as error:
+            message = error.detail if isinstance(error, HTTPException) else error.message
+            return JSONResponse({"message": message}, _get_status(error))
+
+    return answer
+
+
+def _report(request: Request, error: OrchestratorError) -> Response:
+    status = _get_status(error)
+    found = [one.as_dict() for one in getattr(error, "diagnostics", ())]
+    document = {"message": error.message, "diagnostics": found}
+    if wants_json(request):
+        return JSONResponse(document, status)
+    return show(request, "error.html", {**document, "status": status}, status)
+
+
+_STATUSES: dict[type[Exception], int] = {
+    ResourceNotFound: 404,
+    ValidationError: 400,
+    SessionConflict: 409,
+    DefinitionError: 422,
+}
+
+
+def _get_status(error: Exception) -> int:
+    if isinstance(error, HTTPException):
+        return error.status_code
+    return next((code for kind, code in _STATUSES.items() if isinstance(error, kind)), 502)

@@ -1,0 +1,216 @@
+"""What changes something: questions, results, forks, and the end of sessions."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from orchestrator.agent.agent import Agent
+from orchestrator.engine.results import ControlReturn
+from orchestrator.engine.run.options import Options
+from orchestrator.engine.trace.reply import Event, Files, Reply, TextDelta, TracePart, TurnEnd
+from orchestrator.errors import OrchestratorError, ValidationError
+from orchestrator.server.disconnects import EventResponse
+from orchestrator.server.runtime.invoke import run_blocking
+from orchestrator.server.workbench.pages import read_session
+from orchestrator.server.workbench.projects import Projects
+from orchestrator.sessions import session_label
+from orchestrator.support.safe_json import json_or
+
+_MEMBERS = ("question", "results", "attributes", "prompt_attributes", "files")
+# Members of a trace part that repeat the prompt or the whole reply: a page asks for them when they
+# are looked at.
+_LONG = ("text", "rawResponse", "inferenceConfiguration", "metadata")
+
+
+class LineResponse(EventResponse):
+    """JSON values, one a line; a client that goes ends what makes them."""
+
+    media_type = "application/x-ndjson"
+
+
+class ChatActions:
+    """The actions of a chat page."""
+
+    def __init__(self, projects: Projects) -> None:
+        self._projects = projects
+
+    async def ask(self, request: Request) -> Response:
+        """One turn, or the next part of one that waits; its events come as lines of JSON."""
+        body = await read_body(request)
+        if unknown := body.keys() - {*_MEMBERS}:
+            raise ValidationError(f"there is no member {min(unknown)!r} of a question")
+        agent, session = await self._find(request)
+        options = await run_blocking(_read_options, agent, session, body)
+        events = await agent.astart(_read_text(body, "question"), session, **options)
+        stream = stream_events(events)
+        await anext(stream)  # begun: whoever closes it stops the turn
+        return LineResponse(stream)
+
+    async def fork(self, request: Request) -> Response:
+        """A copy of the session up to a turn, or up to one of its model calls."""
+        body = await read_body(request)
+        agent, session = await self._find(request)
+        call = body.get("call")
+        if call is not None and (not isinstance(call, int) or isinstance(call, bool)):
+            raise ValidationError("'call' must be the number of a model call")
+        turn = _read_text(body, "turn")
+        new = await run_blocking(lambda: agent.fork(session, turn, call))
+        return JSONResponse({"session": new})
+
+    async def end(self, request: Request) -> Response:
+        """Ends a session; its next turn begins anew."""
+        agent, session = await self._find(request)
+        await run_blocking(agent.end_session, session)
+        return JSONResponse({})
+
+    async def delete(self, request: Request) -> Response:
+        """Deletes a session and its journal."""
+        agent, session = await self._find(request)
+        label = session_label(agent.plan.owner, session)
+        await run_blocking(_delete, agent, label)
+        return JSONResponse({})
+
+    async def _find(self, request: Request) -> tuple[Agent, str]:
+        project = self._projects.find(request.path_params["agent"])
+        return await run_blocking(project.agent), read_session(request.path_params["session"])
+
+
+def _delete(agent: Agent, label: str) -> None:
+    sessions = agent.sessions
+    session = sessions.acquire(label, 1 << 62)
+    try:
+        sessions.refuse_running(session)
+        sessions.store.delete(session.key)
+    finally:
+        sessions.forget(session)
+        sessions.release(session)
+
+
+async def read_body(request: Request) -> Mapping[str, Any]:
+    """The JSON object that a request brings.
+
+    Raises:
+        ValidationError: It is none.
+    """
+    text = (await request.body()).decode("utf-8", "replace")
+    body = json_or(text, None) if text else {}
+    if not isinstance(body, dict):
+        raise ValidationError("the body must be a JSON object")
+    return body
+
+
+def _read_text(body: Mapping[str, Any], name: str) -> str:
+    value = body.get(name) or ""
+    if not isinstance(value, str):
+        raise ValidationError(f"{name!r} must be a text")
+    return value
+
+
+def _read_options(agent: Agent, session: str, body: Mapping[str, Any]) -> Options:
+    options: Options = {}
+    if body.get("attributes"):
+        options["session_attributes"] = body["attributes"]
+    if body.get("prompt_attributes"):
+        options["prompt_session_attributes"] = body["prompt_attributes"]
+    if body.get("files"):
+        options["files"] = [_read_file(one) for one in body["files"]]
+    if body.get("results") is not None:
+        options["results"] = _build_results(agent, session, body["results"])
+    return options
+
+
+def _read_file(given: Any) -> dict[str, Any]:
+    try:
+        data = base64.b64decode(given["data"], validate=True)
+        name, kind = str(given["name"]), str(given.get("type") or "application/octet-stream")
+    except (TypeError, LookupError, binascii.Error, ValueError) as error:
+        raise ValidationError("a file has a 'name', a 'type' and its 'data' in Base64") from error
+    source = {"sourceType": "BYTE_CONTENT", "byteContent": {"data": data, "mediaType": kind}}
+    return {"name": name, "source": source, "useCase": "CHAT"}
+
+
+def _build_results(agent: Agent, session: str, given: Any) -> Mapping[str, Any]:
+    """The results of the calls that a session waits for; `given` has one a call, in their order."""
+    log = agent.sessions.peek(session_label(agent.plan.owner, session)).open
+    waits = log.suspend_record if log is not None else None
+    if waits is None:
+        raise ValidationError(f"session {session!r} waits for no results")
+    control = ControlReturn(waits["invocation_id"], waits["inputs"])
+    if not isinstance(given, list) or len(given) != len(waits["inputs"]):
+        raise ValidationError(f"{len(waits['inputs'])} calls wait: give a list of as many results")
+    by_name: dict[str, list[Any]] = {}
+    for item, value in zip(waits["inputs"], given, strict=True):
+        call = next(iter(item.values()))
+        by_name.setdefault(str(call.get("function") or call["apiPath"]), []).append(value)
+    return control.answer(
+        {name: values[0] if len(values) == 1 else values for name, values in by_name.items()}
+    )
+
+
+async def stream_events(events: AsyncGenerator[Event, None]) -> AsyncGenerator[bytes, None]:
+    """The events of a turn as lines; closing it stops the turn."""
+    async with aclosing(events):
+        yield b""
+        try:
+            async for event in events:
+                for item in describe_event(event):
+                    yield to_line(item)
+        except OrchestratorError as error:
+            yield to_line(
+                {"type": "error", "message": error.message, "error": type(error).__name__}
+            )
+
+
+def to_line(item: Mapping[str, Any]) -> bytes:
+    """A JSON value on a line of its own."""
+    return json.dumps(item, ensure_ascii=True, default=str).encode() + b"\n"
+
+
+def describe_event(event: Event) -> Iterator[dict[str, Any]]:
+    """An event as the page reads it."""
+    if isinstance(event, TextDelta):
+        yield {"type": "text", "text": event.text}
+    elif isinstance(event, TracePart):
+        yield from _describe_part(event.part)
+    elif isinstance(event, ControlReturn):
+        yield {"type": "waits", "inputs": event.invocation_inputs}
+    elif isinstance(event, Files):
+        names = [{"name": one["name"], "size": len(one["bytes"])} for one in event.files]
+        yield {"type": "files", "files": names}
+    elif isinstance(event, TurnEnd):
+        yield _describe_end(event.reply)
+
+
+def _describe_end(reply: Reply) -> dict[str, Any]:
+    return {
+        "type": "end",
+        "text": reply.text,
+        "stop_reason": reply.stop_reason,
+        "session": reply.session_id,
+        "usage": reply.usage._asdict(),
+        "citations": reply.citations,
+        "notes": reply.notes,
+    }
+
+
+def _describe_part(part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    agent = part.get("collaboratorName", "")
+    for stage, members in part["trace"].items():
+        for kind, value in members.items() if isinstance(members, Mapping) else ():
+            if isinstance(value, Mapping):
+                short = {name: one for name, one in value.items() if name not in _LONG}
+                if kind in ("rationale", "observation"):
+                    short = dict(value)
+                yield {"type": "step", "agent": agent, "stage": stage, "kind": kind, **_flat(short)}
+
+
+def _flat(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {"value": value}

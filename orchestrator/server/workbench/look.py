@@ -1,0 +1,255 @@
+"""The pages on which one looks: agents, sessions, turns, and every prompt's origin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from orchestrator.agent.agent import Agent
+from orchestrator.engine.trace.past_steps import PastStep
+from orchestrator.engine.trace.past_turns import PastTurn
+from orchestrator.errors import OrchestratorError, ResourceNotFound
+from orchestrator.server.workbench.pages import read_session, show
+from orchestrator.server.workbench.projects import Project, Projects
+from orchestrator.server.workbench.prompt_view import build_prompt_view, build_template_view
+from orchestrator.server.workbench.turn_view import build_turn_view, sum_up
+from orchestrator.sessions import SessionInfo
+
+_MOST_SESSIONS = 200  # of one page
+_LONGEST = 200_000  # characters of a reply, a result or a record on a page
+
+
+def show_home(projects: Projects, request: Request) -> Response:
+    """All agents."""
+    agents = [
+        {
+            "key": one.key,
+            "name": one.name,
+            "instruction": one.instruction,
+            "folder": str(one.folder),
+            "sessions": len(list_sessions(one)),
+        }
+        for one in projects.all()
+    ]
+    return show(request, "home.html", {"agents": agents})
+
+
+def show_agent(projects: Projects, request: Request) -> Response:
+    """One agent and its sessions."""
+    project = projects.find(request.path_params["agent"])
+    wanted = request.query_params.get("search", "").strip()
+    sessions = [one for one in list_sessions(project) if wanted.lower() in one["id"].lower()]
+    document = {
+        "agent": describe_project(project),
+        "search": wanted,
+        "sessions": sessions[:_MOST_SESSIONS],
+        "count": len(sessions),
+        "wrong": project.reason(),
+    }
+    return show(request, "agent.html", document)
+
+
+def describe_project(project: Project) -> dict[str, Any]:
+    """What pages say of an agent."""
+    return {"key": project.key, "name": project.name, "instruction": project.instruction}
+
+
+def list_sessions(project: Project) -> list[dict[str, Any]]:
+    """The sessions of an agent, the last changed first."""
+    from orchestrator.agent.compile import derive_agent_id
+
+    try:
+        owner = project.agent().plan.owner
+    except OrchestratorError:  # its sessions can be told all the same
+        owner = f"{derive_agent_id(project.name)}/TSTALIASID"
+    return [
+        _describe_session(info)
+        for info in project.sessions.store.list()
+        if info.label.rpartition("/")[0] == owner
+    ]
+
+
+def _describe_session(info: SessionInfo) -> dict[str, Any]:
+    return {
+        "id": info.label.rpartition("/")[2],
+        "records": info.records,
+        "updated": info.updated,
+    }
+
+
+def show_session(projects: Projects, request: Request) -> Response:
+    """One session: what was said, and where one goes on."""
+    project = projects.find(request.path_params["agent"])
+    session = read_session(request.path_params["session"])
+    agent = project.agent()
+    turns = [_describe_turn(turn) for turn in agent.turns(session)]
+    document = {"agent": describe_project(project), "session": session, "turns": turns}
+    return show(request, "session.html", document)
+
+
+def _describe_turn(turn: PastTurn) -> dict[str, Any]:
+    steps = turn.steps()
+    waits = steps[-1].record.get("inputs", []) if steps and turn.is_open else []
+    return {
+        "id": turn.id,
+        "at": turn.at,
+        "question": turn.question,
+        "text": turn.text,
+        "stop_reason": turn.stop_reason,
+        "new": turn.new,
+        "is_open": turn.is_open,
+        "has_failed": turn.has_failed,
+        "forked_from": turn.fork_origin,
+        "totals": sum_up(steps),
+        "milliseconds": _measure(steps),
+        "calls": [
+            {"name": it.name, "arguments": dict(it.arguments), "state": it.state, "index": it.index}
+            for it in steps
+            if it.kind in ("action", "search", "agent")
+        ],
+        "thoughts": [
+            {"index": it.index, "text": thought}
+            for it in steps
+            if it.kind == "model" and not it.branch and (thought := _find_thought(it))
+        ],
+        "waits": waits,
+        "invocation_id": steps[-1].record.get("invocation_id", "") if waits else "",
+    }
+
+
+def _find_thought(step: PastStep) -> str:
+    parsed = step.record.get("response", {}).get("orchestrationParsedResponse", {})
+    return str(parsed.get("rationale") or "")
+
+
+def _measure(steps: Sequence[PastStep]) -> float:
+    began = min((it.began for it in steps if it.began), default=0)
+    return (max((it.ended for it in steps), default=began) - began) / 1e6
+
+
+def show_turn(projects: Projects, request: Request) -> Response:
+    """One turn as a waterfall of its steps."""
+    project, agent, session = _find_session(projects, request)
+    turn = find_turn(agent, session, request.path_params["turn"])
+    steps = turn.steps()
+    text = request.query_params.get("from", "1")
+    first = min(max(int(text) if text.isdecimal() else 1, 1), max(len(steps), 1))
+    view = build_turn_view(steps, first)
+    document = {
+        "agent": describe_project(project),
+        "session": session,
+        "turn": describe_turn_head(turn),
+        "totals": view.totals,
+        "milliseconds": view.milliseconds,
+        "steps": [row.step.as_dict() for group in view.groups for row in group.rows],
+        "following": view.following,
+    }
+    return show(request, "turn.html", document, view=view)
+
+
+def show_trace(projects: Projects, request: Request) -> Response:
+    """The trace of a turn in Bedrock's shape, as JSON; of one step with `step`."""
+    _, agent, session = _find_session(projects, request)
+    turn = find_turn(agent, session, request.path_params["turn"])
+    return JSONResponse(turn.trace)
+
+
+def show_step(projects: Projects, request: Request) -> Response:
+    """One step: the prompt and the reply of a model call, or what an action gave."""
+    project, agent, session = _find_session(projects, request)
+    turn = find_turn(agent, session, request.path_params["turn"])
+    steps = turn.steps()
+    number = request.path_params["step"]
+    if not 1 <= number <= len(steps):
+        raise ResourceNotFound(f"the turn has {len(steps)} steps, and no step {number}")
+    step = steps[number - 1]
+    document: dict[str, Any] = {
+        "agent": describe_project(project),
+        "session": session,
+        "turn": describe_turn_head(turn),
+        "step": {**step.as_dict(), "text": step.text, "arguments": dict(step.arguments)},
+        "count": len(steps),
+        "record": _bound_record(step),
+    }
+    if step.kind != "model":
+        return show(request, "step.html", document)
+    earlier = [
+        it
+        for it in steps[: number - 1]
+        if it.has_prompt and it.branch == step.branch and it.stage == step.stage
+    ]
+    return _show_model_call(request, document, step, earlier[-1] if earlier else None)
+
+
+def _show_model_call(
+    request: Request, document: dict[str, Any], step: PastStep, before: PastStep | None
+) -> Response:
+    try:
+        parsed = step.parse()
+    except OrchestratorError as error:
+        parsed = _explain_failure(error)
+    document |= {"parsed": parsed, "before": before.index if before is not None else 0}
+    if not step.has_prompt:
+        return show(request, "step.html", {**document, "prompt": None})
+    prompt, template = step.prompt(), step.template
+    usage = step.usage
+    view = build_prompt_view(
+        prompt,
+        template=template,
+        before=before.prompt() if before is not None else None,
+        tokens=0 if usage is None else usage.total_tokens - usage.output_tokens,
+    )
+    document |= {
+        "prompt": prompt.as_dict(),
+        "template": None
+        if template is None
+        else {"text": template.text, "source": template.source, "language": template.language},
+    }
+    lines = [] if template is None else build_template_view(template, view.origins)
+    return show(request, "prompt.html", document, view=view, lines=lines)
+
+
+def _explain_failure(error: OrchestratorError) -> dict[str, Any]:
+    nothing = dict.fromkeys(("code", "reprompt", "raw"), "")
+    return {**nothing, "pieces": [], "notes": [error.message], "response": {}}
+
+
+def describe_turn_head(turn: PastTurn) -> dict[str, Any]:
+    """What pages say of a turn above its steps."""
+    return {
+        "id": turn.id,
+        "question": turn.question,
+        "text": turn.text,
+        "stop_reason": turn.stop_reason,
+        "at": turn.at,
+        "forked_from": turn.fork_origin,
+        "has_changed": turn.has_changed,
+        "has_todays_prompts": turn.has_todays_prompts,
+    }
+
+
+def _bound_record(step: PastStep) -> dict[str, Any]:
+    return {
+        name: f"{value[:_LONGEST]}…" if isinstance(value, str) and len(value) > _LONGEST else value
+        for name, value in step.record.items()
+    }
+
+
+def _find_session(projects: Projects, request: Request) -> tuple[Project, Agent, str]:
+    project = projects.find(request.path_params["agent"])
+    return project, project.agent(), read_session(request.path_params["session"])
+
+
+def find_turn(agent: Agent, session: str, id: str) -> PastTurn:
+    """A turn of a session.
+
+    Raises:
+        ResourceNotFound: There is none of that id.
+    """
+    for turn in agent.turns(session):
+        if turn.id == id:
+            return turn
+    raise ResourceNotFound(f"session {session!r} has no turn {id!r}")

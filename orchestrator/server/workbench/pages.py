@@ -1,0 +1,93 @@
+"""Pages and their JSON twins: one document, shown as HTML or sent as it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from orchestrator.server.workbench.security import ROOT
+from orchestrator.server.workbench.turn_view import describe_arguments, format_milliseconds
+
+_OWN = Path(__file__).parent
+_STATIC_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(_OWN / "html"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "duration": format_milliseconds,
+        "moment": format_moment,
+        "call": describe_arguments,
+        "count": lambda number: f"{number:,}",
+    }
+    made.globals["root"] = ROOT
+    made.globals["link"] = to_link
+    return made
+
+
+def render(name: str, **values: Any) -> str:
+    """The HTML of a template."""
+    return _environment().get_template(name).render(**values)
+
+
+def format_moment(at: int) -> str:
+    """A time in nanoseconds since 1970, for people."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at / 1e9))
+
+
+def to_link(key: str, session: str = "", turn: str = "", step: int = 0) -> str:
+    """The address of an agent's page, or of one of its sessions, turns or steps."""
+    from urllib.parse import quote
+
+    link = f"{ROOT}/agents/{quote(key, safe='')}"
+    if session:
+        # `..` is a session's id, and no browser would ask for a path that ends in it.
+        link += f"/sessions/{'~' if not session.strip('.') else ''}{quote(session, safe='')}"
+    if turn:
+        link += f"/turns/{quote(turn, safe='')}"
+    return f"{link}/steps/{step}" if step else link
+
+
+def read_session(segment: str) -> str:
+    """The session's id of a path that `to_link` made."""
+    return segment.removeprefix("~")
+
+
+def wants_json(request: Request) -> bool:
+    """Whether the JSON twin of a page is asked for."""
+    accept = request.headers.get("accept", "")
+    asked = "application/json" in accept and "text/html" not in accept
+    return asked or request.query_params.get("format") == "json"
+
+
+def show(
+    request: Request, name: str, document: Mapping[str, Any], status: int = 200, **extra: Any
+) -> Response:
+    """A document as a page, or as JSON; `extra` is what only the page needs."""
+    if wants_json(request):
+        return JSONResponse(document, status)
+    return HTMLResponse(render(name, request=request, **document, **extra), status)
+
+
+def send_static(name: str) -> Response | None:
+    """One of the page's own files; `None` when there is no such file."""
+    known = {file.name: file for file in (_OWN / "static").iterdir()}
+    file = known.get(name)
+    if file is None or file.suffix not in _STATIC_TYPES:
+        return None
+    kind = f"{_STATIC_TYPES[file.suffix]}; charset=utf-8"
+    return Response(file.read_bytes(), headers={"content-type": kind, "cache-control": "no-cache"})

@@ -1,0 +1,178 @@
+"""The agents of a workbench: folders, whose agents are read again when their files change."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.definition import load_definition
+from orchestrator.definition.files import FILE_NAMES
+from orchestrator.errors import OrchestratorError, ResourceNotFound, ValidationError
+from orchestrator.sessions import Sessions, SessionStore
+
+if TYPE_CHECKING:
+    from orchestrator.agent.agent import Agent
+    from orchestrator.models import Model
+
+_MOST_FILES = 2_000  # of a folder that are looked at for changes
+_SKIPPED = (".git", ".orchestrator", ".venv", "node_modules", "__pycache__")
+
+
+class Project:
+    """An agent's folder."""
+
+    def __init__(self, folder: Path, sessions: Sessions, model: str | Model | None) -> None:
+        self.folder = folder
+        self.sessions = sessions
+        self._model = model
+        self._lock = Lock()
+        self._agent: Agent | None = None
+        self._files: Any = None
+        definition = load_definition(folder)
+        self.name = definition.agent_name
+        self.instruction = definition.instruction
+        self.key = folder.name
+
+    def agent(self) -> Agent:
+        """The agent, as its files are now; what has changed is compiled again.
+
+        Raises:
+            OrchestratorError: It is wrong, with file, line and column.
+        """
+        from orchestrator.agent.agent import Agent
+
+        with self._lock:
+            files = list(_iterate_files(self.folder))
+            if self._agent is None or files != self._files:
+                before = self._agent
+                self._agent = None
+                self._agent = Agent.load(self.folder, model=self._model, sessions=self.sessions)
+                self._files = files
+                if before is not None:
+                    before.close()
+            return self._agent
+
+    def reason(self) -> str:
+        """What is wrong with it; empty when nothing is."""
+        try:
+            self.agent()
+        except OrchestratorError as error:
+            return error.message
+        return ""
+
+    def close(self) -> None:
+        """Ends what the agent has begun."""
+        with self._lock:
+            if self._agent is not None:
+                self._agent.close()
+
+
+class Projects:
+    """The agents of some folders, by the names of these."""
+
+    def __init__(
+        self,
+        folders: Sequence[Path],
+        *,
+        model: str | Model | None = None,
+        state: Path | None = None,
+    ) -> None:
+        """Finds the agents: each folder is one, or has some in it.
+
+        Args:
+            folders: The folders.
+            model: A model instead of every other.
+            state: The file of the sessions; by default that of the command line, in each folder.
+
+        Raises:
+            ResourceNotFound: There is no such folder, or no agent in it.
+            ValidationError: Two have the same name.
+            OrchestratorError: A definition is wrong, or the sessions' file cannot be opened.
+        """
+        self._shared = None if state is None else Sessions.of(state)
+        self._projects: dict[str, Project] = {}
+        for folder in (one for given in folders for one in find_agent_folders(given)):
+            sessions = self._shared or Sessions.of(_open_store(folder))
+            project = Project(folder, sessions, model)
+            if project.key in self._projects:
+                raise ValidationError(
+                    f"two agents are in folders called {project.key!r}; rename one of them"
+                )
+            self._projects[project.key] = project
+
+    def all(self) -> list[Project]:
+        """All of them, in the order of their folders."""
+        return list(self._projects.values())
+
+    def find(self, key: str) -> Project:
+        """The one with a name.
+
+        Raises:
+            ResourceNotFound: There is none.
+        """
+        found = self._projects.get(key)
+        if found is None:
+            raise ResourceNotFound(f"the workbench has no agent {key!r}")
+        return found
+
+    def close(self) -> None:
+        """Ends what the agents have begun, and closes their sessions' files."""
+        stores: dict[int, SessionStore] = {}
+        for project in self.all():
+            project.close()
+            stores[id(project.sessions.store)] = project.sessions.store
+        for store in stores.values():
+            if callable(close := getattr(store, "close", None)):
+                close()
+
+
+def _open_store(folder: Path) -> Path:
+    from orchestrator.support.private_files import make_private_folder, open_private
+
+    own = folder / ".orchestrator"
+    if not own.is_dir():
+        # Sessions hold what users said: only the owner may read them.
+        make_private_folder(own)
+        with open_private(own / ".gitignore") as file:
+            file.write("*\n")
+    return own / "sessions.sqlite"
+
+
+def find_agent_folders(folder: Path) -> list[Path]:
+    """The folder, if it is an agent's, else the agents' folders in it.
+
+    Raises:
+        ResourceNotFound: There is none.
+    """
+    root = folder.parent if folder.is_file() else folder
+    if _has_definition(root):
+        return [root.resolve()]
+    inside = sorted(it for it in root.iterdir() if _has_definition(it)) if root.is_dir() else []
+    if not inside:
+        raise ResourceNotFound(
+            f"there is no agent in {str(folder)!r}: give the folder of one, with an "
+            f"{FILE_NAMES[0]}, or a folder of such folders; `orchestrator init` makes one"
+        )
+    return [it.resolve() for it in inside]
+
+
+def _has_definition(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in FILE_NAMES)
+
+
+def _iterate_files(folder: Path) -> Iterator[tuple[str, int, int]]:
+    count = 0
+    for root, inner, names in os.walk(folder):
+        inner[:] = sorted(set(inner) - {*_SKIPPED})
+        for name in sorted(names):
+            count += 1
+            if count > _MOST_FILES:
+                return
+            try:
+                status = os.stat(os.path.join(root, name))
+            except OSError:
+                continue
+            yield os.path.join(root, name), status.st_mtime_ns, status.st_size

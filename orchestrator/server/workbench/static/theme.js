@@ -1,0 +1,3 @@
+// Before anything is shown, so that no page flashes in the other colours.
+const kept = localStorage.getItem("theme");
+if (kept) document.documentElement.dataset.theme = kept;

@@ -1,0 +1,138 @@
+"""A turn as rows of a waterfall: small ones, of which thousands stay smooth."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.engine.trace.past_steps import PastStep
+
+_GROUP = 50  # rows that are laid out together, when they are seen
+MOST_ROWS = 1_000
+"""Rows of one page; the next ones are a click away."""
+
+_ROW_HEIGHT = 28  # pixels
+_WIDTH = 1_000  # of a bar's own coordinates
+
+
+@dataclass(slots=True)
+class Row:
+    """One row."""
+
+    step: PastStep
+    label: str
+    text: str  # what it was about, on one line
+    lane: str  # the collaborator whose step it is; empty for the agent
+    depth: int
+    x: int
+    width: int
+    milliseconds: float
+
+
+@dataclass(slots=True)
+class Group:
+    """Rows that are laid out together."""
+
+    rows: list[Row]
+    height: int
+
+
+@dataclass(slots=True)
+class TurnView:
+    """A turn's rows from `first` on, and its totals."""
+
+    groups: list[Group]
+    first: int
+    count: int
+    following: int  # the first row of the next page; 0 for none
+    milliseconds: float
+    totals: Mapping[str, int]
+
+
+_LABELS = {
+    "PRE_PROCESSING": "pre-processing",
+    "ORCHESTRATION": "model",
+    "POST_PROCESSING": "post-processing",
+    "KNOWLEDGE_BASE_RESPONSE_GENERATION": "knowledge answer",
+    "ROUTING_CLASSIFIER": "router",
+    "MEMORY_SUMMARIZATION": "memory",
+}
+_TAG = re.compile(r"</?[a-zA-Z_]{1,40}>")
+_NAMES = {"return_control": "handed to you", "results": "your results"}
+
+
+def build_turn_view(steps: Sequence[PastStep], first: int = 1) -> TurnView:
+    """The waterfall of a turn."""
+    began = min((it.began for it in steps if it.began), default=0)
+    ended = max((it.ended for it in steps), default=began)
+    span = max(ended - began, 1)
+    names = _name_lanes(steps)
+    shown = steps[first - 1 : first - 1 + MOST_ROWS]
+    rows = [_build_row(step, began, span, names) for step in shown]
+    groups = [rows[at : at + _GROUP] for at in range(0, len(rows), _GROUP)]
+    following = first + MOST_ROWS
+    return TurnView(
+        [Group(one, len(one) * _ROW_HEIGHT) for one in groups],
+        first,
+        len(steps),
+        following if following <= len(steps) else 0,
+        (ended - began) / 1e6,
+        sum_up(steps),
+    )
+
+
+def _build_row(step: PastStep, began: int, span: int, names: Mapping[str, str]) -> Row:
+    x = (step.began - began) * _WIDTH // span
+    width = max((step.ended - step.began) * _WIDTH // span, 3)
+    return Row(
+        step=step,
+        label=_LABELS.get(step.stage) or _NAMES.get(step.kind, step.kind),
+        text=_describe(step),
+        lane=names.get(step.branch, step.branch),
+        depth=len([part for part in step.branch.split("/") if part]),
+        x=max(0, min(x, _WIDTH - 3)),
+        width=width,
+        milliseconds=(step.ended - step.began) / 1e6,
+    )
+
+
+def _describe(step: PastStep) -> str:
+    if step.kind in ("action", "search", "agent"):
+        return step.name
+    text = _TAG.sub(" ", step.text[:1_000])
+    return " ".join(text.split())[:160] or step.name
+
+
+def _name_lanes(steps: Sequence[PastStep]) -> dict[str, str]:
+    # A collaborator's path in the journal is of ids; the record of its end has its name.
+    return {it.record["id"]: it.name for it in steps if it.kind == "agent" and it.name}
+
+
+def sum_up(steps: Sequence[PastStep]) -> dict[str, int]:
+    """What a turn took: model calls, actions, and tokens."""
+    usages = [it.usage for it in steps if it.usage is not None]
+    return {
+        "model_calls": len(usages),
+        "actions": sum(it.kind == "action" for it in steps),
+        "input_tokens": sum(it.input_tokens for it in usages),
+        "output_tokens": sum(it.output_tokens for it in usages),
+        "cache_read_tokens": sum(it.cache_read_tokens for it in usages),
+        "cache_write_tokens": sum(it.cache_write_tokens for it in usages),
+    }
+
+
+def format_milliseconds(value: float) -> str:
+    """A duration for people."""
+    if value < 1_000:
+        return f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"
+    if value < 60_000:
+        return f"{value / 1_000:.1f} s"
+    return f"{int(value // 60_000)} min {int(value % 60_000 // 1_000)} s"
+
+
+def describe_arguments(arguments: Mapping[str, Any], most: int = 120) -> str:
+    """Arguments on one line."""
+    text = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+    return text if len(text) <= most else f"{text[: most - 1]}…"

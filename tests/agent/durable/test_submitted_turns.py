@@ -1,0 +1,239 @@
+"""`Agent.submit`: a turn that some worker runs."""
+
+import asyncio
+from threading import Event
+from uuid import uuid4
+
+import pytest
+from durable_support import CLAUDE, answer, call, make_agent
+
+from orchestrator.actions import action
+from orchestrator.agent.durable import Worker
+from orchestrator.errors import (
+    DependencyFailed,
+    ModelOutputError,
+    ResourceNotFound,
+    SessionConflict,
+    ThrottlingError,
+    ValidationError,
+)
+from orchestrator.sessions import session_label
+from orchestrator.testing import ScriptedModel
+
+LONG = 60  # seconds that no test waits for, unless it fails
+
+
+def get_order(order: str) -> str:
+    """Looks an order up.
+
+    Args:
+        order: Its number.
+    """
+    return f"{order} is on its way"
+
+
+def steps(runs, submission):
+    return [it["function_name"] for it in runs.client.list_workflow_steps(submission.id)]
+
+
+def test_a_worker_answers_and_its_steps_are_the_effects(runs, sessions, work):
+    replies = [call("get_order", order="1"), answer("It comes.")]
+    agent = make_agent(sessions, replies, get_order)
+    submission = agent.submit("Where is 1?", "s-1", runs=runs)
+    assert submission.status() == "queued"
+    with work(agent):
+        reply = submission.result(LONG)
+    assert (reply.text, reply.stop_reason, reply.session_id) == ("It comes.", "end_turn", "s-1")
+    assert (reply.usage.calls, len(reply.trace), submission.status()) == (2, 7, "ended")
+    assert steps(runs, submission) == [
+        "model ORCHESTRATION",
+        "actions shop::get_order",
+        "model ORCHESTRATION",
+    ]
+    assert [turn.id for turn in agent.turns("s-1")] == [submission.id]
+
+
+def test_the_steps_of_dbos_hold_no_content(runs, sessions, work):
+    replies = [call("get_order", order="canary-1"), answer("canary-2")]
+    agent = make_agent(sessions, replies, get_order)
+    with work(agent):
+        submission = agent.submit("canary-3", "s-1", runs=runs)
+        submission.result(LONG)
+    assert "canary" not in str(runs.client.list_workflow_steps(submission.id))
+
+
+def test_a_failed_turn_raises_its_error(runs, sessions, work):
+    agent = make_agent(sessions, [])
+    with work(agent):
+        submission = agent.submit("Hi", runs=runs)
+        with pytest.raises(ModelOutputError, match="has 0 replies"):
+            submission.result(LONG)
+    assert submission.status() == "failed"
+
+
+def test_the_twins_for_an_event_loop(runs, sessions, work):
+    agent = make_agent(sessions, [answer("Yes.")])
+
+    async def ask():
+        submission = agent.submit("Hi", "s-1", runs=runs)
+        assert await submission.astatus() == "queued"
+        with pytest.raises(TimeoutError, match="is queued after 0 seconds"):
+            await submission.aresult(0)
+        await submission.acancel()
+        return (await submission.aresult(LONG)).stop_reason
+
+    assert asyncio.run(ask()) == "cancelled"
+
+
+def test_a_turn_that_is_cancelled_ends_after_its_effect(runs, sessions, work):
+    begun, go_on, done = Event(), Event(), []
+
+    def pay() -> str:
+        """Pays."""
+        begun.set()
+        assert go_on.wait(LONG)
+        done.append("paid")
+        return "paid"
+
+    agent = make_agent(sessions, [call("pay"), answer("Paid.")], pay)
+    with work(agent):
+        submission = agent.submit("Pay", "s-1", runs=runs)
+        assert begun.wait(LONG)
+        submission.cancel()
+        go_on.set()
+        assert submission.result(LONG).stop_reason == "cancelled"
+    (turn,) = agent.turns("s-1")
+    assert (done, turn.stop_reason) == (["paid"], "cancelled")
+    assert [it["kind"] for it in turn.records] == ["turn", "model", "intent", "action", "end"]
+
+
+def test_the_same_request_id_is_one_turn(runs, sessions, work):
+    agent, id = make_agent(sessions, [answer("Once.")]), str(uuid4())
+    with work(agent):
+        first = agent.submit("Hi", "s-1", runs=runs, request_id=id)
+        assert agent.submit("Hi", "s-1", runs=runs, request_id=id).id == first.id
+        assert first.result(LONG).text == "Once."
+    assert agent.submit("Hi", "s-1", runs=runs, request_id=id).result(LONG).text == "Once."
+    with pytest.raises(SessionConflict, match="was submitted with other arguments"):
+        agent.submit("Bye", "s-1", runs=runs, request_id=id)
+
+
+def test_a_confirmation_days_later_by_another_process(runs, sessions, work):
+    @action(require_confirmation=True)
+    def pay() -> str:
+        """Pays."""
+        return "paid"
+
+    week = 7 * 86_400
+    first = make_agent(sessions, [call("pay")], pay, idle_session_ttl=week)
+    with work(first):
+        asked = first.submit("Pay", "s-1", runs=runs)
+        assert asked.result(LONG).stop_reason == "return_control"
+    second = make_agent(sessions, [answer("Paid.")], pay, idle_session_ttl=week)
+    control = second.find_submission(asked.id, runs=runs).result(LONG).return_control
+    results = control.answer({"pay": True})
+    with work(second):
+        for _ in range(2):  # the answer may be sent twice
+            done = second.submit("", "s-1", runs=runs, results=results)
+            assert done.result(LONG).text == "Paid."
+
+
+def test_a_busy_session_is_waited_for(runs, sessions, work):
+    agent = make_agent(sessions, [answer("1"), answer("2"), answer("3")])
+    with work(agent, concurrency=3):
+        turns = [agent.submit(f"{n}?", "s-1", runs=runs) for n in range(3)]
+        assert sorted(it.result(LONG).text for it in turns) == ["1", "2", "3"]
+    assert sorted(it.question for it in agent.turns("s-1")) == ["0?", "1?", "2?"]
+
+
+class Throttled(ScriptedModel):
+    """A model that is throttled a few times."""
+
+    times = 2
+
+    def complete(self, request):
+        if self.times:
+            self.times -= 1
+            raise ThrottlingError("slow down")
+        return super().complete(request)
+
+
+@pytest.fixture
+def no_waiting(monkeypatch):
+    from orchestrator.agent.durable import workflow
+
+    monkeypatch.setattr(workflow, "_LONGEST_WAIT", 0.0)
+
+
+def test_a_throttled_turn_is_asked_again(runs, sessions, work, no_waiting):
+    agent = make_agent(sessions, Throttled([answer("At last.")], CLAUDE))
+    with work(agent):
+        submission = agent.submit("Hi", "s-1", runs=runs, retries=2)
+        assert submission.result(LONG).text == "At last."
+    assert [turn.text for turn in agent.turns("s-1")] == ["At last."]
+
+
+def test_a_turn_that_has_begun_an_action_is_not_asked_again(runs, sessions, work, no_waiting):
+    paid = []
+
+    def pay() -> str:
+        """Pays."""
+        paid.append(1)
+        raise ConnectionError("the line was cut")
+
+    agent = make_agent(sessions, [call("pay"), call("pay")], pay)
+    with work(agent):
+        submission = agent.submit("Pay", "s-1", runs=runs, retries=5)
+        with pytest.raises(DependencyFailed):
+            submission.result(LONG)
+    assert paid == [1]
+
+
+def test_other_tenants_and_agents_find_nothing(runs, sessions, work):
+    agent = make_agent(sessions, [answer("For A."), answer("For B.")])
+    mine, other = agent.for_tenant("a"), agent.for_tenant("b")
+    id = str(uuid4())
+    submission = mine.submit("Hi", "s-1", runs=runs, request_id=id)
+    for stranger in (agent, other):
+        with pytest.raises(ResourceNotFound, match="has no submitted turn"):
+            stranger.find_submission(submission.id, runs=runs)
+    assert other.submit("Hi", "s-1", runs=runs, request_id=id).id != submission.id
+    with work(agent, concurrency=1):
+        assert mine.find_submission(submission.id, runs=runs).result(LONG).text == "For A."
+    assert len(mine.turns("s-1")) == 1
+    assert session_label(mine.plan.owner, "s-1") != session_label(agent.plan.owner, "s-1")
+
+
+def test_what_cannot_be_submitted_is_refused_at_once(runs, sessions, url):
+    agent = make_agent(sessions, [])
+    with pytest.raises(ValidationError, match="are in this process's memory"):
+        make_agent(None, []).submit("Hi", runs=runs)
+    with pytest.raises(ValidationError, match="are in this process's memory"):
+        Worker(url, [make_agent(None, [])])
+    with pytest.raises(ValidationError, match="has no files="):
+        agent.submit("Hi", runs=runs, files=["a.txt"])
+    with pytest.raises(ValidationError, match="session_id '/' is not valid"):
+        agent.submit("Hi", "/", runs=runs)
+    with pytest.raises(ValidationError, match="request_id '1' is no UUID"):
+        agent.submit("Hi", runs=runs, request_id="1")
+    with pytest.raises(TypeError, match="unknown options"):
+        agent.submit("Hi", runs=runs, colour="red")
+    with pytest.raises(ValidationError, match="neither sqlite:///FILE"):
+        Worker("mysql://root:secret@host/db", [agent])
+    assert runs.client.list_workflows() == []
+
+
+def test_a_process_has_one_worker(sessions, work):
+    agent = make_agent(sessions, [])
+    with work(agent), pytest.raises(ValidationError, match="this process has a worker"):
+        work(agent)
+
+
+def test_a_worker_that_is_closed_leaves_nothing_running(runs, sessions, work):
+    agent = make_agent(sessions, [answer("1"), answer("2")])
+    with work(agent):
+        agent.submit("Hi", "s-1", runs=runs).result(LONG)
+    later = agent.submit("Hi", "s-2", runs=runs)
+    assert later.status() == "queued"
+    with work(agent):
+        assert later.result(LONG).text == "2"

@@ -1,0 +1,174 @@
+"""Pages without a browser: what they show is what the engine's own objects say."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from workbench_support import Workbench, answer, price, workbench
+
+AT = "/agents/shop/sessions/s-1"
+
+
+class Pieces(HTMLParser):
+    """The texts of the prompt's pieces, with their origins."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, str]] = []
+        self._inside = False
+        self._origin: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if given.get("class") == "prompt":
+            self._inside = True
+        if given.get("class") == "side":
+            self._inside = False
+        if self._inside and tag == "span" and (given.get("class") or "").startswith("o"):
+            self._origin = given.get("data-o") or "template"
+            self.found.append((self._origin, ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "span":
+            self._origin = None
+
+    def handle_data(self, data: str) -> None:
+        if self._inside and self._origin is not None:
+            origin, text = self.found[-1]
+            self.found[-1] = origin, text + data
+
+
+def pieces_of(page: str) -> list[tuple[str, str]]:
+    parser = Pieces()
+    parser.feed(page)
+    return parser.found
+
+
+def ask(bench: Workbench, question: str = "How much is tea?") -> str:
+    bench.agent.invoke(question, "s-1")
+    return bench.agent.turns("s-1")[-1].id
+
+
+def test_agents_sessions_turns_and_steps_have_pages_and_json(tmp_path: Path) -> None:
+    with workbench(tmp_path, [price(), answer("Twelve.")]) as bench:
+        turn = ask(bench)
+        assert bench.client.get("/").json["agents"][0]["name"] == "shop"
+        (session,) = bench.client.get("/agents/shop").json["sessions"]
+        assert session["id"] == "s-1"
+        (told,) = bench.client.get(AT).json["turns"]
+        assert (told["question"], told["text"]) == ("How much is tea?", "Twelve.")
+        assert told["calls"][0]["arguments"] == {"item": "tea"}
+        assert told["totals"]["model_calls"] == 2
+        steps = bench.client.get(f"{AT}/turns/{turn}").json["steps"]
+        assert [it["kind"] for it in steps] == ["model", "action", "model"]
+        trace = bench.client.get(f"{AT}/turns/{turn}/trace").json
+        assert trace == json.loads(json.dumps(bench.agent.turns("s-1")[0].trace, default=str))
+        for path in ("/", "/agents/shop", AT, f"{AT}/turns/{turn}", f"{AT}/turns/{turn}/steps/2"):
+            page = bench.client.page(path)
+            assert page.status == 200, path
+            assert page.headers["content-type"] == "text/html; charset=utf-8"
+            assert (
+                "How much is tea?" in page.text or path in ("/", "/agents/shop") or "steps" in path
+            )
+
+
+@pytest.mark.parametrize(
+    "question", ["How much is tea?", "Was kostet <b>Tee</b>? 😀 & more\n$tools$"]
+)
+def test_the_pieces_of_a_prompt_are_the_prompt(question: str, tmp_path: Path) -> None:
+    with workbench(tmp_path, [price(), answer("Twelve.")]) as bench:
+        turn = ask(bench, question)
+        step = f"{AT}/turns/{turn}/steps/3"
+        prompt = bench.agent.turns("s-1")[0].steps()[2].prompt()
+        assert bench.client.get(step).json["prompt"] == json.loads(json.dumps(prompt.as_dict()))
+        found = pieces_of(bench.client.page(step).text)
+        # The template stands beside the prompt, with the same classes, behind it.
+        texts = "".join(text for _, text in found)
+        assert str(prompt.system) in texts
+        assert ("question", question) in found
+        assert any(origin == "action result" and "12 euros" in text for origin, text in found)
+        assert bench.model.requests[1].system == str(prompt.system)
+
+
+def test_what_the_step_before_had_is_marked(tmp_path: Path) -> None:
+    with workbench(tmp_path, [price(), answer("Twelve.")]) as bench:
+        turn = ask(bench)
+        page = bench.client.page(f"{AT}/turns/{turn}/steps/3").text
+        classes = re.findall(r'<details open class="(\w*)"><summary>([^<]*)', page)
+        assert classes == [
+            ("same", "system"),
+            ("same", "user"),
+            ("new", "assistant "),
+            ("new", "assistant · call of prices__get_price "),
+            ("new", "user · result "),
+            ("same", "tools"),
+        ]
+
+
+def test_the_template_is_shown_as_it_was_then(tmp_path: Path) -> None:
+    with workbench(tmp_path, [answer("Yes.")]) as bench:
+        turn = ask(bench)
+        templates = bench.folder / "templates"
+        templates.mkdir()
+        (templates / "orchestration.json").write_text(
+            '{"system": "CHANGED", "messages": [{"role": "user", "content": "$question$"}]}'
+        )
+        told = bench.client.get(f"{AT}/turns/{turn}/steps/1").json
+        assert told["turn"]["has_changed"]
+        assert not told["turn"]["has_todays_prompts"]
+        assert told["prompt"]["system"] == bench.model.requests[0].system
+        assert "CHANGED" not in told["template"]["text"]
+        page = bench.client.page(f"{AT}/turns/{turn}/steps/1").text
+        assert "Prompts are shown as they were sent then" in unescape(page)
+
+
+def test_an_agent_that_is_wrong_says_so_and_is_read_again(tmp_path: Path) -> None:
+    with workbench(tmp_path, [answer("Yes.")]) as bench:
+        ask(bench)
+        file = bench.folder / "agent.yaml"
+        right = file.read_text()
+        file.write_text(right + "nonsense: 1\n")
+        told = bench.client.get("/agents/shop").json
+        assert "nonsense" in told["wrong"]
+        assert [it["id"] for it in told["sessions"]] == ["s-1"]
+        refused = bench.client.get(AT)
+        assert (refused.status, refused.json["diagnostics"][0]["line"]) == (
+            422,
+            right.count("\n") + 1,
+        )
+        assert bench.client.page(AT).status == 422
+        file.write_text(right)
+        assert bench.client.get("/agents/shop").json["wrong"] == ""
+
+
+def test_what_is_not_there_is_404_in_both_forms(tmp_path: Path) -> None:
+    with workbench(tmp_path, [answer("Yes.")]) as bench:
+        turn = ask(bench)
+        for path in (
+            "/agents/none",
+            "/nothing",
+            f"{AT}/turns/none",
+            f"{AT}/turns/{turn}/steps/9",
+            "/static/none.js",
+            "/static/..%2fapp.py",
+        ):
+            assert bench.client.get(path).status == 404, path
+            page = bench.client.page(path)
+            assert page.status == 404
+            assert "That did not work" in page.text
+
+
+def test_a_session_with_the_name_of_the_folder_above_can_be_opened(tmp_path: Path) -> None:
+    with workbench(tmp_path, [answer("Yes.")]) as bench:
+        bench.agent.invoke("So?", "..")
+        links = re.findall(
+            r'href="(/workbench/agents/shop/sessions/[^"]*)"',
+            bench.client.page("/agents/shop").text,
+        )
+        assert links == ["/workbench/agents/shop/sessions/~.."]
+        assert bench.client.get("/agents/shop/sessions/~..").json["turns"][0]["question"] == "So?"
