@@ -28,6 +28,7 @@ from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
 from orchestrator.memory import MemoryStore
 from orchestrator.prompts.placeholders import STAGES
+from orchestrator.support.store_urls import SqliteUrl, parse_store
 
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
@@ -134,7 +135,8 @@ def memory_store(
     """The store that `Agent.load(memory=...)` means; `None` for this process's memory."""
     # Sessions in a file outlive the process, so what is remembered of them has to.
     if memory is None and isinstance(sessions, (str, Path)):
-        memory = Path(sessions).with_name("memory.sqlite")
+        url = parse_store(sessions)
+        memory = url.path.with_name("memory.sqlite") if isinstance(url, SqliteUrl) else None
     if not isinstance(memory, (str, Path)):
         return memory
     from orchestrator.memory import SqliteMemory
