@@ -7,7 +7,8 @@ OrchestratorError
 │   └── FlowError              the developer: a script is wrong, or failed while it ran
 ├── ValidationError            the caller: an argument of a call is wrong
 │   └── ResourceNotFound       the caller: the thing that was named does not exist
-├── SessionConflict            the caller: the session is busy, or results were answered twice
+├── SessionConflict            the caller: results were answered twice, or the agent was changed
+│   └── SessionBusy            the caller: another invocation has the session; try again later
 ├── LimitExceeded              a budget of `Limits` was used up
 ├── ModelOutputError           the model: its replies could not be understood
 └── DependencyFailed           a dependency: a model, an action, a knowledge base failed
@@ -45,6 +46,7 @@ __all__ = [
     "ModelOutputError",
     "OrchestratorError",
     "ResourceNotFound",
+    "SessionBusy",
     "SessionConflict",
     "TemplateError",
     "ThrottlingError",
@@ -151,6 +153,10 @@ class SessionConflict(OrchestratorError):
     """The session is being used by another invocation, or was changed by one."""
 
     bedrock_name = "ConflictException"
+
+
+class SessionBusy(SessionConflict):
+    """Another invocation has the session, or has just written to it: later it may be free."""
 
 
 class LimitExceeded(OrchestratorError):

@@ -13,15 +13,15 @@ REPLY_BYTES = 16_000_000
 SCRIPT_WORK = 10_000_000
 
 _FROM_ZERO = frozenset({"actions", "reprompts"})
-_SECONDS = frozenset({"seconds", "action_seconds"})
+_SECONDS = frozenset({"seconds", "action_seconds", "session_wait"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Budgets of one turn; a turn that reaches one stops with `LimitExceeded`.
 
-    Each is a whole number from 1 (`actions` and `reprompts` from 0); the two in seconds are numbers
-    greater than 0, or `None`.
+    Each is a whole number from 1 (`actions` and `reprompts` from 0); those in seconds are
+    numbers greater than 0, or `None`.
 
     Bedrock has the same kinds of limits but does not document all of their values
     (facts: loop cap about 7 to 10, `inputText` 25,000,000 characters).
@@ -44,6 +44,9 @@ class Limits:
     # Wall-clock time of one action; `None` for no limit, and then a synchronous Python function
     # runs in the caller's own thread
     action_seconds: float | None = 60.0
+    # How long an invocation waits for a session that another one has, in seconds; with `None` it
+    # gets a `SessionConflict` at once
+    session_wait: float | None = None
     # Size of one action's result, in UTF-8 bytes; a larger one is not shown to the model, which is
     # told so
     result_bytes: int = 200_000

@@ -20,7 +20,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from dynamodb_server import dynamodb_endpoint as dynamodb_endpoint
+from dynamodb_server import dynamodb_server as dynamodb_server
 from dynamodb_server import dynamodb_url as dynamodb_url
 from left_out import pytest_addoption as pytest_addoption
 from left_out import pytest_collection_modifyitems as pytest_collection_modifyitems

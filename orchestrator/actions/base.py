@@ -144,6 +144,10 @@ class Executor(Protocol):
     An executor may also have `async def acall(call, context)`: the asynchronous driver then awaits
     it instead of using a thread, and the synchronous one runs it in an event loop of its own.
 
+    `status(key)` may say what became of a call after its process has stopped, by its idempotency
+    key: its `ActionResult` if it took effect, `False` if it did not, and then it is carried out;
+    `None` if that is not known. Without it nobody knows; see `ActionOutcomeUnknown`.
+
     Two more methods are asked for when a group is made. `operations(group)` gives the group its
     operations, in place of a schema; `prepare(operations)` returns those of the schema as the
     executor can carry them out. Both may raise `DefinitionError`.

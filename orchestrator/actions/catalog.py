@@ -130,7 +130,7 @@ class Catalog:
             "have been provided with."
         )
 
-    def executor(self, operation: Operation) -> Executor:
+    def executor(self, operation: Operation) -> GuardedExecutor:
         """Who carries `operation` out: the results are bounded, the errors typed.
 
         Raises:

@@ -7,12 +7,15 @@ import dataclasses
 import enum
 import json
 from collections.abc import Mapping, Set
-from typing import Any
+from typing import Any, Literal
 
 from orchestrator.actions.base import ActionResult, Call, CallContext, Executor, Operation
 from orchestrator.errors import DependencyFailed, OrchestratorError
 from orchestrator.message import clean, make_json_encoder
+from orchestrator.support.logs import get_logger
 from orchestrator.support.user_code import describe_exception
+
+_log = get_logger("orchestrator.actions")
 
 
 def as_text(value: object) -> str:
@@ -128,6 +131,28 @@ class GuardedExecutor:
             raise
         except Exception as error:
             raise build_failure(call.operation, error) from error
+
+    def find_outcome(self, call: Call, max_bytes: int) -> ActionResult | Literal[False] | None:
+        """What the executor's `status` says of a call whose process stopped; `None` without one."""
+        status = getattr(self.executor, "status", None)
+        if status is None:
+            return None
+        name = call.operation.xml_name
+        try:
+            found = status(call.key)
+        except Exception as error:  # whoever cannot tell knows nothing
+            _log.warning("what became of a call of %r is not known: %s", name, type(error).__name__)
+            return None
+        if found is None or found is False:
+            return found
+        if isinstance(found, ActionResult):
+            return limit_size(found, max_bytes, repeatable=call.operation.idempotent)
+        _log.warning(
+            "the status of a call of %r must be an ActionResult, False or None, not %s",
+            name,
+            type(found).__name__,
+        )
+        return None
 
 
 class _AsyncGuardedExecutor(GuardedExecutor):

@@ -14,6 +14,7 @@ from orchestrator.agent.compile import build_plan
 from orchestrator.agent.invoke import (
     CarryOut,
     aevents,
+    aopen_when_free,
     as_awaitable,
     begin_run,
     close_before,
@@ -25,7 +26,9 @@ from orchestrator.agent.invoke import (
     load_async_driver,
     open_in_lane,
     open_in_thread,
+    open_when_free,
 )
+from orchestrator.agent.recovery import RecoveredTurn, list_left_sessions
 from orchestrator.agent.render import preview_values
 from orchestrator.agent.validate import (
     Collaborator,
@@ -106,7 +109,8 @@ class Agent:
                 over the shipped one of the same name.
             prompts: Overrides of stages: a mapping from prompt types to Bedrock's
                 `promptConfiguration` members.
-            sessions: Where sessions live: `None` (memory), a path of a SQLite file, a store, or
+            sessions: Where sessions live: `None` (memory), a path of a SQLite file, a URL
+                (`sqlite:///path`, `dynamodb://table`, `postgresql://host/database`), a store, or
                 `Sessions`.
             limits: Budgets of a turn.
             dialect: The dialect; chosen by the model's id when `None`.
@@ -520,6 +524,35 @@ class Agent:
         label = session_label(self.plan.owner, session_id)
         self.sessions.undo_turn(label, self.plan.idle_ttl)
 
+    def recover(self) -> list[RecoveredTurn]:
+        """Goes on with the turns of this agent, and of its tenant, that a process has left.
+
+        These are the turns whose process has ended, or whose lease has passed. What was carried out
+        is not carried out again; an action whose outcome nobody knows ends its turn with
+        `ActionOutcomeUnknown`, unless it is idempotent or its executor knows (`status`). A turn
+        that waits for its caller goes on waiting.
+
+        Returns:
+            What became of each. Turns that another process took meanwhile are not among them.
+
+        Raises:
+            DependencyFailed: The store cannot be read.
+        """
+        recovered: list[RecoveredTurn] = []
+        for session_id in list_left_sessions(self.plan, self.sessions):
+            with RecoveredTurn.observe(session_id, recovered) as turn:
+                turn.reply = self.invoke("", session_id)
+        return recovered
+
+    async def arecover(self) -> list[RecoveredTurn]:
+        """`recover`, for an event loop."""
+        recovered: list[RecoveredTurn] = []
+        left = in_thread(lambda: list(list_left_sessions(self.plan, self.sessions)))
+        for session_id in await as_awaitable(left):
+            with RecoveredTurn.observe(session_id, recovered) as turn:
+                turn.reply = await self.ainvoke("", session_id)
+        return recovered
+
     def with_models(self, change: Callable[[Model], Model]) -> Self:
         """The same agent and team, whose models are those that `change` makes of them.
 
@@ -696,7 +729,8 @@ class Agent:
         return request
 
     def _open_run(self, question: str, session_id: str | None, options: Options) -> Run | Reply:
-        return self._open(self._read_input(question, session_id, options))
+        request = self._read_input(question, session_id, options)
+        return open_when_free(self.plan.limits.session_wait, partial(self._open, request))
 
     async def _aopen(self, question: str, session_id: str | None, options: Options) -> Run | Reply:
         if self.plan.features.memory is not None:  # its store may block
@@ -707,6 +741,12 @@ class Agent:
             )
         else:
             request = self._read_input(question, session_id, options)
+        wait = self.plan.limits.session_wait
+        if wait is not None:
+            return await aopen_when_free(wait, partial(self._aopen_request, request))
+        return await self._aopen_request(request)
+
+    async def _aopen_request(self, request: Input) -> Run | Reply:
         if not self.sessions.durable:
             return self._open(request)
         label = session_label(self.plan.owner, request.session_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
 from contextlib import closing, suppress
 from functools import cache, partial
@@ -23,7 +24,7 @@ from orchestrator.engine.trace.reply import (
     rebuild_reply,
     reply_of,
 )
-from orchestrator.errors import OrchestratorError, SessionConflict, TurnLeft
+from orchestrator.errors import OrchestratorError, SessionBusy, SessionConflict, TurnLeft
 from orchestrator.sessions import NEVER, Session, Sessions, session_label
 from orchestrator.support.threads import in_thread
 from orchestrator.support.user_code import hide_causes
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 T = TypeVar("T")
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.5  # seconds between tries to open a turn
 
 CarryOut = Callable[[Progress, Callable[[], tuple[Progress | None, Any]]], Progress | None]
 """Has an effect carried out: gets the effect that is about to be, and what does it.
@@ -171,6 +174,40 @@ def _last_events(rest: Iterator[Event], waits: bool) -> Iterator[Event | None]:
 
 def _end_events(run: Run) -> Iterator[Event]:
     yield from last_events(finish_run(run))
+
+
+def open_when_free(seconds: float | None, open_run: Callable[[], Run | Reply]) -> Run | Reply:
+    """Opens a turn, after at most so many seconds if another invocation has its session."""
+    for pause in _list_pauses(seconds):
+        try:
+            return open_run()
+        except SessionBusy:
+            time.sleep(pause)
+    return open_run()
+
+
+async def aopen_when_free(
+    seconds: float | None, open_run: Callable[[], Awaitable[Run | Reply]]
+) -> Run | Reply:
+    """`open_when_free`, for an event loop."""
+    import asyncio
+
+    for pause in _list_pauses(seconds):
+        try:
+            return await open_run()
+        except SessionBusy:
+            await asyncio.sleep(pause)
+    return await open_run()
+
+
+# Between the tries: whoever has the session may be another process, which tells nobody.
+def _list_pauses(seconds: float | None) -> Iterator[float]:
+    if seconds is None:
+        return
+    until, pause = time.monotonic() + seconds, _FIRST_PAUSE
+    while (left := until - time.monotonic()) > 0:
+        yield min(pause, left)
+        pause = min(1.5 * pause, _LONGEST_PAUSE)
 
 
 async def open_in_lane(

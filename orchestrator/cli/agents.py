@@ -13,6 +13,7 @@ from orchestrator.cli.terminal import Terminal, clean, progress_bar
 from orchestrator.errors import DependencyFailed, ModelNotReady, ValidationError
 from orchestrator.support.lazy_imports import describe_missing_extra
 from orchestrator.support.private_files import make_private_folder, open_private
+from orchestrator.support.store_urls import MemoryUrl, SqliteUrl, parse_store
 
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
@@ -47,13 +48,14 @@ def get_sessions_file(folder: Path) -> Path:
     return get_agent_root(folder) / _OWN / "sessions.sqlite"
 
 
-def _choose_sessions_file(folder: Path, session: str | None, state: str | None) -> Path | None:
+def _choose_store(folder: Path, session: str | None, state: str | None) -> str | Path | None:
     # A session that has a name is meant to be gone on with, so it is kept in the agent's folder
     # when nothing else is said; one without a name is kept in memory.
-    if state == ":memory:":
-        return None
     if state is not None:
-        return Path(state)
+        url = parse_store(state)
+        if isinstance(url, MemoryUrl) or url == SqliteUrl(Path(":memory:")):
+            return None
+        return url.path if isinstance(url, SqliteUrl) else state
     if session is None or not get_agent_root(folder).is_dir():
         return None
     return get_sessions_file(folder)
@@ -61,20 +63,22 @@ def _choose_sessions_file(folder: Path, session: str | None, state: str | None) 
 
 def choose_sessions(
     folder: Path, session: str | None, state: str | None, *, writes: bool = True
-) -> Path | None:
-    """The file of sessions that the options mean, whose folder is there; `None` for memory.
+) -> str | Path | None:
+    """The store of sessions that the options mean, for a file with its folder; `None` for memory.
 
     Without `writes`, no file is made where there is none.
 
     Raises:
-        ValidationError: There is no folder for the file.
+        ValidationError: There is no folder for the file, or the URL of the store is wrong.
     """
-    file = _choose_sessions_file(folder, session, state)
-    if file is not None and not writes and not file.is_file():
-        file = None
+    file = _choose_store(folder, session, state)
+    if not isinstance(file, Path):
+        return file
+    if not writes and not file.is_file():
+        return None
     if file == get_sessions_file(folder):
         ensure_data_folder(folder)
-    if file is not None and not file.absolute().parent.is_dir():
+    if not file.absolute().parent.is_dir():
         raise ValidationError(f"there is no folder {str(file.parent)!r} for --state")
     return file
 
@@ -97,8 +101,8 @@ def load_agent(
     from orchestrator.agent.agent import Agent
     from orchestrator.agent.source import resolve_script
 
-    file = choose_sessions(folder, session, state, writes=writes)
-    return Agent.load(folder, model=resolve_script(model, folder), sessions=file)
+    store = choose_sessions(folder, session, state, writes=writes)
+    return Agent.load(folder, model=resolve_script(model, folder), sessions=store)
 
 
 def find_model_id(

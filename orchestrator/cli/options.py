@@ -68,8 +68,9 @@ State = Annotated[
     str | None,
     option(
         "--state",
-        "FILE",
-        "Keep sessions in this SQLite file; ':memory:' keeps none. "
+        "FILE|URL",
+        "Keep sessions in this SQLite file, or a store such as postgresql://host/database or "
+        "dynamodb://table; ':memory:' keeps none. "
         "Default with --session: FOLDER/.orchestrator/sessions.sqlite.",
     ),
 ]

@@ -21,6 +21,7 @@ from orchestrator.cli.verb import option, setting, verb
 from orchestrator.errors import ValidationError
 from orchestrator.support.lazy_imports import describe_missing_extra
 from orchestrator.support.load_errors import report_load_errors
+from orchestrator.support.store_urls import resolve_store
 
 if TYPE_CHECKING:
     from orchestrator.server.settings import Settings
@@ -55,12 +56,11 @@ class ServeOptions:
         ),
     ] = None
     state: Annotated[
-        Path | None,
+        str | None,
         option(
             "--state",
-            "FILE",
+            "FILE|URL",
             "Keep sessions in this SQLite file, and all else beside it. Default: in memory.",
-            resolve_path=True,
         ),
     ] = None
     model: Annotated[
@@ -156,6 +156,7 @@ def serve(terminal: Terminal, options: ServeOptions) -> None:
     guardrails = parse_pairs(options.guardrails, "--guardrail")
     converted = {
         "agents": _choose_agents(options),
+        "state": None if options.state is None else resolve_store(options.state),
         "model": every,
         "models": patterns,
         "lambdas": parse_pairs(options.lambdas, "--lambda"),

@@ -227,19 +227,23 @@ def iso_time(at: int) -> str:
     return datetime.fromtimestamp(at / 1e9, UTC).isoformat(timespec="milliseconds")
 
 
-def open_sessions(file: Path) -> Sessions:
-    """The sessions in a file.
+def open_sessions(name: str | Path) -> Sessions:
+    """The sessions in a file, or in the store that a URL names.
 
     Raises:
         ResourceNotFound: There is no such file.
+        ValidationError: The URL is wrong.
     """
     from orchestrator.sessions import Sessions
+    from orchestrator.support.store_urls import SqliteUrl, parse_store
 
-    if not file.is_file():
+    url = parse_store(name)
+    if isinstance(url, SqliteUrl) and not url.path.is_file():
         raise ResourceNotFound(
-            f"no sessions are kept in {str(file)!r}; `orchestrator invoke --session ID` keeps one"
+            f"no sessions are kept in {str(url.path)!r}; `orchestrator invoke --session ID` keeps "
+            "one"
         )
-    return Sessions.of(file)
+    return Sessions.of(name)
 
 
 def session_id(info: SessionInfo) -> str:

@@ -30,8 +30,12 @@ if TYPE_CHECKING:
 Id = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The agent's folder.")]
 State = Annotated[
-    Path | None,
-    option("--state", "FILE", "The SQLite file. Default: FOLDER/.orchestrator/sessions.sqlite."),
+    str | None,
+    option(
+        "--state",
+        "FILE|URL",
+        "The SQLite file, or the URL of the store. Default: FOLDER/.orchestrator/sessions.sqlite.",
+    ),
 ]
 HERE = Path(".")
 
@@ -175,7 +179,7 @@ def _is_free(sessions: Sessions, info: SessionInfo) -> bool:
     return session.count == info.records
 
 
-def open_chosen_sessions(folder: Path, state: Path | None) -> Sessions:
+def open_chosen_sessions(folder: Path, state: str | None) -> Sessions:
     """The sessions that --state names, or those in an agent's folder.
 
     Raises:

@@ -189,6 +189,8 @@ class LimitsConfiguration(Part):
         script_work: What a script does by itself, in units; a statement is 100.
         seconds: Wall-clock time of the turn; null for no limit.
         action_seconds: Wall-clock time of one action; null for no limit.
+        session_wait: How long an invocation waits for a session that another one has, in seconds;
+            null not to wait.
         result_bytes: Size of one action's result in bytes.
         input_chars: Length of the user's input in characters.
         reply_bytes: Size of one model's reply as it comes from a server, in bytes.
@@ -203,6 +205,7 @@ class LimitsConfiguration(Part):
     script_work: AtLeastOne = SCRIPT_WORK
     seconds: Seconds | None = 600.0
     action_seconds: Seconds | None = 60.0
+    session_wait: Seconds | None = None
     result_bytes: AtLeastOne = 200_000
     input_chars: AtLeastOne = 25_000_000
     reply_bytes: AtLeastOne = REPLY_BYTES

@@ -74,7 +74,7 @@ def serve(settings: Settings, report: Callable[[str, ServerState], None]) -> Non
     from orchestrator.server.state import ServerState
 
     check_binding(settings)
-    if settings.workers > 1 and settings.state is None:
+    if settings.workers > 1 and settings.is_in_memory:
         raise ValidationError(
             f"{settings.workers} worker processes share nothing but files: give --state FILE, "
             "or serve with one"
@@ -101,7 +101,7 @@ def serve(settings: Settings, report: Callable[[str, ServerState], None]) -> Non
 
 def _run_single(state: ServerState, listening: socket.socket, report: Callable[[], None]) -> None:
     settings = state.settings
-    app = application(state, during=lambda running: _stop_on_signals(running, settings))
+    app = application(state, during=lambda running: _single_lifespan(state, running))
     server = uvicorn.Server(_build_config(app, settings))
 
     def handle_signal(number: int, frame: FrameType | None) -> None:
@@ -239,7 +239,13 @@ def _keep_responsive() -> None:
 
 @contextmanager
 def _worker_lifespan(state: ServerState, running: ActiveRequests) -> Iterator[None]:
-    with serving_at(state.settings.port), state, _stop_on_signals(running, state.settings):
+    with serving_at(state.settings.port), state, _single_lifespan(state, running):
+        yield
+
+
+@contextmanager
+def _single_lifespan(state: ServerState, running: ActiveRequests) -> Iterator[None]:
+    with state.recovery.running(), _stop_on_signals(running, state.settings):
         yield
 
 

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from orchestrator.support.store_urls import MemoryUrl, SqliteUrl, StoreUrl, parse_store
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -16,9 +18,9 @@ class Settings:
     host: str = "127.0.0.1"  # the address to listen on
     port: int = 8080  # 0 for any that is free
     agents: Path | None = None  # a folder of agents' folders, or one agent's folder
-    # The SQLite file of sessions; other files of the state lie beside it. `None` keeps everything
-    # in memory, for one process
-    state: Path | None = None
+    # Where sessions are kept: a SQLite file, beside which the state's other files lie, or the URL
+    # of a store. `None` keeps everything in memory, for one process
+    state: str | Path | None = None
     model: str | None = None  # a model spec that answers instead of every other
     # Model specs by patterns of the model ids that they answer for
     models: Mapping[str, str] = field(default_factory=dict)
@@ -45,8 +47,24 @@ class Settings:
     account: str = "000000000000"  # in ARNs
 
     def get_path(self, name: str) -> Path | None:
-        """Where a file or folder of the state called `name` lies; `None` when all is in memory."""
-        return self.state.resolve().with_name(name) if self.state is not None else None
+        """Where a file or folder of the state called `name` lies; `None` when it has no files."""
+        file = self.state_file
+        return file.resolve().with_name(name) if file is not None else None
+
+    @property
+    def state_file(self) -> Path | None:
+        """The SQLite file of the state; `None` when the state is none."""
+        url = self._store_url
+        return url.path if isinstance(url, SqliteUrl) else None
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether other processes cannot see the state."""
+        return isinstance(self._store_url, MemoryUrl)
+
+    @property
+    def _store_url(self) -> StoreUrl:
+        return parse_store("memory:" if self.state is None else self.state)
 
     def as_text(self) -> str:
         """The settings as JSON, for other processes."""
@@ -56,7 +74,7 @@ class Settings:
     def from_text(cls, text: str) -> Settings:
         """The settings that `as_text` wrote."""
         members: dict[str, Any] = json.loads(text)
-        for name in ("agents", "state", "keys"):
+        for name in ("agents", "keys"):
             members[name] = None if members[name] is None else Path(members[name])
         for name in ("buckets", "guardrails"):
             members[name] = {key: Path(path) for key, path in members[name].items()}

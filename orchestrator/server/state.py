@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Self
 
-from orchestrator.errors import ResourceNotFound
-from orchestrator.server.operations import Handler, Operations
+from orchestrator.errors import ResourceNotFound, ValidationError
+from orchestrator.server.operations import Caller, Handler, Operations
 from orchestrator.server.path_redaction import PathRedactor
 from orchestrator.server.settings import Settings
 
@@ -65,6 +65,7 @@ class ServerState:
         from orchestrator.memory import InMemoryMemory
         from orchestrator.server.agents.build import AgentResources
         from orchestrator.server.agents.cleanup import AgentCleanup
+        from orchestrator.server.agents.recovery import TurnRecovery
         from orchestrator.server.agents.registry import Agents
         from orchestrator.server.document_store import DocumentStore
         from orchestrator.server.flows.service import FlowService
@@ -107,6 +108,7 @@ class ServerState:
         )
         self.agents = Agents(self.resources, self.documents)
         opened.callback(self.agents.close)
+        self.recovery = TurnRecovery(self.agents, self.sessions, _callers_of(settings))
         self.cleanup = AgentCleanup(self.documents, self.sessions, self.memory)
         opened.callback(self.cleanup.close)
         self.flows = FlowService(self.documents, self.resources, self.prompts)
@@ -162,9 +164,21 @@ def _check_folders(settings: Settings) -> None:
     for name, folder in settings.buckets.items():
         if not folder.is_dir():
             raise ResourceNotFound(f"there is no folder {str(folder)!r} for bucket {name!r}")
-    state = settings.state
-    if state is not None and not state.parent.is_dir():
-        raise ResourceNotFound(f"there is no folder {str(state.parent)!r} for the state")
+    if not settings.is_in_memory and settings.state_file is None:
+        raise ValidationError(
+            "a server keeps agents and documents in files beside its sessions: give --state FILE"
+        )
+    file = settings.state_file
+    if file is not None and not file.absolute().parent.is_dir():
+        raise ResourceNotFound(f"there is no folder {str(file.parent)!r} for the state")
+
+
+def _callers_of(settings: Settings) -> Callable[[], Sequence[Caller]]:
+    if settings.keys is None:
+        return lambda: [Caller()]
+    from orchestrator.server.access.keys import Keys
+
+    return Keys(settings.keys).list_callers
 
 
 def _close_if_closable(store: Any) -> None:

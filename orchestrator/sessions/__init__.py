@@ -8,16 +8,20 @@ from orchestrator.sessions.sessions import NEVER, Clock, InMemoryStore, Sessions
 from orchestrator.support.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
+    from orchestrator.sessions.dynamodb_store import DynamoStore
     from orchestrator.sessions.encrypted_store import EncryptedStore
+    from orchestrator.sessions.postgres_store import PostgresStore
     from orchestrator.sessions.sqlite_store import SQLiteStore
 
 __all__ = [
     "HISTORY_GUARD",
     "NEVER",
     "Clock",
+    "DynamoStore",
     "EncryptedStore",
     "InMemoryStore",
     "Past",
+    "PostgresStore",
     "Record",
     "SQLiteStore",
     "Said",
@@ -30,5 +34,11 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = lazy_exports(
-    __name__, {"EncryptedStore": "encrypted_store", "SQLiteStore": "sqlite_store"}
+    __name__,
+    {
+        "DynamoStore": "dynamodb_store",
+        "EncryptedStore": "encrypted_store",
+        "PostgresStore": "postgres_store",
+        "SQLiteStore": "sqlite_store",
+    },
 )

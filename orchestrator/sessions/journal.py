@@ -81,9 +81,11 @@ class SessionStore(Protocol):
     """Keeps journals. Safe for many threads; processes may share what a store keeps.
 
     A store that several objects may open (a file) has an `identity`, equal for all of them, so
-    that one process does not run two turns of a session at once. One whose processes can share a
-    folder has `processes` (`support/process_locks.py`), so that the turns of a process that has
-    ended are free at once; without it they are free when their `until` has passed. One that is
+    that one process does not run two turns of a session at once. One that knows which of its
+    processes live has `processes`, so that the turns of a process that has ended are free: those
+    that share a folder have locks (`support/process_locks.py`), those that share a database have
+    leases (`support/process_leases.py`). Without it they are free when their `until` has passed.
+    One that is
     durable may block: an event loop has its work done in threads, in as many as its `threads`
     says, or 16.
 
@@ -95,6 +97,9 @@ class SessionStore(Protocol):
     One that keeps what prompts were made of has two more: `save_plan(digest, text)`, which does
     nothing where the digest is known, and `load_plan(digest)`, which gives the text or `None`.
     Without them, past prompts are shown with the templates of today.
+
+    One with `list_unfinished()`, which is `list` of those sessions whose last turn has not ended
+    and does not wait, is told that by `append(..., unfinished=...)`.
     """
 
     # Whether what was appended outlives the process. A turn's records are then appended as soon as
@@ -118,6 +123,15 @@ class SessionStore(Protocol):
 
     def list(self) -> Iterator[SessionInfo]:
         """All sessions, the last changed first."""
+
+
+# The kinds of records after which no process runs the turn any more.
+_ENDINGS = frozenset({"end", "suspend", "closed", "undone"})
+
+
+def leaves_turn_open(records: Sequence[Record]) -> bool:
+    """Whether a turn goes on after these records: it neither ended nor waits for its caller."""
+    return bool(records) and records[-1]["kind"] not in _ENDINGS
 
 
 def build_cancelled_record(at: int) -> Record:

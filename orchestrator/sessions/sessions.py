@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from orchestrator.errors import DependencyFailed, SessionConflict, ValidationError
+from orchestrator.errors import DependencyFailed, SessionBusy, SessionConflict, ValidationError
 from orchestrator.sessions.journal import (
     VERSION,
     Record,
@@ -22,15 +22,19 @@ from orchestrator.sessions.journal import (
     build_closed_record,
     build_undone_record,
     drop_undone_turns,
+    leaves_turn_open,
 )
 from orchestrator.sessions.responses import add_responses
 from orchestrator.sessions.session import Session, TurnLog
 from orchestrator.sessions.sizes import are_small, measure
+from orchestrator.support.logs import get_logger
 from orchestrator.support.process_locks import ProcessLocks
 
 if TYPE_CHECKING:
     from orchestrator.support.lanes import Lanes
 
+
+_log = get_logger("orchestrator.sessions")
 
 Clock = Callable[[], int]
 """Tells the time in nanoseconds since 1970; tests inject their own."""
@@ -149,6 +153,7 @@ class Sessions:
         self._processes: ProcessLocks = getattr(self.store, "processes", None) or ProcessLocks(None)
         self.leaving = False
         self.observers: tuple[Any, ...] = ()
+        self._notes_unfinished = hasattr(self.store, "list_unfinished")
         self._cached = cached
         self._most_bytes = cached_bytes
         self._idle_bytes = 0  # of the sessions that stay decoded and are not in use
@@ -160,14 +165,22 @@ class Sessions:
 
     @classmethod
     def of(cls, value: Any) -> Sessions:
-        """What `Agent(sessions=value)` means: `None` is in memory, a path is a SQLite file."""
+        """What `Agent(sessions=value)` means: `None` is in memory, a path is a SQLite file.
+
+        A text may be a URL: `memory:`, `sqlite:///path`, `dynamodb://table`, `postgresql://...`.
+
+        Raises:
+            ValidationError: The URL is wrong, or the library that it needs is not installed.
+            DependencyFailed: The store cannot be opened.
+        """
         if isinstance(value, cls):
             return value
         if isinstance(value, (str, Path)):
             from orchestrator.sessions.encrypted_store import encrypt_store
-            from orchestrator.sessions.sqlite_store import SQLiteStore
+            from orchestrator.sessions.open_store import open_store
 
-            return cls(encrypt_store(SQLiteStore(value)))
+            store = open_store(value)
+            return cls(encrypt_store(store) if store.durable else store)
         return cls(value)
 
     def acquire(self, label: str, ttl: int) -> Session:
@@ -189,7 +202,7 @@ class Sessions:
                     self._evict()
                 session = self._sessions[label] = Session(self.key(label), label)
             if session.key in used.keys:
-                raise SessionConflict(
+                raise SessionBusy(
                     f"session {label.rsplit('/', 1)[-1]!r} is busy with another invocation; "
                     "wait for its end, or use another session id"
                 )
@@ -385,10 +398,34 @@ class Sessions:
     def refuse_running(self, session: Session) -> None:
         """Raises a `SessionConflict` if another process runs a turn of the session."""
         if session.open is not None and self.is_running(session.open):
-            raise SessionConflict(
+            raise SessionBusy(
                 f"session {session.label.rsplit('/', 1)[-1]!r} is busy in another process; wait "
                 "for its end, or use another session id"
             )
+
+    def find_left_turns(self, prefix: str) -> Iterator[str]:
+        """Labels that begin with a text, of sessions whose turn a process has left.
+
+        The turn has not ended, does not wait for its caller, and no process runs it. A journal that
+        cannot be read is left out: whoever asks in its session is told.
+
+        Raises:
+            DependencyFailed: The store cannot be read.
+        """
+        store: Any = self.store
+        find = store.list_unfinished if self._notes_unfinished else store.list
+        # A list, since the turns are gone on with, and ended, while it is read.
+        for label in [info.label for info in find() if info.label.startswith(prefix)]:
+            if self.key(label) not in self._used.keys and self._is_left(label):
+                yield label
+
+    def _is_left(self, label: str) -> bool:
+        try:
+            log = self.peek(label).open
+        except DependencyFailed as error:
+            _log.warning("a turn that a process may have left is not gone on with: %s", error)
+            return False
+        return log is not None and log.suspend_record is None and not self.is_running(log)
 
     def key(self, label: str) -> str:
         """The store's key of a session."""
@@ -419,10 +456,15 @@ class Sessions:
             count, news = count - 1, [session.unwritten, *records]
             session.unwritten = None
         try:
-            self.store.append(session.key, count, news, label=session.label, at=self.clock())
-        except BaseException:
+            options: dict[str, Any] = {"label": session.label, "at": self.clock()}
+            if self._notes_unfinished:
+                options["unfinished"] = leaves_turn_open(news)
+            self.store.append(session.key, count, news, **options)
+        except BaseException as error:
             # Another process may have written, or the append may have succeeded all the same.
             self.forget(session)
+            if isinstance(error, SessionConflict):
+                raise SessionBusy(error.message) from None
             raise
         session.apply(records)
         if self.durable:

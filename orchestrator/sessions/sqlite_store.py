@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import DependencyFailed, SessionConflict
-from orchestrator.message import make_json_encoder
-from orchestrator.sessions.journal import Record, SessionInfo
+from orchestrator.sessions.journal import Record, SessionInfo, leaves_turn_open
+from orchestrator.sessions.rows import (
+    WAY_OUT,
+    encode_record,
+    read_entry,
+    read_lines,
+    sum_entry,
+    sum_record,
+)
 from orchestrator.support.process_locks import ProcessLocks, share_locks
 from orchestrator.support.sqlite import Layout, Reservation, SqliteFile
 
@@ -24,43 +30,45 @@ def _add_checksums(db: sqlite3.Connection) -> None:
     write_checksums(db)
 
 
+def _add_unfinished(db: sqlite3.Connection) -> None:
+    # Of version 2 the last records say it; one that is no JSON is looked at by whoever reads it.
+    db.execute("ALTER TABLE session ADD COLUMN unfinished INTEGER NOT NULL DEFAULT 0")
+    db.execute(
+        "UPDATE session SET unfinished = coalesce((SELECT CASE WHEN json_valid(record) THEN "
+        "json_extract(record, '$.kind') NOT IN ('end', 'suspend', 'closed', 'undone') ELSE 1 END "
+        "FROM journal WHERE journal.key = session.key AND place = session.records - 1), 0)"
+    )
+
+
 def write_checksums(db: sqlite3.Connection) -> None:
     """Writes the checksums of what a file holds."""
     for key, label, updated in db.execute("SELECT key, label, updated FROM session").fetchall():
         sums = [
-            (_sum(f"{key} {place} {record}"), key, place)
+            (sum_record(key, place, record), key, place)
             for place, record in db.execute(
                 "SELECT place, record FROM journal WHERE key = ? ORDER BY place", (key,)
             )
         ]
         db.executemany("UPDATE journal SET sum = ? WHERE key = ? AND place = ?", sums)
-        total = _sum(f"{key} {label} {updated} {len(sums)}")
-        db.execute(_UPDATE, (label, updated, len(sums), total, key))
-
-
-def _sum(text: str) -> int:
-    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
+        total = sum_entry(key, label, updated, len(sums))
+        db.execute("UPDATE session SET records = ?, sum = ? WHERE key = ?", (len(sums), total, key))
 
 
 # The primary key is the conditional append: two writers of one place collide.
-#
-# `sum` is a CRC-32: a record's, with its key and place, so that a changed, moved or lost one shows,
-# and an entry's, which knows how many records there are. They find what a disk does; an attacker
-# who can write the file can write them too.
 _LAYOUT = Layout(
     0x42415345,  # "BASE"
-    2,
+    3,
     """
 CREATE TABLE session (
     key TEXT PRIMARY KEY, label TEXT NOT NULL, updated INTEGER NOT NULL,
-    records INTEGER NOT NULL, sum INTEGER NOT NULL
+    records INTEGER NOT NULL, sum INTEGER NOT NULL, unfinished INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 CREATE TABLE journal (
     key TEXT NOT NULL, place INTEGER NOT NULL, record TEXT NOT NULL, sum INTEGER NOT NULL,
     PRIMARY KEY (key, place)
 ) WITHOUT ROWID;
 """,
-    (_add_checksums,),
+    (_add_checksums, _add_unfinished),
 )
 # Beside the layout, for what it holds is no session: a file without it is as good as before.
 _MAKE_PLANS = (
@@ -74,12 +82,14 @@ _FIND_NEW = (
     "(SELECT sum, record FROM journal WHERE key = ? AND place >= ? ORDER BY place)"
 )
 _FIND_ALL = f"SELECT ({_FIND_NEW}), {_ENTRY} FROM (SELECT 1) LEFT JOIN session ON key = ?"
-_INSERT = "INSERT OR IGNORE INTO session (label, updated, records, sum, key) VALUES (?, ?, ?, ?, ?)"
-_UPDATE = "UPDATE session SET label = ?, updated = ?, records = ?, sum = ? WHERE key = ?"
-_UPDATE_EXPECTED = f"{_UPDATE} AND records = ?"
-
-# ASCII: what has half a surrogate pair in it is written, too.
-_encode = make_json_encoder(ensure_ascii=True)
+_INSERT = (
+    "INSERT OR IGNORE INTO session (label, updated, records, unfinished, sum, key) "
+    "VALUES (?, ?, ?, ?, ?, ?)"
+)
+_UPDATE_EXPECTED = (
+    "UPDATE session SET label = ?, updated = ?, records = ?, unfinished = ?, sum = ? "
+    "WHERE key = ? AND records = ?"
+)
 
 
 class SQLiteStore:
@@ -132,61 +142,48 @@ class SQLiteStore:
         # Who knows some of the records sees by the next append whether the last ones are lost.
         if after:
             ((text,),) = self._file.rows(_FIND_NEW, (key, after))
-            return self._decode(key, self._verify(key, after, text))
+            return read_lines(key, after, text, partial(self._damage, key))
         ((text, *entry),) = self._file.rows(_FIND_ALL, (key, 0, key))
-        records = self._verify(key, 0, text)
+        records = read_lines(key, 0, text, partial(self._damage, key))
         if records or entry[0] is not None:
             if self._read_entry(key, entry).records != len(records):
                 raise self._damage(key, "a record is missing")
-        return self._decode(key, records)
-
-    def _verify(self, key: str, after: int, text: str | None) -> list[str]:
-        records = []
-        for place, line in enumerate(text.split("\n") if text else (), after):
-            written, _, record = line.partition(" ")
-            if written != str(_sum(f"{key} {place} {record}")):
-                raise self._damage(key, "a record was changed, or is missing")
-            records.append(record)
         return records
 
-    def _decode(self, key: str, records: Sequence[str]) -> list[Record]:
-        try:
-            found: list[Record] = json.loads(f"[{','.join(records)}]")
-        except (ValueError, RecursionError) as error:
-            raise self._damage(key, "a record is not JSON") from error
-        if len(found) != len(records):
-            raise self._damage(key, "a record is not JSON")
-        return found
-
     def _read_entry(self, key: str, row: Sequence[Any]) -> SessionInfo:
-        _, label, updated, count, total = row
-        if not isinstance(count, int) or _sum(f"{key} {label} {updated} {count}") != total:
-            raise self._damage(key, "its entry was changed, or is missing")
-        return SessionInfo(key, label, count, updated)
+        return read_entry((key, *row[1:]), partial(self._damage, key))
 
     def _damage(self, key: str, text: str) -> DependencyFailed:
         return self._file.damage(
             f"of the session with the key {str(key)[:12]}..., {text}",
-            "delete the session, use another session id, or restore the file from a backup",
+            WAY_OUT,
         )
 
     def append(
-        self, key: str, expected: int, records: Sequence[Record], *, label: str = "", at: int = 0
+        self,
+        key: str,
+        expected: int,
+        records: Sequence[Record],
+        *,
+        label: str = "",
+        at: int = 0,
+        unfinished: bool | None = None,
     ) -> None:
         """Appends in one transaction, if the journal has exactly `expected` records.
 
         Raises:
             SessionConflict: It has another number of records; nothing was written.
         """
-        texts = [_encode(record) for record in records]
+        texts = [encode_record(record) for record in records]
         rows = [
-            (key, place, text, _sum(f"{key} {place} {text}"))
+            (key, place, text, sum_record(key, place, text))
             for place, text in enumerate(texts, expected)
         ]
         with self._file.transaction() as db:
             # The transaction is immediate: no other process writes between this and the insert.
             count, label = expected + len(rows), label or self._find_label(db, key)
-            entry = (label, at, count, _sum(f"{key} {label} {at} {count}"), key)
+            is_open = leaves_turn_open(records) if unfinished is None else unfinished
+            entry = (label, at, count, is_open, sum_entry(key, label, at, count), key)
             if not self._write_entry(db, entry, expected):
                 self.load(key)  # it may be damaged
                 raise SessionConflict("the session was changed by another invocation; try again")
@@ -210,11 +207,11 @@ class SQLiteStore:
 
     def rewrite(self, key: str, records: Mapping[int, Record]) -> None:
         """Puts other records into places of a journal, where it still has those places."""
-        rows = [(place, _encode(record)) for place, record in records.items()]
+        rows = [(place, encode_record(record)) for place, record in records.items()]
         with self._file.transaction() as db:
             db.executemany(
                 "UPDATE journal SET record = ?, sum = ? WHERE key = ? AND place = ?",
-                [(text, _sum(f"{key} {place} {text}"), key, place) for place, text in rows],
+                [(text, sum_record(key, place, text), key, place) for place, text in rows],
             )
 
     def delete(self, key: str) -> None:
@@ -248,5 +245,12 @@ class SQLiteStore:
 
     def list(self) -> Iterator[SessionInfo]:
         """All sessions, the last changed first."""
-        rows = self._file.rows(f"SELECT {_ENTRY} FROM session ORDER BY updated DESC")
+        return self._list("")
+
+    def list_unfinished(self) -> Iterator[SessionInfo]:
+        """The sessions whose last turn has not ended and does not wait, the last changed first."""
+        return self._list("WHERE unfinished")
+
+    def _list(self, condition: str) -> Iterator[SessionInfo]:
+        rows = self._file.rows(f"SELECT {_ENTRY} FROM session {condition} ORDER BY updated DESC")
         return iter([self._read_entry(row[0], row) for row in rows])

@@ -5,11 +5,13 @@ The driver (psycopg 3 and its pool) is the extra `postgres`, imported when a dat
 
 from __future__ import annotations
 
+import atexit
 import os
 import select
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
@@ -63,7 +65,13 @@ class PostgresDatabase:
         self._what = f"{what} {url.display_name!r}"
         _import_driver()
         self._migrate(component)
-        self._pool = _share_pool(url)
+        self._pool: _SharedPool | None = _share_pool(url)
+
+    def share(self) -> PostgresDatabase:
+        """The same database for another user, who closes it."""
+        other = copy(self)
+        other._pool = _share_pool(self.url)
+        return other
 
     def close(self) -> None:
         """Closes the connections, if no other store of this process uses them."""
@@ -274,15 +282,24 @@ class _SharedPool:
             self._pool.close()
 
 
+# Connections that are left open when the process ends are closed, as the server prefers.
+def _close_pools() -> None:
+    for pool in list(_pools.values()):
+        pool.close()
+
+
 _pools: dict[PostgresUrl, _SharedPool] = {}
 _pools_lock = Lock()
 _inherited: list[Any] = []
 
 
-def _share_pool(url: PostgresUrl) -> _SharedPool | None:
+def _share_pool(url: PostgresUrl) -> _SharedPool:
     with _pools_lock:
         pool = _pools.get(url)
         if pool is None:
+            if not _pools:
+                atexit.unregister(_close_pools)
+                atexit.register(_close_pools)
             pool = _pools[url] = _SharedPool(url)
         pool.users += 1
         return pool

@@ -1,135 +1,126 @@
-"""Attack 18: rows and items that somebody wrote into a shared database are data, or an error."""
+"""Attack 18, with 11 and 12: rows of PostgreSQL and items of DynamoDB that others have written.
+
+What was changed, moved or lost is refused by name, and never read as another conversation; ids and
+labels are values, never part of a statement; a tenant's session is no other tenant's.
+"""
 
 from __future__ import annotations
 
-import json
-import pickle
+import hashlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from contextlib import closing
 from typing import Any
 
+import psycopg
 import pytest
+from whole_agents import INSTRUCTION, NATIVE, answer
 
-from orchestrator.errors import OrchestratorError
-from orchestrator.memory import DynamoMemory, PostgresMemory, build_summary
-from orchestrator.memory.base import MemoryStore
-from orchestrator.server.document_store import DocumentStore
+from orchestrator import Agent, DependencyFailed, Sessions
+from orchestrator.sessions.open_store import open_store
 from orchestrator.support.dynamodb import DynamoTable
-from orchestrator.support.store_urls import DynamoUrl, PostgresUrl, parse_store
+from orchestrator.support.store_urls import DynamoUrl, parse_store
 
-TOPIC = {"topic": "T", "summary": "canary"}
-Spoil = Callable[[str, Any], None]
-
-
-@pytest.fixture(params=["postgres", "dynamodb"])
-def database(request: pytest.FixtureRequest) -> tuple[Any, Spoil]:
-    """A database, and what writes a value into a column of everything that it has."""
-    url = parse_store(request.getfixturevalue(f"{request.param}_url"))
-    return url, _spoil_rows(url) if isinstance(url, PostgresUrl) else _spoil_items(url)
+KEY = hashlib.sha256(b"a").hexdigest()
+RECORDS = [{"kind": "end", "text": text} for text in ("1", "2", "3")]
+POISONS = ["text", "place", "lost", "count", "label", "not JSON", "code"]
+PICKLE = '{"lc": 1, "type": "constructor", "id": ["os", "system"]}'
 
 
-def _spoil_rows(url: PostgresUrl) -> Spoil:
-    import psycopg
+def poison_postgres(url: str, what: str) -> None:
+    statement, values = {
+        "text": ("UPDATE orchestrator_journal SET record = replace(record, '2', '9')", ()),
+        "place": ("UPDATE orchestrator_journal SET place = 7 WHERE place = 1", ()),
+        "lost": ("DELETE FROM orchestrator_journal WHERE place = 2", ()),
+        "count": ("UPDATE orchestrator_session SET records = 2", ()),
+        "label": ("UPDATE orchestrator_session SET label = 'other/agent/s'", ()),
+        "not JSON": ("UPDATE orchestrator_journal SET record = '[[['", ()),
+        "code": ("UPDATE orchestrator_journal SET record = %s", (PICKLE,)),
+    }[what]
+    with closing(psycopg.connect(url, autocommit=True)) as db:
+        db.execute(statement, values)
 
-    def spoil(column: str, value: Any) -> None:
-        table = "orchestrator_document" if column == "document" else "orchestrator_summary"
-        with psycopg.connect(url.conninfo) as db:
-            statement = f"UPDATE {table} SET body = %s"
-            db.execute(statement.encode(), (value if isinstance(value, str) else repr(value),))
 
-    return spoil
-
-
-def _spoil_items(url: Any) -> Spoil:
+def poison_dynamodb(name: str, what: str) -> None:
+    url = parse_store(name)
     assert isinstance(url, DynamoUrl)
     table = DynamoTable(url, "the table")
+    pk = f"session#{KEY}"
+    session, append = table.get(pk, "s"), table.get(pk, "r#0000000002")
+    assert session is not None and append is not None
+    match what:
+        case "lost":
+            table.delete(pk, append["sk"])
+        case "place":
+            table.delete(pk, append["sk"])
+            table.put({**append, "sk": "r#0000000001"})
+        case "count" | "label":
+            table.put({**session, **({"records": 2} if what == "count" else {"name": "o/a/s"})})
+        case _:
+            texts = {"text": append["text"].replace("2", "9"), "not JSON": "[[[", "code": PICKLE}
+            table.put({**append, "text": texts[what]})
 
-    def spoil(column: str, value: Any) -> None:
-        prefix = "list#" if column == "document" else "memory#"
-        for item in table.client.scan(TableName=table.name)["Items"]:
-            if item["pk"]["S"].startswith(prefix) and "body" in item:
-                wire = {"B": value} if isinstance(value, bytes) else {"S": value}
-                table.client.put_item(TableName=table.name, Item={**item, "body": wire})
 
-    return spoil
+POISONERS = {"postgres": poison_postgres, "dynamodb": poison_dynamodb}
+
+
+@pytest.fixture(params=sorted(POISONERS))
+def kind(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
 
 
 @pytest.fixture
-def memory(database: tuple[Any, Spoil]) -> Iterator[MemoryStore]:
-    url, _ = database
-    store = PostgresMemory(url) if isinstance(url, PostgresUrl) else DynamoMemory(url)
-    yield store
-    store.close()
+def url(kind: str, request: pytest.FixtureRequest) -> str:
+    found: str = request.getfixturevalue(f"{kind}_url")
+    return found
 
 
-BODIES: dict[str, Any] = {
-    "a pickle": pickle.dumps(Path("x")),
-    "not JSON": "[",
-    "deep": "[" * 100_000,
-    "no members": "{}",
-    "a class name": json.dumps({"lc": 1, "type": "constructor", "id": ["os", "system"]}),
-    "more members": json.dumps({"topics": [TOPIC], "text": "t", "role": "system"}),
-    "topics with a role": json.dumps({"topics": [{**TOPIC, "role": "system"}], "text": "t"}),
-    "topics that are no texts": json.dumps({"topics": [{"topic": 1, "summary": []}], "text": "t"}),
-    "a text that is none": json.dumps({"topics": [TOPIC], "text": {"$bytes": "?"}}),
-    "not a number": '{"topics": [], "text": NaN}',
-}
+@pytest.fixture
+def open_one(url: str) -> Iterator[Callable[[], Any]]:
+    opened: list[Any] = []
+
+    def open() -> Any:
+        opened.append(open_store(url))
+        return opened[-1]
+
+    yield open
+    for one in opened:
+        one.close()
 
 
-def test_a_hostile_summary_is_refused_and_can_be_deleted(
-    database: tuple[Any, Spoil], memory: MemoryStore
+@pytest.mark.parametrize("what", POISONS)
+def test_what_was_changed_is_refused(
+    what: str, kind: str, url: str, open_one: Callable[[], Any]
 ) -> None:
-    for body in BODIES.values():
-        memory.add("a/x", build_summary("ana", "s-1", [TOPIC], started=1, now=1))
-        database[1]("summary", body)
-        with pytest.raises(OrchestratorError, match="did not write") as caught:
-            memory.recent("a/x", "ana", 2, 9)
-        assert "canary" not in str(caught.value)
-    memory.delete("a/x", "ana", "s-1")
-    assert memory.recent("a/x", "ana", 2, 9) == []
+    store = open_one()
+    store.append(KEY, 0, RECORDS, label="a/b/c", at=1)
+    POISONERS[kind](url, what)
+    with pytest.raises(DependencyFailed, match=rf"is damaged.*{KEY[:12]}.*delete the session"):
+        for info in store.list():
+            open_one().load(info.key)
+    store.delete(KEY)
+    store.append(KEY, 0, RECORDS, label="a/b/c", at=2)
+    assert open_one().load(KEY) == RECORDS
 
 
-DOCUMENTS: list[Any] = [
-    "",
-    "[]",
-    "{",
-    '{"it": {"$time": "now"}}',
-    '{"it": {"$map": [1]}}',
-    "00000000{}",
-    "[" * 100_000,
-    pickle.dumps(Path("x")),
-]
+@pytest.mark.parametrize("id", ["..", "s:'--", "con.nul", "%s", "$1"])
+def test_ids_are_values(id: str, open_one: Callable[[], Any]) -> None:
+    store = open_one()
+    session = id if all(c in "._:-" or c.isalnum() for c in id) else f"s{len(id)}-x"
+    agent = Agent("a", INSTRUCTION, NATIVE.model([answer("Hi.")]), sessions=Sessions(store))
+    assert agent.invoke("Hello", session).text == "Hi."
+    prefix = f"{agent.plan.owner}/"
+    assert store.labels(prefix, "", 9) == [prefix + session]
+    assert store.labels(f"{id}/", "", 9) == []
+    assert store.labels(f"{prefix}' OR 1=1 --/", "", 9) == []
 
 
-def test_a_hostile_document_is_refused(database: tuple[Any, Spoil]) -> None:
-    url, spoil = database
-    documents = DocumentStore(url)
-    documents.put("t", "agent", "A", {"n": 1}, name="a")
-    for body in DOCUMENTS:
-        spoil("document", body)
-        for read in (
-            lambda: documents.get("t", "agent", "A"),
-            lambda: documents.all("t", "agent"),
-            lambda: documents.page_by_name("t", "agent"),
-        ):
-            with pytest.raises(OrchestratorError, match=r"cannot be read|no mapping|was changed"):
-                read()
-    documents.put("t", "agent", "A", {"n": 2}, name="a")
-    assert documents.all("t", "agent") == [{"n": 2}]
-    documents.close()
-
-
-HOSTILE = ["'; DROP TABLE orchestrator_summary; --", '" OR 1=1 --', "a%_'", "NULL", "", "a\0b", "#"]
-
-
-def test_names_of_memories_are_bound_and_never_read_as_more(memory: MemoryStore) -> None:
-    memory.add("other", build_summary("ana", "s-1", [TOPIC], started=1, now=1))
-    for name in HOSTILE:
-        memory.add(name, build_summary(name, name, [TOPIC], started=1, now=1))
-        memory.touch(name, name, name, 1)
-    for name in HOSTILE:
-        assert [it.session_id for it in memory.recent(name, name, 1, 9)] == [name]
-        assert memory.find_unsummarised(name, 2, name) == [name]
-        memory.delete(name, name, name)
-        memory.settle(name, name)
-    assert [it.owner for it in memory.memories(1)] == ["other"]  # type: ignore[attr-defined]
+def test_a_session_of_another_tenant_is_not_there(open_one: Callable[[], Any]) -> None:
+    model = NATIVE.model([answer("Hello Ann."), answer("Who are you?")])
+    agent = Agent("a", INSTRUCTION, model, sessions=Sessions(open_one()))
+    ann, bob = agent.for_tenant("ann"), agent.for_tenant("bob")
+    ann.invoke("I am Ann.", "s-1")
+    assert bob.turns("s-1") == []
+    bob.invoke("Who am I?", "s-1")
+    assert "Ann" not in str(model.requests[1].messages)
+    assert [turn.question for turn in ann.turns("s-1")] == ["I am Ann."]

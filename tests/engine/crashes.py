@@ -21,6 +21,7 @@ from whole_agents import NATIVE, answer
 from orchestrator import ActionGroup, Agent, Limits, SQLiteStore, action
 from orchestrator.actions import ActionResult, Call
 from orchestrator.models import ModelReply, ModelRequest
+from orchestrator.sessions.open_store import open_store
 from orchestrator.testing import ScriptedModel
 
 PAY = ("bank::pay", {"to": "ann"})
@@ -33,21 +34,36 @@ def die() -> None:
     threading.Event().wait()  # nothing happens after it
 
 
-class Store(SQLiteStore):
+class DyingStore:
     """A store whose process dies before or after a record of one kind is written."""
 
-    def __init__(self, path: Path, point: str = "") -> None:
-        super().__init__(path)
-        self.point = point
+    point = ""
 
     def append(self, key: str, expected: int, records: Sequence[Any], **options: Any) -> None:
         for record in records:
             if self.point == f"before {record['kind']}":
                 die()
-        super().append(key, expected, records, **options)
+        parent: Any = super()
+        parent.append(key, expected, records, **options)
         for record in records:
             if self.point == f"after {record['kind']}":
                 die()
+
+
+class Store(DyingStore, SQLiteStore):
+    """One in a file."""
+
+    def __init__(self, path: Path, point: str = "") -> None:
+        super().__init__(path)
+        self.point = point
+
+
+def open_dying_store(name: str) -> Any:
+    """The store that a URL names, in a process that may die."""
+    store: Any = open_store(name)
+    kind = type(store)
+    store.__class__ = type(f"Dying{kind.__name__}", (DyingStore, kind), {})
+    return store
 
 
 class Bank:

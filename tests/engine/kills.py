@@ -1,10 +1,12 @@
 """Turns on three processes that are killed at named points, and what became of each turn.
 
-`python tests/engine/kills.py --turns 2000 --seed 1`: the processes share one file of sessions; two
-of them have a process id namespace of their own, where the system lets them. Each turn calls an
-action that is not idempotent and writes its idempotency key to `effects.txt` when it takes effect.
-A client whose process has died restarts it, and asks another one: first what was said, and then,
-if its turn has not ended, the same question again.
+`python tests/engine/kills.py --store postgres --turns 2000 --sessions 200 --seed 1`: the processes
+share a store: `sqlite`, `dynamodb` (moto's server) or `postgres` (a real one, which is restarted
+twice meanwhile). Two of them have namespaces of their own, where the system lets them: of process
+ids, and of the network, over which only moto has to be reached. Each turn calls an action that is
+not idempotent and writes its idempotency key to `effects.txt` when it takes effect. A client whose
+process has died restarts it, and asks another one: first what was said, and then, if its turn has
+not ended, the same question again.
 """
 
 from __future__ import annotations
@@ -12,15 +14,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import random
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
@@ -29,13 +34,16 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from crashes import Bank, Store, die
+from crashes import Bank, die, open_dying_store
+from dynamodb_server import REGION, DynamoServer
+from postgres_server import PostgresServer, find_programs
 from whole_agents import NATIVE, answer
 
-from orchestrator import ActionGroup, Agent, OrchestratorError, action
+from orchestrator import ActionGroup, Agent, Limits, OrchestratorError, action
 from orchestrator.errors import ActionOutcomeUnknown, SessionConflict
 from orchestrator.message import text_of
 from orchestrator.models import Model, ModelReply, ModelRequest
+from orchestrator.support import process_leases
 
 KINDS = ("turn", "model", "intent", "action", "end")
 POINTS = (
@@ -45,6 +53,8 @@ POINTS = (
 TOKEN = re.compile(r"\[(s-\d+-\d+)\]")
 WORKERS, SESSIONS = 3, 24
 _TRIES = 50
+# Of a process that was killed; thirty seconds would be most of the run.
+_LEASE_SECONDS, _RENEWAL = 3, 0.5
 
 
 class Echo(Model):
@@ -70,16 +80,22 @@ class Echo(Model):
 class Worker:
     """One process: the agent, and what it is asked on its standard input."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store: str) -> None:
         @action
         def pay(to: str) -> str:
             """Pays somebody."""
             raise AssertionError("the executor does it")
 
-        self.store, self.bank, self.model = Store(folder / "s.db"), Bank(folder), Echo()
+        process_leases.LEASE_SECONDS, process_leases._RENEWAL = _LEASE_SECONDS, _RENEWAL
+        self.store, self.bank, self.model = open_dying_store(store), Bank(folder), Echo()
         group = ActionGroup("bank", [pay], self.bank)
+        # Whose process was killed has to wait for the end of its lease.
+        limits = Limits(session_wait=20)
         self.agent = Agent(
-            "bank", "You pay.", self.model, action_groups=[group], sessions=self.store
+            *("bank", "You pay.", self.model),
+            action_groups=[group],
+            sessions=self.store,
+            limits=limits,
         )
         self.asked, self.loop = 0, asyncio.Runner()
 
@@ -118,9 +134,9 @@ class Worker:
 class Process:
     """A worker, from outside; one client uses it at a time."""
 
-    def __init__(self, folder: Path, prefix: Sequence[str]) -> None:
+    def __init__(self, folder: Path, store: str, prefix: Sequence[str]) -> None:
         # In a namespace nobody in it can kill its first process, so that one is a shell.
-        worker = [sys.executable, __file__, "--worker", str(folder)]
+        worker = [sys.executable, __file__, "--worker", str(folder), "--store", store]
         self._command = [*prefix, "sh", "-c", '"$@"; exit $?', "sh", *worker]
         self.lock, self.killed = Lock(), 0
         self._start()
@@ -158,11 +174,14 @@ class Process:
 NAMESPACE = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc")
 
 
-def has_namespaces() -> bool:
-    """Whether this user may make process id namespaces."""
+def find_namespace(kind: str) -> tuple[str, ...]:
+    """What gives a process namespaces of its own; nothing where this user may not make them."""
     if shutil.which("unshare") is None:
-        return False
-    return subprocess.run([*NAMESPACE, "true"], capture_output=True).returncode == 0
+        return ()
+    # moto is reached over the loopback network; PostgreSQL has a socket in a folder.
+    prefix = NAMESPACE if kind == "dynamodb" else (*NAMESPACE, "--net")
+    is_possible = not subprocess.run([*prefix, "true"], capture_output=True).returncode
+    return prefix if is_possible else ()
 
 
 class Turn(NamedTuple):
@@ -173,10 +192,25 @@ class Turn(NamedTuple):
     text: str
 
 
+class Progress:
+    """Counts the turns that have ended, and restarts the database after some of them."""
+
+    def __init__(self, restart: Callable[[], None], places: set[int]) -> None:
+        self._restart, self._places = restart, places
+        self._ended, self._lock = 0, Lock()
+
+    def note(self) -> None:
+        with self._lock:
+            self._ended += 1
+            if self._ended in self._places:
+                self._restart()
+
+
 class Client:
     """Runs the turns of some sessions on the processes."""
 
-    def __init__(self, processes: Sequence[Process], seed: int) -> None:
+    def __init__(self, processes: Sequence[Process], seed: int, ended: Progress) -> None:
+        self._ended = ended
         self._processes = processes
         self._chance = random.Random(seed)
         self.counts: Counter[str] = Counter()
@@ -196,6 +230,7 @@ class Client:
                 self.counts["deaths"] += 1
                 result = self._look(session, question)
             if result[0] in ("answer", "unknown"):
+                self._ended.note()
                 return Turn(token, *result)
             self.counts[result[0]] += 1
         raise AssertionError(f"{token}: no outcome after {_TRIES} tries, the last {result}")
@@ -227,13 +262,52 @@ class Report(NamedTuple):
     repeated: list[str]
 
 
-def run(folder: Path, turns: int, seed: int) -> Report:
+@contextmanager
+def open_place(kind: str, folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
+    """The URL of a new store of a kind, and what restarts its server, if it outlives that."""
+    if kind == "postgres":
+        programs = find_programs()
+        assert isinstance(programs, Path), programs
+        server = PostgresServer(programs, options=("shared_buffers=16MB",))  # durable: it restarts
+        try:
+            yield server.socket_url(server.create_database()), server.restart
+        finally:
+            server.close()
+    elif kind == "dynamodb":
+        moto = DynamoServer()
+        try:
+            yield moto.create_table("kills"), lambda: None
+        finally:
+            moto.close()
+    else:
+        yield f"sqlite:///{folder}/s.db", lambda: None
+
+
+def run(
+    folder: Path, turns: int, seed: int, kind: str = "sqlite", most_sessions: int = SESSIONS
+) -> Report:
     """Runs turns, and compares what clients were told with journals and effects."""
-    namespaces = has_namespaces()
-    prefixes = [NAMESPACE if namespaces and number else () for number in range(WORKERS)]
-    processes = [Process(folder, prefix) for prefix in prefixes]
-    clients = [Client(processes, seed * 1000 + number) for number in range(WORKERS)]
-    sessions = [f"s-{number}" for number in range(min(SESSIONS, turns))]
+    with open_place(kind, folder) as (store, restart):
+        prefixes = [find_namespace(kind) if number else () for number in range(WORKERS)]
+        processes = [Process(folder, store, prefix) for prefix in prefixes]
+        ended = Progress(restart, {turns // 3, 2 * turns // 3})
+        try:
+            return _run(folder, turns, seed, processes, ended, most_sessions)
+        finally:
+            for process in processes:
+                process.end()
+
+
+def _run(
+    folder: Path,
+    turns: int,
+    seed: int,
+    processes: Sequence[Process],
+    ended: Progress,
+    most_sessions: int,
+) -> Report:
+    clients = [Client(processes, seed * 1000 + number, ended) for number in range(WORKERS)]
+    sessions = [f"s-{number}" for number in range(min(most_sessions, turns))]
     shares = [
         turns // len(sessions) + (place < turns % len(sessions)) for place in range(len(sessions))
     ]
@@ -245,8 +319,6 @@ def run(folder: Path, turns: int, seed: int) -> Report:
     with ThreadPoolExecutor(WORKERS) as pool:
         told = {key: said for part in pool.map(work, range(WORKERS)) for key, said in part.items()}
     journals = {session: processes[0].ask(session=session) for session in sessions}
-    for process in processes:
-        process.end()
     counts = sum((it.counts for it in clients), Counter())
     return compare(told, journals, (folder / "effects.txt").read_text().splitlines(), counts)
 
@@ -260,6 +332,8 @@ def compare(
     """Every turn, beside what is kept of it."""
     lost, crossed, repeated = [], [], []
     paid = Counter(line.split()[1] for line in effects)
+    keys = Counter(line.split()[0] for line in effects)
+    repeated += [f"key {key}" for key, times in keys.items() if times > 1]
     for session, said in told.items():
         kept = [TOKEN.findall(question)[0] for question, _, _ in journals[session]]
         texts = dict(zip(kept, (text for _, text, _ in journals[session]), strict=True))
@@ -294,14 +368,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--worker", type=Path)
+    parser.add_argument("--store", default="sqlite", help="sqlite, dynamodb or postgres")
+    parser.add_argument("--sessions", type=int, default=SESSIONS)
+    parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        Worker(options.worker).run()
+        Worker(options.worker, options.store).run()
         return
+    # Credentials that open nothing, for moto.
+    os.environ.update(AWS_ACCESS_KEY_ID="AKIAKILLS", AWS_SECRET_ACCESS_KEY="k", AWS_REGION=REGION)
+    began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        report = run(Path(folder), options.turns, options.seed)
-    print(json.dumps({**report._asdict(), "namespaces": 2 if has_namespaces() else 0}, indent=1))
+        report = run(Path(folder), options.turns, options.seed, options.store, options.sessions)
+    more = {
+        "seed": options.seed,
+        "seconds": round(time.monotonic() - began),
+        "namespaces": " ".join(find_namespace(options.store)),
+    }
+    print(json.dumps({**report._asdict(), **more}, indent=1))
     sys.exit(bool(report.lost or report.crossed or report.repeated))
 
 

@@ -7,13 +7,19 @@ from pathlib import Path
 
 import pytest
 from kills import Turn, compare, run
+from postgres_server import find_programs
 
 TURNS, SEED = 60, 3
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "dynamodb"])
 @pytest.mark.exhaustive
-def test_killed_processes_lose_cross_and_silently_repeat_no_turn(tmp_path: Path) -> None:
-    report = run(tmp_path, TURNS, SEED)
+def test_killed_processes_lose_cross_and_silently_repeat_no_turn(
+    tmp_path: Path, kind: str, aws: object
+) -> None:
+    if kind == "postgres" and isinstance(programs := find_programs(), str):
+        pytest.skip(programs)
+    report = run(tmp_path, TURNS, SEED, kind)
     assert (report.lost, report.crossed, report.repeated) == ([], [], [])
     assert (report.turns, report.answered + report.unknown) == (TURNS, TURNS)
     assert report.deaths >= TURNS // 10
@@ -34,6 +40,7 @@ EFFECTS = ["a s-0-0", "b s-0-1"]
         (JOURNAL, EFFECTS[:1], "lost"),
         ([*JOURNAL, JOURNAL[1]], EFFECTS, "repeated"),
         (JOURNAL, [*EFFECTS, "c s-0-1"], "repeated"),
+        (JOURNAL, ["a s-0-0", "a s-0-1"], "repeated"),
         ([*JOURNAL, ["Pay for [s-1-0].", "", "end_turn"]], EFFECTS, "crossed"),
     ],
 )

@@ -389,12 +389,26 @@ def find_pending_calls(run: Run, effect: Dispatch) -> tuple[dict[str, Record], l
     calls = effect.calls
     if run.replay.is_interrupted:
         known = run.replay.take_known_outcomes(effect)
+        by_id = {call.id: call for call in effect.calls}
         for lost in run.replay.find_lost_actions(effect, known, run.now()):
-            record_outcome(run, known, lost)
+            outcome = _ask_for_outcome(run, by_id[lost["id"]], lost)
+            if outcome is not None:
+                record_outcome(run, known, outcome)
         calls = [call for call in effect.calls if call.id not in known]
     if calls:
         run.intend(calls)
     return known, calls
+
+
+def _ask_for_outcome(run: Run, call: Call, lost: Record) -> Record | None:
+    # The outcome of a call that had begun, if its executor knows it; `None` when it was not done.
+    began = run.now()
+    found = run.plan.catalog.executor(call.operation).find_outcome(
+        call, run.plan.limits.result_bytes
+    )
+    if found is False:
+        return None
+    return lost if found is None else action_record(call, found, began, run.now())
 
 
 def record_outcome(run: Run, known: dict[str, Record], record: Record) -> None:

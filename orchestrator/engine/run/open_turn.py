@@ -179,7 +179,8 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
 
     A new question opens a new turn, and gives up one that waits for the caller or was left by a
     stopped process; the same question again, or none, goes on with such a turn. The same results
-    again get the same reply: then the log of the turn that has ended is returned, else `None`.
+    or request id again get the same reply: then the log of the turn that has ended is returned,
+    else `None`.
 
     Raises:
         ValidationError: There is nothing to do, or the results fit no hand-over.
@@ -296,7 +297,10 @@ def _add_more(
         record["history"] = _alternate_roles(clean(list(given.conversation_history)))
         if plan.guardrail is not None:
             record["guards_history"] = True
-    if more := _more(plan, sessions, session, given):
+    more = _more(plan, sessions, session, given)
+    if given.closing:
+        more["closing"] = True
+    if more:
         record["with"] = more
 
 
@@ -341,8 +345,6 @@ def _more(plan: Plan, sessions: Sessions, session: Session, given: Input) -> dic
         more["turns"] = given.previous_turns
     if given.exclude_thinking:
         more["thinking"] = False
-    if given.closing:
-        more["closing"] = True
     return more
 
 

@@ -116,6 +116,12 @@ class Keys:
         self._refresh()
         return self._bearers.get(_hash_token(token))
 
+    def list_callers(self) -> list[Caller]:
+        """Whose keys there are."""
+        self._refresh()
+        keys = (*self._pairs.values(), *self._bearers.values())
+        return list(dict.fromkeys(key.caller for key in keys))
+
     def __repr__(self) -> str:
         return f"Keys({str(self._file)!r})"
 

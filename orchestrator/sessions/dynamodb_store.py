@@ -1,0 +1,374 @@
+"""Sessions in DynamoDB: one item an append, and one a session, which commits them.
+
+| item | sort key | members |
+|---|---|---|
+| session | `s` | `records`, `updated`, `name` (its label), `sum`; `listing` and `unfinished` put it
+  into the indices of the same names; `oldest` says when the first of its items expires |
+| append | `r#` and the place of its last record | `count`, `text` (records by lines), `sum`; of a
+  long one, `parts` and the `nonce` of the items that have the rest |
+| part of a long append | `p#`, a nonce and a number | `text` |
+
+An append is a transaction of its item and the session's, which has to have the expected number of
+records. Parts are written before it: what is not committed no reader sees. Readers go from the
+session's item back, so that items of a deleted session under the same key are not read either.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import re
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from orchestrator.errors import DependencyFailed, SessionConflict, ValidationError
+from orchestrator.sessions.journal import Record, SessionInfo, leaves_turn_open
+from orchestrator.sessions.rows import (
+    WAY_OUT,
+    decode_records,
+    encode_record,
+    read_entry,
+    sum_entry,
+    sum_record,
+)
+from orchestrator.support.dynamodb import (
+    ITEM_BYTES,
+    TTL_ATTRIBUTE,
+    ConditionFailed,
+    DynamoTable,
+    Item,
+    to_wire,
+)
+from orchestrator.support.process_leases import share_leases
+from orchestrator.support.store_urls import DynamoUrl, parse_store
+
+_SHARDS = 8  # partitions of an index, so that no single one takes all writes
+_SESSION = "s"
+_READS = 5  # of a journal that changes while it is read
+_DAY = 86_400
+_KEY = re.compile(r"[0-9a-f]{64}")
+
+
+class DynamoStore:
+    """A `SessionStore` in a table of DynamoDB, shared by processes on any machines.
+
+    `orchestrator sessions create-table`, or `create_table`, makes the table. With `ttl_days` in
+    the URL, DynamoDB deletes sessions that nobody has used for so long. Lists are as old as the
+    table's indices: mostly less than a second.
+
+    Every method raises `DependencyFailed` when DynamoDB fails; its calls are tried four times.
+    """
+
+    durable = True
+    threads = 16
+
+    def __init__(self, url: str | DynamoUrl) -> None:
+        """Names the table; nothing is asked yet."""
+        parsed = parse_store(url)
+        if not isinstance(parsed, DynamoUrl):
+            raise ValidationError("a store in DynamoDB has a URL, such as dynamodb://table")
+        self.url = parsed
+        self.identity = repr(parsed)
+        self._table = DynamoTable(parsed, "the session store")
+        self.processes = share_leases(self.identity, lambda: _Leases(self._table))
+
+    def create_table(self) -> bool:
+        """Makes the table; whether it was not there."""
+        return self._table.create()
+
+    def close(self) -> None:
+        """Gives this process's lease back; boto3's client is shared and stays."""
+        self.processes.close()
+
+    def load(self, key: str, after: int = 0) -> list[Record]:
+        """The records of a session after the first `after` ones, as they were written."""
+        for _ in range(_READS):
+            found = self._read(key, after)
+            if found is not None:
+                return found
+        raise self._damage(key, "a record is missing")
+
+    def _read(self, key: str, after: int) -> list[Record] | None:
+        # `None` when an append is missing: another process may have written meanwhile.
+        rows = {
+            row["sk"]: row
+            for row in self._table.query(
+                "pk = :pk AND sk BETWEEN :first AND :last",
+                {"pk": _partition(key), "first": _append_key(after), "last": _SESSION},
+            )
+        }
+        session = rows.pop(_SESSION, None)
+        if session is None or _is_expired(session):
+            return []
+        info = self._read_session(session)
+        chunks: list[list[str]] = []
+        place = info.records
+        while place > after:
+            row = rows.get(_append_key(place - 1))
+            if row is None:
+                return None
+            texts = self._read_append(key, place, row)
+            place -= len(texts)
+            chunks.append(texts)
+        self._prolong(key, session)
+        texts = [text for chunk in reversed(chunks) for text in chunk]
+        return decode_records(texts[max(after - place, 0) :], partial(self._damage, key))
+
+    def _read_append(self, key: str, end: int, row: Item) -> list[str]:
+        text = str(row.get("text", ""))
+        if parts := row.get("parts", 0):
+            prefix = f"p#{row.get('nonce')}#"
+            found = self._table.query(
+                "pk = :pk AND begins_with(sk, :prefix)", {"pk": row["pk"], "prefix": prefix}
+            )
+            rest = [str(part.get("text", "")) for part in found]
+            if len(rest) != parts:
+                raise self._damage(key, "a part of a record is missing")
+            text += "".join(rest)
+        texts, count = text.split("\n"), row.get("count")
+        if len(texts) != count or sum_record(key, end - len(texts), text) != row.get("sum"):
+            raise self._damage(key, "a record was changed, or is missing")
+        return texts
+
+    def append(
+        self,
+        key: str,
+        expected: int,
+        records: Sequence[Record],
+        *,
+        label: str = "",
+        at: int = 0,
+        unfinished: bool | None = None,
+    ) -> None:
+        """Appends all records or none, if the journal has exactly `expected` ones.
+
+        Raises:
+            SessionConflict: It has another number of records; nothing was written.
+        """
+        _check_key(key)
+        text = "\n".join(encode_record(record) for record in records)
+        count, label = expected + len(records), label or self._find_label(key)
+        pk, expiry, nonce = _partition(key), self._table.expiry(), os.urandom(8).hex()
+        pieces = [text[at : at + ITEM_BYTES] for at in range(0, len(text), ITEM_BYTES)] or [""]
+        item = {
+            "pk": pk,
+            "sk": _append_key(count - 1),
+            "text": pieces[0],
+            "count": len(records),
+            "sum": sum_record(key, expected, text),
+            **expiry,
+        }
+        if len(pieces) > 1:
+            item |= {"parts": len(pieces) - 1, "nonce": nonce}
+            self._table.write_batch(
+                {"pk": pk, "sk": f"p#{nonce}#{number:06}", "text": piece, **expiry}
+                for number, piece in enumerate(pieces[1:])
+            )
+        if unfinished is None:
+            unfinished = leaves_turn_open(records)
+        session = self._build_session(key, label, at, count, unfinished) | expiry
+        try:
+            self._table.transact(
+                _begin(session, expiry) if not expected else _go_on(session, expected),
+                {"Put": {"Item": to_wire(item)}},
+            )
+        except ConditionFailed:
+            if len(pieces) > 1:
+                self._delete_parts(pk, nonce)
+            self.load(key)  # it may be damaged
+            raise SessionConflict(
+                "the session was changed by another invocation; try again"
+            ) from None
+
+    def _build_session(self, key: str, label: str, at: int, count: int, unfinished: bool) -> Item:
+        listing = f"session#{int(key[:2], 16) % _SHARDS}"
+        return {
+            "pk": _partition(key),
+            "sk": _SESSION,
+            "records": count,
+            "updated": at,
+            "sum": sum_entry(key, label, at, count),
+            "listing": listing,
+            **({"name": label} if label else {}),
+            **({"unfinished": listing} if unfinished else {}),
+        }
+
+    def _delete_parts(self, pk: str, nonce: str) -> None:
+        values = {"pk": pk, "prefix": f"p#{nonce}#"}
+        parts = self._table.query("pk = :pk AND begins_with(sk, :prefix)", values)
+        self._table.write_batch(deletes=list(parts))
+
+    def _find_label(self, key: str) -> str:
+        found = self._table.get(_partition(key), _SESSION) or {}
+        return str(found.get("name", ""))
+
+    # All items of a session expire together: what one of them would be half a day before the end of
+    # its time is put off for all.
+    def _prolong(self, key: str, session: Item) -> None:
+        days, oldest = self.url.ttl_days, session.get("oldest")
+        if days is None or (oldest is not None and oldest > time.time() + days * _DAY / 2):
+            return
+        expiry = self._table.expiry()[TTL_ATTRIBUTE]
+        rows = self._table.query("pk = :pk", {"pk": session["pk"]})
+        for row in [*rows]:
+            self._set_expiry(row, expiry, "#expires = :at")
+        self._set_expiry(session, expiry, "#expires = :at, oldest = :at")
+
+    def _set_expiry(self, row: Item, at: int, change: str) -> None:
+        try:
+            self._table.call(
+                "update_item",
+                TableName=self._table.name,
+                Key=to_wire({"pk": row["pk"], "sk": row["sk"]}),
+                UpdateExpression=f"SET {change}",
+                ConditionExpression="attribute_exists(pk)",
+                ExpressionAttributeNames={"#expires": TTL_ATTRIBUTE},
+                ExpressionAttributeValues=to_wire({":at": at}),
+            )
+        except ConditionFailed:
+            pass  # it was deleted meanwhile
+
+    def delete(self, key: str) -> None:
+        """Forgets a session."""
+        pk = _partition(key)
+        # From here on no append succeeds that knows of records; what it had is no longer read.
+        self._table.delete(pk, _SESSION)
+        self._table.write_batch(
+            deletes=[it for it in self._table.query("pk = :pk", {"pk": pk}) if it["sk"] != _SESSION]
+        )
+
+    def labels(self, prefix: str, after: str, most: int) -> Sequence[str]:
+        """The next labels, sorted, that begin with `prefix`, after one of them; it ends in `/`."""
+        first = max(prefix, after)
+        found = heapq.merge(
+            *(self._find_labels(shard, first, prefix, most + 1) for shard in range(_SHARDS))
+        )
+        return list(islice((it for it in found if it != after and it != prefix), most))
+
+    def _find_labels(self, shard: int, first: str, prefix: str, most: int) -> list[str]:
+        end = prefix[:-1] + "0"  # the character after "/"
+        rows = self._table.query(
+            "listing = :listing AND #name BETWEEN :first AND :end",
+            {"listing": f"session#{shard}", "first": first, "end": end},
+            index="names",
+            limit=most,
+        )
+        return [row["name"] for row in islice(rows, most) if row["name"].startswith(prefix)]
+
+    def list(self) -> Iterator[SessionInfo]:
+        """All sessions, the last changed first; read page by page."""
+        return self._list("listing", "newest")
+
+    def list_unfinished(self) -> Iterator[SessionInfo]:
+        """The sessions whose last turn has not ended and does not wait, the last changed first."""
+        return self._list("unfinished", "unfinished")
+
+    def _list(self, member: str, index: str) -> Iterator[SessionInfo]:
+        shards = [
+            self._table.query(
+                f"{member} = :listing",
+                {"listing": f"session#{shard}"},
+                index=index,
+                newest_first=True,
+            )
+            for shard in range(_SHARDS)
+        ]
+        for row in heapq.merge(*shards, key=lambda it: it["updated"], reverse=True):
+            whole = row if "records" in row else self._table.get(row["pk"], row["sk"])
+            if whole is not None and not _is_expired(whole):
+                yield self._read_session(whole)
+
+    def _read_session(self, row: Item) -> SessionInfo:
+        key = row["pk"].partition("#")[2]
+        members = (row.get(name) for name in ("updated", "records", "sum"))
+        return read_entry((key, row.get("name", ""), *members), partial(self._damage, key))
+
+    def _damage(self, key: str, text: str) -> DependencyFailed:
+        return self._table.damage(
+            f"of the session with the key {str(key)[:12]}..., {text}", WAY_OUT
+        )
+
+
+def _check_key(key: str) -> None:
+    if not _KEY.fullmatch(key):
+        raise ValidationError(f"a session's key is a SHA-256 in hexadecimal, not {key!r:.80}")
+
+
+def _partition(key: str) -> str:
+    return f"session#{key}"
+
+
+def _append_key(place: int) -> str:
+    return f"r#{place:010}"
+
+
+def _is_expired(row: Item) -> bool:
+    # DynamoDB takes up to two days to delete what has expired.
+    return TTL_ATTRIBUTE in row and bool(row[TTL_ATTRIBUTE] <= time.time())
+
+
+def _begin(session: Item, expiry: Item) -> dict[str, Any]:
+    first = {"oldest": expiry[TTL_ATTRIBUTE]} if expiry else {}
+    return {
+        "Put": {
+            "Item": to_wire({**session, **first}),
+            "ConditionExpression": "attribute_not_exists(pk) OR #expires <= :now",
+            "ExpressionAttributeNames": {"#expires": TTL_ATTRIBUTE},
+            "ExpressionAttributeValues": to_wire({":now": int(time.time())}),
+        }
+    }
+
+
+def _go_on(session: Item, expected: int) -> dict[str, Any]:
+    key = {name: session[name] for name in ("pk", "sk")}
+    members = {name: value for name, value in session.items() if name not in key}
+    assignments = ", ".join(f"#{name} = :{name}" for name in members)
+    removal = "" if "unfinished" in members else " REMOVE #unfinished"
+    return {
+        "Update": {
+            "Key": to_wire(key),
+            "UpdateExpression": f"SET {assignments}{removal}",
+            "ConditionExpression": "#records = :expected",
+            "ExpressionAttributeNames": {f"#{name}": name for name in (*members, "unfinished")},
+            "ExpressionAttributeValues": to_wire({**members, "expected": expected}, ":"),
+        }
+    }
+
+
+class _Leases:
+    """Leases by the time of DynamoDB's answers: clocks of machines do not count.
+
+    They have whole seconds, which a lease of thirty does not notice. Where an answer has no time,
+    that of this machine is taken.
+    """
+
+    def __init__(self, table: DynamoTable) -> None:
+        self._table = table
+
+    def renew(self, process: str, seconds: int) -> None:
+        # What time it is says the answer to a question.
+        _, now = self._table.get_at(_lease(process), _LEASE)
+        until = int(now) + seconds
+        self._table.put(
+            {"pk": _lease(process), "sk": _LEASE, "until": until, TTL_ATTRIBUTE: until + _DAY}
+        )
+
+    def is_current(self, process: str) -> bool:
+        found, now = self._table.get_at(_lease(process), _LEASE)
+        return found is not None and found.get("until", 0) > now
+
+    def remove(self, process: str) -> None:
+        self._table.delete(_lease(process), _LEASE)
+
+    def close(self) -> None:
+        """Nothing is open: boto3's client is shared."""
+
+
+_LEASE = "lease"
+
+
+def _lease(process: str) -> str:
+    return f"process#{process}"

@@ -1,0 +1,78 @@
+"""Records as the durable stores keep them: JSON texts, each with a checksum.
+
+`sum` is a CRC-32: a record's, with its key and place, so that a changed, moved or lost one shows,
+and an entry's, which knows how many records there are. They find what a disk does; an attacker who
+can write to the store can write them too.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from orchestrator.errors import DependencyFailed
+from orchestrator.message import make_json_encoder
+from orchestrator.sessions.journal import Record, SessionInfo
+
+DamageError = Callable[[str], DependencyFailed]
+"""Makes the error that says what is wrong with what a store holds of a session."""
+
+WAY_OUT = "delete the session, use another session id, or restore the store from a backup"
+
+# ASCII: what has half a surrogate pair in it is written, too.
+encode_record = make_json_encoder(ensure_ascii=True)
+
+
+def compute_sum(text: str) -> int:
+    """The checksum of a text."""
+    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
+
+
+def sum_record(key: str, place: int, text: str) -> int:
+    """The checksum of a record, as it stands in its journal."""
+    return compute_sum(f"{key} {place} {text}")
+
+
+def sum_entry(key: str, label: str, updated: int, count: int) -> int:
+    """The checksum of a session's entry."""
+    return compute_sum(f"{key} {label} {updated} {count}")
+
+
+def read_lines(key: str, first: int, text: str | None, damage: DamageError) -> list[Record]:
+    """The records of a text of lines, each a checksum and a record; the first has place `first`.
+
+    Raises:
+        DependencyFailed: One was changed, moved or lost, or is no JSON.
+    """
+    records = []
+    for place, line in enumerate(text.split("\n") if text else (), first):
+        written, _, record = line.partition(" ")
+        if written != str(sum_record(key, place, record)):
+            raise damage("a record was changed, or is missing")
+        records.append(record)
+    return decode_records(records, damage)
+
+
+def decode_records(texts: Sequence[str], damage: DamageError) -> list[Record]:
+    """The records of their JSON texts."""
+    try:
+        found: list[Record] = json.loads(f"[{','.join(texts)}]")
+    except (ValueError, RecursionError) as error:
+        raise damage("a record is not JSON") from error
+    if len(found) != len(texts):
+        raise damage("a record is not JSON")
+    return found
+
+
+def read_entry(row: Sequence[Any], damage: DamageError) -> SessionInfo:
+    """A session's entry: its key, label, time, number of records and checksum.
+
+    Raises:
+        DependencyFailed: It was changed.
+    """
+    key, label, updated, count, total = row
+    if not isinstance(count, int) or sum_entry(key, label, updated, count) != total:
+        raise damage("its entry was changed, or is missing")
+    return SessionInfo(key, label, count, updated)

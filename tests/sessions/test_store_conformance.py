@@ -1,0 +1,199 @@
+"""What every store of sessions does: in memory, in SQLite, in DynamoDB, in PostgreSQL."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import Agent, SessionConflict, Sessions
+from orchestrator.message import text_of
+from orchestrator.models import Model, ModelReply, ModelRequest
+from orchestrator.sessions import SessionStore
+from orchestrator.sessions.open_store import open_store
+
+KINDS = ("memory", "sqlite", "dynamodb", "postgres")
+Open = Callable[[], Any]
+
+
+@pytest.fixture(params=KINDS)
+def open_one(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+    """Opens the store; each call gives another object over the same one."""
+    names = {"memory": "memory:", "sqlite": f"sqlite:///{tmp_path}/s.sqlite"}
+    kind: str = request.param
+    name: str = names.get(kind) or request.getfixturevalue(f"{kind}_url")
+    opened: list[Any] = []
+
+    def open() -> Any:
+        if kind == "memory" and opened:
+            return opened[0]
+        opened.append(open_store(name))
+        return opened[-1]
+
+    yield open
+    for one in opened:
+        if kind != "memory":
+            one.close()
+
+
+@pytest.fixture
+def store(open_one: Open) -> SessionStore:
+    found: SessionStore = open_one()
+    return found
+
+
+def key(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+KEY = key("a")
+
+
+def end(text: str) -> dict[str, Any]:
+    return {"kind": "end", "text": text}
+
+
+def records(*texts: str) -> list[dict[str, Any]]:
+    return [end(text) for text in texts]
+
+
+def test_a_session_that_nobody_began_is_empty(store: SessionStore) -> None:
+    assert store.load(KEY) == []
+    assert store.load(KEY, 5) == []
+    assert list(store.list()) == []
+    store.delete(KEY)
+
+
+def test_records_come_back_in_order(open_one: Open, store: SessionStore) -> None:
+    store.append(KEY, 0, records("1", "2", "3"), label="a/b/c", at=7)
+    store.append(KEY, 3, records("4"), label="a/b/c", at=8)
+    store.append(KEY, 4, records("5", "6"), label="a/b/c", at=9)
+    again = open_one()
+    assert again.load(KEY) == records("1", "2", "3", "4", "5", "6")
+    for after in range(1, 7):
+        assert again.load(KEY, after) == records("1", "2", "3", "4", "5", "6")[after:]
+    (info,) = again.list()
+    assert (info.key, info.label, info.records, info.updated) == (KEY, "a/b/c", 6, 9)
+
+
+@pytest.mark.parametrize(
+    "text", ["\0", "\ud800", "a\nb\r\n", "é 漢 😀", "'; DROP TABLE session; --", "%s {} $1 :pk"]
+)
+def test_any_text_comes_back(store: SessionStore, text: str) -> None:
+    store.append(KEY, 0, records(text, text), label="a/b/c", at=1)
+    assert store.load(KEY) == records(text, text)
+
+
+def test_a_record_of_more_than_any_item_holds(open_one: Open, store: SessionStore) -> None:
+    large = records("a" * 900_000, "b", "é" * 300_000)
+    store.append(KEY, 0, large, label="a/b/c", at=1)
+    store.append(KEY, 3, records("c"), label="a/b/c", at=2)
+    assert open_one().load(KEY) == [*large, *records("c")]
+    assert open_one().load(KEY, 2) == [large[2], *records("c")]
+    with pytest.raises(SessionConflict):
+        store.append(KEY, 0, large, label="a/b/c", at=3)
+    assert open_one().load(KEY, 3) == records("c")
+
+
+@pytest.mark.parametrize("expected", [0, 1, 3])
+def test_another_number_of_records_is_a_conflict(store: SessionStore, expected: int) -> None:
+    store.append(KEY, 0, records("1", "2"), label="a/b/c", at=1)
+    with pytest.raises(SessionConflict):
+        store.append(KEY, expected, records("x", "y"), label="a/b/c", at=2)
+    assert store.load(KEY) == records("1", "2")
+    assert [info.updated for info in store.list()] == [1]
+
+
+def test_a_session_that_is_not_there_has_no_records(store: SessionStore) -> None:
+    with pytest.raises(SessionConflict):
+        store.append(KEY, 2, records("x"), label="a/b/c", at=1)
+    assert store.load(KEY) == []
+
+
+def test_a_deleted_session_begins_anew(open_one: Open, store: SessionStore) -> None:
+    store.append(KEY, 0, records("1", "2"), label="a/b/c", at=1)
+    store.append(key("b"), 0, records("other"), label="a/b/d", at=2)
+    store.delete(KEY)
+    assert store.load(KEY) == []
+    with pytest.raises(SessionConflict):
+        store.append(KEY, 2, records("3"), label="a/b/c", at=3)
+    store.append(KEY, 0, records("new"), label="a/b/c", at=4)
+    assert open_one().load(KEY) == records("new")
+    assert open_one().load(key("b")) == records("other")
+
+
+def test_the_last_changed_comes_first(store: SessionStore) -> None:
+    for at, name in enumerate(("a", "b", "c", "d", "e"), 1):
+        store.append(key(name), 0, records(name), label=f"a/b/{name}", at=at)
+    store.append(key("b"), 1, records("again"), label="a/b/b", at=9)
+    assert [info.label[-1] for info in store.list()] == ["b", "e", "d", "c", "a"]
+
+
+def test_labels_are_paged_by_their_bytes(store: Any) -> None:
+    for name in ("x/b/s-1", "x/b/S-1", "x/b/_", "x/ba/s", "x/a/s", "x/b/s-2"):
+        store.append(key(name), 0, records(name), label=name, at=1)
+    assert store.labels("x/b/", "", 2) == ["x/b/S-1", "x/b/_"]
+    assert store.labels("x/b/", "x/b/_", 9) == ["x/b/s-1", "x/b/s-2"]
+    assert store.labels("x/b/", "x/b/s-2", 9) == []
+
+
+def test_of_many_writers_one_wins_each_place(open_one: Open) -> None:
+    stores = [open_one() for _ in range(4)]
+
+    def write(number: int) -> int:
+        one, won = stores[number % 4], 0
+        for _ in range(3):
+            count = len(one.load(KEY))
+            try:
+                one.append(KEY, count, records(str(number), "second"), label="a/b/c", at=number)
+                won += 1
+            except SessionConflict:
+                pass
+        return won
+
+    with ThreadPoolExecutor(16) as threads:
+        won = list(threads.map(write, range(16)))
+    journal = stores[0].load(KEY)
+    assert len(journal) == 2 * sum(won)
+    texts = [record["text"] for record in journal]
+    assert texts[1::2] == ["second"] * sum(won)
+    assert "second" not in texts[::2]
+
+
+class Echo(Model):
+    """Tells all questions of the conversation."""
+
+    model_id = "anthropic.claude-3-5-sonnet-20240620-v1:0"
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        users = [one for one in request.messages if one["role"] == "user"]
+        return ModelReply([{"text": "<answer>" + " ".join(text_of(it["content"]) for it in users)}])
+
+
+def test_sixteen_threads_on_one_session_lose_and_cross_no_turn(open_one: Open) -> None:
+    """One winner at a time: each turn knows those before it, and the others are told to wait."""
+    agents = [Agent("echo", "You echo.", Echo(), sessions=Sessions(open_one())) for _ in range(4)]
+
+    def ask(number: int) -> list[str]:
+        answered = []
+        for time in range(2):
+            question = f"[{number}-{time}]"
+            try:
+                answered.append(agents[number % 4].invoke(question, session_id="s-1").text)
+            except SessionConflict:
+                pass
+        return answered
+
+    with ThreadPoolExecutor(16) as threads:
+        answered = [text for texts in threads.map(ask, range(16)) for text in texts]
+    turns = agents[0].turns("s-1")
+    assert 1 <= len(turns) == len(answered)
+    asked = [turn.question for turn in turns]
+    assert len(set(asked)) == len(asked)
+    for place, turn in enumerate(turns):
+        assert turn.stop_reason == "end_turn"
+        assert [it for it in asked if it in turn.text] == asked[: place + 1]
