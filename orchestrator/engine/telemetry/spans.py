@@ -90,6 +90,8 @@ class Telemetry:
 class _SpanStep(Step):
     """One span."""
 
+    has_context = True
+
     def __init__(
         self,
         telemetry: Telemetry,
