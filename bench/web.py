@@ -1,8 +1,8 @@
 """The workbench's pages in Chromium, beside plain pages of the same text: `make bench-web`.
 
-A prompt of 1 MB with 2,000 origins, and a trace of 5,000 steps, of which a page has 1,000. Of each it
-writes the time from the navigation to the second frame after the page has loaded, as a ratio to that
-of a plain page, and how long a frame takes at jumps over the whole length.
+A prompt of 1 MB with 2,000 origins, and a trace of 5,000 steps, of which a page has 1,000. Of each
+it writes the time from the navigation to the second frame after the page has loaded, as a ratio to
+that of a plain page, and how long a frame takes at jumps over the whole length.
 """
 
 from __future__ import annotations
