@@ -84,7 +84,7 @@ $(BROWSER_TOOLS)/node_modules/.installed: $(BROWSER_TOOLS)/package-lock.json
 	  echo "Installing axe-core into $(@D) ..." && npm ci --prefix $(BROWSER_TOOLS) --silent && touch $@; fi
 
 test-web: $(VENV)/.installed-dev $(BROWSER_TOOLS)/node_modules/.installed  ## Use the workbench in a real browser (needs Chromium)
-	@CI_BROWSER=1 $(BIN)/python -m pytest -q tests/browser tests/server/workbench
+	@CI_BROWSER=1 $(BIN)/python -m pytest -q tests/browser
 
 lint: $(VENV)/.installed-dev  ## Check style and the order of imports
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports

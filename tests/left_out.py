@@ -1,7 +1,8 @@
 """Which tests run here, which are left out, and the line that says so.
 
-Left out are tests marked `exhaustive`, unless `--exhaustive` is given, and tests marked `local`
-while weights that they name are not on this machine. `conftest.py` gives these hooks to pytest.
+Left out are tests marked `exhaustive`, unless `--exhaustive` is given, tests marked `browser`, unless
+the environment's `CI_BROWSER` is 1, and tests marked `local` while weights that they name are not on
+this machine. `conftest.py` gives these hooks to pytest.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 EXHAUSTIVE = "exhaustive: "
+BROWSER = "browser: "
 LOCAL = "local: "
 
 _MODELS = "ORCHESTRATOR_MODELS"
@@ -49,6 +51,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _reason(config: pytest.Config, item: pytest.Item) -> str:
     if item.get_closest_marker("exhaustive") and not config.getoption("exhaustive"):
         return f"{EXHAUSTIVE}make test-all"
+    if item.get_closest_marker("browser") and os.environ.get("CI_BROWSER") != "1":
+        return f"{BROWSER}make test-web"
     missing = [name for name in _weights_of(item) if not _is_here(name)]
     return f"{LOCAL}{' '.join(missing)}" if missing else ""
 
@@ -89,12 +93,15 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 def summary(reasons: Collection[str]) -> str:
     """How many tests were not run, and what to do so that they are, or else why."""
     exhaustive = [it for it in reasons if it.startswith(EXHAUSTIVE)]
+    browser = [it for it in reasons if it.startswith(BROWSER)]
     local = [it for it in reasons if it.startswith(LOCAL)]
-    others = Counter(it for it in reasons if not it.startswith((EXHAUSTIVE, LOCAL)))
+    others = Counter(it for it in reasons if not it.startswith((EXHAUSTIVE, BROWSER, LOCAL)))
     names = sorted({name for it in local for name in it.removeprefix(LOCAL).split()})
     parts = []
     if exhaustive:
         parts.append(f"{len(exhaustive)} exhaustive (make test-all)")
+    if browser:
+        parts.append(f"{len(browser)} in a browser (make test-web)")
     if local:
         parts.append(f"{len(local)} that need {' '.join(names)} (make test-local)")
     parts += [f"{count} because {reason}" for reason, count in others.items()]

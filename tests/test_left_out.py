@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from left_out import EXHAUSTIVE, LOCAL, summary
+from left_out import BROWSER, EXHAUSTIVE, LOCAL, summary
 
 
 def test_nothing_is_told_when_everything_was_run() -> None:
@@ -13,12 +13,13 @@ def test_nothing_is_told_when_everything_was_run() -> None:
 def test_what_was_not_run_is_told_with_the_way_to_run_it() -> None:
     reasons = [
         *[f"{EXHAUSTIVE}make test-all"] * 3,
+        f"{BROWSER}make test-web",
         f"{LOCAL}minilm",
         f"{LOCAL}minilm 0.5b",
         *["no sandbox here"] * 2,
     ]
     assert summary(reasons) == (
-        "3 exhaustive (make test-all); 2 that need 0.5b minilm (make test-local); "
+        "3 exhaustive (make test-all); 1 in a browser (make test-web); 2 that need 0.5b minilm (make test-local); "
         "2 because no sandbox here"
     )
 
