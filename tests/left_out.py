@@ -1,8 +1,8 @@
 """Which tests run here, which are left out, and the line that says so.
 
-Left out are tests marked `exhaustive`, unless `--exhaustive` is given, tests marked `browser`, unless
-the environment's `CI_BROWSER` is 1, and tests marked `local` while weights that they name are not on
-this machine. `conftest.py` gives these hooks to pytest.
+Left out are tests marked `exhaustive`, unless `--exhaustive` is given, tests marked `browser`,
+unless the environment's `CI_BROWSER` is 1, and tests marked `local` while weights that they name
+are not on this machine. `conftest.py` gives these hooks to pytest.
 """
 
 from __future__ import annotations

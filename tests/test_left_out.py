@@ -19,8 +19,8 @@ def test_what_was_not_run_is_told_with_the_way_to_run_it() -> None:
         *["no sandbox here"] * 2,
     ]
     assert summary(reasons) == (
-        "3 exhaustive (make test-all); 1 in a browser (make test-web); 2 that need 0.5b minilm (make test-local); "
-        "2 because no sandbox here"
+        "3 exhaustive (make test-all); 1 in a browser (make test-web); "
+        "2 that need 0.5b minilm (make test-local); 2 because no sandbox here"
     )
 
 
