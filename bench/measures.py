@@ -15,6 +15,7 @@ from bench.instructions import instructions
 from bench.invoke_agent import invoke_agent
 from bench.live import concurrency, session
 from bench.retrieval import retrieval
+from bench.stores import stores
 from bench.streams import stream
 from bench.together import together
 from bench.turns import step, steps, turn, turn_blocking
@@ -23,7 +24,7 @@ MEASURES: dict[str, Callable[[], list[Row]]] = {
     measure.__name__: measure
     for measure in (
         *(turn, turn_blocking, step, steps),
-        *(stream, session, concurrency),
+        *(stream, session, concurrency, stores),
         *(invoke_agent, bedrock),
         *(imports, loading, instructions),
         *(retrieval, together, first_answer),

@@ -21,6 +21,7 @@ CHEAP = {
     "turns.step(1, 1)": ["step of 50, floor", "step of 50"],
     "streams.stream((50,), 1)": ["token of 50, floor", "token of 50, `astream`"],
     "live.session(8, 1)": ["turn 5, memory, `ainvoke`", "turn 8, SQLite, `invoke`"],
+    "stores.stores(16, 20, ('sqlite',))": ["sqlite: an append", "sqlite: turn 20"],
     "live.concurrency(3, 2)": ["memory of a live session"],
 }
 
@@ -33,7 +34,9 @@ def python(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 def test_every_cheap_measure_gives_its_rows():
     calls = ", ".join(CHEAP)
-    program = f"import json\nfrom bench import live, streams, turns\nprint(json.dumps([{calls}]))"
+    program = (
+        f"import json\nfrom bench import live, stores, streams, turns\nprint(json.dumps([{calls}]))"
+    )
     done = python("-c", program)
     assert done.returncode == 0, done.stderr
     for rows, names in zip(json.loads(done.stdout), CHEAP.values(), strict=True):
