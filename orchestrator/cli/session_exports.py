@@ -134,7 +134,7 @@ def _open_input(file: str) -> Iterator[Any]:
         yield lines
 
 
-def _open_target(folder: Path, state: Path | None) -> Sessions:
+def _open_target(folder: Path, state: str | None) -> Sessions:
     from orchestrator.sessions import Sessions
 
     if state is None:
