@@ -12,10 +12,7 @@ from typing import Any, Literal
 from orchestrator.actions.base import ActionResult, Call, CallContext, Executor, Operation
 from orchestrator.errors import DependencyFailed, OrchestratorError
 from orchestrator.message import clean, make_json_encoder
-from orchestrator.support.logs import get_logger
 from orchestrator.support.user_code import describe_exception
-
-_log = get_logger("orchestrator.actions")
 
 
 def as_text(value: object) -> str:
@@ -141,18 +138,24 @@ class GuardedExecutor:
         try:
             found = status(call.key)
         except Exception as error:  # whoever cannot tell knows nothing
-            _log.warning("what became of a call of %r is not known: %s", name, type(error).__name__)
+            _warn("what became of a call of %r is not known: %s", name, type(error).__name__)
             return None
         if found is None or found is False:
             return found
         if isinstance(found, ActionResult):
             return limit_size(found, max_bytes, repeatable=call.operation.idempotent)
-        _log.warning(
+        _warn(
             "the status of a call of %r must be an ActionResult, False or None, not %s",
             name,
             type(found).__name__,
         )
         return None
+
+
+def _warn(text: str, *values: object) -> None:
+    from orchestrator.support.logs import get_logger  # seldom needed, and not light
+
+    get_logger("orchestrator.actions").warning(text, *values)
 
 
 class _AsyncGuardedExecutor(GuardedExecutor):

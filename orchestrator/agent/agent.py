@@ -28,7 +28,6 @@ from orchestrator.agent.invoke import (
     open_in_thread,
     open_when_free,
 )
-from orchestrator.agent.recovery import RecoveredTurn, list_left_sessions
 from orchestrator.agent.render import preview_values
 from orchestrator.agent.validate import (
     Collaborator,
@@ -57,6 +56,7 @@ from orchestrator.support.threads import in_thread
 
 if TYPE_CHECKING:
     from orchestrator.agent.durable import DurableRuns, Submission
+    from orchestrator.agent.recovery import RecoveredTurn
 
 _MOST_TENANTS = 1_000  # whose plans an agent keeps
 _ALL_SESSIONS = 100_000  # more than anybody begins in the days of storage
@@ -538,6 +538,8 @@ class Agent:
         Raises:
             DependencyFailed: The store cannot be read.
         """
+        from orchestrator.agent.recovery import RecoveredTurn, list_left_sessions
+
         recovered: list[RecoveredTurn] = []
         for session_id in list_left_sessions(self.plan, self.sessions):
             with RecoveredTurn.observe(session_id, recovered) as turn:
@@ -546,6 +548,8 @@ class Agent:
 
     async def arecover(self) -> list[RecoveredTurn]:
         """`recover`, for an event loop."""
+        from orchestrator.agent.recovery import RecoveredTurn, list_left_sessions
+
         recovered: list[RecoveredTurn] = []
         left = in_thread(lambda: list(list_left_sessions(self.plan, self.sessions)))
         for session_id in await as_awaitable(left):

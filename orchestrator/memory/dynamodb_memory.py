@@ -41,7 +41,7 @@ class DynamoMemory:
 
     def touch(self, owner: str, memory_id: str, session_id: str, at: int) -> None:
         """Notes that a turn of a session began."""
-        item = {**_touched_key(owner, session_id), "at": at}
+        item = {**_key_of_touch(owner, session_id), "at": at}
         self._table.put(
             item | {"memory": escape_name(memory_id), "session": escape_name(session_id)}
         )
@@ -51,7 +51,7 @@ class DynamoMemory:
         memory = None if memory_id is None else escape_name(memory_id)
         found = [
             (int(item["at"]), unescape_name(str(item["session"])))
-            for item in self._table.query("pk = :pk", {"pk": _touched_key(owner, "")["pk"]})
+            for item in self._table.query("pk = :pk", {"pk": _key_of_touch(owner, "")["pk"]})
             if isinstance(item.get("at"), int)
             and isinstance(item.get("session"), str)
             and item["at"] < before
@@ -61,11 +61,11 @@ class DynamoMemory:
 
     def settle(self, owner: str, session_id: str) -> None:
         """Notes that there is nothing (more) to summarise of a session."""
-        self._table.delete(**_touched_key(owner, session_id))
+        self._table.delete(**_key_of_touch(owner, session_id))
 
     def add(self, owner: str, summary: SessionSummary) -> None:
         """Adds a summary; one of the same memory and session is replaced."""
-        settled = to_wire(_touched_key(owner, summary.session_id))
+        settled = to_wire(_key_of_touch(owner, summary.session_id))
         self._table.transact(
             {"Put": {"Item": to_wire(_to_item(owner, summary))}}, {"Delete": {"Key": settled}}
         )
@@ -149,7 +149,7 @@ def _hash(name: str) -> str:
     return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _touched_key(owner: str, session_id: str) -> dict[str, str]:
+def _key_of_touch(owner: str, session_id: str) -> dict[str, str]:
     return {"pk": f"touched#{_hash(owner)}", "sk": _hash(session_id)}
 
 

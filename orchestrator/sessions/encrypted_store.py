@@ -90,6 +90,23 @@ class EncryptedStore:
         """All sessions, the last changed first."""
         return self._store.list()
 
+    def save_plan(self, digest: str, text: str) -> None:
+        """Encrypts the snapshot of a plan, where the store keeps any; raises what it raises."""
+        save = getattr(self._store, "save_plan", None)
+        if save is not None:
+            save(digest, self._cipher.seal(text, ("plan", digest), (0,)))
+
+    def load_plan(self, digest: str) -> str | None:
+        """The snapshot of the plan with a digest, if one was kept and can be decrypted."""
+        load = getattr(self._store, "load_plan", None)
+        text = load(digest) if load is not None else None
+        if text is None or text.startswith("{"):
+            return text  # it was kept before there was a key, or never
+        try:
+            return self._cipher.open(text, ("plan", digest), (0,), f"the plan {digest}")
+        except EncryptionError:  # of a key that is not here any more
+            return None
+
     def rotate(self, key: str) -> int:
         """Encrypts a session's records with the first key; how many were not.
 

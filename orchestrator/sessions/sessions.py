@@ -27,14 +27,11 @@ from orchestrator.sessions.journal import (
 from orchestrator.sessions.responses import add_responses
 from orchestrator.sessions.session import Session, TurnLog
 from orchestrator.sessions.sizes import are_small, measure
-from orchestrator.support.logs import get_logger
 from orchestrator.support.process_locks import ProcessLocks
 
 if TYPE_CHECKING:
     from orchestrator.support.lanes import Lanes
 
-
-_log = get_logger("orchestrator.sessions")
 
 Clock = Callable[[], int]
 """Tells the time in nanoseconds since 1970; tests inject their own."""
@@ -423,7 +420,11 @@ class Sessions:
         try:
             log = self.peek(label).open
         except DependencyFailed as error:
-            _log.warning("a turn that a process may have left is not gone on with: %s", error)
+            from orchestrator.support.logs import get_logger  # seldom needed, and not light
+
+            get_logger("orchestrator.sessions").warning(
+                "a turn that a process may have left is not gone on with: %s", error
+            )
             return False
         return log is not None and log.suspend_record is None and not self.is_running(log)
 

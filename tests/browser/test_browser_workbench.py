@@ -42,7 +42,7 @@ def test_one_talks_and_sees_calls_and_the_answer(chromium: Any, tmp_path: Path) 
         page.go_back()
         page.locator("html[data-ready]").wait_for(state="attached")
         page.get_by_role("button", name="Ask again").click()
-        page.get_by_text("Thirteen.").wait_for()
+        page.locator(".answer", has_text="Thirteen.").wait_for()
         page.get_by_role("link", name="Steps").wait_for()
         assert "-fork-1" in page.url
         page.get_by_role("button", name="Edit and fork").click()
@@ -175,8 +175,10 @@ def test_axe_finds_nothing(scheme: str, axe: str, chromium: Any, tmp_path: Path)
     script = [price(), answer("Twelve."), call("orders__order", item="tea")]
     with workbench(tmp_path, script) as bench, open_page(chromium, bench, scheme=scheme) as page:
         turn = ask(bench)
-        paths = ("/", "/agents/shop", AT, turn, f"{turn}/steps/2", f"{turn}/steps/3")
-        for path in (*paths, f"{turn}/steps/3/what-if", "/agents/shop/compare?left=s-1&right=s-1"):
+        own = "/agents/shop"
+        paths = ("/", own, f"{own}/definition", f"{own}/memory", AT, turn, f"{turn}/steps/2")
+        steps = (f"{turn}/steps/3", f"{turn}/steps/3/what-if")
+        for path in (*paths, *steps, f"{own}/compare?left=s-1&right=s-1"):
             visit(page, bench, path)
             assert find_violations(page, axe) == [], path
         visit(page, bench, AT)

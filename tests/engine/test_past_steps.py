@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import pytest
 from whole_agents import EACH, NATIVE, Calls, Family, agent, answer
 
 from orchestrator import Agent, Collaborator, Limits, SQLiteStore, ValidationError
+from orchestrator.sessions import EncryptedStore
+from orchestrator.support.encryption import KEYS
 from orchestrator.testing import InMemoryStore, ScriptedModel
 
 CALL = ("vacations::get_days", {"employee": "E-1"})
@@ -151,3 +154,18 @@ def test_steps_of_collaborators_have_their_own_prompts_and_branches() -> None:
     assert [str(it.system) for it in below] == [it.system for it in days.requests]
     assert [it.messages for it in below] == [list(it.messages) for it in days.requests]
     assert (steps[4].name, dict(steps[4].arguments)) == ("days", {"message": "?"})
+
+
+def test_what_prompts_were_made_of_is_encrypted_with_the_sessions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEYS, base64.b64encode(bytes(32)).decode())
+    file = SQLiteStore(tmp_path / "s.db")
+    store = EncryptedStore(file)
+    asked = agent(NATIVE.model([answer("Yes.")]), Calls().groups(), sessions=store)
+    asked.invoke("So?", "s-1")
+    digest = asked.plan.digest
+    assert "vacations" not in str(file.load_plan(digest))
+    assert "vacations" in str(store.load_plan(digest))
+    monkeypatch.setenv(KEYS, base64.b64encode(bytes([1]) * 32).decode())
+    assert EncryptedStore(file).load_plan(digest) is None

@@ -33,7 +33,13 @@ T = TypeVar("T")
 
 
 class Step:
-    """One piece of work, observed; each method may be left as it is."""
+    """One piece of work, observed; each method may be left as it is.
+
+    Attributes:
+        has_context: Whether work is carried out in a context of the step's own: `attach` counts.
+    """
+
+    has_context = False
 
     def attach(self) -> Any:
         """Makes its context that of the calling thread or task, until `detach`."""
@@ -128,7 +134,9 @@ async def _drive(
     watch = begin()
     try:
         observed: Any = _ObservedBackend(backend, watch)
-        await _within(watch, drive(run, observed, emit, listen))
+        work = drive(run, observed, emit, listen)
+        # Without a context of its own, every piece of a stream would take a step more for nothing.
+        await (_within(watch, work) if watch.has_context else work)
     except BaseException as error:
         watch.end_turn(run, error)
         raise
@@ -302,7 +310,7 @@ class _TimedCall:
 
 async def _finish(step: Step, work: Coroutine[Any, Any, T]) -> T:
     try:
-        result = await _within(step, work)
+        result = await (_within(step, work) if step.has_context else work)
     except BaseException as error:
         step.end(None, error)
         raise
@@ -343,6 +351,7 @@ class _Steps(Step):
 
     def __init__(self, steps: Iterable[Step]) -> None:
         self._steps = list(steps)
+        self.has_context = any(one.has_context for one in self._steps)
 
     def attach(self) -> Any:
         return [one.attach() for one in self._steps]

@@ -90,6 +90,8 @@ class Telemetry:
 class _SpanStep(Step):
     """One span."""
 
+    has_context = True
+
     def __init__(
         self,
         telemetry: Telemetry,
@@ -141,6 +143,16 @@ class _SpanStep(Step):
 
     def end(self, record: Record | None, error: BaseException | None) -> None:
         self.finish(_get_error_type(error))
+
+
+def begin_workflow(name: str) -> Step | None:
+    """The span of a workflow, in the calling context; `None` where nobody has set up a provider."""
+    telemetry = find_telemetry()
+    if telemetry is None:
+        return None
+    attributes = {names.WORKFLOW_NAME: name}
+    kind = SpanKind.INTERNAL
+    return _SpanStep(telemetry, names.INVOKE_WORKFLOW, name, kind, attributes, None)
 
 
 class _ModelSpan(_SpanStep):

@@ -20,6 +20,7 @@ from functools import partial
 from threading import BoundedSemaphore, Lock
 from typing import Any
 
+from orchestrator.engine.telemetry.workflows import trace_workflow
 from orchestrator.errors import ValidationError
 from orchestrator.flows.node_graph.budget import RunBudget
 from orchestrator.flows.node_graph.conditions import ConditionTypeError, parse_condition
@@ -103,6 +104,7 @@ class FlowRun:
         self.failed_node = ""
         self._graphs: dict[int, FlowGraph] = {}
         self._definition = definition
+        self._name = identity.arn.rpartition("/")[2]  # the flow's id, for telemetry
         self._budget = RunBudget(limits)
         self._runner = NodeRunner(services, identity, self._budget)
         self._send_event = send
@@ -134,7 +136,8 @@ class FlowRun:
         for key in self._answers:
             state.waiting.pop(key, None)
         try:
-            ended = self._run_scope(Scope(self._graph(self._definition)))
+            with trace_workflow(self._name):
+                ended = self._run_scope(Scope(self._graph(self._definition)))
             self._send(completion_event("SUCCESS" if ended else "INPUT_REQUIRED"))
         finally:
             # Other nodes may still run when one has failed; what they send comes too late.

@@ -20,7 +20,7 @@ from orchestrator.errors import (
 )
 from orchestrator.server.runtime.invoke import run_blocking
 from orchestrator.server.settings import Settings
-from orchestrator.server.workbench import look, try_out
+from orchestrator.server.workbench import look, overview, try_out
 from orchestrator.server.workbench.chat import ChatActions
 from orchestrator.server.workbench.pages import render, send_static, show, wants_json
 from orchestrator.server.workbench.projects import Projects
@@ -37,6 +37,8 @@ def build_workbench(projects: Projects, settings: Settings) -> Gate:
     pages: dict[str, Page] = {
         f"{ROOT}/": look.show_home,
         agent: look.show_agent,
+        f"{agent}/definition": overview.show_definition,
+        f"{agent}/memory": overview.show_memory,
         session: look.show_session,
         turn: look.show_turn,
         f"{turn}/trace": look.show_trace,
@@ -46,6 +48,7 @@ def build_workbench(projects: Projects, settings: Settings) -> Gate:
     }
     chat, trying = ChatActions(projects), try_out.TryOut(projects)
     actions: dict[str, Callable[[Request], Awaitable[Response]]] = {
+        f"{agent}/memory/forget": partial(overview.forget, projects),
         f"{session}/ask": chat.ask,
         f"{session}/fork": chat.fork,
         f"{session}/end": chat.end,

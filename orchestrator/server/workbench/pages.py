@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from orchestrator.server.workbench.security import ROOT
 from orchestrator.server.workbench.turn_view import describe_arguments, format_milliseconds
+from orchestrator.support.content_root import content_root
 
 _OWN = Path(__file__).parent
 _STATIC_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -31,6 +32,7 @@ def _environment() -> Environment:
     made.filters |= {
         "duration": format_milliseconds,
         "moment": format_moment,
+        "place": format_place,
         "call": describe_arguments,
         "count": lambda number: f"{number:,}",
     }
@@ -47,6 +49,14 @@ def render(name: str, **values: Any) -> str:
 def format_moment(at: int) -> str:
     """A time in nanoseconds since 1970, for people."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at / 1e9))
+
+
+def format_place(path: str) -> str:
+    """A path as it is best read: from the shipped content, or from the home folder."""
+    for folder, name in ((content_root(), ""), (Path.home(), "~/")):
+        if Path(path).is_relative_to(folder):
+            return f"{name}{Path(path).relative_to(folder)}"
+    return path
 
 
 def to_link(key: str, session: str = "", turn: str = "", step: int = 0) -> str:

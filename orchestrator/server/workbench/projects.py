@@ -24,9 +24,12 @@ _SKIPPED = (".git", ".orchestrator", ".venv", "node_modules", "__pycache__")
 class Project:
     """An agent's folder."""
 
-    def __init__(self, folder: Path, sessions: Sessions, model: str | Model | None) -> None:
+    def __init__(
+        self, folder: Path, sessions: Sessions, memory: Path, model: str | Model | None
+    ) -> None:
         self.folder = folder
         self.sessions = sessions
+        self._memory = memory
         self._model = model
         self._lock = Lock()
         self._agent: Agent | None = None
@@ -49,7 +52,9 @@ class Project:
             if self._agent is None or files != self._files:
                 before = self._agent
                 self._agent = None
-                self._agent = Agent.load(self.folder, model=self._model, sessions=self.sessions)
+                self._agent = Agent.load(
+                    self.folder, model=self._model, sessions=self.sessions, memory=self._memory
+                )
                 self._files = files
                 if before is not None:
                     before.close()
@@ -95,8 +100,9 @@ class Projects:
         self._shared = None if state is None else Sessions.of(state)
         self._projects: dict[str, Project] = {}
         for folder in (one for given in folders for one in find_agent_folders(given)):
-            sessions = self._shared or Sessions.of(_open_store(folder))
-            project = Project(folder, sessions, model)
+            file = _find_file(folder) if state is None else state
+            sessions = self._shared or Sessions.of(file)
+            project = Project(folder, sessions, file.with_name("memory.sqlite"), model)
             if project.key in self._projects:
                 raise ValidationError(
                     f"two agents are in folders called {project.key!r}; rename one of them"
@@ -129,7 +135,7 @@ class Projects:
                 close()
 
 
-def _open_store(folder: Path) -> Path:
+def _find_file(folder: Path) -> Path:
     from orchestrator.support.private_files import make_private_folder, open_private
 
     own = folder / ".orchestrator"

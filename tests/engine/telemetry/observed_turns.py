@@ -22,8 +22,17 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from whole_agents import CLAUDE_35
 
-from orchestrator import ActionGroup, Agent, Collaborator, OrchestratorError, TextDelta, action
+from orchestrator import (
+    ActionGroup,
+    Agent,
+    Collaborator,
+    Flow,
+    OrchestratorError,
+    TextDelta,
+    action,
+)
 from orchestrator.actions import CallContext
+from orchestrator.engine.telemetry.workflows import trace_workflow
 from orchestrator.models import ModelReply
 from orchestrator.models.base import Usage
 from orchestrator.testing import FakeKnowledgeBase, ScriptedModel
@@ -85,8 +94,21 @@ def build_agent(case: str) -> Agent:
     )
 
 
+def run_workflows() -> None:
+    """A script's turn, with a loop whose items run side by side; and a graph with such a turn."""
+    script = Flow.from_text(
+        "FOR $x in [1, 2] PARALLEL:\n    Say $x about $question >> said\nEND", "pl"
+    )
+    model = ScriptedModel([says("a"), says("b")], CLAUDE_35)
+    agent = Agent("loop", "You help.", model, orchestration=script)
+    with trace_workflow("FLOW000001"):
+        agent.invoke(QUESTION, "s-1")
+
+
 def run(agent: Agent, case: str) -> None:
-    if case == "streamed":
+    if case == "workflow":
+        run_workflows()
+    elif case == "streamed":
         for event in agent.stream(QUESTION, "s-1"):
             # Whoever takes events is in no span of the turn.
             assert not trace.get_current_span().get_span_context().is_valid, event

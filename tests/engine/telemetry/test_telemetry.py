@@ -182,6 +182,15 @@ def test_content_is_exported_only_when_both_variables_ask_for_it(export: Any) ->
     assert search[names.RETRIEVAL_QUERY_TEXT] == SECRET
 
 
+def test_workflows_and_their_items(export: Any) -> None:
+    assert list(export("workflow").tree()) == [
+        "invoke_workflow FLOW000001 INTERNAL",
+        "  invoke_workflow loop INTERNAL",
+        "    chat anthropic.claude-3-5-sonnet-20240620-v1:0 CLIENT",
+        "    chat anthropic.claude-3-5-sonnet-20240620-v1:0 CLIENT",
+    ]
+
+
 def test_without_a_provider_nothing_is_made(export: Any) -> None:
     found = export("off")
     assert found.spans == [] and found.metrics == {}

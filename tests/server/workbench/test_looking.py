@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from workbench_support import Workbench, answer, price, workbench
+from workbench_support import Workbench, answer, price, workbench, write_shop
 
 AT = "/agents/shop/sessions/s-1"
 
@@ -172,3 +172,42 @@ def test_a_session_with_the_name_of_the_folder_above_can_be_opened(tmp_path: Pat
         )
         assert links == ["/workbench/agents/shop/sessions/~.."]
         assert bench.client.get("/agents/shop/sessions/~..").json["turns"][0]["question"] == "So?"
+
+
+def test_an_agents_definition_is_shown_with_what_is_doubtful(tmp_path: Path) -> None:
+    with workbench(tmp_path) as bench:
+        told = bench.client.get("/agents/shop/definition").json
+        assert told["operations"][0]["name"] == "prices::get_price"
+        assert {it["stage"] for it in told["stages"] if it["enabled"]} >= {"ORCHESTRATION"}
+        templates = bench.folder / "templates"
+        templates.mkdir()
+        (templates / "orchestration.json").write_text(
+            '{"system": "$instructoin$", "messages": [{"role": "user", "content": "$question$"}]}'
+        )
+        (finding,) = [
+            it
+            for it in bench.client.get("/agents/shop/definition").json["findings"]
+            if "instructoin" in it["message"]
+        ]
+        assert finding["file"] == str(templates / "orchestration.json")
+        assert "instructoin" in bench.client.page("/agents/shop/definition").text
+
+
+def test_what_is_remembered_is_shown_and_forgotten(tmp_path: Path) -> None:
+    summary = '<summary><topic name="tea">The user likes tea.</topic></summary>'
+    own = write_shop(tmp_path)
+    with (own / "agent.yaml").open("a") as file:
+        file.write("memoryConfiguration:\n  enabledMemoryTypes: [SESSION_SUMMARY]\n")
+    with workbench(own, [answer("Yes."), summary]) as bench:
+        assert bench.client.get("/agents/shop/memory").json["memories"] == []
+        bench.agent.invoke("I like tea.", "s-1", memory_id="ana")
+        bench.agent.end_session("s-1")
+        (told,) = bench.client.get("/agents/shop/memory").json["memories"]
+        assert told["id"] == "ana"
+        assert "likes tea" in told["sessions"][0]["sessionSummary"]["summaryText"]
+        assert "likes tea" in bench.client.page("/agents/shop/memory").text
+        assert bench.client.post("/agents/shop/memory/forget", {}).status == 400
+        forgotten = bench.client.post("/agents/shop/memory/forget", {"memory": "ana"})
+        assert forgotten.status == 200
+        assert bench.client.get("/agents/shop/memory").json["memories"] == []
+    assert (own / ".orchestrator" / "memory.sqlite").is_file()
