@@ -60,7 +60,17 @@ class ServeOptions:
         option(
             "--state",
             "FILE|URL",
-            "Keep sessions in this SQLite file, and all else beside it. Default: in memory.",
+            "Keep sessions in this SQLite file and all else beside it, or all in a database, such "
+            "as postgresql://host/name. Default: in memory.",
+        ),
+    ] = None
+    data: Annotated[
+        Path | None,
+        option(
+            "--data",
+            "DIR",
+            "A folder for indexes of knowledge bases, where --state is a database.",
+            resolve_path=True,
         ),
     ] = None
     model: Annotated[

@@ -76,7 +76,7 @@ def serve(settings: Settings, report: Callable[[str, ServerState], None]) -> Non
     check_binding(settings)
     if settings.workers > 1 and settings.is_in_memory:
         raise ValidationError(
-            f"{settings.workers} worker processes share nothing but files: give --state FILE, "
+            f"{settings.workers} worker processes share nothing but their state: give --state, "
             "or serve with one"
         )
     with ExitStack() as opened:

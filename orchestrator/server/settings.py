@@ -8,7 +8,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from orchestrator.support.store_urls import MemoryUrl, SqliteUrl, StoreUrl, parse_store
+from orchestrator.support.store_urls import (
+    DynamoUrl,
+    MemoryUrl,
+    PostgresUrl,
+    SqliteUrl,
+    StoreUrl,
+    parse_store,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +28,8 @@ class Settings:
     # Where sessions are kept: a SQLite file, beside which the state's other files lie, or the URL
     # of a store. `None` keeps everything in memory, for one process
     state: str | Path | None = None
+    # A folder for indexes of knowledge bases, where the state is in a database
+    data: Path | None = None
     model: str | None = None  # a model spec that answers instead of every other
     # Model specs by patterns of the model ids that they answer for
     models: Mapping[str, str] = field(default_factory=dict)
@@ -49,7 +58,14 @@ class Settings:
     def get_path(self, name: str) -> Path | None:
         """Where a file or folder of the state called `name` lies; `None` when it has no files."""
         file = self.state_file
-        return file.resolve().with_name(name) if file is not None else None
+        if file is None:
+            return self.data.resolve() / name if self.data is not None else None
+        return file.resolve().with_name(name)
+
+    def get_store(self, name: str) -> Path | StoreUrl | None:
+        """Where what would be in the file called `name` is: there, or in the state's database."""
+        url = self._store_url
+        return self.get_path(name) if isinstance(url, MemoryUrl | SqliteUrl) else url
 
     @property
     def state_file(self) -> Path | None:
@@ -63,6 +79,11 @@ class Settings:
         return isinstance(self._store_url, MemoryUrl)
 
     @property
+    def is_database(self) -> bool:
+        """Whether the state is in a database, which other machines may share."""
+        return isinstance(self._store_url, DynamoUrl | PostgresUrl)
+
+    @property
     def _store_url(self) -> StoreUrl:
         return parse_store("memory:" if self.state is None else self.state)
 
@@ -74,7 +95,7 @@ class Settings:
     def from_text(cls, text: str) -> Settings:
         """The settings that `as_text` wrote."""
         members: dict[str, Any] = json.loads(text)
-        for name in ("agents", "keys"):
+        for name in ("agents", "data", "keys"):
             members[name] = None if members[name] is None else Path(members[name])
         for name in ("buckets", "guardrails"):
             members[name] = {key: Path(path) for key, path in members[name].items()}

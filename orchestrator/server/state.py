@@ -81,7 +81,7 @@ class ServerState:
 
         settings = self.settings
         functions = Lambdas(settings.lambdas, lambdas)
-        self.documents = DocumentStore(settings.get_path("documents.sqlite"), cipher=get_cipher())
+        self.documents = DocumentStore(settings.get_store("documents.sqlite"), cipher=get_cipher())
         opened.callback(_close_if_closable, self.documents)
         self.sessions = Sessions.of(settings.state)
         opened.callback(_close_if_closable, self.sessions.store)
@@ -100,6 +100,8 @@ class ServerState:
             self.embedder,
             self.redactor,
             lambda: self.agents.folders.all(),
+            # In a database, those of other machines are alive too.
+            getattr(self.sessions.store, "processes", None) if settings.is_database else None,
         )
         opened.callback(self.bases.close)
         self.resources = AgentResources(
@@ -164,10 +166,10 @@ def _check_folders(settings: Settings) -> None:
     for name, folder in settings.buckets.items():
         if not folder.is_dir():
             raise ResourceNotFound(f"there is no folder {str(folder)!r} for bucket {name!r}")
-    if not settings.is_in_memory and settings.state_file is None:
-        raise ValidationError(
-            "a server keeps agents and documents in files beside its sessions: give --state FILE"
-        )
+    if settings.data is not None and not settings.is_database:
+        raise ValidationError("indexes lie beside the file of --state: give --data for a database")
+    if settings.data is not None and not settings.data.is_dir():
+        raise ResourceNotFound(f"there is no folder {str(settings.data)!r} for indexes")
     file = settings.state_file
     if file is not None and not file.absolute().parent.is_dir():
         raise ResourceNotFound(f"there is no folder {str(file.parent)!r} for the state")

@@ -19,7 +19,7 @@ import heapq
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -149,24 +149,9 @@ class DynamoStore:
             SessionConflict: It has another number of records; nothing was written.
         """
         _check_key(key)
-        text = "\n".join(encode_record(record) for record in records)
         count, label = expected + len(records), label or self._find_label(key)
-        pk, expiry, nonce = _partition(key), self._table.expiry(), os.urandom(8).hex()
-        pieces = [text[at : at + ITEM_BYTES] for at in range(0, len(text), ITEM_BYTES)] or [""]
-        item = {
-            "pk": pk,
-            "sk": _append_key(count - 1),
-            "text": pieces[0],
-            "count": len(records),
-            "sum": sum_record(key, expected, text),
-            **expiry,
-        }
-        if len(pieces) > 1:
-            item |= {"parts": len(pieces) - 1, "nonce": nonce}
-            self._table.write_batch(
-                {"pk": pk, "sk": f"p#{nonce}#{number:06}", "text": piece, **expiry}
-                for number, piece in enumerate(pieces[1:])
-            )
+        expiry = self._table.expiry()
+        item = self._write_append(key, expected, [encode_record(it) for it in records], expiry)
         if unfinished is None:
             unfinished = leaves_turn_open(records)
         session = self._build_session(key, label, at, count, unfinished) | expiry
@@ -176,8 +161,7 @@ class DynamoStore:
                 {"Put": {"Item": to_wire(item)}},
             )
         except ConditionFailed:
-            if len(pieces) > 1:
-                self._delete_parts(pk, nonce)
+            self._delete_parts(item)
             self.load(key)  # it may be damaged
             raise SessionConflict(
                 "the session was changed by another invocation; try again"
@@ -196,10 +180,69 @@ class DynamoStore:
             **({"unfinished": listing} if unfinished else {}),
         }
 
-    def _delete_parts(self, pk: str, nonce: str) -> None:
-        values = {"pk": pk, "prefix": f"p#{nonce}#"}
+    def _write_append(self, key: str, first: int, texts: Sequence[str], expiry: Item) -> Item:
+        # The item of an append; what does not fit into it is written here.
+        pk, nonce, text = _partition(key), os.urandom(8).hex(), "\n".join(texts)
+        pieces = [text[at : at + ITEM_BYTES] for at in range(0, len(text), ITEM_BYTES)] or [""]
+        item: Item = {
+            "pk": pk,
+            "sk": _append_key(first + len(texts) - 1),
+            "text": pieces[0],
+            "count": len(texts),
+            "sum": sum_record(key, first, text),
+            **expiry,
+        }
+        if len(pieces) > 1:
+            item |= {"parts": len(pieces) - 1, "nonce": nonce}
+            self._table.write_batch(
+                {"pk": pk, "sk": f"p#{nonce}#{number:06}", "text": piece, **expiry}
+                for number, piece in enumerate(pieces[1:])
+            )
+        return item
+
+    def _delete_parts(self, item: Item) -> None:
+        if "nonce" not in item:
+            return
+        values = {"pk": item["pk"], "prefix": f"p#{item['nonce']}#"}
         parts = self._table.query("pk = :pk AND begins_with(sk, :prefix)", values)
         self._table.write_batch(deletes=list(parts))
+
+    def rewrite(self, key: str, records: Mapping[int, Record]) -> None:
+        """Puts other records into places of a journal, where it still has those places."""
+        rows = {
+            row["sk"]: row
+            for row in self._table.query(
+                "pk = :pk AND sk BETWEEN :first AND :last",
+                {"pk": _partition(key), "first": _append_key(0), "last": _SESSION},
+            )
+        }
+        session = rows.get(_SESSION)
+        place = 0 if session is None else self._read_session(session).records
+        while place and (row := rows.get(_append_key(place - 1))) is not None:
+            known = self._read_append(key, place, row)
+            place -= len(known)
+            texts = [
+                encode_record(records[at]) if at in records else text
+                for at, text in enumerate(known, place)
+            ]
+            if texts != known:
+                self._replace_append(key, place, row, texts)
+
+    def _replace_append(self, key: str, first: int, row: Item, texts: Sequence[str]) -> None:
+        expiry = {name: it for name, it in row.items() if name == TTL_ATTRIBUTE}
+        item = self._write_append(key, first, texts, expiry)
+        try:
+            self._table.call(
+                "put_item",
+                TableName=self._table.name,
+                Item=to_wire(item),
+                ConditionExpression="#sum = :known",
+                ExpressionAttributeNames={"#sum": "sum"},
+                ExpressionAttributeValues=to_wire({"known": row["sum"]}, ":"),
+            )
+        except ConditionFailed:  # it was deleted meanwhile
+            row = item
+        self._delete_parts(row)
 
     def _find_label(self, key: str) -> str:
         found = self._table.get(_partition(key), _SESSION) or {}

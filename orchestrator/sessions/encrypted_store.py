@@ -13,7 +13,13 @@ from typing import Any
 
 from orchestrator.errors import EncryptionError, ValidationError
 from orchestrator.message import make_json_encoder
-from orchestrator.sessions.journal import SEALED, Record, SessionInfo, SessionStore
+from orchestrator.sessions.journal import (
+    SEALED,
+    Record,
+    SessionInfo,
+    SessionStore,
+    leaves_turn_open,
+)
 from orchestrator.support.encryption import KEYS, Cipher, get_cipher
 
 _encode = make_json_encoder(ensure_ascii=True)
@@ -71,6 +77,8 @@ class EncryptedStore:
         **options: Any,
     ) -> None:
         """Encrypts records and appends them; raises what the store raises."""
+        if hasattr(self._store, "list_unfinished"):  # it does not see what is sealed
+            options.setdefault("unfinished", leaves_turn_open(records))
         sealed = [self._seal(key, place, it) for place, it in enumerate(records, expected)]
         self._store.append(key, expected, sealed, label=label, at=at, **options)
 
@@ -159,10 +167,10 @@ def _has_text(record: dict[str, Any]) -> bool:
 
 
 def encrypt_store(store: SessionStore) -> SessionStore:
-    """The store, encrypted if the environment has keys.
+    """The store, encrypted if it outlives the process and the environment has keys.
 
     Raises:
         ValidationError: It has wrong ones.
     """
     cipher = get_cipher()
-    return store if cipher is None else EncryptedStore(store, cipher)
+    return store if cipher is None or not store.durable else EncryptedStore(store, cipher)

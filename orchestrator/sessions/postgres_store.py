@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -162,6 +162,21 @@ class PostgresStore:
     def _find_label(self, key: str) -> str:
         rows = self._db.rows("SELECT label FROM orchestrator_session WHERE key = %s", (key,))
         return str(rows[0][0]) if rows else ""
+
+    def rewrite(self, key: str, records: Mapping[int, Record]) -> None:
+        """Puts other records into places of a journal, where it still has those places."""
+        places, texts = list(records), [encode_record(record) for record in records.values()]
+        sums = [sum_record(key, place, text) for place, text in zip(places, texts, strict=True)]
+
+        def write(db: Any) -> None:
+            db.execute(
+                "UPDATE orchestrator_journal AS it SET record = one.record, sum = one.sum "
+                "FROM unnest(%s::integer[], %s::text[], %s::bigint[]) AS one (place, record, sum) "
+                "WHERE it.key = %s AND it.place = one.place",
+                (places, texts, sums, key),
+            )
+
+        self._db.repeat(lambda: self._db.run(write))
 
     def delete(self, key: str) -> None:
         """Forgets a session."""

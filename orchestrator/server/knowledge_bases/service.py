@@ -47,8 +47,11 @@ class KnowledgeBaseService:
         embedder: Embedder | str,
         redactor: PathRedactor,
         list_folders: ListFolders,
+        processes: ProcessLocks | None = None,
     ) -> None:
         """Opens the folder of the indexes; each index is opened when it is first used.
+
+        `processes` knows which processes of the state live, where no folder does.
 
         Raises:
             DependencyFailed: The folder of the indexes cannot be used.
@@ -58,7 +61,9 @@ class KnowledgeBaseService:
         self.buckets = settings.buckets
         self.redactor = redactor
         self._folder = settings.get_path("knowledge")
-        self.living = ProcessLocks(self._folder)  # which processes of the state still live
+        self._needs_folder = settings.is_database
+        self._own = ProcessLocks(self._folder)
+        self.living = processes or self._own  # which processes of the state still live
         # Takes the lock, and makes the folder, or fails at once.
         _ = self.living.me
         self.closing = Event()  # set when work in the background is to end
@@ -74,7 +79,7 @@ class KnowledgeBaseService:
         self.closing.set()
         wait(list(self._work))
         self.in_folders.close()
-        self.living.close()
+        self._own.close()
         with self._lock:
             for index in self._indexes.values():
                 index.close()
@@ -135,6 +140,11 @@ class KnowledgeBaseService:
             ResourceNotFound: There is no such knowledge base, or no more.
             DependencyFailed: The index cannot be opened.
         """
+        if self._needs_folder and self._folder is None:
+            raise ValidationError(
+                f"the index of knowledge base {id!r} has no place: this server keeps its state in "
+                "a database; start it with --data DIR"
+            )
         with self._lock:
             found = self._indexes.get((tenant, id))
             try:
