@@ -16,6 +16,8 @@ from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.sessions import Record, Sessions, session_label
 
 _LEASE = ("owner", "until")
+# What is of no use in a copy: who went on with a turn, and that another one was undone.
+_LEFT_OUT = ("claim", "undone")
 
 
 def fork_session(
@@ -72,7 +74,7 @@ def _take_session_before(records: Sequence[Record], first: int) -> list[Record]:
     """The records of the earlier turns that the model still knew of."""
     closed = [place for place, one in enumerate(records[:first]) if one["kind"] == "closed"]
     begin = closed[-1] + 1 if closed else 0
-    return [_drop_lease(one) for one in records[begin:first] if one["kind"] != "claim"]
+    return [_drop_lease(one) for one in records[begin:first] if one["kind"] not in _LEFT_OUT]
 
 
 def _cut_turn(records: Sequence[Record], first: int, call: int) -> list[Record]:
@@ -86,7 +88,7 @@ def _cut_turn(records: Sequence[Record], first: int, call: int) -> list[Record]:
             if calls == call:
                 _refuse_branch(record, call)
                 return cut
-        if record["kind"] != "claim":
+        if record["kind"] not in _LEFT_OUT:
             cut.append(record)
     raise ValidationError(
         f"the turn has {calls} model calls, and no call {call}; give 1 to {calls}"

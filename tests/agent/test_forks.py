@@ -147,3 +147,17 @@ def test_executors_are_exchanged_and_prompts_are_not() -> None:
     assert len(calls.made) == 2
     assert "recorded get_days" in str(model.requests[1].messages)
     assert list(model.requests[0].messages) == list(sent[0].messages)
+
+
+@STORES
+def test_turns_that_were_undone_are_in_no_fork(durable: bool, tmp_path: Path) -> None:
+    model = NATIVE.model([answer("One."), answer("Two."), answer("Three."), answer("Four.")])
+    asked = agent(model, sessions=store_of(tmp_path, durable))
+    asked.invoke("One?", "s-1")
+    asked.invoke("Two?", "s-1")
+    asked.undo_turn("s-1")
+    asked.invoke("Three?", "s-1")
+    forked = asked.fork("s-1", asked.turns("s-1")[1].id, 1)
+    assert asked.invoke("", forked).text == "Four."
+    assert [it.question for it in asked.turns(forked)] == ["One?", "Three?"]
+    assert list(model.requests[3].messages) == list(model.requests[2].messages)

@@ -63,6 +63,7 @@ class Gate:
         try:
             self._guard.check(request)
             _check_method(request)
+            _check_size(request)
         except Refusal as refusal:
             await _answer(send, refusal.status, json.dumps({"message": refusal.message}))
             return
@@ -123,6 +124,14 @@ def _check_method(request: RawRequest) -> None:
     if request.one(_MARK) != "1":
         raise Refusal(
             "AccessDeniedException", 403, f"What changes something needs the header {_MARK}: 1."
+        )
+
+
+def _check_size(request: RawRequest) -> None:
+    length = request.one("content-length")
+    if length.isdecimal() and (len(length) > 12 or int(length) > _BODY):
+        raise Refusal(
+            "RequestEntityTooLargeException", 413, f"A request may have at most {_BODY:,} bytes."
         )
 
 
