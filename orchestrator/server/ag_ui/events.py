@@ -148,7 +148,7 @@ class RunMapper:
             elif text := trace.get("rationale", {}).get("text"):
                 yield from self._map_reasoning(text)
             elif begun := trace.get("invocationInput"):
-                yield from self._map_begun(agent, begun)
+                yield from self._map_invocation(agent, begun)
             elif seen := trace.get("observation"):
                 yield from self._map_observation(agent, seen)
 
@@ -176,7 +176,7 @@ class RunMapper:
         yield protocol.ReasoningMessageEndEvent(message_id=message)
         yield protocol.ReasoningEndEvent(message_id=span)
 
-    def _map_begun(self, agent: str, begun: Mapping[str, Any]) -> Iterator[Any]:
+    def _map_invocation(self, agent: str, begun: Mapping[str, Any]) -> Iterator[Any]:
         action = begun.get("actionGroupInvocationInput")
         if action and action.get("executionType") != "RETURN_CONTROL":
             name = action.get("function") or (
