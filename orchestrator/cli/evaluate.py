@@ -227,10 +227,8 @@ def _run(terminal: Terminal, asked: EvalOptions, evaluation: Evaluation) -> Run:
         kept = stack.enter_context(RunFile(file, matrix.head()))
         progress = stack.enter_context(Progress(terminal, kept.run))
         if kept.resumed:
-            terminal.note(
-                f"{clean(str(file))!r} has {kept.resumed} of {kept.run.result_count} results; "
-                "going on"
-            )
+            of = kept.run.result_count
+            terminal.note(f"{clean(str(file))!r} has {kept.resumed} of {of} results; going on")
         results = matrix.run({result.key for result in kept.run.results})
         try:
             for result in results:

@@ -21,6 +21,7 @@ from orchestrator.server.access.authenticator import Authenticator, Clock
 from orchestrator.server.access.guards import check_binding
 from orchestrator.server.access.keys import Keys
 from orchestrator.server.active_requests import ActiveRequests
+from orchestrator.server.ag_ui import handlers as ag_ui
 from orchestrator.server.chat import handlers
 from orchestrator.server.disconnects import WhileConnected
 from orchestrator.server.fair_loop import go_last, hold_back_last
@@ -69,6 +70,7 @@ def application(
     routes = [
         *handlers.routes_of(state.agents, running),
         *agentcore.routes_of(state.agents, running),
+        *ag_ui.routes_of(state.agents, running),
     ]
     bedrock = _Bedrock(state, running)
     every = Route("/{path:path}", bedrock, methods=list(_METHODS))

@@ -7,7 +7,7 @@ chance, and a session is its tenant's, so that no id can be guessed or used by a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from orchestrator.agent.agent import Agent
@@ -51,8 +51,13 @@ def find_session(results: Mapping[str, str], session_id: str) -> str:
     return session
 
 
-def build_results(agent: Agent, session_id: str, results: Mapping[str, str]) -> dict[str, Any]:
-    """The results as the agent takes them; reads the session, and so may block."""
+def build_results(
+    agent: Agent, session_id: str, results: Mapping[str, str], denied: Collection[str] = ()
+) -> dict[str, Any]:
+    """The results as the agent takes them; reads the session, and so may block.
+
+    Calls of the ids in `denied` are denied, where they ask for consent.
+    """
     found = {int(it["place"]): it for it in map(_parse_id, results)}
     hand_over = next(iter(found.values()))["hand_over"]
     inputs = _find_inputs(agent, session_id, hand_over)
@@ -66,7 +71,9 @@ def build_results(agent: Agent, session_id: str, results: Mapping[str, str]) -> 
     values: dict[str, list[str | bool]] = {}
     for place, call in enumerate(calls):
         name = str(call.get("function") or call["apiPath"])
-        values.setdefault(name, []).append(_to_answer(call, texts[place]))
+        asks = call.get("actionInvocationType", "RESULT") != "RESULT"
+        text = "DENY" if asks and found[place][0] in denied else texts[place]
+        values.setdefault(name, []).append(_to_answer(call, text))
     answers = {name: them if len(them) > 1 else them[0] for name, them in values.items()}
     return ControlReturn(hand_over, inputs).answer(answers)
 

@@ -1,0 +1,1 @@
+"""AG-UI: agents for the user interfaces that speak this protocol, such as CopilotKit's."""
