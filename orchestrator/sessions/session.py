@@ -150,6 +150,7 @@ class Session(Past):
         last_agent: The collaborator that answered last.
         pending: The calls that wait for the user, by the names of the agents in the team; never
             changed, but replaced.
+        turn_ids: The ids of all turns in the journal; `None` until a caller names requests.
     """
 
     __slots__ = (
@@ -167,6 +168,7 @@ class Session(Past):
         "pending",
         "size",
         "started",
+        "turn_ids",
         "unread",
         "unwritten",
     )
@@ -199,6 +201,7 @@ class Session(Past):
         self.open: TurnLog | None = None
         self.unread: list[TurnLog] = []
         self.answered = _NOT_ANSWERED
+        self.turn_ids: set[str] | None = None
 
     def add_history(self, messages: Sequence[Message]) -> None:
         """Adds messages to the history."""
@@ -231,6 +234,8 @@ class Session(Past):
             self.add_history([Message(one["role"], one["content"]) for one in given])
             self.talk += [(one["role"], text_of(one["content"])) for one in given]
         self.open = TurnLog(record, len(self.talk))
+        if self.turn_ids is not None:
+            self.turn_ids.add(record["id"])
         self.started = self.started or record["at"]
         if "with" in record:
             self.memory_id = record["with"].get("memory_id", self.memory_id)

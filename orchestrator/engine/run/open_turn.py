@@ -222,7 +222,7 @@ def _find_request(plan: Plan, session: Session, given: Input, sessions: Sessions
     """The turn that an earlier invocation with the same request id has opened."""
     log = session.open
     if log is None or log.start["id"] != given.request_id:
-        log = _find_past_turn(plan, sessions, session.label, given.request_id)
+        log = _find_past_turn(plan, sessions, session, given.request_id)
     if log is not None and clean(given.question) not in ("", log.start["question"]):
         raise SessionConflict(
             f"request_id {given.request_id!r} was used for another question in session "
@@ -231,8 +231,14 @@ def _find_request(plan: Plan, session: Session, given: Input, sessions: Sessions
     return log
 
 
-# The session has only what later turns need of the earlier ones: their logs are in the journal.
-def _find_past_turn(plan: Plan, sessions: Sessions, label: str, id: str) -> TurnLog | None:
+# The session has only what later turns need of the earlier ones: their logs are in the journal,
+# which is read as a whole the first time, and then only where it has the turn.
+def _find_past_turn(plan: Plan, sessions: Sessions, session: Session, id: str) -> TurnLog | None:
+    label = session.label
+    if session.turn_ids is None:
+        session.turn_ids = {it["id"] for it in sessions.records(label) if it["kind"] == "turn"}
+    if id not in session.turn_ids:
+        return None
     past = Session("", label)
     for record in sessions.records(label):
         past.apply([record])
