@@ -400,10 +400,11 @@ class Sessions:
                 "for its end, or use another session id"
             )
 
-    def find_left_turns(self, prefix: str) -> Iterator[str]:
+    def find_left_turns(self, prefix: str, quiet: int = 0) -> Iterator[str]:
         """Labels that begin with a text, of sessions whose turn a process has left.
 
-        The turn has not ended, does not wait for its caller, and no process runs it. A journal that
+        The turn has not ended, does not wait for its caller, and no process runs it; nobody has
+        written to the session for `quiet` nanoseconds. A journal that
         cannot be read is left out: whoever asks in its session is told.
 
         Raises:
@@ -412,7 +413,9 @@ class Sessions:
         store: Any = self.store
         find = store.list_unfinished if self._notes_unfinished else store.list
         # A list, since the turns are gone on with, and ended, while it is read.
-        for label in [info.label for info in find() if info.label.startswith(prefix)]:
+        before = self.clock() - quiet
+        found = [it.label for it in find() if it.label.startswith(prefix) and it.updated <= before]
+        for label in found:
             if self.key(label) not in self._used.keys and self._is_left(label):
                 yield label
 

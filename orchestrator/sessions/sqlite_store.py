@@ -76,6 +76,7 @@ _MAKE_PLANS = (
     "WITHOUT ROWID"
 )
 _ENTRY = "key, label, updated, records, sum"
+_LIST, _NEWEST = f"SELECT {_ENTRY} FROM session", "ORDER BY updated DESC"
 # One row of all: a thread has to wait for the interpreter's lock after every row.
 _FIND_NEW = (
     "SELECT group_concat(sum || ' ' || record, char(10)) FROM "
@@ -245,12 +246,14 @@ class SQLiteStore:
 
     def list(self) -> Iterator[SessionInfo]:
         """All sessions, the last changed first."""
-        return self._list("")
+        return self._read_list(self._file.rows(f"{_LIST} {_NEWEST}"))
 
     def list_unfinished(self) -> Iterator[SessionInfo]:
         """The sessions whose last turn has not ended and does not wait, the last changed first."""
-        return self._list("WHERE unfinished")
+        # Somebody asks for them now and then, and keeps no turn from being written meanwhile.
+        return self._read_list(
+            self._file.rows_of_last_commit(f"{_LIST} WHERE unfinished {_NEWEST}")
+        )
 
-    def _list(self, condition: str) -> Iterator[SessionInfo]:
-        rows = self._file.rows(f"SELECT {_ENTRY} FROM session {condition} ORDER BY updated DESC")
+    def _read_list(self, rows: Sequence[Sequence[Any]]) -> Iterator[SessionInfo]:
         return iter([self._read_entry(row[0], row) for row in rows])

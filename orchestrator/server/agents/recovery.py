@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 _log = get_logger("orchestrator.server")
 
 _INTERVAL = 30.0  # seconds between two looks
+_PATIENCE = 60.0  # seconds
 
 
 class TurnRecovery:
     """Goes on with turns whose process has ended: at the start, and every half a minute.
 
-    Each turn runs for the tenant that it is of, with the agent that its alias stands for now. Of
-    several worker processes one gets a turn. A turn whose agent is gone stays as it is.
+    A client whose server was killed asks again, which goes on with its turn too: only what nobody
+    has asked for in `patience` seconds is gone on with here. Each turn runs for the tenant that it
+    is of, with the agent that its alias stands for now. Of several worker processes one gets a
+    turn. A turn whose agent is gone stays as it is.
     """
 
     def __init__(
@@ -36,6 +39,7 @@ class TurnRecovery:
     ) -> None:
         """Begins nothing yet; `list_callers` gives the callers that the server knows."""
         self._agents, self._sessions, self._list_callers = agents, sessions, list_callers
+        self.patience = _PATIENCE
         self._closing = Event()
 
     @contextmanager
@@ -65,7 +69,7 @@ class TurnRecovery:
     def run_pass(self) -> list[RecoveredTurn]:
         """Looks once, and goes on with what it finds, one turn after the other."""
         recovered: list[RecoveredTurn] = []
-        for label in self._sessions.find_left_turns(""):
+        for label in self._sessions.find_left_turns("", int(self.patience * 1e9)):
             if self._closing.is_set():
                 break
             self._recover(label, recovered)

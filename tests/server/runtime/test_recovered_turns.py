@@ -61,6 +61,7 @@ def read_texts(folder: Path, session: str, tenant: str = "") -> list[str]:
 def serve(folder: Path, *script: Any, **settings: Any) -> Iterator[ServerState]:
     given = Settings(port=0, agents=folder / "agents", state=folder / "state.sqlite", **settings)
     with ServerState(given, models={"*": NATIVE.model(list(script))}) as state:
+        state.recovery.patience = 0
         yield state
 
 
@@ -70,6 +71,14 @@ def test_what_was_left_is_gone_on_with_at_the_start(folder: Path) -> None:
         with state.recovery.running():
             until(lambda: read_texts(folder, "s-1") == ["Hello again."])
         assert state.recovery.run_pass() == []
+
+
+def test_a_client_may_ask_again_first(folder: Path) -> None:
+    leave_turn(folder, "s-1")
+    for state in serve(folder):
+        state.recovery.patience = 3600
+        assert state.recovery.run_pass() == []
+    assert read_texts(folder, "s-1") == [""]
 
 
 def test_each_turn_goes_on_for_its_tenant(folder: Path) -> None:
