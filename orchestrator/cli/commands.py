@@ -26,6 +26,7 @@ from orchestrator.cli.trace import trace
 from orchestrator.cli.transfer import diff, pull, push
 from orchestrator.cli.verb import Verb, Verbs
 from orchestrator.cli.web import web
+from orchestrator.cli.worker import worker
 
 app = typer.Typer(
     name="orchestrator",
@@ -38,7 +39,7 @@ app = typer.Typer(
 )
 
 _PANELS = {
-    "Run an agent": (init, chat, web, invoke, batch, run, serve),
+    "Run an agent": (init, chat, web, invoke, batch, run, serve, worker),
     "Know how good it is": (eval_,),
     "Look inside": (render, trace, parse, lint, schema),
     "Carry agents": (pull, push, diff, import_),

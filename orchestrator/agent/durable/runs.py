@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
 
 from orchestrator.agent.durable.database import VERSION, open_client
-from orchestrator.agent.durable.submission import Submission
+from orchestrator.agent.durable.submission import ENDS, Submission
 from orchestrator.agent.durable.workflow import REFUSED, TURN, name_agent
 from orchestrator.errors import ResourceNotFound, SessionConflict, ValidationError
 
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
+    from orchestrator.engine.trace.reply import Reply
 
 QUEUE = "turns"
 """The queue that is used where none is named."""
@@ -100,6 +101,16 @@ class DurableRuns:
         if not found:
             raise ResourceNotFound(f"the agent has no submitted turn {str(id)[:60]!r}")
         return Submission(self.client, str(id), agent)
+
+    def find_outcomes(
+        self, submissions: Sequence[Submission]
+    ) -> list[tuple[str, Reply | None, Exception | None, float]]:
+        """Of those that have ended: id, reply or error, and how many seconds it took."""
+        by_id = {submission.id: submission for submission in submissions}
+        found = self.client.list_workflows(
+            workflow_ids=list(by_id), status=list(ENDS), load_input=False
+        )
+        return [(it.workflow_id, *by_id[it.workflow_id].read(it)) for it in found]
 
 
 # With an id that the caller chose, the same submission is the same workflow; the owner is in it, so

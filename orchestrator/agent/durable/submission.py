@@ -11,7 +11,7 @@ from orchestrator.agent.durable.workflow import turn_id_of
 from orchestrator.agent.invoke import as_awaitable
 from orchestrator.engine.results import ControlReturn
 from orchestrator.engine.trace.reply import Details, Reply
-from orchestrator.errors import ResourceNotFound, rebuild_error
+from orchestrator.errors import OrchestratorError, ResourceNotFound, rebuild_error
 from orchestrator.models.base import Usage
 from orchestrator.support.threads import in_thread
 
@@ -30,6 +30,9 @@ _STATES: dict[str, State] = {
     "SUCCESS": "ended",
     "CANCELLED": "cancelled",
 }
+ENDS = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
+"""What DBOS calls a workflow that has ended."""
+
 _SHORTEST, _LONGEST = 0.02, 1.0  # seconds between two looks
 
 
@@ -97,6 +100,15 @@ class Submission:
         """`cancel`, for an event loop."""
         await _in_thread(self.cancel)
 
+    def read(self, status: WorkflowStatus) -> tuple[Reply | None, Exception | None, float]:
+        """Of a workflow that has ended: the reply or the error, and the seconds that it took."""
+        began = status.dequeued_at or status.created_at or 0
+        seconds = max((status.completed_at or began) - began, 0) / 1000
+        try:
+            return read_reply(status, self._agent), None, seconds
+        except OrchestratorError as error:
+            return None, error, seconds
+
     def _load(self, *, output: bool = True) -> WorkflowStatus:
         found = self._client.list_workflows(
             workflow_ids=[self.id], load_input=False, load_output=output
@@ -134,7 +146,7 @@ def read_reply(status: WorkflowStatus, agent: Agent) -> Reply:
     )
 
 
-def _read_error(status: WorkflowStatus) -> Exception:
+def _read_error(status: WorkflowStatus) -> OrchestratorError:
     error: Any = status.error
     if error is None:
         return rebuild_error("DependencyFailed", f"the turn ended as {status.status}", "")

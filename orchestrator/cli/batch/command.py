@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,13 +17,15 @@ from orchestrator.cli.options import Turn
 from orchestrator.cli.recordings import choose_model, get_models_ready
 from orchestrator.cli.return_control import read_given_results
 from orchestrator.cli.terminal import Terminal, clean
-from orchestrator.cli.verb import AGENT_FAILED, option, verb
+from orchestrator.cli.verb import AGENT_FAILED, option, setting, verb
+from orchestrator.cli.worker import check_state
 from orchestrator.errors import ValidationError
 
 if TYPE_CHECKING:
     from orchestrator.cli.batch.ask import Window
     from orchestrator.cli.batch.questions import Question
     from orchestrator.cli.batch.results import Results
+    from orchestrator.cli.batch.submissions import SubmittedWindow
 
 _MOST = 200  # questions at the same time; a process has 256 threads for this and for actions
 
@@ -61,6 +63,21 @@ def batch(
     retry: Annotated[
         bool, typer.Option("--retry", help="Ask again what has an error for its result.")
     ] = False,
+    database: Annotated[
+        str | None,
+        option(
+            "--database",
+            "URL",
+            "Submit the questions to the workers of this database, instead of asking them here.",
+        ),
+    ] = None,
+    queue: Annotated[
+        str, setting("--queue", "NAME", "With --database: the queue that workers take them from.")
+    ] = "turns",
+    retries: Annotated[
+        int,
+        setting("--retries", "N", "With --database: how often a question is asked again."),
+    ] = 0,
 ) -> None:
     """Ask an agent many questions.
 
@@ -74,30 +91,70 @@ def batch(
       $ orchestrator batch my-agent questions.jsonl --out answers.jsonl
       $ orchestrator batch my-agent questions.jsonl --retry
       $ orchestrator batch my-agent questions.jsonl --model local --json
+      $ orchestrator batch my-agent questions.jsonl --database $DATABASE
     """
     from orchestrator.cli.batch.ask import Order, Window
     from orchestrator.cli.batch.questions import check_questions, read_questions
     from orchestrator.cli.batch.results import Results
+    from orchestrator.cli.batch.submissions import SubmittedWindow, Submitter
     from orchestrator.cli.batch.turn import Asker
 
     if concurrency > _MOST:
         raise ValidationError(f"--concurrency {concurrency} is more than {_MOST}")
+    if database is not None:
+        _check_submittable(turn, database)
     total = check_questions(questions)
-    agent = load_agent(turn.folder, choose_model(turn), turn.session, turn.state)
+    # Turns that workers run are in sessions that are kept.
+    session = turn.session or ("kept" if database is not None else None)
+    agent = load_agent(turn.folder, choose_model(turn), session, turn.state)
     note_templates(agent, turn.folder, terminal)
     given = read_given_results(turn.yes, turn.result, agent.plan)
     options = turn.options()
     if turn.file:
         options["files"] = turn.input_files()
-    with Results(out or questions.with_suffix(".results.jsonl"), again=retry) as results:
+    with (
+        Results(out or questions.with_suffix(".results.jsonl"), again=retry) as results,
+        ExitStack() as opened,
+    ):
         known = sum(map(results.has, read_questions(questions)))
-        left = _list_unknown(read_questions(questions), results, turn.session)
-        agent = get_models_ready(agent, turn, terminal)
-        asker = Asker(agent, given, options)
-        run_batch(terminal, Window(Order(left), asker.ask, concurrency), results, total, known)
+        order = Order(_list_unknown(read_questions(questions), results, turn.session))
+        window: Window | SubmittedWindow
+        if database is None:
+            asker = Asker(get_models_ready(agent, turn, terminal), given, options)
+            window = Window(order, asker.ask, concurrency)
+        else:
+            from orchestrator.agent.durable import DurableRuns
+
+            runs = opened.enter_context(DurableRuns(database))
+            submitter = Submitter(
+                agent, runs, options, queue=queue, results=results, retries=retries
+            )
+            window = SubmittedWindow(order, submitter.submit, runs)
+        run_batch(terminal, window, results, total, known)
 
 
-def run_batch(terminal: Terminal, window: Window, results: Results, total: int, known: int) -> None:
+def _check_submittable(turn: Turn, database: str) -> None:
+    refused = {
+        "--model": turn.model,
+        "--file": turn.file,
+        "--record": turn.record,
+        "--replay": turn.replay,
+        "--yes": turn.yes,
+        "--result": turn.result,
+    }
+    for name, given in refused.items():
+        if given:
+            raise ValidationError(f"{name} is not for --database: the workers ask the models")
+    check_state(database, turn.state)
+
+
+def run_batch(
+    terminal: Terminal,
+    window: Window | SubmittedWindow,
+    results: Results,
+    total: int,
+    known: int,
+) -> None:
     """Asks the questions, writes and counts their results, and reports the counts.
 
     Raises:
@@ -123,7 +180,7 @@ def run_batch(terminal: Terminal, window: Window, results: Results, total: int, 
 
 
 @contextmanager
-def _stop_on_interrupt(window: Window, progress: Progress) -> Iterator[None]:
+def _stop_on_interrupt(window: Window | SubmittedWindow, progress: Progress) -> Iterator[None]:
     # A `KeyboardInterrupt` could come between a result and its line. So the first Ctrl-C only says
     # that no more is begun; what was begun has been paid for.
     def stop(*_: object) -> None:

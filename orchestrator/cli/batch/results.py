@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
+from uuid import UUID, uuid4
 
 from orchestrator.cli.batch.questions import Question, digest_text
 from orchestrator.errors import ValidationError
@@ -25,6 +26,10 @@ class Results:
 
     Of the results that are there it knows the ids alone, and enough of the questions to tell them
     from others.
+
+    Attributes:
+        file: The file.
+        again: The ids whose results were errors, and were taken out.
     """
 
     def __init__(self, file: Path, *, again: bool = False) -> None:
@@ -39,7 +44,9 @@ class Results:
                 no result.
         """
         self.file = file
+        self.again: set[str] = set()
         self._known: dict[str, bytes] = {}
+        self._is_new = not file.exists()
         self._stream = self._open()
         try:
             _mend_end(self._stream)
@@ -93,6 +100,24 @@ class Results:
             )
         return known is not None
 
+    @property
+    def batch(self) -> UUID:
+        """Names this batch, of whichever run; kept in a hidden file beside the results.
+
+        Results that are deleted are another batch: their questions are asked again.
+        """
+        file = self.file.with_name(f".{self.file.name}.batch")
+        try:
+            if not self._is_new:
+                return UUID(file.read_text(encoding="ascii").strip())
+        except (OSError, ValueError):
+            pass
+        made = uuid4()
+        with open_private(file) as stream:
+            stream.write(f"{made}\n")
+        self._is_new = False
+        return made
+
     def add(self, result: dict[str, Any]) -> None:
         """Writes a result, at once."""
         line = json.dumps(result, ensure_ascii=False, default=str)
@@ -117,19 +142,18 @@ class Results:
 
     def _write_without_failed(self) -> bool:
         """Whether there were errors; the file is another one then, which is there whole or not."""
-        failed = False
         new = self.file.with_name(f".{self.file.name}.new")
         with open_private(new, "wb") as stream:
             for line, result in self._list():
                 if result["error"] is None:
                     stream.write(line)
                 else:
-                    failed = True
-        if failed:
+                    self.again.add(result["id"])
+        if self.again:
             os.replace(new, self.file)
         else:
             new.unlink()
-        return failed
+        return bool(self.again)
 
     def _list(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
         self._stream.seek(0)

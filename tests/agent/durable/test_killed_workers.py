@@ -1,0 +1,115 @@
+"""Workers are killed while they run submitted turns: each has one answer, and one action.
+
+`pytest tests/agent/durable/test_killed_workers.py --exhaustive -s` does so with 500 turns on
+PostgreSQL, and prints figures.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from killed_worker import make_agent
+
+HERE = Path(__file__).parent
+UNENDED = ["ENQUEUED", "PENDING", "DELAYED"]
+
+
+class Workers:
+    """Two worker processes; one that ends is started again."""
+
+    def __init__(self, url, sessions, log, most_kills):
+        self.kills = 0
+        self.points = Counter()
+        self._arguments = [url, str(sessions), str(log)]
+        self._most = most_kills
+        self._started = 0
+        self._running = []
+        for _ in range(2):
+            self._start()
+
+    def _start(self):
+        self._started += 1
+        seed = self._started if self._started <= self._most else 0
+        root = str(HERE.parents[2])
+        paths = os.pathsep.join([root, str(HERE), os.environ.get("PYTHONPATH", "")])
+        self._running.append(
+            subprocess.Popen(
+                [sys.executable, str(HERE / "killed_worker.py"), *self._arguments, str(seed)],
+                env={**os.environ, "PYTHONPATH": paths},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        )
+
+    def look(self):
+        """Starts another one for each that was killed."""
+        for process in [it for it in self._running if it.poll() is not None]:
+            self._running.remove(process)
+            said = self._end(process)
+            assert process.returncode == -9, said
+            self.kills += 1
+            self.points[said.splitlines()[-1]] += 1
+            self._start()
+
+    def close(self):
+        for process in self._running:
+            self._end(process)
+
+    def _end(self, process):
+        said, _ = process.communicate(timeout=120)
+        return said
+
+
+def run(url, folder, count, most_kills):
+    from orchestrator.agent.durable import DurableRuns
+
+    sessions, log = folder / "sessions.sqlite", folder / "log"
+    log.touch()
+    agent = make_agent(sessions, log)
+    began = time.monotonic()
+    with DurableRuns(url) as runs:
+        turns = [agent.submit(f"Order {n}", f"s-{n}", runs=runs) for n in range(count)]
+        workers = Workers(url, sessions, log, most_kills)
+        try:
+            while runs.client.list_workflows(status=UNENDED, limit=1, load_input=False):
+                workers.look()
+                time.sleep(0.2)
+        finally:
+            workers.close()
+        seconds = time.monotonic() - began
+        answers = [it.result(0).text for it in turns]
+        rows = runs.client.list_workflows(load_input=False, load_output=False)
+    assert answers == [f"Ordered {n}." for n in range(count)]
+    assert [len(agent.turns(f"s-{n}")) for n in range(count)] == [1] * count
+    assert Counter(row.status for row in rows) == {"SUCCESS": count}
+    return Counter(log.read_text().split()), workers, seconds
+
+
+def check_actions(carried_out, workers, count):
+    assert carried_out.keys() == {str(n) for n in range(count)}
+    # An idempotent action is carried out again, with its key, if nobody knows whether it was.
+    again = sum(carried_out.values()) - count
+    assert again <= sum(n for point, n in workers.points.items() if "action" in point)
+
+
+def test_killed_workers_lose_no_turn_and_answer_none_twice(url, tmp_path):
+    carried_out, workers, _ = run(url, Path(url.removeprefix("sqlite:///")).parent, 20, 2)
+    assert workers.kills >= 1
+    check_actions(carried_out, workers, 20)
+
+
+@pytest.mark.exhaustive
+def test_500_turns_under_kills_on_postgresql(tmp_path, request):
+    pytest.importorskip("postgres_server")
+    url = request.getfixturevalue("postgres_url")
+    carried_out, workers, seconds = run(url, tmp_path, 500, 20)
+    again = sum(carried_out.values()) - 500
+    print(f"500 turns in {seconds:.0f} s, {workers.kills} kills, {again} actions again")
+    print(dict(workers.points))
+    assert workers.kills >= 10
+    check_actions(carried_out, workers, 500)

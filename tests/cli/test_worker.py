@@ -1,0 +1,105 @@
+"""`orchestrator worker`, and `orchestrator batch --database`."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_support import CLAUDE
+
+pytest.importorskip("dbos")
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def worker(shop):
+    """Starts a worker process for the shop, whose model has five answers."""
+    Path("replies.jsonl").write_text('"<answer>Yes.</answer>"\n' * 5)
+    command = [sys.executable, "-m", "orchestrator", "worker", "shop"]
+    command += ["--database=sqlite:///runs.sqlite", f"--model=scripted:replies.jsonl@{CLAUDE}"]
+    started = []
+
+    def start(*options):
+        process = subprocess.Popen(
+            [*command, "--json", *options],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def ask(run, shop, *options):
+    lines = [json.dumps(f"{n}?") + "\n" for n in range(3)]
+    Path("questions.jsonl").write_text("".join(lines))
+    return run("batch", shop, "questions.jsonl", "--database=sqlite:///runs.sqlite", *options)
+
+
+def test_workers_answer_a_batch_and_end_with_a_signal(run, shop, worker):
+    process = worker()
+    done = ask(run, shop, "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["answered"] == 3
+    results = [
+        json.loads(line) for line in Path("questions.results.jsonl").read_text().splitlines()
+    ]
+    assert sorted((it["id"], it["answer"], it["calls"]) for it in results) == [
+        (str(n), "Yes.", 1) for n in (1, 2, 3)
+    ]
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err.splitlines()[-1]) == (
+        0,
+        "Ending: turns that run may end; no more are taken.",
+    )
+    assert json.loads(out)["queues"] == ["turns"]
+
+
+def test_a_batch_that_is_begun_again_submits_nothing_twice(run, shop, worker, monkeypatch):
+    from orchestrator.agent.durable import DurableRuns
+    from orchestrator.cli.batch import submissions
+
+    # Nobody works yet, so it waits until it is stopped.
+    pause = submissions.pause
+    monkeypatch.setattr(submissions, "pause", lambda: os.kill(os.getpid(), signal.SIGINT))
+    assert ask(run, shop).exit_code == 130
+    monkeypatch.setattr(submissions, "pause", pause)
+    worker()
+    done = ask(run, shop)
+    assert done.exit_code == 0, done.stderr + Path("questions.results.jsonl").read_text()
+    with DurableRuns("sqlite:///runs.sqlite") as runs:
+        assert len(runs.client.list_workflows()) == 3
+    assert len(Path("questions.results.jsonl").read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        (["--rate=fast"], "--rate 'fast' is not N/SECONDS"),
+        (["--rate=1/0"], "--rate '1/0' is not N/SECONDS"),
+        (["--concurrency=0"], "are numbers from 1"),
+        (["--database=postgresql://u:secret@h/d"], "give --state, the database"),
+        (["--database=mysql://u:secret@h/d"], "neither sqlite:///FILE"),
+    ],
+)
+def test_wrong_options_are_refused(run, shop, options, wrong):
+    given = options if "database" in options[0] else ["--database=sqlite:///runs.sqlite", *options]
+    done = run("worker", shop, *given)
+    assert (done.exit_code, wrong in done.stderr) == (2, True)
+    assert "secret" not in done.stderr
+
+
+def test_a_database_of_workers_asks_no_model_here(run, shop, script):
+    done = ask(run, shop, script())
+    assert (done.exit_code, "--model is not for --database" in done.stderr) == (2, True)
