@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestrator.cli.agents import get_agent_root
 from orchestrator.cli.evaluation_view import Progress, build_document, show_report
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import AGENT_FAILED, option, setting, verb
@@ -162,7 +163,7 @@ def _build_evaluation(asked: EvalOptions) -> Evaluation:
     cases = _choose_cases(read_cases(asked.cases), asked.only)
     judge = None
     if asked.judge is not None:
-        judge = ModelJudge(resolve_model(asked.judge), asked.judge_prompt)
+        judge = ModelJudge(resolve_model(asked.judge), _find_judge_prompt(asked))
     check_judge(cases, judge)
     variants = [
         Variant(model, prompts)
@@ -180,6 +181,14 @@ def _build_evaluation(asked: EvalOptions) -> Evaluation:
         around=None if asked.around is None else _load_around(asked.around),
         sessions=asked.state,
     )
+
+
+def _find_judge_prompt(asked: EvalOptions) -> Path | None:
+    from orchestrator.agent.evaluation.judge import JUDGE_PROMPT
+
+    # A file of the agent wins over the shipped one of the same name, as for every template.
+    own = get_agent_root(asked.agent) / "templates" / JUDGE_PROMPT
+    return asked.judge_prompt or (own if own.is_file() else None)
 
 
 def _choose_cases(cases: Cases, only: list[str] | None) -> Cases:

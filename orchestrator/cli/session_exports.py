@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -21,8 +22,10 @@ from orchestrator.errors import OrchestratorError, ResourceNotFound, ValidationE
 from orchestrator.support.private_files import open_private
 
 if TYPE_CHECKING:
-    from orchestrator.sessions import EncryptedStore, Sessions
+    from orchestrator.sessions import EncryptedStore, SessionInfo, Sessions
     from orchestrator.support.store_urls import StoreUrl
+
+    ListLines = Callable[[SessionInfo], list[str]]
 
 Id = Annotated[
     str | None, typer.Argument(metavar="[SESSION]", help="The session's id; none with --all.")
@@ -41,12 +44,16 @@ def export(
     output: Annotated[
         Path | None, option("--output", "FILE", "Write this file. Default: stdout.")
     ] = None,
+    as_cases: Annotated[
+        bool, typer.Option("--as-cases", help="Write cases for `orchestrator eval` instead.")
+    ] = False,
 ) -> None:
     """Write a session, or all of them, as JSON lines that `import` reads.
 
     [bold]Examples[/bold]
       $ orchestrator sessions export s-1 my-agent > s-1.jsonl
       $ orchestrator sessions export --all my-agent --output sessions.jsonl
+      $ orchestrator sessions export s-1 my-agent --as-cases > cases.jsonl
     """
     if every and folder == HERE and session is not None:
         folder, session = Path(session), None
@@ -54,8 +61,9 @@ def export(
         raise ValidationError("give the id of one session, or --all for every one")
     sessions = open_chosen_sessions(folder, state)
     infos = sessions.store.list() if session is None else [find_session(sessions, session)]
+    list_lines = _list_cases(folder, sessions) if as_cases else _list_records(sessions)
     with _open_output(output) as file:
-        labels, failures = _export(terminal, sessions, infos, file, goes_on=every)
+        labels, failures = _export(terminal, list_lines, infos, file, goes_on=every)
     if output is not None:
         found = format_count(len(labels), "session")
         terminal.report({"exported": labels}, f"exported {found} to {output}")
@@ -63,16 +71,36 @@ def export(
         raise typer.Exit(AGENT_FAILED)
 
 
-def _export(
-    terminal: Terminal, sessions: Sessions, infos: Any, file: Any, *, goes_on: bool
-) -> tuple[list[str], int]:
+def _list_records(sessions: Sessions) -> ListLines:
     from orchestrator.sessions.exports import export_session
 
+    return lambda info: list(export_session(sessions.store, info))
+
+
+def _list_cases(folder: Path, sessions: Sessions) -> ListLines:
+    from orchestrator.agent.agent import Agent
+    from orchestrator.agent.evaluation.session_cases import build_session_cases
+
+    agent = Agent.load(folder, sessions=sessions)
+
+    def list_lines(info: SessionInfo) -> list[str]:
+        owner, _, session_id = info.label.rpartition("/")
+        if owner != agent.plan.owner:
+            raise ValidationError(f"session {info.label!r} is another agent's than {agent.name!r}")
+        cases = build_session_cases(agent, session_id)
+        return [json.dumps(case) + "\n" for case in cases]
+
+    return list_lines
+
+
+def _export(
+    terminal: Terminal, list_lines: ListLines, infos: Any, file: Any, *, goes_on: bool
+) -> tuple[list[str], int]:
     labels, failures = [], 0
     for info in infos:
         try:
             # All lines before the first is written: half a session is no session.
-            lines = list(export_session(sessions.store, info))
+            lines = list_lines(info)
         except OrchestratorError as error:
             if not goes_on:
                 raise

@@ -190,3 +190,17 @@ def test_a_page_is_written(run, shop, script, cases, place):
     assert "<h1>shop</h1>" in page
     assert "Not good enough" in page
     assert "What?" in page
+
+
+def test_the_agents_own_prompt_of_the_judge_wins(run, shop, script, place):
+    cases = place / "cases.jsonl"
+    cases.write_text(json.dumps({"id": "a", "question": "Hi", "expect": {"judge": "Kind?"}}))
+    words = ("eval", shop, cases, script("<answer>Hello.</answer>"))
+    judge = script("Kind.\nPASS").removeprefix("--model=")
+    assert run(*words, "--judge", judge).exit_code == 0
+    own = shop / "templates" / "evaluation" / "judge.prompty"
+    own.parent.mkdir()
+    own.write_text("---\nname: [\n---\nuser:\n{{rubric}}\n")  # a mistake shows that it is read
+    shown = run(*words, "--judge", judge)
+    assert shown.exit_code == 2
+    assert "templates/evaluation/judge.prompty" in shown.stderr
