@@ -27,7 +27,9 @@ def read_manifests() -> list[dict[str, Any]]:
 
 
 def read_pod() -> dict[str, Any]:
-    (found,) = [it["spec"]["template"] for it in read_manifests() if it["kind"] == "Deployment"]
+    file = DEPLOY / "kubernetes" / "deployment.yaml"
+    manifests = yaml.safe_load_all(file.read_text())
+    (found,) = [it["spec"]["template"] for it in manifests if it["kind"] == "Deployment"]
     return dict(found)
 
 
@@ -48,7 +50,7 @@ def list_commands() -> Iterator[tuple[str, list[str]]]:
     """What each file runs, without the program's name."""
     yield "Dockerfile", read_dockerfile("CMD")
     for name, service in yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"].items():
-        if "build" in service:
+        if service["image"] == "bedrock-orchestrator":
             yield f"compose.yaml {name}", service["command"]
     program, *rest = shlex.split(read_unit()["Service"]["ExecStart"])
     assert program.endswith("/bin/orchestrator")
