@@ -10,7 +10,7 @@ from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
 
 from orchestrator.agent.durable.database import VERSION, open_client
 from orchestrator.agent.durable.submission import ENDS, Submission
-from orchestrator.agent.durable.workflow import REFUSED, TURN, name_agent
+from orchestrator.agent.durable.workflow import REFUSED, SCHEDULED, TURN, name_agent
 from orchestrator.errors import ResourceNotFound, SessionConflict, ValidationError
 
 if TYPE_CHECKING:
@@ -102,6 +102,50 @@ class DurableRuns:
             raise ResourceNotFound(f"the agent has no submitted turn {str(id)[:60]!r}")
         return Submission(self.client, str(id), agent)
 
+    def schedule(
+        self,
+        agent: Agent,
+        name: str,
+        cron: str,
+        question: str,
+        session_id: str | None = None,
+        *,
+        queue: str = QUEUE,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Has a worker ask a question again and again; each time is one turn, on one worker.
+
+        Args:
+            agent: Whom to ask.
+            name: Names the schedule among those of the agent and its tenant.
+            cron: When, as cron writes it, in UTC: `0 7 * * 1-5` is at seven on weekdays.
+            question: The question.
+            session_id: The session; another one each time when `None`.
+            queue: The queue that workers take the turns from.
+            options: As for `Agent.submit`.
+
+        Raises:
+            ValidationError: An argument is wrong, or the agent has a schedule of this name.
+        """
+        turn = build_turn(agent, question, session_id, options or {})
+        try:
+            self.client.create_schedule(
+                schedule_name=_name_schedule(agent, name),
+                workflow_name=SCHEDULED,
+                schedule=cron,
+                context=turn,
+                queue_name=queue,
+            )
+        except Exception as error:
+            raise ValidationError(
+                f"the schedule {name[:60]!r} ({cron[:60]!r}) was not made: its times are not those "
+                "of cron, or the agent has one of this name, which `unschedule` removes"
+            ) from error
+
+    def unschedule(self, agent: Agent, name: str) -> None:
+        """Removes a schedule of the agent; no error when there is none."""
+        self.client.delete_schedule(_name_schedule(agent, name))
+
     def find_outcomes(
         self, submissions: Sequence[Submission]
     ) -> list[tuple[str, Reply | None, Exception | None, float]]:
@@ -111,6 +155,10 @@ class DurableRuns:
             workflow_ids=list(by_id), status=list(ENDS), load_input=False
         )
         return [(it.workflow_id, *by_id[it.workflow_id].read(it)) for it in found]
+
+
+def _name_schedule(agent: Agent, name: str) -> str:
+    return f"{agent.plan.owner}/{name}"
 
 
 # With an id that the caller chose, the same submission is the same workflow; the owner is in it, so

@@ -237,3 +237,19 @@ def test_a_worker_that_is_closed_leaves_nothing_running(runs, sessions, work):
     assert later.status() == "queued"
     with work(agent):
         assert later.result(LONG).text == "2"
+
+
+def test_a_schedule_asks_by_itself(runs, sessions, work):
+    agent = make_agent(sessions, [answer("None is late.")])
+    runs.schedule(agent, "morning", "0 7 * * 1-5", "Which are late?", "s-1")
+    with pytest.raises(ValidationError, match="the agent has one of this name"):
+        runs.schedule(agent, "morning", "0 8 * * *", "Which are late?")
+    with pytest.raises(ValidationError, match="not those of cron"):
+        runs.schedule(agent, "evening", "at seven", "Which are late?")
+    (schedule,) = runs.client.list_schedules()
+    with work(agent):
+        # What its time does, without waiting for it.
+        assert runs.client.trigger_schedule(schedule["schedule_name"]).get_result()
+    assert [turn.text for turn in agent.turns("s-1")] == ["None is late."]
+    runs.unschedule(agent, "morning")
+    assert runs.client.list_schedules() == []
