@@ -48,6 +48,8 @@ class PostgresServer:
             # A user of no rights, whether or not the package has made one.
             shutil.chown(self.folder, 65534, 65534)
             self._prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        # Its data are its owner's alone; the socket is for whoever has a password, or none here.
+        self.folder.chmod(0o755)
         self.socket_folder = self.folder
         password = self.folder / "password"
         password.write_text(PASSWORD)
