@@ -45,7 +45,11 @@ from orchestrator.models.base import ModelReply, ModelRequest
 from orchestrator.parsers.base import Parser
 from orchestrator.parsers.orchestration import is_usual, refuse_quotation
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
-from orchestrator.sessions.journal import build_cancelled_record, build_closed_record
+from orchestrator.sessions.journal import (
+    build_cancelled_record,
+    build_closed_record,
+    build_left_record,
+)
 from orchestrator.sessions.sizes import are_small
 
 # Before these the outcomes so far are written: what was paid for is not paid for again after a
@@ -376,7 +380,7 @@ class Run:
             return  # it was stopped when all was written
         # Its transcript is made from what was written, which may be more than `turn` knows.
         if self.left or self.sessions.leaving:
-            self.flush({"kind": "claim", "owner": "", "until": 0})  # nobody runs it
+            self.flush(build_left_record(self.log.workflow))
             self.sessions.forget(self.session)
         else:
             self.flush(build_cancelled_record(self.now()))

@@ -68,6 +68,8 @@ class Input:
     guard_interval: int | None = None
     # A UUID that names the turn; one that nobody has seen when it is empty
     request_id: str = ""
+    # The durable workflow that runs the turn; empty when none does
+    workflow: str = ""
     closing: bool = False
     more: bool = False  # whether anything is given but the question and the session
 
@@ -263,9 +265,16 @@ def _take_snapshot(plan: Plan) -> str:
 
 def _claim(plan: Plan, sessions: Sessions, session: Session, log: TurnLog, given: Input) -> None:
     _check_version(plan, session, log)
-    record: Record = {"kind": "claim", **sessions.lease(plan.limits.seconds)}
+    record: Record = {"kind": "claim", **_lease(plan, sessions, given)}
     _add_options(record, session, given)
     sessions.write(session, [record])
+
+
+def _lease(plan: Plan, sessions: Sessions, given: Input) -> Record:
+    lease = sessions.lease(plan.limits.seconds)
+    if given.workflow and lease:
+        lease["workflow"] = given.workflow
+    return lease
 
 
 def _add_options(record: Record, session: Session, given: Input) -> None:
@@ -287,7 +296,7 @@ def _turn_record(plan: Plan, sessions: Sessions, session: Session, given: Input)
         "plan": plan.digest,
     }
     if sessions.durable:
-        record |= sessions.lease(plan.limits.seconds)
+        record |= _lease(plan, sessions, given)
     if given.more or session.last_agent or session.memory_id or session.pending:
         _add_more(record, plan, sessions, session, given)
     return record
@@ -391,7 +400,7 @@ def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input
         "results": results,
         "digest": digest,
         "at": sessions.clock(),
-        **sessions.lease(plan.limits.seconds),
+        **_lease(plan, sessions, given),
     }
     if "waits" in waits:
         record["branch"] = waits["waits"]
