@@ -19,7 +19,7 @@ from orchestrator.engine.effects import AwaitResults, Dispatch
 from orchestrator.engine.plan import Plan
 from orchestrator.engine.run.replay import Replay, build_version_conflict
 from orchestrator.engine.run.restore import restore_history
-from orchestrator.errors import SessionConflict, ValidationError
+from orchestrator.errors import ActionOutcomeUnknown, SessionConflict, ValidationError
 from orchestrator.limits import Limits
 from orchestrator.message import clean
 from orchestrator.prompts.steps import EMPTY
@@ -242,13 +242,32 @@ def _find_past_turn(plan: Plan, sessions: Sessions, session: Session, id: str) -
     if id not in session.turn_ids:
         return None
     past = Session("", label)
+    lost: TurnLog | None = None
     for record in sessions.records(label):
+        if record["kind"] == "closed" and past.open is not None and past.open.start["id"] == id:
+            lost = past.open
         past.apply([record])
         if record["kind"] == "end" and past.unread and past.unread[-1].start["id"] == id:
             log = past.unread[-1]
             restore_history(plan, past)
             return log
-    return None
+    return None if lost is None else _check_lost_turn(lost, label)
+
+
+# The session was closed before the turn had its end: a stopped process has left it, or it waited.
+def _check_lost_turn(log: TurnLog, label: str) -> TurnLog | None:
+    if log.suspend_record:
+        return log
+    begun = [it for record in log.records if record["kind"] == "intent" for it in record["calls"]]
+    if not begun:
+        return None  # nothing but models was asked
+    calls = ", ".join(f"{it['name']!r} (idempotency key {it['key']!r})" for it in begun)
+    raise ActionOutcomeUnknown(
+        f"the turn {log.start['id']} was left unfinished in session {label.rsplit('/', 1)[-1]!r}, "
+        f"which has ended since; it had begun {calls}, and nothing is carried out again: look at "
+        "the system that they act on, or ask with another request_id",
+        resource=begun[0]["name"],
+    )
 
 
 def _begin(plan: Plan, sessions: Sessions, session: Session, given: Input) -> None:
