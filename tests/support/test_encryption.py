@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from moto import mock_aws
 
 from orchestrator.errors import DependencyFailed, EncryptionError, ValidationError
+from orchestrator.sessions import EncryptedStore, SQLiteStore
 from orchestrator.support.encryption import KEYS, Cipher, get_cipher, is_sealed
 from orchestrator.support.encryption.cipher import REQUIRED
 from orchestrator.support.encryption.key_sources import GivenKey, KmsKey, read_key_sources
@@ -185,9 +188,42 @@ def test_a_key_of_kms_by_its_alias_beside_an_older_key(kms: Any) -> None:
 def test_a_data_key_that_somebody_elses_key_has_wrapped_is_not_used(kms: Any) -> None:
     ours, theirs = (kms.create_key()["KeyMetadata"]["Arn"] for _ in range(2))
     forged = Cipher([KmsKey(theirs)]).seal("forged", SCOPE)
+    with pytest.raises(EncryptionError, match=r"the key 'kms-[0-9a-f]{16}', which is not given"):
+        Cipher([KmsKey(ours)]).open(forged, SCOPE, (), "it")
     # AWS says IncorrectKeyException, moto that access is denied.
     with pytest.raises(DependencyFailed, match=r"cannot be decrypted|was denied"):
-        Cipher([KmsKey(ours)]).open(forged, SCOPE, (), "it")
+        Cipher([KmsKey(ours)]).open(claim_any_kms(forged), SCOPE, (), "it")
+
+
+def claim_any_kms(sealed: str) -> str:
+    """A sealed text with the id that those of all keys of KMS had at first."""
+    return re.sub(r":kms-[0-9a-f]+:", ":kms:", sealed)
+
+
+@pytest.mark.parametrize("by", ["arn", "alias", "id"])
+def test_a_key_of_kms_is_replaced_by_another_one(kms: Any, tmp_path: Path, by: str) -> None:
+    names = []
+    for name in ("old", "new"):
+        made = kms.create_key()["KeyMetadata"]
+        kms.create_alias(AliasName=f"alias/{name}", TargetKeyId=made["KeyId"])
+        names.append({"arn": made["Arn"], "id": made["KeyId"], "alias": f"alias/{name}"}[by])
+    old, new = (read_key_sources(f"aws-kms:{it}?region=eu-central-1", KEYS)[0] for it in names)
+    store = SQLiteStore(tmp_path / "s.sqlite")
+    first = Cipher([old]).seal('{"kind":"turn"}', ("journal", "k"), (0,))
+    store.append("k", 0, [{"kind": "sealed", "text": claim_any_kms(first)}], at=1)
+    EncryptedStore(store, Cipher([old])).append("k", 1, [{"kind": "end"}], at=2)
+    both = EncryptedStore(store, Cipher([new, old]))
+    assert (both.rotate("k"), both.rotate("k")) == (2, 0)
+    assert EncryptedStore(store, Cipher([new])).load("k") == [{"kind": "turn"}, {"kind": "end"}]
+    store.close()
+
+
+def test_a_multi_region_key_has_one_id(kms: Any) -> None:
+    # moto makes the key of the one Region only.
+    here = kms.create_key(MultiRegion=True)["KeyMetadata"]["Arn"]
+    id = KmsKey(here).get_key().id
+    assert KmsKey(here.replace("eu-central-1", "eu-west-1")).may_open(id)
+    assert not KmsKey(here.replace("key/mrk-", "key/")).may_open(id)
 
 
 def test_a_key_that_is_not_there_is_a_failure_that_names_it(kms: Any) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.errors import EncryptionError, ValidationError
+from orchestrator.errors import DependencyFailed, EncryptionError, ValidationError
 from orchestrator.support.lazy_imports import describe_missing_extra
 from orchestrator.support.lru_cache import LruCache
 
@@ -91,14 +91,13 @@ class Cipher:
         Raises:
             DependencyFailed: AWS KMS gave no key.
         """
-        source = self._sources[0]
-        key, wrapped = source.get_key()
+        id, key, wrapped = self._sources[0].get_key()
         nonce = os.urandom(_NONCE)
         box = self._get_box(key, scope)
         data = nonce + box.encrypt(
             nonce, text.encode("utf-8", "surrogatepass"), _name(scope, place)
         )
-        parts = (_VERSION, source.id, _to_text(wrapped), _to_text(data))
+        parts = (_VERSION, id, _to_text(wrapped), _to_text(data))
         return _MARK + ":".join(parts)
 
     def open(
@@ -121,18 +120,23 @@ class Cipher:
             self.check_plain(what)
             return text
         id, wrapped, data = _split(text, what)
-        sources = [it for it in self._sources if it.id == id]
+        sources = [it for it in self._sources if it.may_open(id)]
         if not sources:
             raise EncryptionError(
                 f"{what} was encrypted with the key {id[:40]!r}, which is not given: add it to "
                 f"{KEYS}"
             )
+        failure: DependencyFailed | None = None
         for source in sources:
-            key = source.unwrap(wrapped)
+            try:
+                key = source.unwrap(wrapped)
+            except DependencyFailed as error:  # which says nothing of the next key
+                failure = failure or error
+                continue
             plain = None if key is None else self._decrypt(key, data, scope, place)
             if plain is not None:
                 return plain
-        raise _damage(what)
+        raise failure or _damage(what)
 
     def check_plain(self, what: str) -> None:
         """Raises an `EncryptionError` for what is not sealed, where it has to be."""
@@ -148,9 +152,14 @@ class Cipher:
         return all(source.is_local for source in self._sources)
 
     def is_current(self, text: object) -> bool:
-        """Whether a text is sealed as `seal` would do it now, so that rotation leaves it alone."""
-        source = self._sources[0]
-        return isinstance(text, str) and text.startswith(f"{_MARK}{_VERSION}:{source.id}:")
+        """Whether a text is sealed as `seal` would do it now, so that rotation leaves it alone.
+
+        Raises:
+            DependencyFailed: AWS KMS gave no key.
+        """
+        if not is_sealed(text):
+            return False
+        return str(text).startswith(f"{_MARK}{_VERSION}:{self._sources[0].get_key().id}:")
 
     def _decrypt(
         self, key: bytes, data: bytes, scope: Sequence[str], place: Sequence[str | int | None]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 import time
 from collections.abc import Callable
 from hashlib import sha256
 from threading import Lock
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
 from orchestrator.errors import ValidationError
@@ -24,6 +25,7 @@ from orchestrator.support.lru_cache import LruCache
 
 _BYTES = 32  # AES-256
 _KMS = "aws-kms:"
+_ANY_KMS = "kms"  # the id that texts of all keys of KMS had at first
 _MOST_KEYS = 20
 _SECONDS = 3600.0  # after which KMS is asked again, so that a key that was disabled is one
 _UNWRAPPED = 1_000  # data keys of old records that stay decrypted
@@ -31,16 +33,27 @@ _LONGEST = 6_144  # AWS KMS: CiphertextBlob
 # Whoever may use the key for something else cannot be led to decrypt a record with it.
 _CONTEXT = {"application": "bedrock-orchestrator"}
 _OTHER_KEYS = frozenset({"IncorrectKeyException", "InvalidCiphertextException"})
+_MULTI_REGION = re.compile(r"(?<=:kms:)[^:]*(?=:[^:]*:key/mrk-)")  # the region of its ARN
+
+
+class WritingKey(NamedTuple):
+    """A key to write with."""
+
+    id: str  # names it in what it seals; no secret
+    key: bytes
+    wrapped: bytes  # what `unwrap` makes it of again
 
 
 class KeySource(Protocol):
     """Gives keys of 32 bytes. Safe for many threads; its `repr` shows none."""
 
-    id: str  # names it in what it has sealed; no secret
     is_local: bool  # whether nobody else is asked
 
-    def get_key(self) -> tuple[bytes, bytes]:
-        """A key to write with, and what `unwrap` makes it of again."""
+    def get_key(self) -> WritingKey:
+        """The key to write with."""
+
+    def may_open(self, id: str) -> bool:
+        """Whether it may have made the key with that id."""
 
     def unwrap(self, wrapped: bytes) -> bytes | None:
         """The key again; `None` when it is not one of this source."""
@@ -56,9 +69,13 @@ class GivenKey:
         self._key = key
         self.id = sha256(b"orchestrator key id " + key).hexdigest()[:16]
 
-    def get_key(self) -> tuple[bytes, bytes]:
-        """The key, and nothing: whoever reads has it, too."""
-        return self._key, b""
+    def get_key(self) -> WritingKey:
+        """The key, wrapped in nothing: whoever reads has it, too."""
+        return WritingKey(self.id, self._key, b"")
+
+    def may_open(self, id: str) -> bool:
+        """Whether that is its id."""
+        return id == self.id
 
     def unwrap(self, wrapped: bytes) -> bytes | None:
         """The key."""
@@ -68,7 +85,8 @@ class GivenKey:
 class KmsKey:
     """Data keys that a key of AWS KMS has made and encrypted (GenerateDataKey, Decrypt).
 
-    A data key writes for an hour; so long are those that were decrypted known, at most 1,000.
+    A data key writes for an hour; so long are those that were decrypted known, at most 1,000. Its
+    id is made of the ARN that KMS answers with: an alias may stand for another key next time.
     """
 
     is_local = False
@@ -80,7 +98,6 @@ class KmsKey:
         "_since",
         "_target",
         "_unwrapped",
-        "id",
         "key_id",
     )
 
@@ -91,7 +108,6 @@ class KmsKey:
         endpoint_url: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.id = "kms"
         self.key_id = key_id
         self._settings = Settings(
             "kms", region or region_of(key_id), endpoint_url=endpoint_url, read_timeout=10.0
@@ -106,17 +122,23 @@ class KmsKey:
         )
         self._clock = clock
         self._lock = Lock()
-        self._current: tuple[bytes, bytes, float] | None = None
+        self._current: tuple[WritingKey, float] | None = None
         self._since = clock()
         self._unwrapped: LruCache[bytes | None] = LruCache(_UNWRAPPED)
 
-    def get_key(self) -> tuple[bytes, bytes]:
+    def get_key(self) -> WritingKey:
         """A data key, and how KMS has encrypted it; raises one of AWS's failures."""
         with self._lock:
             now = self._clock()
-            if self._current is None or now - self._current[2] > _SECONDS:
-                self._current = (*self._generate(), now)
-            return self._current[:2]
+            if self._current is None or now - self._current[1] > _SECONDS:
+                self._current = (self._generate(), now)
+            return self._current[0]
+
+    def may_open(self, id: str) -> bool:
+        """Whether KMS may decrypt it: only an ARN says of which key a data key is, and no alias."""
+        if id == _ANY_KMS or ":key/" not in self.key_id:
+            return id.partition("-")[0] == _ANY_KMS
+        return id == _hash_arn(self.key_id)
 
     def unwrap(self, wrapped: bytes) -> bytes | None:
         """What KMS decrypts; `None` when it has not encrypted it with this key."""
@@ -146,13 +168,20 @@ class KmsKey:
         key = bytes(answer["Plaintext"])
         return key if len(key) == _BYTES else None
 
-    def _generate(self) -> tuple[bytes, bytes]:
+    def _generate(self) -> WritingKey:
         client = get_shared_client(self._settings, self._target)
         with translate_errors(self._target):
             answer = client.generate_data_key(
                 KeyId=self.key_id, NumberOfBytes=_BYTES, EncryptionContext=_CONTEXT
             )
-        return bytes(answer["Plaintext"]), bytes(answer["CiphertextBlob"])
+        id = _hash_arn(answer.get("KeyId") or self.key_id)
+        return WritingKey(id, bytes(answer["Plaintext"]), bytes(answer["CiphertextBlob"]))
+
+
+def _hash_arn(arn: str) -> str:
+    # A multi-Region key is the same one everywhere (AWS KMS: "Multi-Region keys").
+    same = _MULTI_REGION.sub("", arn)
+    return f"{_ANY_KMS}-{sha256(same.encode()).hexdigest()[:16]}"
 
 
 def read_key_sources(text: str, variable: str) -> list[KeySource]:
