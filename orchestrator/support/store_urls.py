@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
 from orchestrator.errors import ValidationError
 from orchestrator.support.redaction import MASK
@@ -26,6 +26,9 @@ _LONGEST = 4_096
 _SCHEMES = ("memory", "sqlite", "dynamodb", "postgresql")
 # A path may have a colon; it begins like a URL only if two slashes, or a known name, say so.
 _URL = re.compile(rf"([A-Za-z][A-Za-z0-9+.-]+)://|(?i:({'|'.join(_SCHEMES)}|postgres):)")
+# (PostgreSQL: "Connection URIs"; several hosts stand apart by commas.)
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^:\[\]\s]*)(:[0-9]*)?")
+_BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")  # (DynamoDB: "Naming rules")
 _REGION = re.compile(r"[a-z0-9-]{1,40}")
 _WAYS = (
@@ -181,13 +184,14 @@ def _check_endpoint(url: str) -> None:
 
 def _parse_postgres(text: str) -> PostgresUrl:
     try:
-        parts = urlsplit(text)
+        parts = _split_postgres(text)
         query = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
         secrets = [unquote(parts.password)] if parts.password else []
     except ValueError:
         raise ValidationError(
-            "the 'postgresql' URL of a store cannot be read: percent-encode what its name and "
-            "password have of '@', ':', '/', '?', '#' and '%'"
+            "the 'postgresql' URL of a store cannot be read: write postgresql://user:password@"
+            "host/database, and percent-encode what its name and password have of '@', ':', '/', "
+            "'?', '#', '%' and spaces, and every other '@'"
         ) from None
     pool_size, rest = _POOL, []
     for key, value in query:
@@ -197,13 +201,31 @@ def _parse_postgres(text: str) -> PostgresUrl:
             rest.append((key, value))
             if "password" in key:
                 secrets.append(value)
-    conninfo = urlunsplit(("postgresql", *parts[1:3], urlencode(rest, quote_via=quote), ""))
+    # (Not by `urlunsplit`: it leaves out the slashes before an empty authority.)
+    conninfo = f"postgresql://{parts.netloc}{parts.path}"
+    if rest:
+        conninfo += f"?{urlencode(rest, quote_via=quote)}"
     # Where it is reached, without whatever else libpq may be told.
     place = parts.netloc.rpartition("@")[2]
     user = f"{unquote(parts.username)}:{MASK}@" if parts.password and parts.username else ""
     user = user or (f"{unquote(parts.username)}@" if parts.username else "")
     display_name = f"postgresql://{user}{place}{parts.path}"
     return PostgresUrl(conninfo, display_name, tuple(filter(None, secrets)), pool_size)
+
+
+def _split_postgres(text: str) -> SplitResult:
+    # A password that is not percent-encoded ends too early, and its rest is taken for a host, a
+    # database or a parameter, which messages show. Such a URL is a `ValueError`.
+    rest = text.partition(":")[2]
+    if not rest.startswith("//") or "#" in rest or _BAD_ESCAPE.search(rest):
+        raise ValueError
+    parts = urlsplit(text)
+    user, _, hosts = parts.netloc.rpartition("@")
+    if "@" in user + parts.path + parts.query or user.count(":") > 1 or " " in user:
+        raise ValueError
+    if not all(_HOST.fullmatch(host) for host in hosts.split(",")):
+        raise ValueError
+    return parts
 
 
 def _parse_parameters(query: str, scheme: str, known: str) -> dict[str, str]:

@@ -59,6 +59,23 @@ def test_the_password_may_be_a_parameter() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("ann@a:5432,b:5433/d", "ann@a:5432,b:5433/d"),
+        ("ann:p%40%2Fw@[::1]:5432/d", "ann:[redacted]@[::1]:5432/d"),
+        ("/d?host=%2Frun%2Fpg&user=ann%40corp", "/d"),
+    ],
+)
+def test_every_form_of_libpq_is_read(given: str, shown: str) -> None:
+    url = parse_store(f"postgresql://{given}")
+    assert isinstance(url, PostgresUrl)
+    assert (url.conninfo, url.display_name) == (
+        f"postgresql://{given}",
+        f"postgresql://{shown}",
+    )
+
+
+@pytest.mark.parametrize(
     ("name", "words"),
     [
         ("redis://h/0", "no stores of the kind 'redis'"),
@@ -75,6 +92,20 @@ def test_the_password_may_be_a_parameter() -> None:
         (f"dynamodb://table?endpoint_url=http://a:{SECRET}@h", "without a name and a password"),
         ("dynamodb://table?ttl_days=0", "ttl_days must be a whole number from 1 to 3650"),
         (f"postgresql://ann:{SECRET}@[::1/d", "percent-encode"),
+        (f"postgresql://ann:{SECRET}/x@h/d", "percent-encode"),
+        (f"postgresql://ann:x/{SECRET}@h/d", "percent-encode"),
+        (f"postgresql://ann:{SECRET}#x@h/d", "percent-encode"),
+        (f"postgresql://ann:x#{SECRET}@h/d", "percent-encode"),
+        (f"postgresql://ann:{SECRET}?x=y@h/d", "percent-encode"),
+        (f"postgresql://ann:x@{SECRET}/y@h/d", "percent-encode"),
+        (f"postgresql://ann:x@{SECRET}?y=z@h/d", "percent-encode"),
+        (f"postgresql://ann:x@{SECRET}@h/d", "percent-encode"),
+        (f"postgresql://ann:x:{SECRET}@h/d", "percent-encode"),
+        (f"postgresql://ann:{SECRET}%2@h/d", "percent-encode"),
+        (f"postgresql://ann:{SECRET}/d", "percent-encode"),
+        (f"postgresql://ann:{SECRET} x@h/d", "percent-encode"),
+        (f"postgresql:host=h password={SECRET}", "write postgresql://user:password@host"),
+        (f"postgres:/ann:{SECRET}@h/d", "write postgresql://user:password@host"),
         (f"postgresql://ann:{SECRET}@h/d?pool_size=many", "pool_size must be"),
         ("postgresql://h/" + "x" * 5000, "too long"),
         ("postgresql://h/d\n", "control characters"),
