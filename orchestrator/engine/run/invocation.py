@@ -298,7 +298,7 @@ class Run:
             MappingProxyType(turn.prompt_attributes),
             plan.limits.result_bytes,
             plan.limits.action_seconds,
-            tuple(map(_decode_file, turn.start.files)),
+            tuple(map(decode_file, turn.start.files)),
             plan.tenant_key,
         )
 
@@ -458,7 +458,8 @@ def _intent(calls: list[Call]) -> Record:
     return {"kind": "intent", "calls": begun}
 
 
-def _decode_file(file: Mapping[str, Any]) -> dict[str, Any]:
+def decode_file(file: Mapping[str, Any]) -> dict[str, Any]:
+    """A file of a record, with its bytes."""
     return {**file, "bytes": base64.b64decode(file["bytes"])}
 
 
