@@ -109,7 +109,6 @@ class ServeOptions:
             "--keys",
             "FILE",
             "Access keys, which callers have to sign with, and their tenants.",
-            resolve_path=True,
         ),
     ] = None
     open: Annotated[
@@ -166,6 +165,8 @@ def serve(terminal: Terminal, options: ServeOptions) -> None:
     guardrails = parse_pairs(options.guardrails, "--guardrail")
     converted = {
         "agents": _choose_agents(options),
+        # A link stays one: to rotate keys, Kubernetes has it lead to another file.
+        "keys": None if options.keys is None else options.keys.absolute(),
         "state": None if options.state is None else resolve_store(options.state),
         "model": every,
         "models": patterns,

@@ -137,13 +137,29 @@ def _log_changes(before: Report | None, now: Report, found: Mapping[str, _Outcom
 
 
 def build_checks(state: ServerState) -> dict[str, Check]:
-    """The checks of a server: that its stores can be read, and the weights of its models."""
+    """The checks of a server: of its stores, the weights of its models, and agents in folders."""
     return {
         "sessions": lambda: state.sessions.store.load(_NOTHING),
         "documents": lambda: state.documents.get("", _NOTHING, _NOTHING),
         "memory": lambda: state.memory.find_unsummarised(_NOTHING, 0),
         "models": lambda: _check_models(state),
+        "agents": lambda: _check_agents(state),
     }
+
+
+def _check_agents(state: ServerState) -> None:
+    # One that is right is enough: what is wrong with another one takes nothing from it.
+    if state.settings.agents is None:
+        return
+    first = ""
+    agents = state.agents.folders.all()
+    for one in agents:
+        wrong = one.reason()
+        if not wrong:
+            return
+        first = first or f"; of {one.name!r}: {wrong}"
+    reason = f"of {len(agents)} agents none can be used"
+    raise Missing(reason, reason + first)
 
 
 def _check_models(state: ServerState) -> None:

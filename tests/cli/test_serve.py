@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from orchestrator.server.access.keys import Keys
+
 
 @pytest.mark.parametrize("words", [["shop"], ["shop/agent.yaml"], ["--agents", "shop"], ["."]])
 def test_the_answer_is_like_that_of_a_good_tool(shop, words):
@@ -73,7 +75,7 @@ def test_a_port_in_use(run):
     ("options", "match"),
     [
         (("--host", "0.0.0.0"), "--keys FILE, or --open"),
-        (("--workers", "2"), "give --state FILE"),
+        (("--workers", "2"), "give --state, or"),
         (("--workers", "0"), "give 1 to 256"),
         (("--port", "70000"), "give 0 to 65535"),
         (("--region", "eu central"), "is no region"),
@@ -102,6 +104,31 @@ def test_mistakes(run, options, match):
     assert shown.exit_code == 2
     assert match in " ".join(shown.stderr.split())
     assert json.loads(run("serve", "--port", 0, *options, "--json").stdout)["error"]
+
+
+def test_keys_behind_a_link_that_leads_elsewhere_later(run, tmp_path, monkeypatch):
+    # A secret that Kubernetes mounts: `keys.yaml` leads to `..data/keys.yaml`, and `..data` is
+    # replaced by a link to another folder when the secret changes.
+    for turn in ("1", "2"):
+        (tmp_path / turn).mkdir()
+        (tmp_path / turn / "keys.yaml").write_text(
+            f"[{{apiKey: a-long-secret-of-turn-{turn}, tenant: a}}]"
+        )
+    (tmp_path / "..data").symlink_to("1")
+    (tmp_path / "keys.yaml").symlink_to("..data/keys.yaml")
+    given = []
+    monkeypatch.setattr("orchestrator.server.serving.serve", lambda it, report: given.append(it))
+    monkeypatch.setattr("orchestrator.cli.serve._schedule_exit", lambda: None)
+    monkeypatch.chdir(tmp_path)
+    assert run("serve", "--port", 0, "--keys", "keys.yaml").exit_code == 0
+    monkeypatch.chdir("/")
+    keys = Keys(given[0].keys)
+    assert keys.find_api_key("a-long-secret-of-turn-1")
+    (tmp_path / "..new").symlink_to("2")
+    (tmp_path / "..new").rename(tmp_path / "..data")
+    shutil.rmtree(tmp_path / "1")
+    assert keys.find_api_key("a-long-secret-of-turn-2")
+    assert not keys.find_api_key("a-long-secret-of-turn-1")
 
 
 def test_without_the_extra_it_says_what_to_install(run, monkeypatch):

@@ -26,11 +26,18 @@ def read_manifests() -> list[dict[str, Any]]:
     return [it for file in MANIFESTS for it in yaml.safe_load_all(file.read_text())]
 
 
-def read_pod() -> dict[str, Any]:
-    file = DEPLOY / "kubernetes" / "deployment.yaml"
-    manifests = yaml.safe_load_all(file.read_text())
-    (found,) = [it["spec"]["template"] for it in manifests if it["kind"] == "Deployment"]
-    return dict(found)
+def list_pods() -> dict[str, dict[str, Any]]:
+    """The pods, by the names of their files."""
+    return {
+        file.name: it["spec"]["template"]
+        for file in MANIFESTS
+        for it in yaml.safe_load_all(file.read_text())
+        if it["kind"] == "Deployment"
+    }
+
+
+PODS = list_pods()
+SERVERS = [name for name in PODS if name.startswith("deployment")]
 
 
 def read_dockerfile(word: str) -> list[str]:
@@ -55,10 +62,9 @@ def list_commands() -> Iterator[tuple[str, list[str]]]:
     program, *rest = shlex.split(read_unit()["Service"]["ExecStart"])
     assert program.endswith("/bin/orchestrator")
     yield "orchestrator.service", rest
-    for it in read_manifests():
-        if it["kind"] == "Deployment":
-            for container in it["spec"]["template"]["spec"]["containers"]:
-                yield f"kubernetes {container['name']}", container["args"]
+    for name, pod in list_pods().items():
+        (container,) = pod["spec"]["containers"]
+        yield name, container["args"]
     for command in re.findall(r"^\$ orchestrator (.*)$", PAGE, re.MULTILINE):
         yield f"deployment.md {command[:40]}", shlex.split(command.replace("\\", ""))
 
@@ -83,53 +89,85 @@ def test_each_command_is_one_of_the_command_line(place: str) -> None:
                 words.pop(0)
 
 
-def server_args() -> list[str]:
-    return COMMANDS["kubernetes server"]
-
-
 def option(args: list[str], name: str) -> str:
     return args[args.index(name) + 1]
 
 
+def read_services() -> list[dict[str, Any]]:
+    """The server and the worker of compose.yaml."""
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    return [services["server"], services["worker"]]
+
+
 def test_processes_have_the_time_to_end() -> None:
-    (pod,) = [
-        it["spec"]["template"]["spec"] for it in read_manifests() if it["kind"] == "Deployment"
-    ]
-    (server,) = pod["containers"]
-    waits = int(server["lifecycle"]["preStop"]["exec"]["command"][1])
-    seconds = int(option(server_args(), "--shutdown-seconds"))
-    assert pod["terminationGracePeriodSeconds"] >= waits + seconds + 10
-    service = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["server"]
-    assert int(service["stop_grace_period"].removesuffix("s")) >= 10 + int(
-        option(service["command"], "--shutdown-seconds")
-    )
+    for name, pod in PODS.items():
+        (container,) = pod["spec"]["containers"]
+        before = container.get("lifecycle", {"preStop": {"exec": {"command": ["", 0]}}})
+        waits = int(before["preStop"]["exec"]["command"][1])
+        seconds = int(option(COMMANDS[name], "--shutdown-seconds"))
+        assert (name in SERVERS) == (waits > 0)
+        assert pod["spec"]["terminationGracePeriodSeconds"] >= waits + seconds + 10
+    for service in read_services():
+        assert int(service["stop_grace_period"].removesuffix("s")) >= 10 + int(
+            option(service["command"], "--shutdown-seconds")
+        )
     unit = read_unit()["Service"]
     command = COMMANDS["orchestrator.service"]
     assert int(unit["TimeoutStopSec"]) >= 10 + int(option(command, "--shutdown-seconds"))
     assert unit["KillMode"] == "mixed"
 
 
-def test_manifests_name_what_is_there() -> None:
+@pytest.mark.parametrize("name", PODS)
+def test_pods_name_what_is_there(name: str) -> None:
     manifests = read_manifests()
     there = {(it["kind"], it["metadata"]["name"]) for it in manifests}
-    pod = read_pod()
-    for volume in pod["spec"]["volumes"]:
-        for kind, key, name in (
+    pod = PODS[name]["spec"]
+    assert ("ServiceAccount", pod["serviceAccountName"]) in there
+    for volume in pod["volumes"]:
+        for kind, key, member in (
             ("ConfigMap", "configMap", "name"),
             ("Secret", "secret", "secretName"),
             ("PersistentVolumeClaim", "persistentVolumeClaim", "claimName"),
         ):
-            assert key not in volume or (kind, volume[key][name]) in there
+            assert key not in volume or (kind, volume[key][member]) in there
+    (container,) = pod["containers"]
+    volumes = {volume["name"] for volume in pod["volumes"]}
+    assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+    members = {it["metadata"]["name"]: it["stringData"] for it in manifests if "stringData" in it}
+    env = {it["name"]: it for it in container["env"]}
+    assert "AWS_REGION" in env
+    for variable in env.values():
+        source = variable.get("valueFrom", {}).get("secretKeyRef")
+        assert source is None or source["key"] in members[source["name"]]
+    # Kubernetes puts in what an argument names.
+    named = {it[2:-1] for it in container["args"] if it.startswith("$(")}
+    assert named <= set(env)
+
+
+def test_replicas_share_a_database_and_files_are_of_one() -> None:
+    for manifest in read_manifests():
+        if manifest["kind"] == "Deployment":
+            (container,) = manifest["spec"]["template"]["spec"]["containers"]
+            is_shared = option(container["args"], "--state") == "$(DATABASE)"
+            assert is_shared == (manifest["spec"]["replicas"] > 1)
+            assert is_shared == ("strategy" not in manifest["spec"])
+    worker = COMMANDS["worker.yaml"]
+    assert option(worker, "--state") == option(worker, "--database")
+    server, worker = (it["command"] for it in read_services())
+    assert option(server, "--state") == option(worker, "--state") == option(worker, "--database")
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_callers_and_probes_reach_a_server(name: str) -> None:
+    pod = PODS[name]
     labels = pod["metadata"]["labels"]
-    for it in manifests:
+    for it in read_manifests():
         if it["kind"] in ("Service", "NetworkPolicy"):
             selector = it["spec"].get("selector") or it["spec"]["podSelector"]["matchLabels"]
             assert selector.items() <= labels.items()
-    volumes = {volume["name"] for volume in pod["spec"]["volumes"]}
     (server,) = pod["spec"]["containers"]
-    assert {mount["name"] for mount in server["volumeMounts"]} == volumes
     ports = {port["name"]: port["containerPort"] for port in server["ports"]}
-    assert ports == {"http": 8080, "metrics": int(option(server_args(), "--metrics-port"))}
+    assert ports == {"http": 8080, "metrics": int(option(COMMANDS[name], "--metrics-port"))}
     probes = {
         name: server[f"{name}Probe"]["httpGet"] for name in ("startup", "liveness", "readiness")
     }
@@ -141,24 +179,40 @@ def test_manifests_name_what_is_there() -> None:
 
 
 def test_nothing_runs_as_root_or_writes_outside_its_folders() -> None:
-    (pod,) = [
-        it["spec"]["template"]["spec"] for it in read_manifests() if it["kind"] == "Deployment"
-    ]
-    assert pod["securityContext"]["runAsNonRoot"] and not pod["automountServiceAccountToken"]
-    (server,) = pod["containers"]
-    assert server["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
     dockerfile = (DEPLOY / "Dockerfile").read_text()
     user = re.findall(r"^USER (\d+):\d+$", dockerfile, re.MULTILINE)
-    assert user == [str(pod["securityContext"]["runAsUser"])] != ["0"]
-    service = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["server"]
-    assert service["read_only"] and service["cap_drop"] == ["ALL"]
-    # No port but on the machine itself: TLS ends in a proxy before it.
-    assert all(port.startswith("127.0.0.1:") for port in service["ports"])
-    assert read_unit()["Service"]["DynamicUser"] == "yes"
+    for pod in (it["spec"] for it in PODS.values()):
+        assert pod["securityContext"]["runAsNonRoot"] and not pod["automountServiceAccountToken"]
+        (container,) = pod["containers"]
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert user == [str(pod["securityContext"]["runAsUser"])] != ["0"]
+    for service in read_services():
+        assert service["read_only"] and service["cap_drop"] == ["ALL"]
+        # No port but on the machine itself: TLS ends in a proxy before it.
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
+    unit = read_unit()["Service"]
+    assert unit["User"] == "orchestrator" and unit["ProtectSystem"] == "strict"
+
+
+def test_a_changed_file_of_keys_is_seen() -> None:
+    """What is mounted is the folder: a file alone, or a copy, would stay as it was."""
+    (mount,) = [it for it in read_services()[0]["volumes"] if it.startswith("./keys:")]
+    folders = {"compose.yaml server": mount.split(":")[1], "Dockerfile": "/run/keys"}
+    for name in SERVERS:
+        (server,) = PODS[name]["spec"]["containers"]
+        (where,) = [it for it in server["volumeMounts"] if it["name"] == "keys"]
+        assert "subPath" not in where
+        folders[name] = where["mountPath"]
+    unit = read_unit()["Service"]
+    assert not {"LoadCredential", "BindReadOnlyPaths"} & set(unit)
+    folders["orchestrator.service"] = "/etc/orchestrator/keys"
+    assert {name: option(COMMANDS[name], "--keys") for name in folders} == {
+        name: f"{folder}/keys.yaml" for name, folder in folders.items()
+    }
 
 
 def test_every_server_asks_for_keys() -> None:

@@ -28,7 +28,7 @@ AGENT_ID = "DEPLOYED01"
 
 def read_args() -> list[str]:
     """What the container of the Deployment runs."""
-    file = ROOT / "deploy" / "kubernetes" / "deployment.yaml"
+    file = ROOT / "deploy" / "kubernetes" / "deployment-sqlite.yaml"
     (deployment,) = [
         it for it in yaml.safe_load_all(file.read_text()) if it["kind"] == "Deployment"
     ]

@@ -23,7 +23,7 @@ from orchestrator.server.settings import Settings
 from orchestrator.server.state import ServerState
 from orchestrator.testing import ScriptedModel
 
-READY = {"sessions": "ok", "documents": "ok", "memory": "ok", "models": "ok"}
+READY = {"sessions": "ok", "documents": "ok", "memory": "ok", "models": "ok", "agents": "ok"}
 SECRET = "postgresql://admin:hunter2@10.0.0.7/agents"
 
 
@@ -98,6 +98,27 @@ def test_weights_that_are_missing(tmp_path: Path) -> None:
     assert answer.status == 503
     assert checks(answer)["models"] == "what 1 model is made of is not on this machine"
     assert str(tmp_path) not in answer.body.decode()
+
+
+def test_agents_of_which_none_can_be_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    agents = write_agent(tmp_path, "anthropic.claude-3-5-sonnet-20240620-v1:0")
+    (folder,) = agents.iterdir()
+    file = folder / "agent.yaml"
+    right = file.read_text()
+    # As when a flat copy of a folder has lost the folders inside it.
+    lost = {"actionGroups": [{"actionGroupName": "orders", "apiSchema": {"file": "lost.yaml"}}]}
+    file.write_text(json.dumps({**json.loads(right), **lost}))
+    with serving(agents=agents) as (_, state, ask):
+        answer = ask()
+        assert answer.status == 503
+        assert checks(answer) == {**READY, "agents": "of 1 agents none can be used"}
+        assert "lost.yaml" in caplog.text
+        # One that can be used is enough.
+        (agents / "second").mkdir()
+        second = {**json.loads(right), "agentName": "second", "agentId": "SECOND0001"}
+        (agents / "second" / "agent.yaml").write_text(json.dumps(second))
+        state.agents.folders.refresh()
+        assert checks(ask()) == READY
 
 
 def test_checks_that_hang_are_given_up_and_begun_once() -> None:
