@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
+from orchestrator.agent.durable.sealing import open_message, open_result
 from orchestrator.agent.durable.workflow import turn_id_of
 from orchestrator.agent.invoke import as_awaitable
 from orchestrator.engine.results import ControlReturn
@@ -133,7 +134,7 @@ def read_reply(status: WorkflowStatus, agent: Agent) -> Reply:
         raise _read_error(status)
     if status.status == "CANCELLED":
         return Reply("", "cancelled", "")
-    output: Any = status.output
+    output = open_result(dict(status.output or {}), status.workflow_id)
     control = output["return_control"]
     return Reply(
         output["text"],
@@ -151,8 +152,8 @@ def _read_error(status: WorkflowStatus) -> OrchestratorError:
     if error is None:
         return rebuild_error("DependencyFailed", f"the turn ended as {status.status}", "")
     name, code = getattr(error, "name", ""), getattr(error, "code", "")
-    message = getattr(error, "message", str(error))
-    return rebuild_error(str(name), str(message), str(code or ""))
+    message = open_message(str(getattr(error, "message", error)), status.workflow_id)
+    return rebuild_error(str(name), message, str(code or ""))
 
 
 class _StoredDetails(Details):
