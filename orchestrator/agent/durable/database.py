@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import DependencyFailed, ValidationError
 from orchestrator.support.lazy_imports import describe_missing_extra
-from orchestrator.support.redaction import redact, secrets_of_url
+from orchestrator.support.private_files import create_private, tighten_file
+from orchestrator.support.store_urls import parse_store
 
 if TYPE_CHECKING:
     from dbos import DBOSClient
@@ -24,19 +26,20 @@ def check_url(url: str) -> str:
     """The URL of a database that DBOS can use.
 
     Raises:
-        ValidationError: It is none.
+        ValidationError: It is none; the message shows no password, wherever it stands in it.
     """
     if not isinstance(url, str) or not url.startswith(("sqlite:///", "postgresql://")):
         raise ValidationError(
-            f"the database {show_url(str(url))!r} is neither sqlite:///FILE (to try it, on one "
-            "machine) nor postgresql://USER@HOST/NAME"
+            "the URL of the database is neither sqlite:///FILE (to try it, on one machine) nor "
+            "postgresql://USER@HOST/NAME"
         )
+    parse_store(url)
     return url
 
 
 def show_url(url: str) -> str:
     """The URL without its password."""
-    return redact(url, secrets_of_url(url))
+    return parse_store(url).display_name
 
 
 def import_dbos() -> Any:
@@ -72,6 +75,22 @@ def _refuse_pickles() -> None:
     kind.serialize, kind.deserialize = write, refuse
 
 
+def make_private(url: str) -> None:
+    """Makes a SQLite file where it is missing, and takes it from everybody but its owner.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    from sqlalchemy import make_url
+
+    address = make_url(url)
+    if address.drivername != "sqlite" or address.database in (None, "", ":memory:"):
+        return
+    file = Path(str(address.database))
+    create_private(file)
+    tighten_file(file)
+
+
 def open_client(url: str) -> DBOSClient:
     """A client of the database, whose tables are made where they are missing.
 
@@ -84,6 +103,7 @@ def open_client(url: str) -> DBOSClient:
     from dbos._serialization import DBOSPortableJSON
 
     try:
+        make_private(url)
         dbos.DBOS.migrate(url)
         client: DBOSClient = dbos.DBOSClient(
             system_database_url=url,

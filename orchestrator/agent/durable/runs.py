@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
 
 from orchestrator.agent.durable.database import VERSION, open_client
+from orchestrator.agent.durable.sealing import open_input, seal_input, seal_schedule
 from orchestrator.agent.durable.submission import ENDS, Submission
 from orchestrator.agent.durable.workflow import REFUSED, SCHEDULED, TURN, name_agent
 from orchestrator.errors import ResourceNotFound, SessionConflict, ValidationError
 
 if TYPE_CHECKING:
+    from dbos import WorkflowStatus
+
     from orchestrator.agent.agent import Agent
     from orchestrator.engine.trace.reply import Reply
 
@@ -77,9 +80,10 @@ class DurableRuns:
         request_id = given.pop("request_id", "")
         id = _build_id(agent, request_id)
         turn = build_turn(agent, question, session_id, given, retries)
+        sealed = seal_input(turn, id)
         known = self.client.list_workflows(workflow_ids=[id]) if request_id else ()
         if known:
-            _check_same(known[0].input, turn, request_id)
+            _check_same(known[0], turn, request_id)
             return Submission(self.client, id, agent)
         row: Any = {
             "workflow_name": TURN,
@@ -90,7 +94,7 @@ class DurableRuns:
         }
         if delay:
             row["delay_seconds"] = delay
-        self.client.enqueue(row, turn)
+        self.client.enqueue(row, sealed)
         return Submission(self.client, id, agent)
 
     def find(self, agent: Agent, id: str) -> Submission:
@@ -127,10 +131,11 @@ class DurableRuns:
         Raises:
             ValidationError: An argument is wrong, or the agent has a schedule of this name.
         """
-        turn = build_turn(agent, question, session_id, options or {})
+        full_name = _name_schedule(agent, name)
+        turn = seal_schedule(build_turn(agent, question, session_id, options or {}), full_name)
         try:
             self.client.create_schedule(
-                schedule_name=_name_schedule(agent, name),
+                schedule_name=full_name,
                 workflow_name=SCHEDULED,
                 schedule=cron,
                 context=turn,
@@ -212,8 +217,10 @@ def build_turn(
         raise ValidationError(f"the options of a submitted turn are JSON values: {error}") from None
 
 
-def _check_same(known: Any, turn: dict[str, Any], request_id: str) -> None:
-    if known is None or list(known["args"]) != [turn]:
+def _check_same(known: WorkflowStatus, turn: dict[str, Any], request_id: str) -> None:
+    stored: Any = known.input
+    args = [] if stored is None else list(stored["args"])
+    if [open_input(it, known.workflow_id) for it in args] != [turn]:
         raise SessionConflict(
             f"request_id {request_id!r} was submitted with other arguments; they stand"
         )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
+from orchestrator.agent.durable.sealing import open_input, open_message, open_result
 from orchestrator.agent.durable.workflow import find_session, turn_id_of
 from orchestrator.agent.invoke import as_awaitable
 from orchestrator.engine.results import ControlReturn
@@ -103,7 +104,8 @@ class Submission:
         self._client.cancel_workflow(self.id)
         found = self._load(input=True, output=False)
         if found.status == "CANCELLED" and found.input is not None:
-            session_id = find_session(found.input["args"][-1], self.id)
+            turn = open_input(found.input["args"][-1], self.id)
+            session_id = find_session(turn, self.id)
             label = session_label(self._agent.plan.owner, session_id)
             self._agent.sessions.cancel_left_turn(label, self.id)
 
@@ -144,7 +146,7 @@ def read_reply(status: WorkflowStatus, agent: Agent) -> Reply:
         raise _read_error(status)
     if status.status == "CANCELLED":
         return Reply("", "cancelled", "")
-    output: Any = status.output
+    output = open_result(dict(status.output or {}), status.workflow_id)
     control = output["return_control"]
     return Reply(
         output["text"],
@@ -162,8 +164,8 @@ def _read_error(status: WorkflowStatus) -> OrchestratorError:
     if error is None:
         return rebuild_error("DependencyFailed", f"the turn ended as {status.status}", "")
     name, code = getattr(error, "name", ""), getattr(error, "code", "")
-    message = getattr(error, "message", str(error))
-    return rebuild_error(str(name), str(message), str(code or ""))
+    message = open_message(str(getattr(error, "message", error)), status.workflow_id)
+    return rebuild_error(str(name), message, str(code or ""))
 
 
 class _StoredDetails(Details):

@@ -16,6 +16,7 @@ from orchestrator.agent.durable.database import (
     build_database_error,
     check_url,
     import_dbos,
+    make_private,
 )
 from orchestrator.agent.durable.liveness import Liveness
 from orchestrator.agent.durable.runs import QUEUE
@@ -93,6 +94,7 @@ class Worker:
     ) -> None:
         from dbos._serialization import DBOSPortableJSON
 
+        make_private(url)
         self._dbos(
             config={
                 "name": APPLICATION,

@@ -8,12 +8,13 @@ twice.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, UUID, uuid5
 
+from orchestrator.agent.durable.sealing import open_input, seal_error, seal_result
 from orchestrator.agent.durable.steps import (
     LeftTurnCancelled,
     carry_out,
@@ -86,6 +87,7 @@ def run_turn(turn: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(turn, dict):
         raise _build_input_error()
     workflow_id = str(DBOS.workflow_id)
+    turn = open_input(turn, workflow_id)
     agent, asked = _find_agent(turn), _read_turn(turn, workflow_id)
     _running.add(workflow_id)
     try:
@@ -95,10 +97,14 @@ def run_turn(turn: dict[str, Any]) -> dict[str, Any]:
     except OrchestratorError as error:
         if not hasattr(error, "code"):  # DBOS's record of an error has a member for it
             vars(error)["code"] = getattr(error, "limit", "")
-        raise
+        sealed = seal_error(error, workflow_id)
+        if sealed is error:
+            raise
+        vars(sealed).setdefault("code", "")
+        raise sealed from None
     finally:
         _running.discard(workflow_id)
-    return build_result(reply)
+    return seal_result(build_result(reply), workflow_id)
 
 
 def _find_agent(turn: dict[str, Any]) -> Agent:
@@ -191,14 +197,25 @@ def _run_with_retries(agent: Agent, turn: _Turn) -> Reply:
 
 
 def _may_ask_again(agent: Agent, turn: _Turn, error: OrchestratorError) -> bool:
-    """Whether the failed turn is the session's last one, and has begun no action."""
+    """Whether the failed turn is the session's last one, and has done nothing to anybody."""
     if isinstance(error, ActionOutcomeUnknown) or "results" in turn.options:
         return False
     past = agent.turns(turn.session_id)
     return (
         bool(past)
         and past[-1].id == turn.options["request_id"]
-        and all(record["kind"] != "intent" for record in past[-1].records)
+        and not _has_acted(past[-1].records)
+    )
+
+
+def _has_acted(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether an action was begun, a remote agent asked, or code of a custom orchestration run."""
+    seen_inside = {record.get("branch", "") for record in records}
+    return any(
+        record["kind"] in ("intent", "orchestrated")
+        # What a remote agent does is in no journal here but for its end.
+        or (record["kind"] == "branch" and record["id"] not in seen_inside)
+        for record in records
     )
 
 

@@ -125,7 +125,7 @@ class Results:
     def _write_without_failed(self) -> bool:
         """Whether there were errors; the file is another one then, which is there whole or not."""
         new = self.file.with_name(f".{self.file.name}.new")
-        failed, anew = 0, []
+        failed, anew = 0, list[str]()
         with open_private(new, "wb") as stream:
             for line, result in self._list():
                 if result["error"] is None:

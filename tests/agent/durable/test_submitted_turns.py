@@ -2,11 +2,13 @@
 
 import asyncio
 from threading import Event
+from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
 from durable_support import CLAUDE, answer, call, make_agent
 
+from orchestrator import Collaborator
 from orchestrator.actions import action
 from orchestrator.agent.durable import Worker
 from orchestrator.errors import (
@@ -187,6 +189,45 @@ def test_a_turn_that_has_begun_an_action_is_not_asked_again(runs, sessions, work
         with pytest.raises(DependencyFailed):
             submission.result(LONG)
     assert paid == [1]
+
+
+class RemoteBank:
+    """A remote agent, which is asked by its alias."""
+
+    alias_arn = "arn:aws:bedrock:us-east-1:123456789012:agent-alias/AAAAAAAAAA/BBBBBBBBBB"
+
+    def __init__(self):
+        self.asked = []
+
+    def invoke(self, message, session_id, attributes, prompt_attributes):
+        self.asked.append(message)
+        return SimpleNamespace(text="paid", citations=[], trace=[], files=[])
+
+
+class ThrottledLater(ScriptedModel):
+    """A model whose second call is throttled."""
+
+    calls = 0
+
+    def complete(self, request):
+        self.calls += 1
+        if self.calls == 2:
+            raise ThrottlingError("slow down")
+        return super().complete(request)
+
+
+def test_a_turn_that_has_asked_a_remote_agent_is_not_asked_again(runs, sessions, work, no_waiting):
+    message = {"recipient": "bank", "content": "pay 20"}
+    use = {"toolUseId": "t-1", "name": "AgentCommunication__sendMessage", "input": message}
+    ask, bank = [{"toolUse": use}], RemoteBank()
+    model = ThrottledLater([ask, ask, answer("Paid.")], CLAUDE)
+    members = [Collaborator(bank, "Pays people when asked to.", name="bank")]
+    agent = make_agent(sessions, model, collaborators=members)
+    with work(agent):
+        submission = agent.submit("Pay 20", "s-1", runs=runs, retries=2)
+        with pytest.raises(ThrottlingError):
+            submission.result(LONG)
+    assert bank.asked == ["pay 20"]
 
 
 def test_other_tenants_and_agents_find_nothing(runs, sessions, work):
