@@ -38,7 +38,7 @@ class Liveness:
         self._engine = open_engine(url)
         self._clock = _CLOCKS[self._engine.dialect.name]
         self._worker, self._lease = worker, lease
-        self._stopped = threading.Event()
+        self._stopped, self._takes_over = threading.Event(), threading.Event()
         try:
             self._create_table()
             self._renew()
@@ -47,6 +47,10 @@ class Liveness:
             raise
         self._thread = threading.Thread(target=self._run, name="orchestrator-worker", daemon=True)
         self._thread.start()
+
+    def begin_to_take_over(self) -> None:
+        """Looks for turns of dead workers from now on: DBOS has been launched."""
+        self._takes_over.set()
 
     def close(self) -> None:
         """Gives the lease back: what the worker has not ended is taken over at once."""
@@ -72,7 +76,8 @@ class Liveness:
         while not self._stopped.wait(self._lease / 4):
             try:
                 self._renew()
-                self._take_over()
+                if self._takes_over.is_set():
+                    self._take_over()
             except Exception as error:  # the database may be back soon
                 _LOG.warning("the worker's lease was not renewed: %s", type(error).__name__)
 
@@ -91,15 +96,16 @@ class Liveness:
         """Puts the turns of dead workers back into their queues."""
         from dbos import DBOS
 
-        with self._engine.connect() as connection:
-            rows = _execute(connection, f"SELECT id FROM {_TABLE}")
-        living = {row[0] for row in rows}
+        # The living are read after the running: a worker that begins a turn in between has a lease.
         running = DBOS.list_workflows(
             status="PENDING",
             application_name=APPLICATION,
             load_input=False,
             load_output=False,
         )
+        with self._engine.connect() as connection:
+            rows = _execute(connection, f"SELECT id FROM {_TABLE}")
+        living = {row[0] for row in rows}
         dead = {it.executor_id for it in running if it.executor_id} - living
         if dead and not self._stopped.is_set():
             _LOG.warning("taking over the turns of %d workers that have ended", len(dead))

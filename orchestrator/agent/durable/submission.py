@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from orchestrator.agent.durable.sealing import open_input, open_message, open_result
-from orchestrator.agent.durable.workflow import find_session, turn_id_of
+from orchestrator.agent.durable.workflow import find_session
 from orchestrator.agent.invoke import as_awaitable
 from orchestrator.engine.results import ControlReturn
 from orchestrator.engine.trace.reply import Details, Reply
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dbos import DBOSClient, WorkflowStatus
 
     from orchestrator.agent.agent import Agent
+    from orchestrator.engine.trace.past_turns import PastTurn
 
 T = TypeVar("T")
 State: TypeAlias = Literal["queued", "running", "ended", "failed", "cancelled"]
@@ -155,7 +156,7 @@ def read_reply(status: WorkflowStatus, agent: Agent) -> Reply:
         citations=output["citations"],
         return_control=control
         and ControlReturn(control["invocationId"], control["invocationInputs"]),
-        details=_StoredDetails(output, agent, turn_id_of(status.workflow_id)),
+        details=_StoredDetails(output, agent),
     )
 
 
@@ -171,18 +172,25 @@ def _read_error(status: WorkflowStatus) -> OrchestratorError:
 class _StoredDetails(Details):
     """What a worker has said of a turn; its trace is made of the journal."""
 
-    __slots__ = ("_agent", "_id", "_output")
+    __slots__ = ("_agent", "_output")
 
-    def __init__(self, output: dict[str, Any], agent: Agent, id: str) -> None:
-        self._output, self._agent, self._id = output, agent, id
+    def __init__(self, output: dict[str, Any], agent: Agent) -> None:
+        self._output, self._agent = output, agent
+
+    def turn_id(self) -> str:
+        return str(self._output["turn_id"])
 
     def trace(self) -> list[dict[str, Any]]:
-        turns = self._agent.turns(self._output["session_id"])
-        return next((turn.trace for turn in turns if turn.id == self._id), [])
+        turn = self._find_turn()
+        return turn.trace if turn is not None else []
 
     def files(self) -> list[dict[str, Any]]:
+        turn = self._find_turn()
+        return turn.files if turn is not None else []
+
+    def _find_turn(self) -> PastTurn | None:
         turns = self._agent.turns(self._output["session_id"])
-        return next((turn.files for turn in turns if turn.id == self._id), [])
+        return next((turn for turn in turns if turn.id == self.turn_id()), None)
 
     def usage(self) -> Usage:
         return Usage._make(self._output["usage"])

@@ -78,11 +78,17 @@ class Worker:
         self.id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(8).hex()}"
         self._dbos = dbos.DBOS
         try:
-            self._launch(url, queues, concurrency, most, rate)
+            # First of all: whoever runs a turn without a lease is taken for dead.
             self._liveness = Liveness(url, self.id, lease)
         except Exception as error:
-            self._dbos.destroy()
             raise build_database_error(url, error) from error
+        try:
+            self._launch(url, queues, concurrency, most, rate)
+        except Exception as error:
+            self._dbos.destroy()
+            self._liveness.close()
+            raise build_database_error(url, error) from error
+        self._liveness.begin_to_take_over()
 
     def _launch(
         self,

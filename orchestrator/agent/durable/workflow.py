@@ -310,6 +310,7 @@ def build_result(reply: Reply) -> dict[str, Any]:
         "text": reply.text,
         "stop_reason": reply.stop_reason,
         "session_id": reply.session_id,
+        "turn_id": reply.turn_id,  # with results, it is that of the turn that waited for them
         "citations": reply.citations,
         "return_control": control
         and {

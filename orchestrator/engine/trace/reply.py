@@ -28,6 +28,10 @@ class Details:
 
     __slots__ = ()
 
+    def turn_id(self) -> str:
+        """The turn's id in the journal."""
+        return ""
+
     def trace(self) -> list[dict[str, Any]]:
         """The trace parts."""
         return []
@@ -96,6 +100,11 @@ class Reply:
         self._details = details
         self._files: list[dict[str, Any]] | None = None
         self._trace: list[dict[str, Any]] | None = None
+
+    @property
+    def turn_id(self) -> str:
+        """The id of the turn among those of `Agent.turns`; empty when none was begun."""
+        return self._details.turn_id() if self._details is not None else ""
 
     @property
     def files(self) -> list[dict[str, Any]]:
@@ -251,6 +260,9 @@ class _RunDetails(Details):
     def __init__(self, run: Run) -> None:
         self._run = run
 
+    def turn_id(self) -> str:
+        return str(self._run.log.start["id"])
+
     def trace(self) -> list[dict[str, Any]]:
         # Later invocations may have gone on with the turn; they do not change this one's trace.
         run = self._run
@@ -272,6 +284,9 @@ class _JournalDetails(Details):
 
     def __init__(self, log: TurnLog, parts: TraceParts | None, since: int) -> None:
         self._log, self._parts, self._since = log, parts, since
+
+    def turn_id(self) -> str:
+        return str(self._log.start["id"])
 
     def trace(self) -> list[dict[str, Any]]:
         return self._parts.whole(self._log.end, self._since) if self._parts is not None else []

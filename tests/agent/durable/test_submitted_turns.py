@@ -138,6 +138,9 @@ def test_a_confirmation_days_later_by_another_process(runs, sessions, work):
         for _ in range(2):  # the answer may be sent twice
             done = second.submit("", "s-1", runs=runs, results=results)
             assert done.result(LONG).text == "Paid."
+    (turn,) = second.turns("s-1")
+    reply = done.result(0)
+    assert (reply.turn_id, reply.trace) == (turn.id, turn.trace) and len(turn.trace) > 3
 
 
 def test_a_busy_session_is_waited_for(runs, sessions, work):
@@ -146,6 +149,20 @@ def test_a_busy_session_is_waited_for(runs, sessions, work):
         turns = [agent.submit(f"{n}?", "s-1", runs=runs) for n in range(3)]
         assert sorted(it.result(LONG).text for it in turns) == ["1", "2", "3"]
     assert sorted(it.question for it in agent.turns("s-1")) == ["0?", "1?", "2?"]
+
+
+def test_a_worker_has_its_lease_before_it_takes_turns(sessions, work, monkeypatch):
+    from orchestrator.agent.durable.liveness import Liveness
+
+    def fail(self, *arguments):
+        raise ConnectionError("no lease")
+
+    launched = []
+    monkeypatch.setattr(Liveness, "__init__", fail)
+    monkeypatch.setattr(Worker, "_launch", lambda self, *arguments: launched.append(1))
+    with pytest.raises(DependencyFailed, match="cannot be used"):
+        work(make_agent(sessions, []))
+    assert launched == []
 
 
 class Throttled(ScriptedModel):
