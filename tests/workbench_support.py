@@ -156,11 +156,13 @@ class Workbench:
 
 
 @contextmanager
-def workbench(folder: Path, script: Sequence[Any] = ()) -> Iterator[Workbench]:
-    """A running workbench over an agent, whose model answers what is written."""
+def workbench(
+    folder: Path, script: Sequence[Any] = (), *more: Path, model: ScriptedModel | None = None
+) -> Iterator[Workbench]:
+    """A running workbench over agents, whose model answers what is written."""
     own = folder if (folder / "agent.yaml").exists() else write_shop(folder)
-    model = ScriptedModel(script, model_id=MODEL)
-    projects = Projects([own], model=model)
+    model = model or ScriptedModel(script, model_id=MODEL)
+    projects = Projects([own, *more], model=model)
     with closing(projects), run_in_thread(projects, Settings(port=0)) as url:
         parts = urlsplit(url)
         assert parts.hostname is not None
@@ -171,3 +173,16 @@ def workbench(folder: Path, script: Sequence[Any] = ()) -> Iterator[Workbench]:
         cookie = entered.headers["set-cookie"].partition(";")[0]
         made.client = Client(parts.hostname, parts.port, {"Cookie": cookie})
         yield made
+
+
+@contextmanager
+def streaming(bench: Workbench, path: str, body: Any) -> Iterator[Iterator[dict[str, Any]]]:
+    """The lines of an answer as they come."""
+    client = bench.client
+    headers = {**client.headers, "Content-Type": "application/json", "X-Workbench": "1"}
+    with closing(http.client.HTTPConnection(client.host, client.port, timeout=60)) as connection:
+        connection.request("POST", f"/workbench{path}", json.dumps(body), headers)
+        reply = connection.getresponse()
+        assert reply.status == 200
+        yield (json.loads(line) for line in reply)
+        reply.close()

@@ -267,6 +267,8 @@ class Agent:
         carry_out: CarryOut,
         question: str = "",
         session_id: str | None = None,
+        *,
+        workflow: str = "",
         **options: Unpack[Options],
     ) -> Reply:
         """`invoke`, whose effects (a model call, actions, a search) are carried out by a function.
@@ -279,13 +281,17 @@ class Agent:
             carry_out: See `orchestrator.agent.invoke.CarryOut`.
             question: As for `invoke`.
             session_id: As for `invoke`.
+            workflow: What the engine calls the work that the turn is of, if it goes on with the
+                turn itself when this process ends: `recover` then leaves the turn alone.
             **options: As for `invoke`.
 
         Raises:
             OrchestratorError: The turn failed; `error.reply` holds what it had done.
             TurnLeft: `carry_out` raised it: the turn stays open.
         """
-        run = self._open_run(question, session_id, options)
+        request = self._read_input(question, session_id, options)
+        request.workflow = workflow
+        run = self._open_request(request)
         return run if isinstance(run, Reply) else complete_in_steps(run, carry_out)
 
     async def ainvoke(
@@ -530,7 +536,8 @@ class Agent:
         These are the turns whose process has ended, or whose lease has passed. What was carried out
         is not carried out again; an action whose outcome nobody knows ends its turn with
         `ActionOutcomeUnknown`, unless it is idempotent or its executor knows (`status`). A turn
-        that waits for its caller goes on waiting.
+        that waits for its caller goes on waiting. A turn that was submitted is left to the workers
+        of its database.
 
         Returns:
             What became of each. Turns that another process took meanwhile are not among them.
@@ -733,7 +740,9 @@ class Agent:
         return request
 
     def _open_run(self, question: str, session_id: str | None, options: Options) -> Run | Reply:
-        request = self._read_input(question, session_id, options)
+        return self._open_request(self._read_input(question, session_id, options))
+
+    def _open_request(self, request: Input) -> Run | Reply:
         return open_when_free(self.plan.limits.session_wait, partial(self._open, request))
 
     async def _aopen(self, question: str, session_id: str | None, options: Options) -> Run | Reply:

@@ -140,7 +140,8 @@ def _drop_lease(record: Record) -> Record:
     if not any(name in record for name in _LEASE):
         return record
     # As a process leaves a turn: any other may go on with it.
-    return {**record, "owner": "", "until": 0}
+    kept = {name: value for name, value in record.items() if name != "workflow"}
+    return {**kept, "owner": "", "until": 0}
 
 
 def find_free_id(plan: Plan, sessions: Sessions, session_id: str) -> str:

@@ -73,7 +73,8 @@ class TurnRunner:
 
 def _go_on(options: Options, results: dict[str, Any]) -> Options:
     next_options: Options = {**options, "results": results}
-    next_options.pop("files", None)  # they came with the question
+    next_options.pop("files", None)  # they came with the question, as its id did
+    next_options.pop("request_id", None)
     return next_options
 
 

@@ -7,8 +7,9 @@ with a `kind`; `records.py` has the types of its members, reads them and upgrade
 |---|---|
 | `turn` | an invocation began: `v` (the version of what follows), `id`, `at`, `question`,
   `attributes`, `prompt_attributes`, `history`, `guards_history`, `plan`, `owner`, `until`,
-  `end_session`, `forked` (the `session`, `turn` and `step` that it goes on from), and in `with`
-  what few turns have: `memory_id`, `summaries`, `last_agent`, `retrieval`, `files`, `attachments`
+  `workflow`, `end_session`, `forked` (the `session`, `turn` and `step` that it goes on from), and
+  in `with` what few turns have: `memory_id`, `summaries`, `last_agent`, `retrieval`, `files`,
+  `attachments`
   (files that the model reads), `turns` and `thinking` (what the model reads of earlier turns),
   `closing`, `pending` (the calls that wait for the user, by the names of the agents in the team) |
 | `model` | a model answered: `stage`, `model`, `content`, `stop`, `usage`, `began`, `ended`,
@@ -28,9 +29,9 @@ with a `kind`; `records.py` has the types of its members, reads them and upgrade
   `asks` of an iteration, and of a remote agent its `trace` and `files` |
 | `suspend` | the turn waits for the caller: `invocation_id`, `inputs`, `at`, `waits` (the branch) |
 | `returned` | the caller's results: `v`, `invocation_id`, `results`, `digest`, `at`, `attributes`,
-  `prompt_attributes`, `owner`, `until`, `end_session` |
+  `prompt_attributes`, `owner`, `until`, `workflow`, `end_session` |
 | `claim` | another process goes on with the turn: `v`, `attributes`, `owner`, `until`,
-  `end_session`; an empty `owner` has left it, and any process may |
+  `workflow`, `end_session`; an empty `owner` has left it, and any process may |
 | `end` | the turn ended: `result`, `text`, `stop_reason`, `citations`, `error`, `message`,
   `question` (as the guardrail let it be read), `at`, `cut` when its time was over while it
   waited, and `pending` (the call that its question is about: `name`, `arguments`, `confirms`) |
@@ -41,7 +42,8 @@ with a `kind`; `records.py` has the types of its members, reads them and upgrade
 A store may have encrypted ones instead, of the kind `sealed`: see `encrypted_store.py`.
 
 `owner` names the process that runs the turn (its lock file); `until`, in nanoseconds since 1970, is
-when the turn is free if nobody can know whether the process lives.
+when the turn is free if nobody can know whether the process lives. `workflow` is the durable
+workflow that the process runs the turn for, and that goes on with it when the process ends.
 
 A record of a collaborator's turn names its `branch`; the others have none, or an empty one. `at` is
 a time, `began` and `ended` are two, in nanoseconds since 1970. Records hold JSON values
@@ -143,6 +145,12 @@ def build_cancelled_record(at: int) -> Record:
         "stop_reason": "cancelled",
         "at": at,
     }
+
+
+def build_left_record(workflow: str = "") -> Record:
+    """The `claim` record of a turn that its process leaves; `workflow` is the one that it is of."""
+    record: Record = {"kind": "claim", "owner": "", "until": 0}
+    return {**record, "workflow": workflow} if workflow else record
 
 
 def build_closed_record(reason: str, at: int) -> Record:

@@ -37,6 +37,7 @@ class _Process(TypedDict):
     v: NotRequired[int]
     owner: NotRequired[str]
     until: NotRequired[int]
+    workflow: NotRequired[str]
     end_session: NotRequired[bool]
 
 

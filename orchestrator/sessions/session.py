@@ -72,6 +72,11 @@ class TurnLog(list[Record]):
         """The last record that says which process runs the turn; empty when none does."""
         return next((record for record in reversed(self.records) if "owner" in record), {})
 
+    @property
+    def workflow(self) -> str:
+        """The durable workflow that the turn is run for; empty when it is for none."""
+        return str(self.holder.get("workflow", ""))
+
 
 # Other forms of a session's past, as far as they were needed: models without thinking read another
 # history, and templates read texts. Building them anew would cost more with each turn.

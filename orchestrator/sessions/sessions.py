@@ -19,6 +19,7 @@ from orchestrator.sessions.journal import (
     Record,
     SessionInfo,
     SessionStore,
+    build_cancelled_record,
     build_closed_record,
     build_undone_record,
     drop_undone_turns,
@@ -358,6 +359,27 @@ class Sessions:
         finally:
             self.release(session)
 
+    def cancel_left_turn(self, label: str, workflow: str) -> None:
+        """Ends the open turn of a cancelled workflow, if no process runs it.
+
+        Raises:
+            DependencyFailed: The store, or the session's journal in it, cannot be read or written.
+        """
+        try:
+            session = self.acquire(label, NEVER)
+        except SessionBusy:
+            return  # whoever runs it finds the workflow cancelled
+        try:
+            log = session.open
+            is_left = log is not None and log.workflow == workflow and not log.suspend_record
+            if log is not None and is_left and not self.is_running(log):
+                self.write(session, [build_cancelled_record(self.clock())])
+        except SessionBusy:
+            return
+        finally:
+            self.forget(session)
+            self.release(session)
+
     def undo_turn(self, label: str, ttl: int) -> None:
         """Undoes the last turn of a session, whether or not it has ended.
 
@@ -404,8 +426,9 @@ class Sessions:
         """Labels that begin with a text, of sessions whose turn a process has left.
 
         The turn has not ended, does not wait for its caller, and no process runs it; nobody has
-        written to the session for `quiet` nanoseconds. A journal that
-        cannot be read is left out: whoever asks in its session is told.
+        written to the session for `quiet` nanoseconds. A turn of a durable workflow is left out,
+        since that goes on with it, or was cancelled; so is a journal that cannot be read: whoever
+        asks in its session is told.
 
         Raises:
             DependencyFailed: The store cannot be read.
@@ -429,7 +452,12 @@ class Sessions:
                 "a turn that a process may have left is not gone on with: %s", error
             )
             return False
-        return log is not None and log.suspend_record is None and not self.is_running(log)
+        return (
+            log is not None
+            and log.suspend_record is None
+            and not log.workflow
+            and not self.is_running(log)
+        )
 
     def key(self, label: str) -> str:
         """The store's key of a session."""

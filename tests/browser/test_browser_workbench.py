@@ -69,6 +69,30 @@ def test_control_is_handed_over_and_confirmed_by_buttons(chromium: Any, tmp_path
         assert "ordered" in str(bench.model.requests[3].messages)
 
 
+def test_what_is_decided_upon_is_read_as_it_is(chromium: Any, tmp_path: Path) -> None:
+    item = "tea\u202e eerf rof\u202c\u2066x\u2069\u3164"
+    told = r'item="tea\u{202e} eerf rof\u{202c}\u{2066}x\u{2069}\u{3164}"'
+    script = [call("orders__order", item=item), answer("Done."), price(item), answer("Yes.")]
+    with workbench(tmp_path, script) as bench, open_page(chromium, bench) as page:
+        visit(page, bench, AT)
+        say(page, "Order tea")
+        page.get_by_role("button", name="Confirm").wait_for()
+        assert told in page.locator(".waits").inner_text()
+        page.get_by_label("Its result").fill("ordered")
+        page.get_by_role("button", name="Confirm").click()
+        page.get_by_text("Done.").first.wait_for()
+        turn = f"{AT}/turns/{bench.agent.turns('s-1')[-1].id}"
+        visit(page, bench, f"{turn}/steps/1/what-if")
+        page.get_by_role("button", name="Run from here").click()
+        page.get_by_role("button", name="Call it").wait_for()
+        assert told in page.locator(".waits").inner_text()
+        page.get_by_role("button", name="Call it").click()
+        page.get_by_role("button", name="Discard this run").click()
+        page.get_by_text("Yes.").wait_for(state="detached")
+        assert made_calls(bench.folder) == item.split()
+        assert [it["id"] for it in bench.client.get("/agents/shop").json["sessions"]] == ["s-1"]
+
+
 def test_every_character_of_a_prompt_is_named_and_stepped_through(
     chromium: Any, tmp_path: Path
 ) -> None:

@@ -79,7 +79,8 @@ def test_a_failure_is_a_result_and_can_be_asked_again(run, shop, script):
     replies = script(*one_by_one("2"))
     assert run("batch", shop, "questions.jsonl", replies, "--retry").exit_code == 0
     assert [it["answer"] for it in results()] == ["1", "2"]
-    assert sorted(it.name for it in Path().iterdir() if "results" in it.name) == [OUT.name]
+    left = sorted(it.name for it in Path().iterdir() if "results" in it.name)
+    assert left == [f".{OUT.name}.batch", OUT.name]
 
 
 def test_wrong_lines_are_named_before_anything_is_asked(run, shop, script):

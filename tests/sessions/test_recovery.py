@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from whole_agents import INSTRUCTION, NATIVE, answer
@@ -215,3 +217,17 @@ def test_a_task_waits_too_and_not_for_longer_than_it_may(places: Places) -> None
         return [(await first).text, (await second).text]
 
     assert asyncio.run(ask()) == ["One.", "Two."]
+
+
+def test_a_request_that_was_left_in_a_session_that_expired_is_not_carried_out_again(
+    places: Places,
+) -> None:
+    id = str(uuid4())
+    key = places.leave_turn("s-1", request_id=id)
+    bank = Bank()
+    later = places.agent(bank, CALL, answer("Paid."))
+    later.sessions.clock = lambda: time.time_ns() + 86_400 * 10**9
+    for _ in range(2):
+        with pytest.raises(ActionOutcomeUnknown, match=key):
+            later.invoke("Pay Ann", "s-1", request_id=id)
+    assert bank.keys == []

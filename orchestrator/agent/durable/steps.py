@@ -40,6 +40,29 @@ def carry_out_effect(
     return following
 
 
+class LeftTurnCancelled(Exception):
+    """The workflow was cancelled whose turn another one goes on with."""
+
+
+def carry_out_left_effect(
+    workflow: str, progress: Progress, work: Callable[[], tuple[Progress | None, Any]]
+) -> Progress | None:
+    """`carry_out_effect` of a turn that another workflow has begun, or none if it is empty.
+
+    Raises:
+        LeftTurnCancelled: That workflow was cancelled.
+        TurnLeft: As for `carry_out_effect`, and when this workflow is cancelled.
+    """
+    from dbos._error import DBOSWorkflowCancelledError
+
+    if workflow and read_status(workflow) == "CANCELLED":
+        raise LeftTurnCancelled
+    try:
+        return carry_out_effect(progress, work)
+    except DBOSWorkflowCancelledError as error:
+        raise TurnLeft from error
+
+
 def carry_out(name: str, work: Callable[[], T], describe: Callable[[T], Any]) -> T:
     """Does work as the workflow's next step that was never recorded.
 
@@ -73,7 +96,7 @@ def carry_out(name: str, work: Callable[[], T], describe: Callable[[T], Any]) ->
             raise
         except BaseException as error:
             # A workflow that is cancelled within a step is nobody's, as one that was taken over.
-            if _is_cancelled():
+            if read_status(str(DBOS.workflow_id)) == "CANCELLED":
                 raise DBOSWorkflowCancelledError("the turn was cancelled") from error
             raise TurnLeft from error
     if failed:
@@ -81,16 +104,16 @@ def carry_out(name: str, work: Callable[[], T], describe: Callable[[T], Any]) ->
     return done[0]
 
 
-def _is_cancelled() -> bool:
-    from dbos import DBOS
+def read_status(workflow_id: str) -> str:
+    """What DBOS calls a workflow's state; empty when there is none, or its database is gone."""
     from dbos._dbos import _get_dbos_instance
 
     try:
         # Asked past DBOS's own function, which would be a step.
-        status = _get_dbos_instance()._sys_db.get_workflow_status(str(DBOS.workflow_id))
-    except Exception:  # the database is gone, which is why it is asked
-        return False
-    return status is not None and status["status"] == "CANCELLED"
+        status = _get_dbos_instance()._sys_db.get_workflow_status(workflow_id)
+    except Exception:  # the next step finds out, too
+        return ""
+    return str(status["status"]) if status is not None else ""
 
 
 _NAMES = {Guard: "guardrail", Orchestrate: "orchestration"}

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
-from orchestrator.agent.durable.workflow import turn_id_of
+from orchestrator.agent.durable.workflow import find_session, turn_id_of
 from orchestrator.agent.invoke import as_awaitable
 from orchestrator.engine.results import ControlReturn
 from orchestrator.engine.trace.reply import Details, Reply
 from orchestrator.errors import OrchestratorError, ResourceNotFound, rebuild_error
 from orchestrator.models.base import Usage
+from orchestrator.sessions import session_label
 from orchestrator.support.threads import in_thread
 
 if TYPE_CHECKING:
@@ -92,9 +93,19 @@ class Submission:
     def cancel(self) -> None:
         """Cancels the turn: before it begins, or after the effect that is being carried out.
 
-        A turn that has ended stays as it is.
+        A turn that has ended stays as it is. One whose worker was killed ends here, in its journal
+        too: nobody goes on with it.
+
+        Raises:
+            DependencyFailed: Its session's journal cannot be read or written. The turn is
+                cancelled all the same.
         """
         self._client.cancel_workflow(self.id)
+        found = self._load(input=True, output=False)
+        if found.status == "CANCELLED" and found.input is not None:
+            session_id = find_session(found.input["args"][-1], self.id)
+            label = session_label(self._agent.plan.owner, session_id)
+            self._agent.sessions.cancel_left_turn(label, self.id)
 
     async def acancel(self) -> None:
         """`cancel`, for an event loop."""
@@ -109,9 +120,9 @@ class Submission:
         except OrchestratorError as error:
             return None, error, seconds
 
-    def _load(self, *, output: bool = True) -> WorkflowStatus:
+    def _load(self, *, input: bool = False, output: bool = True) -> WorkflowStatus:
         found = self._client.list_workflows(
-            workflow_ids=[self.id], load_input=False, load_output=output
+            workflow_ids=[self.id], load_input=input, load_output=output
         )
         if not found:
             raise ResourceNotFound(f"there is no turn {self.id!r} in the database any more")

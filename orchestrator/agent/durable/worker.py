@@ -135,17 +135,12 @@ class Worker:
         After the seconds, what still runs is left to other workers, as if the process were killed:
         end the process then.
         """
-        for agent in self._agents.values():
-            agent.sessions.leaving = True
         # DBOS waits a second at least, also for nothing.
         running = count_running()
         self._dbos.destroy(workflow_completion_timeout_sec=ceil(seconds) if running else 0)
         self._liveness.close()
         set_agents({})
-        ended = not count_running()
-        for agent in self._agents.values() if ended else ():
-            agent.sessions.leaving = False
-        return ended
+        return not count_running()
 
 
 # A turn that fails, or is cancelled, is a result like another one; DBOS would log its traceback.

@@ -14,17 +14,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from orchestrator.agent.durable.steps import carry_out, carry_out_effect
+from orchestrator.agent.durable.steps import (
+    LeftTurnCancelled,
+    carry_out,
+    carry_out_effect,
+    carry_out_left_effect,
+    read_status,
+)
 from orchestrator.errors import (
     ActionOutcomeUnknown,
     DependencyFailed,
     OrchestratorError,
-    SessionConflict,
+    SessionBusy,
     ThrottlingError,
     TurnLeft,
     ValidationError,
 )
-from orchestrator.sessions import session_label
+from orchestrator.sessions import TurnLog, session_label
 
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
@@ -35,6 +41,7 @@ SCHEDULED = "orchestrator.scheduled_turn"
 
 _MOST_RETRIES = 10
 _LONGEST_WAIT = 30.0  # seconds between two tries
+_LIVING = ("DELAYED", "ENQUEUED", "PENDING")  # what DBOS calls workflows that have not ended
 
 # Of the worker in this process: DBOS calls functions by their names, with data alone.
 _agents: dict[str, Agent] = {}
@@ -120,7 +127,15 @@ _MEMBERS = frozenset(
 class _Turn:
     """What was submitted."""
 
-    def __init__(self, question: str, session_id: str, options: dict[str, Any], retries: int):
+    def __init__(
+        self,
+        workflow: str,
+        question: str,
+        session_id: str,
+        options: dict[str, Any],
+        retries: int,
+    ) -> None:
+        self.workflow = workflow  # its id
         self.question = question
         self.session_id = session_id
         self.options = options
@@ -131,7 +146,7 @@ def _read_turn(turn: dict[str, Any], workflow_id: str) -> _Turn:
     # What stands in the database may have been written by anybody who can write to it.
     question, options = turn.get("question", ""), turn.get("options", {})
     retries, id = turn.get("retries", 0), turn_id_of(workflow_id)
-    session = turn.get("session_id") or id
+    session = find_session(turn, workflow_id)
     if (
         not turn.keys() <= _MEMBERS
         or not isinstance(question, str)
@@ -142,11 +157,16 @@ def _read_turn(turn: dict[str, Any], workflow_id: str) -> _Turn:
         or not 0 <= retries <= _MOST_RETRIES
     ):
         raise _build_input_error()
-    return _Turn(question, session, {**options, "request_id": id}, retries)
+    return _Turn(workflow_id, question, session, {**options, "request_id": id}, retries)
 
 
 def _build_input_error() -> ValidationError:
     return ValidationError("the workflow's input is not what `Agent.submit` writes")
+
+
+def find_session(turn: dict[str, Any], workflow_id: str) -> Any:
+    """The id of the session that a turn is of; its own where the caller gave none."""
+    return turn.get("session_id") or turn_id_of(workflow_id)
 
 
 def turn_id_of(workflow_id: str) -> str:
@@ -189,35 +209,72 @@ def _run_when_free(agent: Agent, turn: _Turn) -> Reply:
         try:
             _finish_left_turn(agent, turn)
             return agent.invoke_in_steps(
-                carry_out_effect, turn.question, turn.session_id, **turn.options
+                carry_out_effect,
+                turn.question,
+                turn.session_id,
+                workflow=turn.workflow,
+                **turn.options,
             )
-        except SessionConflict as error:
-            if not _is_busy(agent, turn):
-                raise
+        except SessionBusy:
             if waited > _longest_turn(agent):
-                raise error
+                raise
         seconds = min(0.1 + waited / 4, 5.0)
         _wait("wait for the session", seconds)
         waited += seconds
 
 
 def _finish_left_turn(agent: Agent, turn: _Turn) -> None:
-    """Goes on with a turn that another, stopped process has left; else this one would cancel it."""
-    label = session_label(agent.plan.owner, turn.session_id)
-    left = agent.sessions.peek(label).open
-    if left is None or left.suspend_record or left.start["id"] == turn.options["request_id"]:
+    """Goes on with a turn that another, stopped process has left; else this one would cancel it.
+
+    Raises:
+        SessionBusy: Somebody else runs it, or will.
+        TurnLeft: As for `carry_out_left_effect`.
+    """
+    left = _find_left_turn(agent, turn)
+    if left is None:
         return
-    if turn.options.get("results") is None:
-        agent.invoke_in_steps(carry_out_effect, "", turn.session_id)
+    workflow, id = left.workflow, left.start["id"]
+    if workflow and read_status(workflow) == "CANCELLED":
+        agent.sessions.cancel_left_turn(_label(agent, turn), workflow)
+        return
+    try:
+        # By its id: one that has ended meanwhile is not asked again, nor is any other.
+        agent.invoke_in_steps(
+            partial(carry_out_left_effect, workflow),
+            "",
+            turn.session_id,
+            workflow=workflow,
+            request_id=id,
+        )
+    except SessionBusy:
+        raise
+    except LeftTurnCancelled:
+        return
+    except OrchestratorError as error:
+        _refuse_to_give_up(agent, turn, id, error)
 
 
-def _is_busy(agent: Agent, turn: _Turn) -> bool:
-    """Whether a turn of the session runs, here or in another process."""
-    label = session_label(agent.plan.owner, turn.session_id)
-    if agent.sessions.uses(label):
-        return True
-    running = agent.sessions.peek(label).open
-    return running is not None and agent.sessions.is_running(running)
+def _find_left_turn(agent: Agent, turn: _Turn) -> TurnLog | None:
+    """The session's open turn, if it is neither this one nor waits for its caller."""
+    log = agent.sessions.peek(_label(agent, turn)).open
+    own = turn.options["request_id"]
+    if log is None or log.suspend_record or own == log.start["id"] or turn.workflow == log.workflow:
+        return None
+    return log if turn.options.get("results") is None else None
+
+
+# What failed is the other turn. Its journal says so, and its own workflow reports it; unless it
+# could not even be tried, such as by another version of the agent: then it stays that workflow's.
+def _refuse_to_give_up(agent: Agent, turn: _Turn, id: str, error: OrchestratorError) -> None:
+    left = _find_left_turn(agent, turn)
+    if left is None or left.start["id"] != id:
+        return
+    if read_status(left.workflow) in _LIVING:
+        raise SessionBusy(error.message) from error
+
+
+def _label(agent: Agent, turn: _Turn) -> str:
+    return session_label(agent.plan.owner, turn.session_id)
 
 
 def _longest_turn(agent: Agent) -> float:

@@ -82,8 +82,9 @@ def batch(
     """Ask an agent many questions.
 
     Each question gets one line in the file of results. After Ctrl-C, or when the process was
-    killed, the same command goes on with the questions that have no result. Questions of one
-    session are asked in their order, others at the same time.
+    killed, the same command goes on with the questions that have no result, and repeats no action:
+    a hidden folder beside the results has the journal of their turns. Questions of one session are
+    asked in their order, others at the same time.
 
     [bold]Examples[/bold]
       $ orchestrator batch my-agent questions.jsonl
@@ -98,6 +99,7 @@ def batch(
     from orchestrator.cli.batch.results import Results
     from orchestrator.cli.batch.submissions import SubmittedWindow, Submitter
     from orchestrator.cli.batch.turn import Asker
+    from orchestrator.sessions import Sessions
 
     if concurrency > _MOST:
         raise ValidationError(f"--concurrency {concurrency} is more than {_MOST}")
@@ -120,14 +122,17 @@ def batch(
         order = Order(_list_unknown(read_questions(questions), results, turn.session))
         window: Window | SubmittedWindow
         if database is None:
-            asker = Asker(get_models_ready(agent, turn, terminal), given, options)
+            if turn.state is None and not agent.sessions.durable:
+                agent.sessions = Sessions.of(results.folder.sessions_file)
+            ready = get_models_ready(agent, turn, terminal)
+            asker = Asker(ready, given, options, results.folder)
             window = Window(order, asker.ask, concurrency)
         else:
             from orchestrator.agent.durable import DurableRuns
 
             runs = opened.enter_context(DurableRuns(database))
             submitter = Submitter(
-                agent, runs, options, queue=queue, results=results, retries=retries
+                agent, runs, options, queue=queue, folder=results.folder, retries=retries
             )
             window = SubmittedWindow(order, submitter.submit, runs)
         run_batch(terminal, window, results, total, known)

@@ -12,10 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
-from uuid import UUID, uuid4
 
+from orchestrator.cli.batch.folder import BatchFolder
 from orchestrator.cli.batch.questions import Question, digest_text
-from orchestrator.errors import ValidationError
+from orchestrator.errors import SessionBusy, ValidationError
 from orchestrator.support.private_files import open_private
 
 _END = 65_536  # bytes that are read at once while the end of the file is looked for
@@ -29,7 +29,7 @@ class Results:
 
     Attributes:
         file: The file.
-        again: The ids whose results were errors, and were taken out.
+        folder: What is kept beside it for the next run.
     """
 
     def __init__(self, file: Path, *, again: bool = False) -> None:
@@ -44,11 +44,11 @@ class Results:
                 no result.
         """
         self.file = file
-        self.again: set[str] = set()
         self._known: dict[str, bytes] = {}
-        self._is_new = not file.exists()
+        is_new = not file.exists()
         self._stream = self._open()
         try:
+            self.folder = BatchFolder(file, is_new=is_new)
             _mend_end(self._stream)
             if again and self._write_without_failed():
                 self._stream.close()
@@ -100,24 +100,6 @@ class Results:
             )
         return known is not None
 
-    @property
-    def batch(self) -> UUID:
-        """Names this batch, of whichever run; kept in a hidden file beside the results.
-
-        Results that are deleted are another batch: their questions are asked again.
-        """
-        file = self.file.with_name(f".{self.file.name}.batch")
-        try:
-            if not self._is_new:
-                return UUID(file.read_text(encoding="ascii").strip())
-        except (OSError, ValueError):
-            pass
-        made = uuid4()
-        with open_private(file) as stream:
-            stream.write(f"{made}\n")
-        self._is_new = False
-        return made
-
     def add(self, result: dict[str, Any]) -> None:
         """Writes a result, at once."""
         line = json.dumps(result, ensure_ascii=False, default=str)
@@ -143,17 +125,21 @@ class Results:
     def _write_without_failed(self) -> bool:
         """Whether there were errors; the file is another one then, which is there whole or not."""
         new = self.file.with_name(f".{self.file.name}.new")
+        failed, anew = 0, []
         with open_private(new, "wb") as stream:
             for line, result in self._list():
                 if result["error"] is None:
                     stream.write(line)
-                else:
-                    self.again.add(result["id"])
-        if self.again:
+                    continue
+                failed += 1
+                if not _is_unasked(result["error"]):
+                    anew.append(result["id"])
+        if failed:
+            self.folder.note_attempts(anew)
             os.replace(new, self.file)
         else:
             new.unlink()
-        return bool(self.again)
+        return failed > 0
 
     def _list(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
         self._stream.seek(0)
@@ -170,6 +156,11 @@ class Results:
                     "--out, or remove the line"
                 )
             yield line, result
+
+
+def _is_unasked(error: object) -> bool:
+    # The turn that an earlier run has begun was still another process's: it is gone on with.
+    return isinstance(error, dict) and error.get("type") == SessionBusy.__name__
 
 
 def _mend_end(stream: IO[bytes]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
-from uuid import NAMESPACE_URL, uuid4, uuid5
 
 from orchestrator.cli.batch.ask import Order
 from orchestrator.cli.batch.questions import Question
@@ -14,7 +13,7 @@ from orchestrator.cli.batch.turn import build_result, merge_options
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
     from orchestrator.agent.durable import DurableRuns, Submission
-    from orchestrator.cli.batch.results import Results
+    from orchestrator.cli.batch.folder import BatchFolder
     from orchestrator.engine.run.options import Options
 
 _MOST = 500  # turns that are submitted and have no result yet
@@ -78,19 +77,17 @@ class Submitter:
         options: Options,
         *,
         queue: str,
-        results: Results,
+        folder: BatchFolder,
         retries: int,
     ) -> None:
         self._agent, self._runs, self._options = agent, runs, options
         self._queue, self._retries = queue, retries
-        self._batch, self._again = results.batch, results.again
+        self._folder = folder
 
     def submit(self, question: Question) -> Submission:
         """The submission of a question; one that an earlier run has made, if there is one."""
-        batch = uuid4() if question.id in self._again else self._batch
-        name = f"{batch}:{question.id}:{question.digest.hex()}"
         options = merge_options(self._options, question.options)
-        options["request_id"] = str(uuid5(NAMESPACE_URL, f"orchestrator:batch:{name}"))
+        options["request_id"] = self._folder.build_request_id(question)
         return self._agent.submit(
             question.text,
             question.session,

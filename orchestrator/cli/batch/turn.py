@@ -18,17 +18,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from orchestrator.agent.agent import Agent
+    from orchestrator.cli.batch.folder import BatchFolder
     from orchestrator.engine.run.options import Options
     from orchestrator.engine.trace.reply import Reply
 
 
 class Asker:
-    """Asks an agent one question after the other, from any thread."""
+    """Asks an agent one question after the other, from any thread.
 
-    def __init__(self, agent: Agent, given: GivenResults, options: Options) -> None:
+    A question whose turn an earlier run has begun is not asked again: its turn is gone on with, or
+    has its answer.
+    """
+
+    def __init__(
+        self, agent: Agent, given: GivenResults, options: Options, folder: BatchFolder
+    ) -> None:
         self._agent = agent
         self._given = given
         self._options = options
+        self._folder = folder
 
     def ask(self, question: Question) -> dict[str, Any]:
         """The result of a question; a turn that fails has one too."""
@@ -45,7 +53,9 @@ class Asker:
     def _run(self, question: Question) -> list[Reply]:
         runner = TurnRunner(_Silent(), self._choose_agent(question.session), self._given)
         options = merge_options(self._options, question.options)
-        return runner.ask(question.text, question.session, options)
+        options["request_id"] = self._folder.build_request_id(question)
+        session = question.session or self._folder.build_session_id(question)
+        return runner.ask(question.text, session, options)
 
     def _choose_agent(self, session: str | None) -> Agent:
         if session is not None or self._agent.sessions.durable:

@@ -31,7 +31,7 @@ from orchestrator.engine.effects import (
     Retrieve,
 )
 from orchestrator.engine.results import Result
-from orchestrator.engine.run.invocation import Run
+from orchestrator.engine.run.invocation import Run, decode_file
 from orchestrator.engine.run.iterations import BranchTable
 from orchestrator.engine.run.outcomes import (
     StreamChecked,
@@ -341,6 +341,20 @@ def action_record(call: Call, result: ActionResult, began: int, ended: int) -> R
     if result.details:
         record["details"] = dict(result.details)
     return record
+
+
+def read_action_result(record: Record) -> ActionResult:
+    """The result that an `action_record` was made of, but for its HTTP status."""
+    return ActionResult(
+        record["text"],
+        record.get("state") or "",
+        record.get("attributes"),
+        record.get("prompt_attributes"),
+        notes=tuple(record.get("notes", ())),
+        files=tuple(map(decode_file, record.get("files", ()))),
+        details=record.get("details"),
+        knowledge_bases=record.get("retrieval"),
+    )
 
 
 def build_failed_action_record(run: Run, call: Call, error: BaseException, began: int) -> Record:

@@ -45,7 +45,11 @@ from orchestrator.models.base import ModelReply, ModelRequest
 from orchestrator.parsers.base import Parser
 from orchestrator.parsers.orchestration import is_usual, refuse_quotation
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
-from orchestrator.sessions.journal import build_cancelled_record, build_closed_record
+from orchestrator.sessions.journal import (
+    build_cancelled_record,
+    build_closed_record,
+    build_left_record,
+)
 from orchestrator.sessions.sizes import are_small
 
 # Before these the outcomes so far are written: what was paid for is not paid for again after a
@@ -294,7 +298,7 @@ class Run:
             MappingProxyType(turn.prompt_attributes),
             plan.limits.result_bytes,
             plan.limits.action_seconds,
-            tuple(map(_decode_file, turn.start.files)),
+            tuple(map(decode_file, turn.start.files)),
             plan.tenant_key,
         )
 
@@ -376,7 +380,7 @@ class Run:
             return  # it was stopped when all was written
         # Its transcript is made from what was written, which may be more than `turn` knows.
         if self.left or self.sessions.leaving:
-            self.flush({"kind": "claim", "owner": "", "until": 0})  # nobody runs it
+            self.flush(build_left_record(self.log.workflow))
             self.sessions.forget(self.session)
         else:
             self.flush(build_cancelled_record(self.now()))
@@ -454,7 +458,8 @@ def _intent(calls: list[Call]) -> Record:
     return {"kind": "intent", "calls": begun}
 
 
-def _decode_file(file: Mapping[str, Any]) -> dict[str, Any]:
+def decode_file(file: Mapping[str, Any]) -> dict[str, Any]:
+    """A file of a record, with its bytes."""
     return {**file, "bytes": base64.b64decode(file["bytes"])}
 
 

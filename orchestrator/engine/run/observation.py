@@ -3,6 +3,8 @@
 An observer makes a `Watch` of a turn. The driver gets a backend around its own one, which tells the
 watch of each model call, action, search and collaborator, and carries it out in the context of the
 `Step` that this gives. What nobody observes is driven as if nothing of this were there.
+
+An observer that raises changes nothing of a turn: it is logged, once a turn, and the turn goes on.
 """
 
 from __future__ import annotations
@@ -25,9 +27,12 @@ from orchestrator.engine.run.outcomes import (
 )
 from orchestrator.models.base import Model, ModelReply
 from orchestrator.sessions import Record
+from orchestrator.support.logs import get_logger
 
 if TYPE_CHECKING:
     from orchestrator.engine.run.driver import Backend, Emit, Pending
+
+_log = get_logger("orchestrator.telemetry")
 
 T = TypeVar("T")
 
@@ -110,17 +115,42 @@ def watch_drive(
 def _find_observers(run: Run) -> list[Observer]:
     found: list[Observer] = list(run.sessions.observers)
     if "opentelemetry.trace" in sys.modules:
-        from orchestrator.engine.telemetry.spans import find_telemetry
-
-        telemetry = find_telemetry()
+        telemetry = _Guard().call(None, _find_telemetry)
         if telemetry is not None:
             found.append(telemetry)
     return found
 
 
+def _find_telemetry() -> Observer | None:
+    from orchestrator.engine.telemetry.spans import find_telemetry
+
+    return find_telemetry()
+
+
 def _begin_turn(observers: Sequence[Observer], run: Run) -> Watch:
-    watches = [one.begin_turn(run) for one in observers]
-    return watches[0] if len(watches) == 1 else _Watches(watches)
+    guard = _Guard()
+    return _Watches(guard, [guard.call(Watch(), one.begin_turn, run) for one in observers])
+
+
+class _Guard:
+    """Calls what observes a turn: an error of it is logged once, and is none of the turn's.
+
+    An action that has taken effect is in the journal whatever becomes of its span.
+    """
+
+    _has_warned = False
+
+    def call(self, otherwise: T, function: Callable[..., T], *arguments: Any) -> T:
+        """What a function gives; where it raises, `otherwise`."""
+        try:
+            return function(*arguments)
+        except Exception as error:
+            if not self._has_warned:
+                self._has_warned = True
+                # Only its kind: its text may hold payloads.
+                name = getattr(function, "__qualname__", type(function).__name__)
+                _log.warning("%s, which observes a turn, raised %s", name, type(error).__name__)
+            return otherwise
 
 
 async def _drive(
@@ -346,54 +376,70 @@ def _within(step: Step, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
             go_on, given = work.throw, error
 
 
-class _Steps(Step):
-    """One step of each of several observers."""
+# Stands for the token of a step whose context could not be made that of the thread.
+_UNATTACHED = object()
 
-    def __init__(self, steps: Iterable[Step]) -> None:
-        self._steps = list(steps)
-        self.has_context = any(one.has_context for one in self._steps)
+
+class _Steps(Step):
+    """One step of each observer; what one of them raises keeps nobody from anything."""
+
+    def __init__(self, guard: _Guard, steps: Sequence[Step]) -> None:
+        self._guard, self._steps = guard, steps
+        self.has_context = any(one.has_context for one in steps)
 
     def attach(self) -> Any:
-        return [one.attach() for one in self._steps]
+        return [self._guard.call(_UNATTACHED, one.attach) for one in self._steps]
 
     def detach(self, token: Any) -> None:
         for one, own in reversed(list(zip(self._steps, token, strict=True))):
-            one.detach(own)
+            if own is not _UNATTACHED:
+                self._guard.call(None, one.detach, own)
 
     def note_chunk(self) -> None:
         for one in self._steps:
-            one.note_chunk()
+            self._guard.call(None, one.note_chunk)
 
     def end(self, record: Record | None, error: BaseException | None) -> None:
         for one in self._steps:
-            one.end(record, error)
+            self._guard.call(None, one.end, record, error)
 
 
 class _Watches(_Steps, Watch):
-    """One watch of each of several observers."""
+    """One watch of each observer."""
 
-    def __init__(self, watches: Sequence[Watch]) -> None:
-        super().__init__(watches)
+    def __init__(self, guard: _Guard, watches: Sequence[Watch]) -> None:
+        super().__init__(guard, watches)
         self._watches = watches
 
     def begin_model(self, run: Run, effect: CallModel) -> Step:
-        return _Steps(one.begin_model(run, effect) for one in self._watches)
+        return self._begin([one.begin_model for one in self._watches], run, effect)
 
     def begin_action(self, run: Run, call: Call) -> Step:
-        return _Steps(one.begin_action(run, call) for one in self._watches)
+        return self._begin([one.begin_action for one in self._watches], run, call)
 
     def begin_retrieval(self, run: Run, effect: Retrieve) -> Step:
-        return _Steps(one.begin_retrieval(run, effect) for one in self._watches)
+        return self._begin([one.begin_retrieval for one in self._watches], run, effect)
 
     def begin_remote(self, run: Run, branch: Branch) -> Step:
-        return _Steps(one.begin_remote(run, branch) for one in self._watches)
+        return self._begin([one.begin_remote for one in self._watches], run, branch)
+
+    def _begin(self, begins: Iterable[Callable[..., Step]], *of: Any) -> Step:
+        return _Steps(self._guard, [self._guard.call(Step(), begin, *of) for begin in begins])
 
     def begin_branch(self, run: BranchRun) -> Watch:
-        return _Watches([one.begin_branch(run) for one in self._watches])
+        begins = [one.begin_branch for one in self._watches]
+        return _Watches(self._guard, [self._guard.call(Watch(), it, run) for it in begins])
 
     def end_turn(self, run: Run, error: BaseException | None) -> None:
         for one in self._watches:
-            one.end_turn(run, error)
+            self._guard.call(None, one.end_turn, run, error)
+
+
+def begin_step(begin: Callable[..., Step | None], *arguments: Any) -> Step | None:
+    """Begins a step outside of turns; nothing that its observer raises comes out of it."""
+    guard = _Guard()
+    step = guard.call(None, begin, *arguments)
+    return None if step is None else _Steps(guard, [step])
 
 
 _PROVIDERS = {

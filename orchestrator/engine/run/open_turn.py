@@ -19,7 +19,7 @@ from orchestrator.engine.effects import AwaitResults, Dispatch
 from orchestrator.engine.plan import Plan
 from orchestrator.engine.run.replay import Replay, build_version_conflict
 from orchestrator.engine.run.restore import restore_history
-from orchestrator.errors import SessionConflict, ValidationError
+from orchestrator.errors import ActionOutcomeUnknown, SessionConflict, ValidationError
 from orchestrator.limits import Limits
 from orchestrator.message import clean
 from orchestrator.prompts.steps import EMPTY
@@ -68,6 +68,8 @@ class Input:
     guard_interval: int | None = None
     # A UUID that names the turn; one that nobody has seen when it is empty
     request_id: str = ""
+    # The durable workflow that runs the turn; empty when none does
+    workflow: str = ""
     closing: bool = False
     more: bool = False  # whether anything is given but the question and the session
 
@@ -240,13 +242,32 @@ def _find_past_turn(plan: Plan, sessions: Sessions, session: Session, id: str) -
     if id not in session.turn_ids:
         return None
     past = Session("", label)
+    lost: TurnLog | None = None
     for record in sessions.records(label):
+        if record["kind"] == "closed" and past.open is not None and past.open.start["id"] == id:
+            lost = past.open
         past.apply([record])
         if record["kind"] == "end" and past.unread and past.unread[-1].start["id"] == id:
             log = past.unread[-1]
             restore_history(plan, past)
             return log
-    return None
+    return None if lost is None else _check_lost_turn(lost, label)
+
+
+# The session was closed before the turn had its end: a stopped process has left it, or it waited.
+def _check_lost_turn(log: TurnLog, label: str) -> TurnLog | None:
+    if log.suspend_record:
+        return log
+    begun = [it for record in log.records if record["kind"] == "intent" for it in record["calls"]]
+    if not begun:
+        return None  # nothing but models was asked
+    calls = ", ".join(f"{it['name']!r} (idempotency key {it['key']!r})" for it in begun)
+    raise ActionOutcomeUnknown(
+        f"the turn {log.start['id']} was left unfinished in session {label.rsplit('/', 1)[-1]!r}, "
+        f"which has ended since; it had begun {calls}, and nothing is carried out again: look at "
+        "the system that they act on, or ask with another request_id",
+        resource=begun[0]["name"],
+    )
 
 
 def _begin(plan: Plan, sessions: Sessions, session: Session, given: Input) -> None:
@@ -263,9 +284,16 @@ def _take_snapshot(plan: Plan) -> str:
 
 def _claim(plan: Plan, sessions: Sessions, session: Session, log: TurnLog, given: Input) -> None:
     _check_version(plan, session, log)
-    record: Record = {"kind": "claim", **sessions.lease(plan.limits.seconds)}
+    record: Record = {"kind": "claim", **_lease(plan, sessions, given)}
     _add_options(record, session, given)
     sessions.write(session, [record])
+
+
+def _lease(plan: Plan, sessions: Sessions, given: Input) -> Record:
+    lease = sessions.lease(plan.limits.seconds)
+    if given.workflow and lease:
+        lease["workflow"] = given.workflow
+    return lease
 
 
 def _add_options(record: Record, session: Session, given: Input) -> None:
@@ -287,7 +315,7 @@ def _turn_record(plan: Plan, sessions: Sessions, session: Session, given: Input)
         "plan": plan.digest,
     }
     if sessions.durable:
-        record |= sessions.lease(plan.limits.seconds)
+        record |= _lease(plan, sessions, given)
     if given.more or session.last_agent or session.memory_id or session.pending:
         _add_more(record, plan, sessions, session, given)
     return record
@@ -391,7 +419,7 @@ def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input
         "results": results,
         "digest": digest,
         "at": sessions.clock(),
-        **sessions.lease(plan.limits.seconds),
+        **_lease(plan, sessions, given),
     }
     if "waits" in waits:
         record["branch"] = waits["waits"]

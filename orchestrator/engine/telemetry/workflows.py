@@ -16,9 +16,10 @@ def trace_workflow(name: str) -> Iterator[None]:
     if "opentelemetry.trace" not in sys.modules:
         yield
         return
+    from orchestrator.engine.run.observation import begin_step
     from orchestrator.engine.telemetry.spans import begin_workflow
 
-    span = begin_workflow(name)
+    span = begin_step(begin_workflow, name)
     if span is None:
         yield
         return

@@ -103,6 +103,11 @@ class PastStep:
         }
 
     @property
+    def agent(self) -> str:
+        """The name of the agent whose step it is; empty when the turn cannot be followed."""
+        return self._replay.turn.plan.identity["name"] if self._replay is not None else ""
+
+    @property
     def has_prompt(self) -> bool:
         """Whether `prompt` gives one."""
         return self._replay is not None and isinstance(self._effect, CallModel)

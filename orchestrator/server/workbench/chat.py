@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from typing import Any
 
 from starlette.requests import Request
@@ -20,7 +20,7 @@ from orchestrator.errors import OrchestratorError, ValidationError
 from orchestrator.server.disconnects import EventResponse
 from orchestrator.server.runtime.invoke import run_blocking
 from orchestrator.server.workbench.pages import read_session
-from orchestrator.server.workbench.projects import Projects
+from orchestrator.server.workbench.projects import Project, Projects
 from orchestrator.sessions import session_label
 from orchestrator.support.safe_json import json_or
 
@@ -47,10 +47,8 @@ class ChatActions:
         body = await read_body(request)
         if unknown := body.keys() - {*_MEMBERS}:
             raise ValidationError(f"there is no member {min(unknown)!r} of a question")
-        agent, session = await self._find(request)
-        options = await run_blocking(_read_options, agent, session, body)
-        events = await agent.astart(_read_text(body, "question"), session, **options)
-        stream = stream_events(events)
+        project = self._projects.find(request.path_params["agent"])
+        stream = _stream_turn(project, read_session(request.path_params["session"]), body)
         await anext(stream)  # begun: whoever closes it stops the turn
         return LineResponse(stream)
 
@@ -67,15 +65,14 @@ class ChatActions:
 
     async def end(self, request: Request) -> Response:
         """Ends a session; its next turn begins anew."""
-        agent, session = await self._find(request)
-        await run_blocking(agent.end_session, session)
+        project = self._projects.find(request.path_params["agent"])
+        await run_blocking(_end_session, project, read_session(request.path_params["session"]))
         return JSONResponse({})
 
     async def delete(self, request: Request) -> Response:
         """Deletes a session and its journal."""
         agent, session = await self._find(request)
-        label = session_label(agent.plan.owner, session)
-        await run_blocking(_delete, agent, label)
+        await run_blocking(delete_session, agent, session)
         return JSONResponse({})
 
     async def _find(self, request: Request) -> tuple[Agent, str]:
@@ -83,9 +80,31 @@ class ChatActions:
         return await run_blocking(project.agent), read_session(request.path_params["session"])
 
 
-def _delete(agent: Agent, label: str) -> None:
+def _end_session(project: Project, session: str) -> None:
+    with project.use() as agent:
+        agent.end_session(session)
+
+
+async def _stream_turn(
+    project: Project, session: str, body: Mapping[str, Any]
+) -> AsyncGenerator[bytes, None]:
+    with ExitStack() as held:
+        agent = await run_blocking(held.enter_context, project.use())
+        options = await run_blocking(_read_options, agent, session, body)
+        events = await agent.astart(_read_text(body, "question"), session, **options)
+        async with aclosing(stream_events(events)) as lines:
+            async for line in lines:
+                yield line
+
+
+def delete_session(agent: Agent, session_id: str) -> None:
+    """Deletes a session and its journal.
+
+    Raises:
+        SessionConflict: Another process runs a turn of it.
+    """
     sessions = agent.sessions
-    session = sessions.acquire(label, 1 << 62)
+    session = sessions.acquire(session_label(agent.plan.owner, session_id), 1 << 62)
     try:
         sessions.refuse_running(session)
         sessions.store.delete(session.key)

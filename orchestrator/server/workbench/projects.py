@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.definition import load_definition
@@ -18,7 +20,16 @@ if TYPE_CHECKING:
     from orchestrator.models import Model
 
 _MOST_FILES = 2_000  # of a folder that are looked at for changes
+# Code and schemas; other files count where a definition names them, or in a folder of templates.
+_READ = (".py", ".yaml", ".yml")
+_TEMPLATES = "templates"
 _SKIPPED = (".git", ".orchestrator", ".venv", "node_modules", "__pycache__")
+
+
+@dataclass(slots=True)
+class _Loaded:
+    agent: Agent
+    users: int = 0
 
 
 class Project:
@@ -32,33 +43,67 @@ class Project:
         self._memory = memory
         self._model = model
         self._lock = Lock()
-        self._agent: Agent | None = None
+        self._now: _Loaded | None = None
+        self._old: list[_Loaded] = []  # in use, though their files have changed
         self._files: Any = None
+        self._definitions = ""  # the texts of the definition and of the collaborators' ones
         definition = load_definition(folder)
         self.name = definition.agent_name
         self.instruction = definition.instruction
         self.key = folder.name
 
     def agent(self) -> Agent:
-        """The agent, as its files are now; what has changed is compiled again.
+        """The agent, as its files are now, to look at; what has changed is compiled again.
+
+        Who has it do something takes it by `use`: otherwise a changed file ends it meanwhile.
 
         Raises:
             OrchestratorError: It is wrong, with file, line and column.
         """
+        with self._lock:
+            return self._load().agent
+
+    @contextmanager
+    def use(self) -> Iterator[Agent]:
+        """The agent as its files are now, which stays open as long as the `with` block runs.
+
+        Raises:
+            OrchestratorError: It is wrong, with file, line and column.
+        """
+        with self._lock:
+            loaded = self._load()
+            loaded.users += 1
+        try:
+            yield loaded.agent
+        finally:
+            with self._lock:
+                loaded.users -= 1
+                is_done = loaded in self._old and not loaded.users
+                if is_done:
+                    self._old.remove(loaded)
+            if is_done:
+                # It may have to wait for processes, and this may be the event loop.
+                Thread(target=loaded.agent.close, name="close-agent").start()
+
+    def _load(self) -> _Loaded:
         from orchestrator.agent.agent import Agent
 
-        with self._lock:
-            files = list(_iterate_files(self.folder))
-            if self._agent is None or files != self._files:
-                before = self._agent
-                self._agent = None
-                self._agent = Agent.load(
+        files = list(_iterate_files(self.folder, self._definitions))
+        if self._now is None or files != self._files:
+            before, self._now = self._now, None
+            if before is not None and before.users:
+                self._old.append(before)
+            elif before is not None:
+                before.agent.close()
+            self._definitions = _read_definitions(self.folder)
+            files = list(_iterate_files(self.folder, self._definitions))
+            self._now = _Loaded(
+                Agent.load(
                     self.folder, model=self._model, sessions=self.sessions, memory=self._memory
                 )
-                self._files = files
-                if before is not None:
-                    before.close()
-            return self._agent
+            )
+            self._files = files
+        return self._now
 
     def reason(self) -> str:
         """What is wrong with it; empty when nothing is."""
@@ -71,8 +116,9 @@ class Project:
     def close(self) -> None:
         """Ends what the agent has begun."""
         with self._lock:
-            if self._agent is not None:
-                self._agent.close()
+            for loaded in (*self._old, *([] if self._now is None else [self._now])):
+                loaded.agent.close()
+            self._old.clear()
 
 
 class Projects:
@@ -169,7 +215,29 @@ def _has_definition(folder: Path) -> bool:
     return any((folder / name).is_file() for name in FILE_NAMES)
 
 
-def _iterate_files(folder: Path) -> Iterator[tuple[str, int, int]]:
+def _iterate_files(folder: Path, definitions: str) -> Iterator[tuple[str, int, int]]:
+    """What an agent is made of: what its actions write beside it is none of that."""
+    for root, name in _walk(folder):
+        if not (
+            name in FILE_NAMES
+            or name.endswith(_READ)
+            or name in definitions
+            or _TEMPLATES in Path(root).relative_to(folder).parts
+        ):
+            continue
+        try:
+            status = os.stat(os.path.join(root, name))
+        except OSError:
+            continue
+        yield os.path.join(root, name), status.st_mtime_ns, status.st_size
+
+
+def _read_definitions(folder: Path) -> str:
+    found = [Path(root, name) for root, name in _walk(folder) if name in FILE_NAMES]
+    return "\n".join(one.read_text(encoding="utf-8", errors="replace") for one in found)
+
+
+def _walk(folder: Path) -> Iterator[tuple[str, str]]:
     count = 0
     for root, inner, names in os.walk(folder):
         inner[:] = sorted(set(inner) - {*_SKIPPED})
@@ -177,8 +245,4 @@ def _iterate_files(folder: Path) -> Iterator[tuple[str, int, int]]:
             count += 1
             if count > _MOST_FILES:
                 return
-            try:
-                status = os.stat(os.path.join(root, name))
-            except OSError:
-                continue
-            yield os.path.join(root, name), status.st_mtime_ns, status.st_size
+            yield root, name

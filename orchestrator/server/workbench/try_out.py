@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import ExitStack, aclosing
 from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from orchestrator.agent.agent import Agent
 from orchestrator.engine.trace.past_steps import PastStep
 from orchestrator.engine.trace.past_turns import PastTurn
 from orchestrator.errors import DefinitionError, ResourceNotFound, SessionConflict, ValidationError
@@ -100,7 +102,7 @@ class TryOut:
 
     def __init__(self, projects: Projects) -> None:
         self._projects = projects
-        self._runs: dict[str, WhatIf] = {}
+        self._runs: dict[tuple[str, str], WhatIf] = {}  # by agent and session
 
     async def preview(self, request: Request) -> Response:
         """The prompt as the changed agent would have been sent it, and what lint says of it."""
@@ -133,23 +135,35 @@ class TryOut:
         body = await read_body(request)
         if len(self._runs) >= _MOST_RUNS:
             raise ValidationError(f"{_MOST_RUNS} runs wait already; stop one of them")
-        run, agent, session = await run_blocking(self._prepare, request, body)
-        self._runs[session] = run
+        stream = self._stream(request, body)
+        await anext(stream)  # begun: whoever closes it stops the run
+        return LineResponse(stream)
 
-        async def stream() -> Any:
+    async def _stream(
+        self, request: Request, body: Mapping[str, Any]
+    ) -> AsyncGenerator[bytes, None]:
+        project = self._projects.find(request.path_params["agent"])
+        with ExitStack() as held:
+            own = await run_blocking(held.enter_context, project.use())
+            run, agent, session = await run_blocking(self._prepare, request, body, own)
+            key = project.key, session
+            self._runs[key] = run
             try:
-                async for line in run.stream(agent, session):
-                    yield line
+                yield b""
+                async with aclosing(run.stream(agent, session)) as lines:
+                    async for line in lines:
+                        yield line
             finally:
                 run.stop()
-                self._runs.pop(session, None)
+                if self._runs.get(key) is run:
+                    del self._runs[key]
 
-        return LineResponse(stream())
-
-    def _prepare(self, request: Request, body: Mapping[str, Any]) -> tuple[WhatIf, Any, str]:
-        project, turn, step = _find(self._projects, request)
+    def _prepare(
+        self, request: Request, body: Mapping[str, Any], own: Agent
+    ) -> tuple[WhatIf, Agent, str]:
+        _, turn, step = _find(self._projects, request)
         changes = Changes.read(body, step.stage)
-        agent = changes.apply_to(project.agent())
+        agent = changes.apply_to(own)
         session = agent.fork(
             read_session(request.path_params["session"]),
             turn.id,
@@ -162,7 +176,8 @@ class TryOut:
     async def decide(self, request: Request) -> Response:
         """Decides on a call that waits."""
         body = await read_body(request)
-        run = self._runs.get(read_session(request.path_params["session"]))
+        session = read_session(request.path_params["session"])
+        run = self._runs.get((request.path_params["agent"], session))
         if run is None:
             raise ResourceNotFound("nothing runs in this session")
         run.answer(str(body.get("id")), body)

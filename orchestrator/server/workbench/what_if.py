@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
@@ -17,15 +18,19 @@ from typing import Any
 
 from orchestrator.actions import ActionResult, Call, CallContext, Executor
 from orchestrator.agent.agent import Agent
+from orchestrator.engine.run.driver import read_action_result
 from orchestrator.engine.trace.past_steps import PastStep
 from orchestrator.engine.trace.past_turns import PastTurn
 from orchestrator.errors import (
     DependencyFailed,
     OrchestratorError,
     ResourceNotFound,
+    SessionConflict,
     ValidationError,
 )
-from orchestrator.server.workbench.chat import stream_events, to_line
+from orchestrator.server.runtime.invoke import run_blocking
+from orchestrator.server.workbench.chat import delete_session, stream_events, to_line
+from orchestrator.sessions import Record
 
 _PATIENCE = 3_600.0  # seconds that a question to the user may wait
 _MOST_RESULTS = 1_000
@@ -145,30 +150,47 @@ class WhatIf:
     def carry_out(self, executor: Executor, call: Call, context: CallContext) -> ActionResult:
         """The recorded result of an equal call, or what the user decides."""
         name = call.operation.xml_name
-        recorded = self._recorded.get(_key(name, call.arguments))
-        if recorded:
-            return ActionResult(recorded.pop(0), notes=("the recorded result of an equal call",))
+        agent = context.agent["name"]
+        if (recorded := self._take_recorded(agent, name, call.arguments)) is not None:
+            return recorded
         if self._run_all:
             return executor.call(call, context)
-        decision = self._ask(call.id, name, call.arguments)
+        decision = self._ask(agent, name, call.arguments)
         if decision.get("run") is True:
             return executor.call(call, context)
         if "text" in decision:
             return ActionResult(decision["text"])
         raise DependencyFailed(f"nobody decided what {name!r} gives", resource=name)
 
-    def _ask(self, id: str, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _take_recorded(
+        self, agent: str, name: str, arguments: Mapping[str, Any]
+    ) -> ActionResult | None:
+        with self._lock:  # collaborators call side by side
+            recorded = self._recorded.get(_key(agent, name, arguments))
+            result = read_action_result(recorded.pop(0)) if recorded else None
+        if result is not None:
+            result.notes = (*result.notes, "the recorded result of an equal call")
+        return result
+
+    def _ask(self, agent: str, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         question = _Question()
+        # The id of a call is its branch's own: collaborators side by side have the same ones.
+        id = secrets.token_urlsafe(16)
         with self._lock:
             if self._stopped:
                 return {}
             self._waiting[id] = question
-        self._report({"type": "asks", "id": id, "name": name, "arguments": dict(arguments)})
+        self._report(
+            {"type": "asks", "id": id, "agent": agent, "name": name, "arguments": dict(arguments)}
+        )
         question.answered.wait(_PATIENCE)
         return question.decision
 
     async def stream(self, agent: Agent, session: str) -> AsyncGenerator[bytes, None]:
-        """The events of the turn as lines, with the questions between them."""
+        """The events of the turn as lines, with the questions between them.
+
+        Closing it before its end stops the turn, and deletes the session.
+        """
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[bytes | None] = asyncio.Queue()
 
@@ -190,15 +212,20 @@ class WhatIf:
                 queue.put_nowait(None)
 
         task = asyncio.create_task(pump())
+        has_ended = False
         try:
             yield to_line({"type": "forked", "session": session})
             while (line := await queue.get()) is not None:
                 yield line
+            has_ended = True
         finally:
             self.stop()
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+            if not has_ended:  # half a run is nothing to go on from
+                with suppress(SessionConflict):
+                    await run_blocking(delete_session, agent, session)
 
 
 class _DecidedExecutor:
@@ -210,13 +237,15 @@ class _DecidedExecutor:
         return self._run.carry_out(self._executor, call, context)
 
 
-def _record_results(turn: PastTurn, step: PastStep) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+def _record_results(turn: PastTurn, step: PastStep) -> dict[str, list[Record]]:
+    """The records of later calls; of a failed one nobody knows what another would give."""
+    found: dict[str, list[Record]] = {}
     for one in turn.steps():
-        if one.kind == "action" and one.index > step.index and not one.state:
-            found.setdefault(_key(one.name, one.arguments), []).append(one.text)
+        if one.kind == "action" and one.index > step.index and one.state in ("", "REPROMPT"):
+            if agent := one.agent:  # else nobody knows what it was called with
+                found.setdefault(_key(agent, one.name, one.arguments), []).append(one.record)
     return found
 
 
-def _key(name: str, arguments: Mapping[str, Any]) -> str:
-    return json.dumps([name, dict(arguments)], sort_keys=True, default=str)
+def _key(agent: str, name: str, arguments: Mapping[str, Any]) -> str:
+    return json.dumps([agent, name, dict(arguments)], sort_keys=True, default=str)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
-from workbench_support import answer, call, made_calls, price, workbench
+import pytest
+from workbench_support import answer, call, made_calls, price, streaming, workbench
+
+from orchestrator.engine.plan import Plan
 
 AT = "/agents/shop/sessions/s-1"
 
@@ -113,3 +117,37 @@ def test_a_failure_is_the_last_line(tmp_path: Path) -> None:
         last = bench.client.post(f"{AT}/ask", {"question": "So?"}).lines[-1]
         assert (last["type"], last["error"]) == ("error", "ModelOutputError")
         assert bench.client.get(AT).json["turns"][0]["has_failed"]
+
+
+def test_an_agent_stays_open_while_a_turn_uses_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    closed = threading.Event()
+    close = Plan.close
+
+    def close_and_tell(self: Plan) -> None:
+        told.append(self.instruction)
+        close(self)
+        closed.set()
+
+    monkeypatch.setattr(Plan, "close", close_and_tell)
+    script = [price(), answer("Twelve."), price("milk"), answer("Three."), answer("Last.")]
+    with workbench(tmp_path, script) as bench:
+        before = bench.agent
+        assert bench.client.post(f"{AT}/ask", {"question": "Tea?"}).lines[-1]["text"] == "Twelve."
+        (bench.folder / "notes.txt").write_text("What an action writes is no part of the agent.")
+        assert bench.agent is before
+        turn = bench.agent.turns("s-1")[0].id
+        with streaming(bench, f"{AT}/turns/{turn}/steps/1/run", {}) as lines:
+            asks = next(it for it in lines if it["type"] == "asks")
+            file = bench.folder / "agent.yaml"
+            file.write_text(file.read_text().replace("prices of a shop", "PRICES of a shop"))
+            assert bench.client.page("/agents/shop").status == 200
+            assert "PRICES" in bench.agent.plan.instruction
+            assert told == []
+            bench.client.post(f"{AT}-fork-1/decide", {"id": asks["id"], "run": True})
+            assert list(lines)[-1]["text"] == "Three."
+        assert closed.wait(60)
+        assert told == [before.plan.instruction]
+        assert made_calls(bench.folder) == ["tea", "milk"]

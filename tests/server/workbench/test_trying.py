@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-import json
+import shutil
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
-from workbench_support import Workbench, answer, made_calls, price, workbench
+from workbench_support import (
+    MODEL,
+    Workbench,
+    answer,
+    made_calls,
+    price,
+    streaming,
+    workbench,
+    write_shop,
+)
+
+from orchestrator.models import ModelReply, ModelRequest
+from orchestrator.models.base import Usage
+from orchestrator.testing import ScriptedModel
 
 AT = "/agents/shop/sessions/s-1"
 OTHER = '{"system": "OTHER $instruction$", "messages": [{"role": "user", "content": "$question$"}]}'
@@ -21,19 +31,6 @@ def asked(bench: Workbench, question: str = "How much is tea?") -> str:
     """The turn's address, after one call and an answer."""
     bench.agent.invoke(question, "s-1")
     return f"{AT}/turns/{bench.agent.turns('s-1')[-1].id}"
-
-
-@contextmanager
-def streaming(bench: Workbench, path: str, body: Any) -> Iterator[Iterator[dict[str, Any]]]:
-    """The lines of an answer as they come."""
-    client = bench.client
-    headers = {**client.headers, "Content-Type": "application/json", "X-Workbench": "1"}
-    with closing(HTTPConnection(client.host, client.port, timeout=60)) as connection:
-        connection.request("POST", f"/workbench{path}", json.dumps(body), headers)
-        reply = connection.getresponse()
-        assert reply.status == 200
-        yield (json.loads(line) for line in reply)
-        reply.close()
 
 
 def test_a_changed_template_is_shown_at_once_with_what_lint_says(tmp_path: Path) -> None:
@@ -118,8 +115,15 @@ def test_a_run_that_nobody_watches_calls_nothing(tmp_path: Path) -> None:
     script = [price(), answer("Twelve."), price("milk"), answer("Never.")]
     with workbench(tmp_path, script) as bench:
         step = f"{asked(bench)}/steps/1"
+        deleted = threading.Event()
+        delete = bench.agent.sessions.store.delete
+        bench.agent.sessions.store.delete = lambda key: (delete(key), deleted.set())  # type: ignore[method-assign, assignment]
         with streaming(bench, f"{step}/run", {}) as lines:
             assert any(it["type"] == "asks" for it in lines)
+        # Half a run is nothing to go on from: its session goes, too.
+        assert deleted.wait(60)
+        sessions = bench.client.get("/agents/shop").json["sessions"]
+        assert [it["id"] for it in sessions] == ["s-1"]
         while threads := [it for it in threading.enumerate() if "action" in it.name]:
             for thread in threads:
                 thread.join(10)
@@ -179,3 +183,147 @@ def test_only_a_model_call_of_the_agent_itself_can_be_changed(tmp_path: Path) ->
             assert bench.client.post(f"{turn}/steps/2/{action}", {}).status == 400
         assert bench.client.get(f"{turn}/steps/2/what-if").status == 400
         assert bench.client.page(f"{turn}/steps/3/what-if").status == 200
+
+
+ATTRIBUTES = """
+def lambda_handler(event, context):
+    body = {"responseBody": {"TEXT": {"body": "No such tea."}}, "responseState": "REPROMPT"}
+    return {
+        "messageVersion": "1.0",
+        "response": {
+            "actionGroup": event["actionGroup"],
+            "function": event["function"],
+            "functionResponse": body,
+        },
+        "sessionAttributes": {**event["sessionAttributes"], "cart": "tea"},
+        "promptSessionAttributes": {"shelf": "TOP-SHELF"},
+    }
+"""
+TOOLS = """
+agentName: shop
+foundationModel: anthropic.claude-3-5-sonnet-20240620-v1:0
+instruction: You answer questions about the prices of a shop with the tools that you have.
+actionGroups:
+  - actionGroupName: prices
+    actionGroupExecutor:
+      lambda: handler.py
+    functionSchema:
+      functions:
+        - name: get_price
+          description: The price.
+          parameters:
+            item: {type: string, description: What., required: true}
+"""
+
+
+def write_agent(folder: Path, **files: str) -> Path:
+    folder.mkdir(parents=True)
+    for name, text in files.items():
+        (folder / name.replace("_", ".")).write_text(text)
+    return folder
+
+
+def test_a_recorded_result_is_taken_with_all_that_it_changed(tmp_path: Path) -> None:
+    folder = write_agent(tmp_path / "shop", agent_yaml=TOOLS, handler_py=ATTRIBUTES)
+    replies = [price(), answer("None.")]
+    with workbench(folder, [*replies, *replies]) as bench:
+        turn = asked(bench)
+        assert bench.client.post(f"{turn}/steps/1/run", {}).lines[-1]["text"] == "None."
+        first, second, again, last = bench.model.requests
+        assert (again.system, list(again.messages)) == (first.system, list(first.messages))
+        assert "TOP-SHELF" in str((second.system, second.messages))
+        assert (last.system, list(last.messages)) == (second.system, list(second.messages))
+        records = [bench.agent.turns(it)[0].steps()[1].record for it in ("s-1", "s-1-fork-1")]
+        for name in ("text", "state", "attributes", "prompt_attributes"):
+            assert records[1][name] == records[0][name], name
+
+
+TEAM = """
+agentName: boss
+foundationModel: anthropic.claude-3-5-sonnet-20240620-v1:0
+instruction: You answer questions with the help of two agents, one for each matter that is asked.
+agentCollaboration: SUPERVISOR
+agentCollaborators:
+  - {collaboratorName: alpha, agentDescriptor: {folder: alpha}, collaborationInstruction: Teas.}
+  - {collaboratorName: beta, agentDescriptor: {folder: beta}, collaborationInstruction: Milks.}
+"""
+
+
+class TeamModel(ScriptedModel):
+    """Has both collaborators look up a price at the same time, a new one in each turn."""
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        text = str(request.messages)
+        found = [one for one in ("alpha", "beta") if f"DO-{one}" in text]
+        if "toolResult" in text:
+            content: Any = [{"text": answer("Done.")}]
+        elif len(found) == 1:
+            self.requests.append(request)
+            content = price(f"{found[0]}-{len(self.requests)}")
+        else:
+            content = [
+                {
+                    "toolUse": {
+                        "toolUseId": f"t-{one}",
+                        "name": "AgentCommunication__sendMessage",
+                        "input": {"recipient": one, "content": f"DO-{one}"},
+                    }
+                }
+                for one in ("alpha", "beta")
+            ]
+        reason = "tool_use" if "toolUse" in content[-1] else "end_turn"
+        return ModelReply(content, reason, Usage(1, 1))
+
+    async def acomplete(self, request: ModelRequest) -> ModelReply:
+        return self.complete(request)
+
+
+def test_a_decision_is_about_the_call_on_its_card(tmp_path: Path) -> None:
+    boss = write_agent(tmp_path / "boss", agent_yaml=TEAM)
+    for name in ("alpha", "beta"):
+        (write_shop(boss / "new")).rename(boss / name)
+        file = boss / name / "agent.yaml"
+        file.write_text(file.read_text().replace("agentName: shop", f"agentName: {name}"))
+    with workbench(boss, model=TeamModel([], model_id=MODEL)) as bench:
+        bench.agent.invoke("Both?", "s-1")
+        before = {name: made_calls(boss / name) for name in ("alpha", "beta")}
+        at = "/agents/boss/sessions/s-1"
+        turn = bench.agent.turns("s-1")[0].id
+        with streaming(bench, f"{at}/turns/{turn}/steps/1/run", {}) as lines:
+            cards = [next(it for it in lines if it["type"] == "asks") for _ in before]
+            assert {it["agent"] for it in cards} == {"alpha", "beta"}
+            assert cards[0]["id"] != cards[1]["id"]
+            decide = f"{at}-fork-1/decide"
+            called = bench.client.post(decide, {"id": cards[0]["id"], "run": True})
+            typed = bench.client.post(decide, {"id": cards[1]["id"], "text": "free"})
+            assert (called.status, typed.status) == (200, 200)
+            assert list(lines)[-1]["type"] == "end"
+        name, other = (it["agent"] for it in cards)
+        assert made_calls(boss / name) == [*before[name], cards[0]["arguments"]["item"]]
+        assert made_calls(boss / other) == before[other]
+
+
+def test_runs_of_two_agents_in_sessions_of_one_name_are_two(tmp_path: Path) -> None:
+    shop = write_shop(tmp_path)
+    bank = tmp_path / "bank"
+    shutil.copytree(shop, bank)
+    file = bank / "agent.yaml"
+    file.write_text(file.read_text().replace("agentName: shop", "agentName: bank"))
+    script = [price(), answer("Yes."), price(), answer("Yes."), price("SHOP"), price("BANK")]
+    with workbench(shop, [*script, answer("End."), answer("End.")], bank) as bench:
+        paths = {}
+        for project in bench.projects.all():
+            project.agent().invoke("So?", "s-1")
+            turn = project.agent().turns("s-1")[0].id
+            paths[project.key] = f"/agents/{project.key}/sessions/s-1/turns/{turn}/steps/1/run"
+        with streaming(bench, paths["shop"], {}) as first:
+            card = next(it for it in first if it["type"] == "asks")
+            with streaming(bench, paths["bank"], {}) as second:
+                assert any(it["type"] == "asks" for it in second)
+                decision = {"id": card["id"], "run": True}
+                wrong = bench.client.post("/agents/bank/sessions/s-1-fork-1/decide", decision)
+                assert wrong.status == 404
+                right = bench.client.post("/agents/shop/sessions/s-1-fork-1/decide", decision)
+                assert right.status == 200
+                assert list(first)[-1]["type"] == "end"
+        assert (made_calls(shop), made_calls(bank)) == (["tea", "SHOP"], ["tea"])

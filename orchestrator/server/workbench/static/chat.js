@@ -1,5 +1,5 @@
 // A conversation: the answer as it comes, the calls as they happen, and what waits for the user.
-import { element, lines, post } from "./page.js";
+import { element, lines, post, spell, spellArguments } from "./page.js";
 
 const chat = document.getElementById("chat");
 const at = chat.dataset.at;
@@ -18,7 +18,7 @@ function nameOf(value) {
 function argumentsOf(call) {
   const body = Object.values(call.requestBody?.content || {}).flat();
   const all = [...(call.parameters || []), ...body.flatMap((one) => one.properties || one)];
-  return all.map((one) => `${one.name}=${JSON.stringify(one.value)}`).join(", ");
+  return spellArguments(all.map((one) => [one.name, one.value]));
 }
 
 class Turn {
@@ -40,7 +40,8 @@ class Turn {
   }
 
   call(name, text, agent) {
-    const line = element("li", {}, element("code", {}, name), " ", element("code", { class: "quiet" }, text));
+    const told = typeof text === "string" ? element("code", { class: "quiet" }, spell(text)) : text;
+    const line = element("li", {}, element("code", {}, spell(name)), " ", told);
     if (agent) line.prepend(element("span", { class: "tag" }, agent), " ");
     this.calls.append(line);
   }
@@ -119,7 +120,7 @@ function askFor(inputs) {
     const confirms = (call.actionInvocationType || "RESULT") !== "RESULT";
     const only = call.actionInvocationType === "USER_CONFIRMATION";
     const name = `${call.actionGroup}::${call.function || `${call.httpMethod} ${call.apiPath}`}`;
-    const box = element("fieldset", {}, element("legend", {}, name), element("code", { class: "quiet" }, argumentsOf(call)));
+    const box = element("fieldset", {}, element("legend", {}, spell(name)), argumentsOf(call));
     if (!only) {
       const id = `result-${index}`;
       box.append(element("label", { for: id }, "Its result, as text or JSON"),

@@ -52,6 +52,21 @@ export function element(name, members = {}, ...inside) {
   return made;
 }
 
+// Whatever a user decides upon is read as it is: what is not seen, or turns text around, is named.
+const unseen = /[\p{C}\p{DI}\p{Zl}\p{Zp}]/gu;
+
+export function spell(value) {
+  const text = typeof value === "string" ? value : JSON.stringify(value) ?? "";
+  return text.replace(unseen, (one) => (one === "\n" ? one : `\\u{${one.codePointAt(0).toString(16)}}`));
+}
+
+// Arguments, each on its own: none reaches over into the next one.
+export function spellArguments(pairs) {
+  const found = pairs.map(([name, value]) =>
+    element("bdi", { dir: "ltr" }, spell(`${name}=${JSON.stringify(value)}`)));
+  return element("code", { class: "quiet" }, ...found.flatMap((one, place) => (place ? [", ", one] : [one])));
+}
+
 for (const form of document.querySelectorAll("form[data-post]")) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();

@@ -1,5 +1,5 @@
 // A model call with something changed: its prompt at once, then the run from there.
-import { element, lines, post } from "./page.js";
+import { element, lines, post, spell, spellArguments } from "./page.js";
 
 const bench = document.getElementById("bench");
 const at = bench.dataset.at;
@@ -63,17 +63,31 @@ function ask(event, box, session) {
   const result = element("textarea", { class: "code", rows: 2, "aria-label": `Result of ${event.name}` });
   const decide = async (decision) => {
     card.remove();
-    await post(`${bench.dataset.sessions}${session}/decide`, { id: event.id, ...decision });
+    try {
+      await post(`${bench.dataset.sessions}${session}/decide`, { id: event.id, ...decision });
+    } catch (error) {
+      showFindings([{ severity: "error", message: error.message }]);
+    }
   };
   const card = element("div", { class: "waits", role: "group", "aria-label": "A call that was not recorded" },
     element("h2", {}, "This call was not recorded"),
-    element("code", {}, `${event.name} ${JSON.stringify(event.arguments)}`),
+    element("p", {}, element("span", { class: "tag" }, spell(event.agent)), " ", element("code", {}, spell(event.name)), " ",
+      spellArguments(Object.entries(event.arguments))),
     result,
     element("div", { class: "tools" },
       element("button", { class: "main", type: "button", onclick: () => decide({ text: result.value }) }, "Use this result"),
       element("button", { type: "button", onclick: () => decide({ run: true }) }, "Call it")));
   box.append(card);
   result.focus();
+}
+
+async function discard(session, box) {
+  try {
+    await post(`${bench.dataset.sessions}${session}/delete`, {});
+    box.remove();
+  } catch (error) {
+    showFindings([{ severity: "error", message: error.message }]);
+  }
 }
 
 form.addEventListener("submit", async (event) => {
@@ -88,6 +102,7 @@ form.addEventListener("submit", async (event) => {
   const box = element("article", { class: "turn running" }, element("h2", {}, "Run from here"), steps, answer, foot);
   out.replaceChildren(box);
   let session = "";
+  let stopped = false;
   try {
     const reply = await post(`${at}/run`, changes(), { signal: running.signal });
     for await (const one of lines(reply)) {
@@ -105,10 +120,14 @@ form.addEventListener("submit", async (event) => {
       }
     }
   } catch (error) {
-    foot.append(element("span", { class: "tag bad" }, "failed"), error.name === "AbortError" ? "You stopped it." : error.message);
+    stopped = true; // the server keeps nothing of it
+    foot.append(element("span", { class: "tag bad" }, "failed"),
+      error.name === "AbortError" ? "You stopped it: nothing of it is kept." : error.message);
   }
-  if (session) {
-    foot.append(element("a", { href: `${bench.dataset.compare}&right=${encodeURIComponent(session)}` }, "Compare side by side"),
+  box.querySelectorAll(".waits").forEach((card) => card.remove());
+  if (session && !stopped) {
+    foot.append(element("button", { class: "plain", type: "button", onclick: () => discard(session, box) }, "Discard this run"),
+      element("a", { href: `${bench.dataset.compare}&right=${encodeURIComponent(session)}` }, "Compare side by side"),
       element("a", { href: bench.dataset.sessions + session }, session));
   }
   box.classList.remove("running");
