@@ -80,14 +80,16 @@ class DynamoMemory:
         fresh.sort(key=lambda it: (it.started, it.session_id), reverse=True)
         return fresh[: max(limit, 0)]
 
-    def rewrite(self, owner: str, summary: SessionSummary) -> None:
-        """Puts a summary in the place of the one of its session, where there is one."""
+    def rewrite(self, owner: str, old: SessionSummary, new: SessionSummary) -> bool:
+        """Puts a summary in the place of the old one, where that still stands; whether it did."""
         from orchestrator.support.dynamodb import ConditionFailed
 
+        known = {"known": encode_body(old), "at": old.started}
         try:
-            self._table.put(_to_item(owner, summary), "attribute_exists(pk)")
-        except ConditionFailed:  # it was deleted meanwhile
-            pass
+            self._table.put(_to_item(owner, new), "body = :known AND started = :at", **known)
+        except ConditionFailed:  # it was deleted meanwhile, or replaced
+            return False
+        return True
 
     def delete(
         self, owner: str, memory_id: str | None = None, session_id: str | None = None

@@ -83,15 +83,19 @@ class EncryptedMemory:
         Raises:
             EncryptionError: One cannot be decrypted; nothing was changed.
         """
-        old = [
-            self._seal(owner, self._open(owner, summary, plain=True))
+        changes = [
+            (summary, self._seal(owner, self._open(owner, summary, plain=True)))
             for summary in self._store.recent(owner, memory_id, now, _MOST)
             if not self._cipher.is_current(summary.text)
         ]
-        rewrite = getattr(self._store, "rewrite", self._store.add)
-        for summary in old:
-            rewrite(owner, summary)
-        return len(old)
+        return sum(self._replace(owner, old, new) for old, new in changes)
+
+    def _replace(self, owner: str, old: SessionSummary, new: SessionSummary) -> bool:
+        rewrite = getattr(self._store, "rewrite", None)
+        if rewrite is not None:
+            return bool(rewrite(owner, old, new))
+        self._store.add(owner, new)
+        return True
 
     def _seal(self, owner: str, summary: SessionSummary) -> SessionSummary:
         topics = [dict(topic) for topic in summary.topics]

@@ -101,14 +101,15 @@ class PostgresMemory:
         )
         return [self._read(memory_id, unescape_name(session), *rest) for session, *rest in rows]
 
-    def rewrite(self, owner: str, summary: SessionSummary) -> None:
-        """Puts a summary in the place of the one of its session, where there is one."""
-        key = name(owner), name(summary.memory_id), name(summary.session_id)
-        self._write(
-            "UPDATE orchestrator_summary SET body = %s "
-            "WHERE owner = %s AND memory_id = %s AND session_id = %s",
-            (encode_body(summary), *key),
+    def rewrite(self, owner: str, old: SessionSummary, new: SessionSummary) -> bool:
+        """Puts a summary in the place of the old one, where that still stands; whether it did."""
+        key = name(owner), name(old.memory_id), name(old.session_id)
+        found = self._database.rows(
+            "UPDATE orchestrator_summary SET body = %s WHERE owner = %s AND memory_id = %s "
+            "AND session_id = %s AND started = %s AND body = %s RETURNING started",
+            (encode_body(new), *key, old.started, encode_body(old)),
         )
+        return bool(found)
 
     def delete(
         self, owner: str, memory_id: str | None = None, session_id: str | None = None

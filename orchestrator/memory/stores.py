@@ -216,15 +216,16 @@ class SqliteMemory:
         )
         return [self._summary(*row) for row in rows]
 
-    def rewrite(self, owner: str, summary: SessionSummary) -> None:
-        """Puts a summary in the place of the one of its session, where there is one."""
-        row = _to_row(owner, summary)
+    def rewrite(self, owner: str, old: SessionSummary, new: SessionSummary) -> bool:
+        """Puts a summary in the place of the old one, where that still stands; whether it did."""
+        known, row = _to_row(owner, old), _to_row(owner, new)
         with self._file.transaction() as db:
-            db.execute(
+            found = db.execute(
                 "UPDATE summary SET topics = ?, text = ?, sum = ? "
-                "WHERE owner = ? AND memory_id = ? AND session_id = ?",
-                (*row[5:], checksum(*row), *row[:3]),
+                "WHERE owner = ? AND memory_id = ? AND session_id = ? AND sum = ? AND text = ?",
+                (*row[5:], checksum(*row), *known[:3], checksum(*known), known[6]),
             )
+        return bool(found.rowcount)
 
     def delete(
         self, owner: str, memory_id: str | None = None, session_id: str | None = None

@@ -2,15 +2,17 @@
 
 | item | sort key | members |
 |---|---|---|
-| session | `s` | `records`, `updated`, `name` (its label), `sum`; `listing` and `unfinished` put it
-  into the indices of the same names; `oldest` says when the first of its items expires |
-| append | `r#` and the place of its last record | `count`, `text` (records by lines), `sum`; of a
-  long one, `parts` and the `nonce` of the items that have the rest |
-| part of a long append | `p#`, a nonce and a number | `text` |
+| session | `s` | `records`, `updated`, `name` (its label), `sum`, `generation`; `listing` and
+  `unfinished` put it into the indices of the same names; `oldest` says when the first of its items
+  expires |
+| append | `r#`, the place of its last record and the generation | `generation`, `count`, `text`
+  (records by lines), `sum`; of a long one, `parts` and the `nonce` of the items with the rest |
+| part of a long append | `p#`, the generation, a nonce and a number | `text` |
 
 An append is a transaction of its item and the session's, which has to have the expected number of
 records. Parts are written before it: what is not committed no reader sees. Readers go from the
-session's item back, so that items of a deleted session under the same key are not read either.
+session's item back. Every session that begins has a generation of its own, in the keys of its
+items: none is another session's of the same key, which was deleted before or begins meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import heapq
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -28,6 +30,8 @@ from orchestrator.errors import DependencyFailed, SessionConflict, ValidationErr
 from orchestrator.sessions.journal import Record, SessionInfo, leaves_turn_open
 from orchestrator.sessions.rows import (
     WAY_OUT,
+    Changes,
+    change_records,
     decode_records,
     encode_record,
     read_entry,
@@ -42,6 +46,7 @@ from orchestrator.support.dynamodb import (
     Item,
     to_wire,
 )
+from orchestrator.support.lru_cache import LruCache
 from orchestrator.support.process_leases import share_leases
 from orchestrator.support.store_urls import DynamoUrl, parse_store
 
@@ -49,6 +54,7 @@ _SHARDS = 8  # partitions of an index, so that no single one takes all writes
 _SESSION = "s"
 _READS = 5  # of a journal that changes while it is read
 _DAY = 86_400
+_GENERATIONS = 10_000  # of some hundred bytes each
 _KEY = re.compile(r"[0-9a-f]{64}")
 
 
@@ -73,6 +79,8 @@ class DynamoStore:
         self.url = parsed
         self.identity = repr(parsed)
         self._table = DynamoTable(parsed, "the session store")
+        # Of the sessions that were used last: who appends has mostly read, or begun, it here.
+        self._generations: LruCache[str] = LruCache(_GENERATIONS)
         self.processes = share_leases(self.identity, lambda: _Leases(self._table))
 
     def create_table(self) -> bool:
@@ -93,21 +101,16 @@ class DynamoStore:
 
     def _read(self, key: str, after: int) -> list[Record] | None:
         # `None` when an append is missing: another process may have written meanwhile.
-        rows = {
-            row["sk"]: row
-            for row in self._table.query(
-                "pk = :pk AND sk BETWEEN :first AND :last",
-                {"pk": _partition(key), "first": _append_key(after), "last": _SESSION},
-            )
-        }
+        rows = self._find_appends(key, after)
         session = rows.pop(_SESSION, None)
         if session is None or _is_expired(session):
             return []
+        generation = self._note_generation(key, session)
         info = self._read_session(session)
         chunks: list[list[str]] = []
         place = info.records
         while place > after:
-            row = rows.get(_append_key(place - 1))
+            row = rows.get(_append_key(place - 1, generation))
             if row is None:
                 return None
             texts = self._read_append(key, place, row)
@@ -117,14 +120,16 @@ class DynamoStore:
         texts = [text for chunk in reversed(chunks) for text in chunk]
         return decode_records(texts[max(after - place, 0) :], partial(self._damage, key))
 
+    def _find_appends(self, key: str, after: int = 0) -> dict[str, Item]:
+        # By sort keys, with the session's item, as they were one after the other.
+        values = {"pk": _partition(key), "first": _append_key(after), "last": _SESSION}
+        rows = self._table.query("pk = :pk AND sk BETWEEN :first AND :last", values)
+        return {row["sk"]: row for row in rows}
+
     def _read_append(self, key: str, end: int, row: Item) -> list[str]:
         text = str(row.get("text", ""))
         if parts := row.get("parts", 0):
-            prefix = f"p#{row.get('nonce')}#"
-            found = self._table.query(
-                "pk = :pk AND begins_with(sk, :prefix)", {"pk": row["pk"], "prefix": prefix}
-            )
-            rest = [str(part.get("text", "")) for part in found]
+            rest = [str(part.get("text", "")) for part in self._find_parts(key, _part_prefix(row))]
             if len(rest) != parts:
                 raise self._damage(key, "a part of a record is missing")
             text += "".join(rest)
@@ -151,21 +156,37 @@ class DynamoStore:
         _check_key(key)
         count, label = expected + len(records), label or self._find_label(key)
         expiry = self._table.expiry()
-        item = self._write_append(key, expected, [encode_record(it) for it in records], expiry)
+        generation = self._find_generation(key) if expected else _make_nonce()
+        texts = [encode_record(it) for it in records]
+        item = self._write_append(key, generation, expected, texts, expiry)
         if unfinished is None:
             unfinished = leaves_turn_open(records)
         session = self._build_session(key, label, at, count, unfinished) | expiry
+        session["generation"] = generation
         try:
             self._table.transact(
                 _begin(session, expiry) if not expected else _go_on(session, expected),
                 {"Put": {"Item": to_wire(item)}},
             )
         except ConditionFailed:
-            self._delete_parts(item)
+            self._delete_parts(key, item)
             self.load(key)  # it may be damaged
             raise SessionConflict(
                 "the session was changed by another invocation; try again"
             ) from None
+        if not expected:
+            self._note_generation(key, session)
+
+    def _note_generation(self, key: str, session: Item) -> str:
+        generation = _generation_of(session)
+        self._generations.put(key, generation)
+        return generation
+
+    def _find_generation(self, key: str) -> str:
+        def ask() -> str:
+            return _generation_of(self._table.get(_partition(key), _SESSION) or {})
+
+        return self._generations.get(key, ask)
 
     def _build_session(self, key: str, label: str, at: int, count: int, unfinished: bool) -> Item:
         listing = f"session#{int(key[:2], 16) % _SHARDS}"
@@ -180,13 +201,16 @@ class DynamoStore:
             **({"unfinished": listing} if unfinished else {}),
         }
 
-    def _write_append(self, key: str, first: int, texts: Sequence[str], expiry: Item) -> Item:
+    def _write_append(
+        self, key: str, generation: str, first: int, texts: Sequence[str], expiry: Item
+    ) -> Item:
         # The item of an append; what does not fit into it is written here.
-        pk, nonce, text = _partition(key), os.urandom(8).hex(), "\n".join(texts)
+        pk, nonce, text = _partition(key), _make_nonce(), "\n".join(texts)
         pieces = [text[at : at + ITEM_BYTES] for at in range(0, len(text), ITEM_BYTES)] or [""]
         item: Item = {
             "pk": pk,
-            "sk": _append_key(first + len(texts) - 1),
+            "sk": _append_key(first + len(texts) - 1, generation),
+            "generation": generation,
             "text": pieces[0],
             "count": len(texts),
             "sum": sum_record(key, first, text),
@@ -195,42 +219,39 @@ class DynamoStore:
         if len(pieces) > 1:
             item |= {"parts": len(pieces) - 1, "nonce": nonce}
             self._table.write_batch(
-                {"pk": pk, "sk": f"p#{nonce}#{number:06}", "text": piece, **expiry}
+                {"pk": pk, "sk": f"p#{generation}#{nonce}#{number:06}", "text": piece, **expiry}
                 for number, piece in enumerate(pieces[1:])
             )
         return item
 
-    def _delete_parts(self, item: Item) -> None:
-        if "nonce" not in item:
-            return
-        values = {"pk": item["pk"], "prefix": f"p#{item['nonce']}#"}
-        parts = self._table.query("pk = :pk AND begins_with(sk, :prefix)", values)
-        self._table.write_batch(deletes=list(parts))
+    def _delete_parts(self, key: str, item: Item) -> None:
+        if "nonce" in item:
+            self._table.write_batch(deletes=self._find_parts(key, _part_prefix(item)))
 
-    def rewrite(self, key: str, records: Mapping[int, Record]) -> None:
-        """Puts other records into places of a journal, where it still has those places."""
-        rows = {
-            row["sk"]: row
-            for row in self._table.query(
-                "pk = :pk AND sk BETWEEN :first AND :last",
-                {"pk": _partition(key), "first": _append_key(0), "last": _SESSION},
-            )
-        }
+    def _find_parts(self, key: str, prefix: str) -> Iterator[Item]:
+        values = {"pk": _partition(key), "prefix": prefix}
+        return self._table.query("pk = :pk AND begins_with(sk, :prefix)", values)
+
+    def rewrite(self, key: str, changes: Changes) -> int:
+        """Replaces records of a journal where they still stand; how many."""
+        rows = self._find_appends(key)
         session = rows.get(_SESSION)
-        place = 0 if session is None else self._read_session(session).records
-        while place and (row := rows.get(_append_key(place - 1))) is not None:
+        if session is None:
+            return 0
+        place, generation, changed = self._read_session(session).records, _generation_of(session), 0
+        while place and (row := rows.get(_append_key(place - 1, generation))) is not None:
             known = self._read_append(key, place, row)
             place -= len(known)
-            texts = [
-                encode_record(records[at]) if at in records else text
-                for at, text in enumerate(known, place)
-            ]
-            if texts != known:
-                self._replace_append(key, place, row, texts)
+            texts = dict(enumerate(known, place))
+            new = change_records(texts, changes)
+            if new and self._replace_append(key, place, row, [*(texts | new).values()]):
+                changed += len(new)
+        return changed
 
-    def _replace_append(self, key: str, first: int, row: Item, texts: Sequence[str]) -> None:
+    def _replace_append(self, key: str, first: int, row: Item, texts: Sequence[str]) -> bool:
+        # Whether it still stood there.
         expiry = {name: it for name, it in row.items() if name == TTL_ATTRIBUTE}
-        item = self._write_append(key, first, texts, expiry)
+        item = self._write_append(key, _generation_of(row), first, texts, expiry)
         try:
             self._table.call(
                 "put_item",
@@ -241,8 +262,10 @@ class DynamoStore:
                 ExpressionAttributeValues=to_wire({"known": row["sum"]}, ":"),
             )
         except ConditionFailed:  # it was deleted meanwhile
-            row = item
-        self._delete_parts(row)
+            self._delete_parts(key, item)
+            return False
+        self._delete_parts(key, row)
+        return True
 
     def _find_label(self, key: str) -> str:
         found = self._table.get(_partition(key), _SESSION) or {}
@@ -276,12 +299,18 @@ class DynamoStore:
 
     def delete(self, key: str) -> None:
         """Forgets a session."""
-        pk = _partition(key)
+        rows = self._find_appends(key)
         # From here on no append succeeds that knows of records; what it had is no longer read.
-        self._table.delete(pk, _SESSION)
-        self._table.write_batch(
-            deletes=[it for it in self._table.query("pk = :pk", {"pk": pk}) if it["sk"] != _SESSION]
-        )
+        session = self._table.delete(_partition(key), _SESSION)
+        # Another session may begin now. Those that had items before are gone, and this one.
+        dead = {_generation_of(row) for row in (*rows.values(), session) if row}
+        if session is not None and session != rows.get(_SESSION):  # it has got more meanwhile
+            rows = self._find_appends(key)
+        appends = [row for row in rows.values() if row["sk"] != _SESSION]
+        self._table.write_batch(deletes=[it for it in appends if _generation_of(it) in dead])
+        # Parts go last: a rewrite at the same time fails from here on, and deletes its own.
+        for generation in dead:
+            self._table.write_batch(deletes=self._find_parts(key, f"p#{generation}#"))
 
     def labels(self, prefix: str, after: str, most: int) -> Sequence[str]:
         """The next labels, sorted, that begin with `prefix`, after one of them; it ends in `/`."""
@@ -344,8 +373,20 @@ def _partition(key: str) -> str:
     return f"session#{key}"
 
 
-def _append_key(place: int) -> str:
-    return f"r#{place:010}"
+def _append_key(place: int, generation: str = "") -> str:
+    return f"r#{place:010}#{generation}"
+
+
+def _part_prefix(append: Item) -> str:
+    return f"p#{_generation_of(append)}#{append.get('nonce')}#"
+
+
+def _generation_of(row: Item) -> str:
+    return str(row.get("generation", ""))
+
+
+def _make_nonce() -> str:
+    return os.urandom(8).hex()
 
 
 def _is_expired(row: Item) -> bool:
@@ -374,7 +415,7 @@ def _go_on(session: Item, expected: int) -> dict[str, Any]:
         "Update": {
             "Key": to_wire(key),
             "UpdateExpression": f"SET {assignments}{removal}",
-            "ConditionExpression": "#records = :expected",
+            "ConditionExpression": "#records = :expected AND #generation = :generation",
             "ExpressionAttributeNames": {f"#{name}": name for name in (*members, "unfinished")},
             "ExpressionAttributeValues": to_wire({**members, "expected": expected}, ":"),
         }

@@ -110,7 +110,8 @@ class EncryptedStore:
     def rotate(self, key: str) -> int:
         """Encrypts a session's records with the first key; how many were not.
 
-        A turn of it may run meanwhile: what it appends is encrypted with that key anyway.
+        A turn of it may run meanwhile: what it appends is encrypted with that key anyway. So is a
+        session that begins under the same key after this one was deleted; it is left alone.
 
         Raises:
             EncryptionError: One cannot be decrypted; nothing of the session was changed.
@@ -122,14 +123,13 @@ class EncryptedStore:
                 f"a {type(self._store).__name__} cannot change records: export its sessions, and "
                 "import them into another store"
             )
-        old = {
-            place: self._seal(key, place, self._decode(key, place, record, plain=True))
+        changes = {
+            place: (record, self._seal(key, place, self._decode(key, place, record, plain=True)))
             for place, record in enumerate(self._store.load(key))
             if not (_is_sealed(record) and self._cipher.is_current(record["text"]))
         }
-        if old:
-            rewrite(key, old)
-        return len(old)
+        changed: int = rewrite(key, changes) if changes else 0
+        return changed
 
     def _seal(self, key: str, place: int, record: Record) -> Record:
         return {"kind": SEALED, "text": self._cipher.seal(_encode(record), _scope(key), (place,))}

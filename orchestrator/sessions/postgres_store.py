@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,6 +10,8 @@ from orchestrator.errors import DependencyFailed, SessionConflict, ValidationErr
 from orchestrator.sessions.journal import Record, SessionInfo, leaves_turn_open
 from orchestrator.sessions.rows import (
     WAY_OUT,
+    Changes,
+    change_records,
     encode_record,
     read_entry,
     read_lines,
@@ -163,20 +165,28 @@ class PostgresStore:
         rows = self._db.rows("SELECT label FROM orchestrator_session WHERE key = %s", (key,))
         return str(rows[0][0]) if rows else ""
 
-    def rewrite(self, key: str, records: Mapping[int, Record]) -> None:
-        """Puts other records into places of a journal, where it still has those places."""
-        places, texts = list(records), [encode_record(record) for record in records.values()]
-        sums = [sum_record(key, place, text) for place, text in zip(places, texts, strict=True)]
+    def rewrite(self, key: str, changes: Changes) -> int:
+        """Replaces records of a journal where they still stand; how many."""
 
-        def write(db: Any) -> None:
-            db.execute(
-                "UPDATE orchestrator_journal AS it SET record = one.record, sum = one.sum "
-                "FROM unnest(%s::integer[], %s::text[], %s::bigint[]) AS one (place, record, sum) "
-                "WHERE it.key = %s AND it.place = one.place",
-                (places, texts, sums, key),
-            )
+        def write() -> int:
+            with self._db.transaction() as db:
+                # A deletion at the same time waits, or has ended and leaves nothing to replace.
+                found = db.execute(
+                    "SELECT place, record FROM orchestrator_journal "
+                    "WHERE key = %s AND place = ANY(%s) FOR UPDATE",
+                    (key, list(changes)),
+                ).fetchall()
+                texts = change_records(dict(found), changes)
+                sums = [sum_record(key, place, text) for place, text in texts.items()]
+                db.execute(
+                    "UPDATE orchestrator_journal AS it SET record = one.record, sum = one.sum "
+                    "FROM unnest(%s::integer[], %s::text[], %s::bigint[]) "
+                    "AS one (place, record, sum) WHERE it.key = %s AND it.place = one.place",
+                    ([*texts], [*texts.values()], sums, key),
+                )
+            return len(texts)
 
-        self._db.repeat(lambda: self._db.run(write))
+        return self._db.repeat(write)
 
     def delete(self, key: str) -> None:
         """Forgets a session."""

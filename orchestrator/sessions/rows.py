@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from orchestrator.errors import DependencyFailed
@@ -64,6 +64,30 @@ def decode_records(texts: Sequence[str], damage: DamageError) -> list[Record]:
     if len(found) != len(texts):
         raise damage("a record is not JSON")
     return found
+
+
+Changes = Mapping[int, tuple[Record, Record]]
+"""Of places of a journal, the records that stand there and those that replace them."""
+
+
+def change_records(texts: Mapping[int, str], changes: Changes) -> dict[int, str]:
+    """The new texts of the places whose texts are those of the old records still.
+
+    A session may have been deleted, and another one begun under its key, since they were read.
+    """
+    return {
+        place: encode_record(new)
+        for place, (old, new) in changes.items()
+        if place in texts and _normalize(texts[place]) == encode_record(old)
+    }
+
+
+def _normalize(text: str) -> str | None:
+    # An older version of this program may have written the same record in another form.
+    try:
+        return encode_record(json.loads(text))
+    except (ValueError, RecursionError):
+        return None
 
 
 def read_entry(row: Sequence[Any], damage: DamageError) -> SessionInfo:

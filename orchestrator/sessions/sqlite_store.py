@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from orchestrator.errors import DependencyFailed, SessionConflict
 from orchestrator.sessions.journal import Record, SessionInfo, leaves_turn_open
 from orchestrator.sessions.rows import (
     WAY_OUT,
+    Changes,
+    change_records,
     encode_record,
     read_entry,
     read_lines,
@@ -206,14 +208,18 @@ class SQLiteStore:
         except sqlite3.IntegrityError as error:
             raise self._damage(key, "records are missing in its entry") from error
 
-    def rewrite(self, key: str, records: Mapping[int, Record]) -> None:
-        """Puts other records into places of a journal, where it still has those places."""
-        rows = [(place, encode_record(record)) for place, record in records.items()]
+    def rewrite(self, key: str, changes: Changes) -> int:
+        """Replaces records of a journal where they still stand; how many."""
         with self._file.transaction() as db:
+            found = dict(
+                db.execute("SELECT place, record FROM journal WHERE key = ?", (key,)).fetchall()
+            )
+            texts = change_records(found, changes)
             db.executemany(
                 "UPDATE journal SET record = ?, sum = ? WHERE key = ? AND place = ?",
-                [(text, sum_record(key, place, text), key, place) for place, text in rows],
+                [(text, sum_record(key, place, text), key, place) for place, text in texts.items()],
             )
+        return len(texts)
 
     def delete(self, key: str) -> None:
         """Forgets a session."""

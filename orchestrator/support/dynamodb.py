@@ -112,9 +112,12 @@ class DynamoTable:
             request["ExpressionAttributeValues"] = to_wire(values, ":")
         return server_time(self.call("put_item", **request))
 
-    def delete(self, pk: str, sk: str) -> None:
-        """Deletes an item, if there is one."""
-        self.call("delete_item", TableName=self.name, Key=to_wire({"pk": pk, "sk": sk}))
+    def delete(self, pk: str, sk: str) -> Item | None:
+        """Deletes an item; what it was, if there was one."""
+        key = to_wire({"pk": pk, "sk": sk})
+        reply = self.call("delete_item", TableName=self.name, Key=key, ReturnValues="ALL_OLD")
+        found = reply.get("Attributes")
+        return from_wire(found) if found else None
 
     def transact(self, *writes: Mapping[str, Any]) -> None:
         """Does several writes or none: each is `{"Put": {...}}` and the like, without a table.

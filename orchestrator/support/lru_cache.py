@@ -35,5 +35,13 @@ class LruCache(Generic[V]):
                 self._values.popitem(last=False)
         return value
 
+    def put(self, key: Hashable, value: V) -> None:
+        """Keeps a value in place of the key's last one."""
+        with self._lock:
+            self._values[key] = value
+            self._values.move_to_end(key)
+            if len(self._values) > self._most:
+                self._values.popitem(last=False)
+
     def __len__(self) -> int:
         return len(self._values)

@@ -1,8 +1,8 @@
-r"""Names as databases of other programs can keep them: any text, and back again.
+r"""Names as databases can keep them: any text, and back again.
 
-PostgreSQL keeps no NUL, DynamoDB no half of a surrogate pair. Each such character is kept as a
-backslash and four hexadecimal digits, and so is the backslash; a name's beginning is its
-beginning still.
+PostgreSQL keeps no NUL, and no database half of a surrogate pair. Each such
+character is kept as a backslash and four hexadecimal digits, and so is the backslash; a name's
+beginning is its beginning still.
 """
 
 from __future__ import annotations
@@ -21,3 +21,8 @@ def escape_name(name: str) -> str:
 def unescape_name(text: str) -> str:
     """The name that `escape_name` was given."""
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
+
+
+def escape_names(*names: str | None) -> tuple[str | None, ...]:
+    """Names as they are kept; one that is missing still is."""
+    return tuple(None if name is None else escape_name(name) for name in names)

@@ -45,14 +45,17 @@ def poison_dynamodb(name: str, what: str) -> None:
     assert isinstance(url, DynamoUrl)
     table = DynamoTable(url, "the table")
     pk = f"session#{KEY}"
-    session, append = table.get(pk, "s"), table.get(pk, "r#0000000002")
-    assert session is not None and append is not None
+    session, (*_, append) = (
+        table.get(pk, "s"),
+        table.query("pk = :pk AND sk < :s", {"pk": pk, "s": "s"}),
+    )
+    assert session is not None
     match what:
         case "lost":
             table.delete(pk, append["sk"])
         case "place":
             table.delete(pk, append["sk"])
-            table.put({**append, "sk": "r#0000000001"})
+            table.put({**append, "sk": append["sk"].replace("2#", "1#", 1)})
         case "count" | "label":
             table.put({**session, **({"records": 2} if what == "count" else {"name": "o/a/s"})})
         case _:

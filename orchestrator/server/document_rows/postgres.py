@@ -11,7 +11,7 @@ from orchestrator.errors import DependencyFailed
 from orchestrator.server.document_rows.base import WHAT, Answer, List
 from orchestrator.support.postgres import PostgresDatabase
 from orchestrator.support.store_urls import PostgresUrl
-from orchestrator.support.stored_names import escape_name, unescape_name
+from orchestrator.support.stored_names import escape_names, unescape_name
 
 if TYPE_CHECKING:
     from orchestrator.support.postgres import Connection
@@ -49,7 +49,9 @@ class PostgresRows:
 
     def get(self, of: List, id: str) -> str | None:
         """The text of a row."""
-        found = self._rows(f"SELECT body FROM orchestrator_document WHERE {_ONE}", _names(*of, id))
+        found = self._rows(
+            f"SELECT body FROM orchestrator_document WHERE {_ONE}", escape_names(*of, id)
+        )
         return found[0][0] if found else None
 
     def put(self, of: List, id: str, name: str | None, text: str) -> None:
@@ -58,38 +60,40 @@ class PostgresRows:
             "INSERT INTO orchestrator_document (tenant, kind, parent, id, name, body) "
             "VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (tenant, kind, parent, id) "
             "DO UPDATE SET name = excluded.name, body = excluded.body",
-            (*_names(*of, id, name), text),
+            (*escape_names(*of, id, name), text),
         )
 
     def rewrite(self, of: List, id: str, text: str) -> None:
         """Writes the text of a row that is there."""
         self._run(
-            f"UPDATE orchestrator_document SET body = %s WHERE {_ONE}", (text, *_names(*of, id))
+            f"UPDATE orchestrator_document SET body = %s WHERE {_ONE}",
+            (text, *escape_names(*of, id)),
         )
 
     def delete(self, of: List, id: str) -> bool:
         """Deletes a row; whether there was one."""
         return bool(
             self._rows(
-                f"DELETE FROM orchestrator_document WHERE {_ONE} RETURNING 1", _names(*of, id)
+                f"DELETE FROM orchestrator_document WHERE {_ONE} RETURNING 1", escape_names(*of, id)
             )
         )
 
     def clear(self, of: List) -> None:
         """Deletes all rows of a list."""
-        self._run(f"DELETE FROM orchestrator_document WHERE {_LIST}", _names(*of))
+        self._run(f"DELETE FROM orchestrator_document WHERE {_LIST}", escape_names(*of))
 
     def find_id(self, of: List, name: str) -> str | None:
         """The id of the row with a name."""
         found = self._rows(
-            f"SELECT id FROM orchestrator_document WHERE {_LIST} AND name = %s", _names(*of, name)
+            f"SELECT id FROM orchestrator_document WHERE {_LIST} AND name = %s",
+            escape_names(*of, name),
         )
         return unescape_name(found[0][0]) if found else None
 
     def count(self, of: List) -> int:
         """How many rows a list has."""
         ((found,),) = self._rows(
-            f"SELECT count(*) FROM orchestrator_document WHERE {_LIST}", _names(*of)
+            f"SELECT count(*) FROM orchestrator_document WHERE {_LIST}", escape_names(*of)
         )
         return int(found)
 
@@ -100,7 +104,7 @@ class PostgresRows:
         found = self._rows(
             f"SELECT place, id, body FROM orchestrator_document WHERE {_LIST} "
             f"AND {_ORDER[newest]} LIMIT %s",
-            (*_names(*of), start, most),
+            (*escape_names(*of), start, most),
         )
         return [(place, unescape_name(id), text) for place, id, text in found]
 
@@ -111,7 +115,7 @@ class PostgresRows:
         found = self._rows(
             f"SELECT name, id, body FROM orchestrator_document WHERE {_LIST} AND name < %s "
             "AND starts_with(id, %s) ORDER BY name DESC LIMIT %s",
-            (*_names(*of, before, within), most),
+            (*escape_names(*of, before, within), most),
         )
         return [(unescape_name(name), unescape_name(id), text) for name, id, text in found]
 
@@ -121,7 +125,7 @@ class PostgresRows:
         found = self._rows(
             "SELECT request, answer FROM orchestrator_answer "
             "WHERE tenant = %s AND operation = %s AND token = %s",
-            _names(*key),
+            escape_names(*key),
         )
         return found[0] if found else None
 
@@ -129,7 +133,7 @@ class PostgresRows:
         """Keeps an answer."""
         self._run(
             "INSERT INTO orchestrator_answer VALUES (%s, %s, %s, %s, %s, %s)",
-            (*_names(*key), request, answer, now),
+            (*escape_names(*key), request, answer, now),
         )
 
     def lists(self) -> list[List]:
@@ -159,7 +163,3 @@ class PostgresRows:
         db = self._mine.db
         assert db is not None  # whatever writes is inside of a transaction
         db.execute(statement.encode(), values)
-
-
-def _names(*names: str | None) -> tuple[str | None, ...]:
-    return tuple(None if name is None else escape_name(name) for name in names)

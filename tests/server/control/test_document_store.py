@@ -174,6 +174,7 @@ def test_conditional_changes_of_many_processes_are_one_after_another(
         ("\\", "\\0000", "\0", "x" * 300),
         ("é", "\U0010ffff", '"', "#"),
         ("at#1", "id#", "", "name#\ufffd"),
+        ("\ud800", "\udfff", "\\d800", "a\udc00b"),
     ],
 )
 def test_any_name_is_only_a_name(documents: DocumentStore, names: tuple[str, ...]) -> None:
@@ -442,6 +443,21 @@ def test_a_document_that_was_changed_is_a_typed_error(tmp_path: Path) -> None:
         with pytest.raises(DependencyFailed, match="is damaged: a document was changed"):
             store.get("t", "kind", "a")
         assert store.get("t", "kind", "b") == {"text": "Ana likes tea."}
+
+
+def test_a_file_whose_names_were_not_escaped_is_brought_up_to_date(tmp_path: Path) -> None:
+    file = tmp_path / "d.db"
+    with closing(DocumentStore(file)) as store:
+        store.put("t", "kind", "a\\b", {"n": 1}, "p\0", name="\\d800")
+    with closing(sqlite3.connect(file)) as db, db:
+        names = {"id": "a\\b", "parent": "p\0", "name": "\\d800"}
+        for column, name in names.items():
+            db.execute(f"UPDATE document SET {column} = ?", (name,))
+        db.execute("PRAGMA user_version = 2")
+    with closing(DocumentStore(file)) as store:
+        assert store.get("t", "kind", "a\\b", "p\0") == {"n": 1}
+        assert store.find_id("t", "kind", "\\d800", "p\0") == "a\\b"
+        assert store.page_by_name("t", "kind", "p\0", within="a\\")[0] == [{"n": 1}]
 
 
 def test_reading_waits_for_no_change(tmp_path: Path) -> None:
