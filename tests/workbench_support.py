@@ -110,6 +110,7 @@ class Client:
     host: str
     port: int
     headers: dict[str, str] = field(default_factory=dict)
+    root: str = "/workbench"
 
     def send(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         given = {"Host": f"{self.host}:{self.port}", **self.headers}
@@ -127,14 +128,14 @@ class Client:
             return Answer(reply.status, found, reply.read().decode())
 
     def get(self, path: str, **headers: str) -> Answer:
-        return self.send("GET", f"/workbench{path}", **{"Accept": "application/json", **headers})
+        return self.send("GET", f"{self.root}{path}", **{"Accept": "application/json", **headers})
 
     def page(self, path: str) -> Answer:
         return self.get(path, Accept="text/html")
 
     def post(self, path: str, body: Any, **headers: str) -> Answer:
         own = {"Content-Type": "application/json", "X-Workbench": "1"}
-        return self.send("POST", f"/workbench{path}", body, **{**own, **headers})
+        return self.send("POST", f"{self.root}{path}", body, **{**own, **headers})
 
 
 @dataclass
@@ -171,7 +172,7 @@ def workbench(
         made = Workbench(url, stranger, stranger, projects, own, model)
         entered = stranger.post("/enter", {"token": made.token})
         cookie = entered.headers["set-cookie"].partition(";")[0]
-        made.client = Client(parts.hostname, parts.port, {"Cookie": cookie})
+        made.client = Client(parts.hostname, parts.port, {"Cookie": cookie}, entered.json["root"])
         yield made
 
 
@@ -181,7 +182,7 @@ def streaming(bench: Workbench, path: str, body: Any) -> Iterator[Iterator[dict[
     client = bench.client
     headers = {**client.headers, "Content-Type": "application/json", "X-Workbench": "1"}
     with closing(http.client.HTTPConnection(client.host, client.port, timeout=60)) as connection:
-        connection.request("POST", f"/workbench{path}", json.dumps(body), headers)
+        connection.request("POST", f"{client.root}{path}", json.dumps(body), headers)
         reply = connection.getresponse()
         assert reply.status == 200
         yield (json.loads(line) for line in reply)

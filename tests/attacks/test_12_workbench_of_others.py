@@ -88,7 +88,26 @@ def test_the_token_is_in_no_request_and_the_cookie_in_no_script(bench: Workbench
     told = bench.stranger.post("/enter", {"token": bench.token})
     cookie = told.headers["set-cookie"]
     assert bench.token not in cookie
-    assert {"HttpOnly", "SameSite=Strict", "Path=/workbench"} <= set(cookie.split("; "))
+    assert {"HttpOnly", "SameSite=Strict", f"Path={bench.client.root}"} <= set(cookie.split("; "))
+
+
+def test_the_cookie_is_for_a_path_that_no_other_server_of_the_machine_is_asked_for(
+    bench: Workbench,
+) -> None:
+    # Browsers send cookies to all ports of a host: the path is what only this workbench's users
+    # know, and nothing is told below another one.
+    start, _, secret = bench.client.root.rpartition("/")
+    assert (start, len(secret) >= 22) == ("/workbench", True)
+    cookie = bench.client.headers
+    for root in ("/workbench", f"{start}/{'x' * len(secret)}", f"{start}/{secret}x", start[:-1]):
+        other = Client(bench.client.host, bench.client.port, cookie, root)
+        for path in PATHS:
+            assert other.get(path).status == 401, (root, path)
+        assert other.post("/agents/shop/sessions/s-1/delete", {}).status == 401
+    page = bench.client.page("/agents/shop")
+    assert f'href="{bench.client.root}/agents/shop/sessions/s-1"' in page.text
+    without = Client(bench.client.host, bench.client.port, {}, bench.client.root)
+    assert without.get("/agents/shop").status == 401
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", ""])
@@ -122,13 +141,13 @@ def test_only_json_with_the_own_header_changes_something(bench: Workbench) -> No
         assert bench.client.post(path, {}, Content_Type=kind).status == 415
     assert bench.client.post(path, {}, X_Workbench="0").status == 403
     for method in ("PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
-        assert bench.client.send(method, f"/workbench{path}").status == 405
+        assert bench.client.send(method, f"{bench.client.root}{path}").status == 405
     assert bench.client.get(path).status in (404, 405)
     assert len(bench.client.get("/agents/shop/sessions/s-1").json["turns"]) == 1
 
 
 def test_a_body_that_is_too_large_is_not_read(bench: Workbench) -> None:
-    path = "/workbench/agents/shop/sessions/s-1/ask"
+    path = f"{bench.client.root}/agents/shop/sessions/s-1/ask"
     own = {"Content_Type": "application/json", "X_Workbench": "1"}
     for length in ("32000001", "9" * 15):
         assert bench.client.send("POST", path, Content_Length=length, **own).status == 413

@@ -50,7 +50,7 @@ def open_page(
 
 def visit(page: Any, bench: Workbench, path: str) -> None:
     """Opens an address of the workbench, and waits until its scripts have begun."""
-    page.goto(bench.url.partition("/workbench")[0] + "/workbench" + path)
+    page.goto(bench.url.partition("/workbench")[0] + bench.client.root + path)
     page.locator("html[data-ready]").wait_for(state="attached")
 
 

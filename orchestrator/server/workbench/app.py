@@ -24,7 +24,10 @@ from orchestrator.server.workbench import look, overview, try_out
 from orchestrator.server.workbench.chat import ChatActions
 from orchestrator.server.workbench.pages import render, send_static, show, wants_json
 from orchestrator.server.workbench.projects import Projects
-from orchestrator.server.workbench.security import ROOT, Gate
+from orchestrator.server.workbench.security import ROOT, ROOT_KEY, Gate
+from orchestrator.support.logs import get_logger
+
+_log = get_logger("orchestrator.server")
 
 Page = Callable[[Projects, Request], Response]
 
@@ -42,8 +45,8 @@ def build_workbench(projects: Projects, settings: Settings) -> Gate:
         session: look.show_session,
         turn: look.show_turn,
         f"{turn}/trace": look.show_trace,
-        f"{turn}/steps/{{step:int}}": look.show_step,
-        f"{turn}/steps/{{step:int}}/what-if": try_out.show_form,
+        f"{turn}/steps/{{step}}": look.show_step,
+        f"{turn}/steps/{{step}}/what-if": try_out.show_form,
         f"{agent}/compare": try_out.show_comparison,
     }
     chat, trying = ChatActions(projects), try_out.TryOut(projects)
@@ -54,16 +57,15 @@ def build_workbench(projects: Projects, settings: Settings) -> Gate:
         f"{session}/end": chat.end,
         f"{session}/delete": chat.delete,
         f"{session}/decide": trying.decide,
-        f"{turn}/steps/{{step:int}}/preview": trying.preview,
-        f"{turn}/steps/{{step:int}}/run": trying.run,
-        f"{turn}/steps/{{step:int}}/save": trying.save,
+        f"{turn}/steps/{{step}}/preview": trying.preview,
+        f"{turn}/steps/{{step}}/run": trying.run,
+        f"{turn}/steps/{{step}}/save": trying.save,
     }
     routes = [
         *(Route(path, _page(projects, page), methods=["GET"]) for path, page in pages.items()),
         *(Route(path, _action(action), methods=["POST"]) for path, action in actions.items()),
         Route(f"{ROOT}/static/{{name}}", _static, methods=["GET"]),
-        Route(ROOT, lambda request: RedirectResponse(f"{ROOT}/"), methods=["GET"]),
-        Route("/", lambda request: RedirectResponse(f"{ROOT}/"), methods=["GET"]),
+        Route(ROOT, lambda it: RedirectResponse(f"{it.scope[ROOT_KEY]}/"), methods=["GET"]),
     ]
     router = Router(routes, default=_missing)
     return Gate(router, settings, partial(render, "locked.html"))
@@ -86,6 +88,8 @@ def _page(projects: Projects, page: Page) -> Callable[[Request], Awaitable[Respo
             return await run_blocking(page, projects, request)
         except OrchestratorError as error:
             return _report(request, error)
+        except Exception as error:
+            return _report(request, _tell_fault(request, error))
 
     return answer
 
@@ -99,8 +103,21 @@ def _action(
         except (OrchestratorError, HTTPException) as error:
             message = error.detail if isinstance(error, HTTPException) else error.message
             return JSONResponse({"message": message}, _get_status(error))
+        except Exception as error:
+            fault = _tell_fault(request, error)
+            return JSONResponse({"message": fault.message}, _get_status(fault))
 
     return answer
+
+
+class _Fault(OrchestratorError):
+    """The workbench's own."""
+
+
+def _tell_fault(request: Request, error: Exception) -> _Fault:
+    path = request.scope["path"][:200]
+    _log.error("the workbench failed at %r: %s", path, type(error).__name__, exc_info=error)
+    return _Fault(f"the workbench failed here ({type(error).__name__}); its log says where")
 
 
 def _report(request: Request, error: OrchestratorError) -> Response:
@@ -117,6 +134,7 @@ _STATUSES: dict[type[Exception], int] = {
     ValidationError: 400,
     SessionConflict: 409,
     DefinitionError: 422,
+    _Fault: 500,
 }
 
 

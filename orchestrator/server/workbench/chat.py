@@ -25,6 +25,7 @@ from orchestrator.sessions import session_label
 from orchestrator.support.safe_json import json_or
 
 _MEMBERS = ("question", "results", "attributes", "prompt_attributes", "files")
+_KINDS: dict[type, str] = {dict: "an object of texts", list: "a list"}
 # Members of a trace part that repeat the prompt or the whole reply: a page asks for them when they
 # are looked at.
 _LONG = ("text", "rawResponse", "inferenceConfiguration", "metadata")
@@ -135,6 +136,9 @@ def _read_text(body: Mapping[str, Any], name: str) -> str:
 
 def _read_options(agent: Agent, session: str, body: Mapping[str, Any]) -> Options:
     options: Options = {}
+    for name, kind in (("attributes", dict), ("prompt_attributes", dict), ("files", list)):
+        if body.get(name) is not None and not isinstance(body[name], kind):
+            raise ValidationError(f"{name!r} must be {_KINDS[kind]}")
     if body.get("attributes"):
         options["session_attributes"] = body["attributes"]
     if body.get("prompt_attributes"):

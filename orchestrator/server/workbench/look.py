@@ -12,7 +12,7 @@ from orchestrator.agent.agent import Agent
 from orchestrator.engine.trace.past_steps import PastStep
 from orchestrator.engine.trace.past_turns import PastTurn
 from orchestrator.errors import OrchestratorError, ResourceNotFound
-from orchestrator.server.workbench.pages import read_session, show
+from orchestrator.server.workbench.pages import read_number, read_session, show
 from orchestrator.server.workbench.projects import Project, Projects
 from orchestrator.server.workbench.prompt_view import build_prompt_view, build_template_view
 from orchestrator.server.workbench.turn_view import build_turn_view, sum_up
@@ -135,8 +135,8 @@ def show_turn(projects: Projects, request: Request) -> Response:
     project, agent, session = _find_session(projects, request)
     turn = find_turn(agent, session, request.path_params["turn"])
     steps = turn.steps()
-    text = request.query_params.get("from", "1")
-    first = min(max(int(text) if text.isdecimal() else 1, 1), max(len(steps), 1))
+    wanted = read_number(request.query_params.get("from", "1"))
+    first = min(max(wanted, 1), max(len(steps), 1))
     view = build_turn_view(steps, first)
     document = {
         "agent": describe_project(project),
@@ -162,7 +162,7 @@ def show_step(projects: Projects, request: Request) -> Response:
     project, agent, session = _find_session(projects, request)
     turn = find_turn(agent, session, request.path_params["turn"])
     steps = turn.steps()
-    number = request.path_params["step"]
+    number = read_number(request.path_params["step"])
     if not 1 <= number <= len(steps):
         raise ResourceNotFound(f"the turn has {len(steps)} steps, and no step {number}")
     step = steps[number - 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from orchestrator.server.workbench.security import ROOT
+from orchestrator.message import clean
+from orchestrator.server.workbench.security import ROOT, ROOT_KEY
 from orchestrator.server.workbench.turn_view import describe_arguments, format_milliseconds
 from orchestrator.support.content_root import content_root
 
+_MOST_DIGITS = 9
 _OWN = Path(__file__).parent
 _STATIC_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
@@ -36,14 +38,15 @@ def _environment() -> Environment:
         "call": describe_arguments,
         "count": lambda number: f"{number:,}",
     }
-    made.globals["root"] = ROOT
-    made.globals["link"] = to_link
     return made
 
 
-def render(name: str, **values: Any) -> str:
-    """The HTML of a template."""
-    return _environment().get_template(name).render(**values)
+def render(name: str, root: str = ROOT, **values: Any) -> str:
+    """The HTML of a template, whose links are below `root`."""
+    text = (
+        _environment().get_template(name).render(root=root, link=partial(to_link, root), **values)
+    )
+    return str(clean(text))
 
 
 def format_moment(at: int) -> str:
@@ -59,11 +62,11 @@ def format_place(path: str) -> str:
     return path
 
 
-def to_link(key: str, session: str = "", turn: str = "", step: int = 0) -> str:
+def to_link(root: str, key: str, session: str = "", turn: str = "", step: int = 0) -> str:
     """The address of an agent's page, or of one of its sessions, turns or steps."""
     from urllib.parse import quote
 
-    link = f"{ROOT}/agents/{quote(key, safe='')}"
+    link = f"{root}/agents/{quote(key, safe='')}"
     if session:
         # `..` is a session's id, and no browser would ask for a path that ends in it.
         link += f"/sessions/{'~' if not session.strip('.') else ''}{quote(session, safe='')}"
@@ -75,6 +78,11 @@ def to_link(key: str, session: str = "", turn: str = "", step: int = 0) -> str:
 def read_session(segment: str) -> str:
     """The session's id of a path that `to_link` made."""
     return segment.removeprefix("~")
+
+
+def read_number(text: str) -> int:
+    """A number of an address; 0 for what is none."""
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else 0
 
 
 def wants_json(request: Request) -> bool:
@@ -89,8 +97,9 @@ def show(
 ) -> Response:
     """A document as a page, or as JSON; `extra` is what only the page needs."""
     if wants_json(request):
-        return JSONResponse(document, status)
-    return HTMLResponse(render(name, request=request, **document, **extra), status)
+        return JSONResponse(clean(dict(document)), status)
+    root = request.scope.get(ROOT_KEY, ROOT)
+    return HTMLResponse(render(name, root, request=request, **document, **extra), status)
 
 
 def send_static(name: str) -> Response | None:

@@ -1,7 +1,7 @@
 """Who may see the workbench: whoever has its launch token, from pages of its own, on its own name.
 
 The token is in the fragment of the address that is printed, which no browser sends and no log has;
-a script of the page exchanges it for a cookie.
+a script of the page exchanges it for a cookie, which browsers send to an unguessable path alone.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from orchestrator.server.settings import Settings
 ROOT = "/workbench"
 ENTER = f"{ROOT}/enter"
 STATIC = f"{ROOT}/static/"
+ROOT_KEY = "orchestrator.workbench"
+"""The member of a request's scope that has the path under which the workbench is."""
 
 # Whatever is in a page as text stays text, and nothing is fetched from anywhere else.
 _POLICY = (
@@ -50,6 +52,9 @@ class Gate:
         self._app = app
         self._guard = Guard(settings)
         self._cookie = secrets.token_urlsafe(32)
+        # Cookies know no ports, but paths: another server of this machine is sent this one only by
+        # who knows the path.
+        self.root = f"{ROOT}/{secrets.token_urlsafe(16)}"
         self._locked_page = locked_page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,8 +75,12 @@ class Gate:
         path = scope["path"]
         if path == ENTER and request.method == "POST":
             await self._enter(request, receive, send)
-        elif path.startswith(STATIC) or self._is_known(request):
-            await self._app(scope, _limit_body(receive), send)
+        elif path.startswith(STATIC):
+            await self._app(scope, receive, send)
+        elif self._is_inside(path) and self._is_known(request):
+            inner = f"{ROOT}{path[len(self.root) :]}"
+            own = {**scope, "path": inner, "raw_path": inner.encode(), ROOT_KEY: self.root}
+            await self._app(own, _limit_body(receive), send)
         else:
             await self._refuse(request, send)
 
@@ -92,8 +101,14 @@ class Gate:
             text = "That is not the token of this workbench; it prints a new one at each start."
             await _answer(send, 401, json.dumps({"message": text}))
             return
-        cookie = f"{_cookie_name(request)}={self._cookie}; HttpOnly; SameSite=Strict; Path={ROOT}"
-        await _answer(send, 200, "{}", {"set-cookie": cookie})
+        cookie = (
+            f"{_cookie_name(request)}={self._cookie}; HttpOnly; SameSite=Strict; Path={self.root}"
+        )
+        await _answer(send, 200, json.dumps({"root": self.root}), {"set-cookie": cookie})
+
+    def _is_inside(self, path: str) -> bool:
+        end = len(self.root)
+        return _is_same(path[:end], self.root) and path[end : end + 1] in ("", "/")
 
     def _is_known(self, request: RawRequest) -> bool:
         try:

@@ -18,7 +18,7 @@ from orchestrator.server.runtime.invoke import run_blocking
 from orchestrator.server.workbench import saving
 from orchestrator.server.workbench.chat import LineResponse, read_body
 from orchestrator.server.workbench.look import describe_project, describe_turn_head, find_turn
-from orchestrator.server.workbench.pages import read_session, render, show
+from orchestrator.server.workbench.pages import read_number, read_session, render, show
 from orchestrator.server.workbench.projects import Project, Projects
 from orchestrator.server.workbench.prompt_view import build_prompt_view
 from orchestrator.server.workbench.turn_view import sum_up
@@ -219,4 +219,4 @@ def _find(projects: Projects, request: Request) -> tuple[Project, PastTurn, Past
     project = projects.find(request.path_params["agent"])
     session = read_session(request.path_params["session"])
     turn = find_turn(project.agent(), session, request.path_params["turn"])
-    return project, turn, find_model_step(turn, request.path_params["step"])
+    return project, turn, find_model_step(turn, read_number(request.path_params["step"]))

@@ -30,6 +30,7 @@ from orchestrator.errors import (
 )
 from orchestrator.server.runtime.invoke import run_blocking
 from orchestrator.server.workbench.chat import delete_session, stream_events, to_line
+from orchestrator.server.workbench.pages import read_number
 from orchestrator.sessions import Record
 
 _PATIENCE = 3_600.0  # seconds that a question to the user may wait
@@ -60,7 +61,7 @@ class Changes:
         given = {} if body.get("results") is None else body["results"]
         if not isinstance(given, dict) or len(given) > _MOST_RESULTS:
             raise ValidationError("'results' must be an object of texts by the actions' numbers")
-        if not all(key.isdecimal() and isinstance(text, str) for key, text in given.items()):
+        if not all(read_number(key) and isinstance(text, str) for key, text in given.items()):
             raise ValidationError("'results' must be an object of texts by the actions' numbers")
         results = {int(key): text for key, text in given.items()}
         return cls(stage, **{name: value or None for name, value in texts.items()}, results=results)

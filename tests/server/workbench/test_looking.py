@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from workbench_support import Workbench, answer, price, workbench, write_shop
 
+from orchestrator.server.workbench.projects import Project
+
 AT = "/agents/shop/sessions/s-1"
 
 
@@ -167,10 +169,10 @@ def test_a_session_with_the_name_of_the_folder_above_can_be_opened(tmp_path: Pat
     with workbench(tmp_path, [answer("Yes.")]) as bench:
         bench.agent.invoke("So?", "..")
         links = re.findall(
-            r'href="(/workbench/agents/shop/sessions/[^"]*)"',
+            rf'href="{bench.client.root}(/agents/shop/sessions/[^"]*)"',
             bench.client.page("/agents/shop").text,
         )
-        assert links == ["/workbench/agents/shop/sessions/~.."]
+        assert links == ["/agents/shop/sessions/~.."]
         assert bench.client.get("/agents/shop/sessions/~..").json["turns"][0]["question"] == "So?"
 
 
@@ -211,3 +213,40 @@ def test_what_is_remembered_is_shown_and_forgotten(tmp_path: Path) -> None:
         assert forgotten.status == 200
         assert bench.client.get("/agents/shop/memory").json["memories"] == []
     assert (own / ".orchestrator" / "memory.sqlite").is_file()
+
+
+def test_what_is_no_number_or_no_list_is_refused_with_a_message(tmp_path: Path) -> None:
+    with workbench(tmp_path, [answer("Twelve.")]) as bench:
+        turn = f"{AT}/turns/{ask(bench)}"
+        many = "9" * 5_000
+        assert bench.client.page(f"{turn}?from={many}").status == 200
+        assert bench.client.page(f"{turn}/steps/{many}").status == 404
+        results = {"results": {many: "x"}}
+        for path, body in (
+            (f"{AT}/ask", {"question": "So?", "attributes": [1]}),
+            (f"{AT}/ask", {"question": "So?", "prompt_attributes": 5}),
+            (f"{AT}/ask", {"question": "So?", "files": 5}),
+            (f"{AT}/ask", {"question": "So?", "files": {"a": 1}}),
+            (f"{turn}/steps/1/preview", results),
+        ):
+            told = bench.client.post(path, body)
+            assert (told.status, bool(told.json["message"])) == (400, True), body
+
+
+def test_a_fault_of_its_own_is_told_and_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(self: object) -> None:
+        raise ZeroDivisionError("secret")
+
+    with workbench(tmp_path) as bench:
+        monkeypatch.setattr(Project, "agent", fail)
+        for told in (bench.client.get(AT), bench.client.post(f"{AT}/fork", {"turn": "x"})):
+            assert told.status == 500
+            assert told.json["message"] == (
+                "the workbench failed here (ZeroDivisionError); its log says where"
+            )
+        assert bench.client.page(AT).status == 500
+    assert [it.levelname for it in caplog.records if "the workbench failed at" in it.message] == [
+        "ERROR"
+    ] * 3

@@ -1,6 +1,13 @@
-// The token comes in the fragment, which no browser sends: it is exchanged for a cookie.
+// The token comes in the fragment, which no browser sends: it is exchanged for a cookie, and for the
+// path to which alone browsers send that. Links of an earlier start lead to the path of this one.
 const token = new URLSearchParams(location.hash.slice(1)).get("t");
 const place = document.getElementById("place");
+const known = localStorage.getItem("workbench");
+
+function go(root) {
+  const rest = location.pathname.replace(/^\/workbench(\/[\w-]{22}(?=\/|$))?/, "");
+  location.replace(root + (rest.startsWith("/") ? rest : "/") + location.search);
+}
 
 if (token) {
   history.replaceState(null, "", location.pathname + location.search);
@@ -9,6 +16,9 @@ if (token) {
     headers: { "Content-Type": "application/json", "X-Workbench": "1" },
     body: JSON.stringify({ token }),
   });
-  if (answer.ok) location.reload();
-  else place.textContent = (await answer.json()).message;
-}
+  const found = await answer.json();
+  if (answer.ok) {
+    localStorage.setItem("workbench", found.root);
+    go(found.root);
+  } else place.textContent = found.message;
+} else if (known && !`${location.pathname}/`.startsWith(`${known}/`)) go(known);
