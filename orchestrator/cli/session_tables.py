@@ -32,8 +32,8 @@ def create_table(
     CloudFormation, for whoever makes tables in another way.
 
     [bold]Examples[/bold]
-      $ orchestrator sessions create-table --state 'dynamodb://agents?region=eu-central-1'
-      $ orchestrator sessions create-table --state dynamodb://agents --print > table.json
+      $ orchestrator sessions create-table --state dynamodb://agents
+      $ orchestrator sessions create-table --state URL --print > t.json
     """
     from orchestrator.support.dynamodb import DynamoTable
     from orchestrator.support.store_urls import DynamoUrl, parse_store

@@ -5,7 +5,6 @@ It stands where processes have no file system in common (`process_locks.py`), wi
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import weakref
@@ -14,13 +13,14 @@ from threading import Event, Lock, Thread
 from typing import Protocol
 
 from orchestrator.errors import OrchestratorError
+from orchestrator.support.logs import get_logger
 
 LEASE_SECONDS = 30
 """How long a lease lasts: after a crash a process's turns are free when it has passed."""
 
 _RENEWAL = 10.0  # seconds; a lease outlives two renewals that fail
 _NAME = re.compile(r"[0-9a-f]{32}")
-_log = logging.getLogger(__name__)
+_log = get_logger("orchestrator.leases")
 
 
 class LeaseTable(Protocol):

@@ -160,13 +160,13 @@ MEMBERS = set(
 def test_a_defect_is_logged_with_the_request_that_met_it(
     log: io.TextIOWrapper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*arguments: object) -> None:
+    def fail(*arguments: object, **more: object) -> None:
         raise ValueError(FORGED)
 
     logging.getLogger("orchestrator").handlers[-1].setFormatter(JsonFormatter())
     # What a server logs of a request, it may log after the answer.
     with running() as server:
-        monkeypatch.setattr(server.world.documents, "_select", fail)
+        monkeypatch.setattr(server.world.documents, "all", fail)
         answer = send(server.url, "POST", "/agents/")
     with closing(log):
         log.flush()
@@ -191,8 +191,9 @@ def test_every_logger_of_the_package_is_made_in_one_place() -> None:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and "getLogger(" in ast.unparse(node.func) + "("
     ]
-    # Another library's, the root of ours for a handler, and the one place.
+    # Other libraries', the root of ours for a handler, and the one place.
     assert made == [
+        "agent/durable/worker.py: logging.getLogger('dbos')",
         "cli/commands.py: logging.getLogger('orchestrator')",
         "cli/terminal.py: logging.getLogger('orchestrator.handler')",
         "server/serving.py: logging.getLogger('uvicorn.error')",

@@ -4,8 +4,10 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 from cli_support import ANSWER, ORDER, call
@@ -52,6 +54,11 @@ def test_a_changed_agent_is_said_to_be(run, kept, script):
         text + "promptOverrideConfiguration: {promptConfigurations: "
         "[{promptType: PRE_PROCESSING, promptState: ENABLED}]}\n"
     )
+    done = run("sessions", "show", "s-1", kept, "--trace", script())
+    assert done.exit_code == 0
+    assert "the agent was changed since" not in done.stdout  # its prompts are shown as they were
+    with closing(sqlite3.connect(kept / ".orchestrator/sessions.sqlite")) as db, db:
+        db.execute("DELETE FROM plan")
     done = run("sessions", "show", "s-1", kept, "--trace", script())
     assert done.exit_code == 0
     assert "the agent was changed since" in done.stdout

@@ -6,16 +6,16 @@ a worker has died. Here each worker has a lease in a table beside DBOS's, by the
 
 from __future__ import annotations
 
-import logging
 import threading
 from typing import TYPE_CHECKING
 
 from orchestrator.agent.durable.database import APPLICATION, open_engine
+from orchestrator.support.logs import get_logger
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-_LOG = logging.getLogger("orchestrator.durable")
+_LOG = get_logger("orchestrator.durable")
 
 _TABLE = "orchestrator_workers"
 _CLOCKS = {

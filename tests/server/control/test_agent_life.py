@@ -96,7 +96,7 @@ def test_deleting_an_agent_takes_all_of_it_along(server: Served) -> None:
     server.control.delete_agent(agentId=id, skipResourceInUseCheck=True)
     with refused("ResourceNotFoundException"):
         server.ask(id, alias)
-    kept = server.world.documents._file.rows("SELECT kind, id FROM document")
+    kept = server.world.documents._rows._file.rows("SELECT kind, id FROM document")
     assert kept == []
 
 

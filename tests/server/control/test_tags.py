@@ -39,7 +39,7 @@ def test_tags_go_with_what_they_are_of(server: Served) -> None:
     alias = server.alias(id, tags={"a": "b"})["agentAliasId"]
     server.control.delete_agent_alias(agentId=id, agentAliasId=alias)
     server.control.delete_agent(agentId=id)
-    until(lambda: not server.world.documents._file.rows("SELECT * FROM document"))
+    until(lambda: not server.world.documents._rows._file.rows("SELECT * FROM document"))
 
 
 def test_a_thing_has_fifty_tags_at_most(server: Served) -> None:

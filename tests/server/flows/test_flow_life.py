@@ -236,7 +236,7 @@ def test_what_is_in_use_is_deleted_only_when_that_is_asked_for() -> None:
         control.delete_flow(flowIdentifier=id)
         with refused("ResourceNotFoundException"):
             control.get_flow(flowIdentifier=id)
-        rows = server.world.documents._file.rows("SELECT kind FROM document")
+        rows = server.world.documents._rows._file.rows("SELECT kind FROM document")
         assert [kind for (kind,) in rows] == []
 
 

@@ -124,7 +124,7 @@ def test_a_prompt_is_made_edited_and_versioned(server: Served) -> None:
     assert shown(control.delete_prompt(promptIdentifier=id)) == {"id": id}
     with refused("ResourceNotFoundException"):
         control.get_prompt(promptIdentifier=id)
-    assert server.world.documents._file.rows("SELECT * FROM document") == []
+    assert server.world.documents._rows._file.rows("SELECT * FROM document") == []
 
 
 def test_lists_come_in_pages_of_ten(server: Served) -> None:

@@ -273,7 +273,7 @@ def test_deleting_a_session_leaves_nothing_of_it() -> None:
     desk("PutInvocationStep", **step, payload=words("canary"))
     desk("EndSession", sessionIdentifier=id)
     desk("DeleteSession", sessionIdentifier=id)
-    assert desk.documents._file.rows("SELECT * FROM document") == []
+    assert desk.documents._rows._file.rows("SELECT * FROM document") == []
 
 
 @given(
