@@ -62,7 +62,8 @@ class ChatActions:
             raise ValidationError("'call' must be the number of a model call")
         turn = _read_text(body, "turn")
         new = await run_blocking(lambda: agent.fork(session, turn, call))
-        return JSONResponse({"session": new})
+        given = await run_blocking(_describe_given, agent, session, turn) if call is None else {}
+        return JSONResponse({"session": new, **given})
 
     async def end(self, request: Request) -> Response:
         """Ends a session; its next turn begins anew."""
@@ -79,6 +80,19 @@ class ChatActions:
     async def _find(self, request: Request) -> tuple[Agent, str]:
         project = self._projects.find(request.path_params["agent"])
         return await run_blocking(project.agent), read_session(request.path_params["session"])
+
+
+def _describe_given(agent: Agent, session: str, turn_id: str) -> dict[str, Any]:
+    """What a turn's question came with; of files the names, as a form cannot send them again."""
+    start = next((it.records[0] for it in agent.turns(session) if it.id == turn_id), {})
+    given = start.get("with", {})
+    files = [*given.get("files", ()), *given.get("attachments", ())]
+    names = dict.fromkeys(str(it.get("name") or "a file") for it in files)
+    return {
+        "attributes": start.get("attributes") or {},
+        "prompt_attributes": start.get("prompt_attributes") or {},
+        "files": list(names),
+    }
 
 
 def _end_session(project: Project, session: str) -> None:

@@ -12,6 +12,7 @@ from orchestrator.agent.agent import Agent
 from orchestrator.engine.trace.past_steps import PastStep
 from orchestrator.engine.trace.past_turns import PastTurn
 from orchestrator.errors import OrchestratorError, ResourceNotFound
+from orchestrator.server.workbench.handed_calls import list_calls
 from orchestrator.server.workbench.pages import read_number, read_session, show
 from orchestrator.server.workbench.projects import Project, Projects
 from orchestrator.server.workbench.prompt_view import build_prompt_view, build_template_view
@@ -105,11 +106,7 @@ def _describe_turn(turn: PastTurn) -> dict[str, Any]:
         "forked_from": turn.fork_origin,
         "totals": sum_up(steps),
         "milliseconds": _measure(steps),
-        "calls": [
-            {"name": it.name, "arguments": dict(it.arguments), "state": it.state, "index": it.index}
-            for it in steps
-            if it.kind in ("action", "search", "agent")
-        ],
+        "calls": list(list_calls(steps, turn.is_open)),
         "thoughts": [
             {"index": it.index, "text": thought}
             for it in steps

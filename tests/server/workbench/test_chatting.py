@@ -64,6 +64,14 @@ def test_control_is_returned_and_answered(tmp_path: Path) -> None:
         assert bench.client.post(f"{AT}/ask", {"results": ["ordered"]}).lines[-1]["text"] == "Done."
         assert "7 left" in str(bench.model.requests[1].messages)
         assert "ordered" in str(bench.model.requests[3].messages)
+        (told,) = bench.client.get(AT).json["turns"]
+        calls = [(it["name"], it["arguments"], it["outcome"]) for it in told["calls"]]
+        assert calls == [
+            ("orders::stock", {"item": "tea"}, "carried out by you"),
+            ("orders::order", {"item": "tea"}, "denied"),
+            ("orders::order", {"item": "tea"}, "confirmed"),
+        ]
+        assert '<span class="tag">denied</span>' in bench.client.page(AT).text
         none = bench.client.post(f"{AT}/ask", {"results": ["again"]})
         assert (none.status, none.json["message"]) == (400, "session 's-1' waits for no results")
 
@@ -107,6 +115,14 @@ def test_attributes_and_files_go_with_a_question(tmp_path: Path) -> None:
         assert bench.agent.turns("s-1")[0].records[0]["attributes"] == {"who": "me"}
         assert "euros" in bench.model.requests[0].system + str(bench.model.requests[0].messages)
         assert "aGVsbG8" in str(bench.agent.turns("s-1")[0].records[0])
+        # What asks again is told what the question came with.
+        turn = bench.agent.turns("s-1")[0].id
+        assert bench.client.post(f"{AT}/fork", {"turn": turn}).json == {
+            "session": "s-1-fork-1",
+            "attributes": {"who": "me"},
+            "prompt_attributes": {"unit": "euros"},
+            "files": ["a.txt"],
+        }
         bad = bench.client.post(f"{AT}/ask", {"question": "So?", "files": [{"name": "x"}]})
         assert bad.status == 400
         assert bench.client.post(f"{AT}/ask", {"quesion": "So?"}).status == 400

@@ -143,8 +143,18 @@ function askFor(inputs) {
   return form;
 }
 
+// What was given before and fits on no line of its field.
+const kept = {};
+
+function fill(id, given) {
+  const isLine = ([name, value]) => name && name === name.trim() && !/[=\n]/.test(name) && !/[\r\n]/.test(value);
+  const all = Object.entries(given || {});
+  kept[id] = Object.fromEntries(all.filter((one) => !isLine(one)));
+  document.getElementById(id).value = all.filter(isLine).map(([name, value]) => `${name}=${value}`).join("\n");
+}
+
 function pairs(id) {
-  const found = {};
+  const found = { ...kept[id] };
   for (const line of document.getElementById(id).value.split("\n")) {
     const cut = line.indexOf("=");
     if (cut > 0) found[line.slice(0, cut).trim()] = line.slice(cut + 1);
@@ -164,15 +174,16 @@ function read(file) {
 async function ask(text) {
   const files = await Promise.all([...document.getElementById("files").files].map(read));
   document.getElementById("files").value = "";
+  document.getElementById("files-note")?.remove();
   const attributes = pairs("attributes");
   await run(text, { question: text, attributes, prompt_attributes: pairs("prompt-attributes"), files });
 }
 
 async function fork(turn, asked) {
   try {
-    const { session } = await (await post(`${at}/fork`, { turn })).json();
+    const { session, ...given } = await (await post(`${at}/fork`, { turn })).json();
     const next = new URL(`${at.slice(0, at.lastIndexOf("/"))}/${session}`, location);
-    sessionStorage.setItem("ask", JSON.stringify({ at: next.pathname, ...asked }));
+    sessionStorage.setItem("ask", JSON.stringify({ at: next.pathname, ...asked, ...given }));
     location.assign(next);
   } catch (error) {
     status.textContent = error.message;
@@ -212,9 +223,16 @@ prepare();
 const left = JSON.parse(sessionStorage.getItem("ask") || "null");
 if (left && left.at === location.pathname) {
   sessionStorage.removeItem("ask");
-  if (left.now) ask(left.question);
+  fill("attributes", left.attributes);
+  fill("prompt-attributes", left.prompt_attributes);
+  if (left.now && !left.files?.length) ask(left.question);
   else {
     question.value = left.question;
+    if (left.files?.length) {
+      const text = `The question came with files (${left.files.join(", ")}), which a page cannot send again: choose them again, or send it without.`;
+      document.getElementById("files").closest("details").open = true;
+      composer.prepend(element("p", { class: "note", id: "files-note" }, spell(text)));
+    }
     question.focus();
   }
 } else question.focus();
