@@ -167,6 +167,8 @@ def _show_comparison(terminal: Terminal, comparison: Comparison) -> None:
             terminal.block(f"{title}: {_join(names)}", 4)
     if one.left_out:
         terminal.block(f"not compared, for want of a verdict in both: {_join(one.left_out)}", 4)
+    if one.changed:
+        terminal.block(f"not compared, for the case was changed: {_join(one.changed)}", 4)
 
 
 def _join(names: list[str]) -> str:

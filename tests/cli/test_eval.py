@@ -86,6 +86,28 @@ def test_a_baseline_without_a_regression(run, shop, script, cases, place):
     assert "lost: hello" in shown.stdout
 
 
+def test_a_baseline_of_other_cases_with_the_same_ids(run, shop, script, cases, place):
+    out = place / "run.jsonl"
+    assert run("eval", shop, cases, script(*REPLIES), "--out", out).exit_code == 0
+    weaker = [{**CASES[0], "expect": {}}, {**CASES[1], "expect": {}}]
+    cases.write_text("".join(json.dumps(case) + "\n" for case in weaker))
+    page = place / "report.html"
+    shown = run("eval", shop, cases, script(*WRONG), "--baseline", out, "--html", page)
+    assert shown.exit_code == 1
+    assert "not compared, for the case was changed: where, hello" in shown.stdout
+    assert "has no case in common with the baseline" in shown.stdout
+    assert "Not compared, for the case was changed: where, hello" in page.read_text()
+
+
+def test_an_outage_does_not_spoil_a_run_that_is_kept(run, shop, cases, place):
+    out = place / "run.jsonl"
+    down = "--model=openai:none@http://127.0.0.1:9/v1"
+    for held in (2, 4):  # both cases, and then both again
+        assert run("eval", shop, cases, down, "--out", out).exit_code == 1
+        assert len(out.read_text().splitlines()) == 1 + held
+    assert [result.status for result in read_run(out).results] == ["error", "error"]
+
+
 def test_a_regression_fails(run, shop, script, place):
     cases = place / "cases.jsonl"
     many = [{**CASES[1], "id": f"hello-{number}"} for number in range(6)]

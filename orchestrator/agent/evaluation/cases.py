@@ -6,12 +6,14 @@ A check that is misspelt would pass whatever the agent does, so nothing unknown 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from orchestrator.agent.evaluation.checks import CHECKS
+from orchestrator.agent.evaluation.older_cases import is_older, translate_case
 from orchestrator.errors import DefinitionError, ResourceNotFound
 from orchestrator.support.documents import Rules, Source, decode, parse, parse_json
 from orchestrator.support.spelling import did_you_mean
@@ -54,6 +56,8 @@ class Case:
         tags: What reports group by.
         session_attributes: Attributes of the session.
         prompt_session_attributes: Attributes that prompts show.
+        digest: Of all that is said and expected, and not of its id and tags; empty for a case that
+            no file holds.
     """
 
     id: str
@@ -62,6 +66,7 @@ class Case:
     tags: tuple[str, ...] = ()
     session_attributes: Mapping[str, str] = field(default_factory=dict)
     prompt_session_attributes: Mapping[str, str] = field(default_factory=dict)
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +161,8 @@ class _Reader:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._defaults: Mapping[str, Any] = {}
-        self._checks: Mapping[str, Any] = {}
+        self._default_expect: Mapping[str, Any] = {}  # as it is written
+        self._checks: Mapping[str, Any] = {}  # as their kinds read them
         self.cases: dict[str, Case] = {}
 
     def add(self, entry: _Entry) -> None:
@@ -166,9 +172,10 @@ class _Reader:
         if is_default:
             _check_names(data, _DEFAULTS, source, keys, "the defaults")
             self._checks = self._read_expect(data.get("expect", {}), source, (*keys, "expect"))
+            self._default_expect = data.get("expect", {})
             self._defaults = {name: one for name, one in data.items() if name != "expect"}
             return
-        case = self._read_case(data, source, keys)
+        case = self._read_case(_translate_older(data, source, keys), source, keys)
         if case.id in self.cases:
             raise source.error(f"the id {case.id!r} is used twice", *keys, "id")
         if len(self.cases) >= MOST_CASES:
@@ -197,6 +204,7 @@ class _Reader:
             prompt_session_attributes=member.read(
                 "prompt_session_attributes", _read_attributes, {}
             ),
+            digest=_compute_digest(self._defaults, self._default_expect, data, listed),
         )
 
     def _read_turn(self, data: Any, source: Source, keys: tuple[str | int, ...]) -> CaseTurn:
@@ -233,6 +241,45 @@ class _Reader:
                 message = f"the check {name!r} is {kind.form}: {error}"
                 raise source.error(message, *keys, name) from error
         return checks
+
+
+def _translate_older(
+    data: dict[str, Any], source: Source, keys: tuple[str | int, ...]
+) -> dict[str, Any]:
+    if not is_older(data):
+        return data
+    try:
+        return translate_case(data)
+    except ValueError as error:
+        raise source.error(str(error), *keys) from error
+
+
+def _compute_digest(
+    defaults: Mapping[str, Any],
+    default_expect: Mapping[str, Any],
+    case: Mapping[str, Any],
+    turns: Iterable[Mapping[str, Any]],
+) -> str:
+    """A digest of a case with its defaults, as both are written."""
+    said = [
+        {
+            **{name: one for name, one in defaults.items() if name in _TURN},
+            **turn,
+            "expect": _drop_empty({**default_expect, **turn.get("expect", {})}),
+        }
+        for turn in turns
+    ]
+    around = {
+        name: one
+        for name, one in {**defaults, **case}.items()
+        if name in _CASE and name not in ("id", "tags", "turns")
+    }
+    text = json.dumps([around, said], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _drop_empty(checks: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: one for name, one in checks.items() if one is not None}
 
 
 def _check_names(

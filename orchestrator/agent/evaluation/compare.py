@@ -44,6 +44,7 @@ class Comparison:
         lost: Cases that pass less often than before, the worst first.
         gained: Cases that pass more often.
         left_out: Cases that only one run has, or that ended in an error.
+        changed: Cases that ask or expect something else than before; they are not compared.
         repeated: Whether a case was held more than once in one of them.
         p: Of the exact McNemar test; `None` with repetitions.
         interval: Of the difference, by the bootstrap; `None` without repetitions.
@@ -58,6 +59,7 @@ class Comparison:
     lost: list[Change]
     gained: list[Change]
     left_out: list[str]
+    changed: list[str]
     repeated: bool
     p: float | None
     interval: Interval | None
@@ -131,7 +133,8 @@ def _compare(
     variant: str, after: list[CaseResult], baseline: str, before: list[CaseResult], made: int
 ) -> Comparison:
     now, then = _rate_cases(after), _rate_cases(before)
-    common = [case for case in then if case in now]
+    changed = _list_changed(before, after)
+    common = [case for case in then if case in now and case not in changed]
     named = dict.fromkeys(result.case for result in (*before, *after))
     changes = [Change(case, then[case], now[case]) for case in common if then[case] != now[case]]
     lost = sorted(
@@ -149,7 +152,10 @@ def _compare(
         after=_mean(now[case] for case in common),
         lost=lost,
         gained=gained,
-        left_out=[case for case in named if case not in now or case not in then],
+        left_out=[
+            case for case in named if case not in changed and (case not in now or case not in then)
+        ],
+        changed=list(changed),
         repeated=repeated,
         p=None if bootstrapped else exact_mcnemar(len(gained), len(lost)),
         interval=bootstrap_difference(differences, 1 - _LEVEL / made) if bootstrapped else None,
@@ -164,6 +170,16 @@ def _rate_cases(results: Iterable[CaseResult]) -> dict[str, float]:
         if result.status != "error":
             verdicts.setdefault(result.case, []).append(result.status == "passed")
     return {case: sum(some) / len(some) for case, some in verdicts.items()}
+
+
+def _list_changed(before: Iterable[CaseResult], after: Iterable[CaseResult]) -> dict[str, None]:
+    """The cases of both that are no longer the same, though they have one id."""
+    digests = {result.case: result.digest for result in before}
+    return {
+        result.case: None
+        for result in after
+        if digests.get(result.case, result.digest) != result.digest
+    }
 
 
 def _count(results: Iterable[CaseResult]) -> list[int]:

@@ -9,11 +9,17 @@ are free: people count with them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
+from orchestrator.errors import ValidationError
+
 LARGEST_FREE_NUMBER = 12
+# What is looked at: of an answer, and of all that was said and found before it.
+MOST_STATED_CHARS = 100_000
+MOST_KNOWN_CHARS = 1_000_000
 
 _MONTHS = {
     number: names
@@ -70,9 +76,17 @@ _WEEKDAYS = [
         _WEEKDAY_NAMES, ("一", "二", "三", "四", "五", "六", "日|天"), strict=True
     )
 ]
-_CODE = "[a-z0-9]{0,20}\\d[a-z0-9]{0,20}"
-_ID = re.compile(rf"(?<![a-z0-9-])([a-z]{{1,20}})-({_CODE}(?:-{_CODE})*)", re.IGNORECASE)
-_LIST_MARK = re.compile(r"^\s*\d{1,3}[.)]\s", re.MULTILINE)
+_MOST_CODES = 8  # of one id
+_CODE = "[a-z0-9]{0,20}[0-9][a-z0-9]{0,20}"
+_ID = re.compile(
+    rf"(?<![a-z0-9-])([a-z]{{1,20}})-({_CODE}(?:-{_CODE}){{0,{_MOST_CODES - 1}}})", re.IGNORECASE
+)
+# `\s` at the line's beginning would go over all empty lines, again from each of them.
+_LIST_MARK = re.compile(r"^[^\S\n]*\d{1,3}[.)]\s", re.MULTILINE)
+_WORD = re.compile("[a-z0-9]+")
+_LETTERS_CODE = re.compile("([a-z]{1,20})([0-9][a-z0-9]*)")
+_SEPARATOR = re.compile(r"[\s#-]+")
+_LONG_NUMBER = re.compile(r"(?<![\w-])\d{3,}")
 _NUMBER = re.compile(r"\d+(?:[.,' ’\u00a0\u202f]\d+)*")
 _CENTS = re.compile(r"[.,](\d{1,2})$")
 
@@ -94,8 +108,20 @@ def find_inventions(answer: str, given: Iterable[str]) -> list[str]:
     """What an answer states and none of the texts in `given` says, in the answer's own spelling.
 
     What stands in a question to the user is no statement.
+
+    Raises:
+        ValidationError: The answer, or what was said before it, is too long to be looked at.
     """
-    known = Facts.read("\n".join(given))
+    said = "\n".join(given)
+    for what, text, most in (
+        ("the answer", answer, MOST_STATED_CHARS),
+        ("what was said and found before it", said, MOST_KNOWN_CHARS),
+    ):
+        if len(text) > most:
+            raise ValidationError(
+                f"{what} has {len(text):,} characters, and 'grounded' looks at {most:,} at most"
+            )
+    known = Facts.read(said)
     sentences = _SENTENCE.split(_LIST_MARK.sub("", answer))
     stated = "\n".join(one for one in sentences if not _REQUEST.search(one))
     return list(dict.fromkeys(known.find_unknown(stated)))
@@ -114,7 +140,8 @@ class Day(NamedTuple):
 class Facts:
     """What texts have said."""
 
-    text: str = ""
+    ids: set[str] = field(default_factory=set)  # in lower case, as `claim-857`
+    long_numbers: set[str] = field(default_factory=set)  # that may be an id without its letters
     days: set[tuple[int, int]] = field(default_factory=set)  # (month, day)
     weekdays: set[int] = field(default_factory=set)
     numbers: set[str] = field(default_factory=set)
@@ -122,7 +149,7 @@ class Facts:
     @classmethod
     def read(cls, text: str) -> Facts:
         """The facts of a text."""
-        facts = cls(text.lower())
+        facts = cls(set(_read_ids(text.lower())), set(_LONG_NUMBER.findall(text)))
         # Users write months as they like; the dot ends a day at the very end of the text.
         for day in _find_days(re.sub(r"\bmay\b", "May", text) + "\n."):
             facts.days |= day.meanings
@@ -133,11 +160,9 @@ class Facts:
 
     def find_unknown(self, text: str) -> Iterator[str]:
         """What a text says besides these facts."""
-        rest = text
-        for day in _find_days(text):
-            if not day.meanings & self.days:
-                yield day.name
-            rest = rest[: day.start] + " " * (day.end - day.start) + rest[day.end :]
+        days = list(_find_days(text))
+        yield from (day.name for day in days if not day.meanings & self.days)
+        rest = _blank(text, days)
         yield from (day for number, day in _find_weekdays(rest) if number not in self.weekdays)
         for found in _ID.finditer(rest):
             if not self._knows_id(*found.groups()):
@@ -148,10 +173,7 @@ class Facts:
 
     def _knows_id(self, letters: str, rest: str) -> bool:
         # `claim-857` is also what a user means who says "claim 857", "Claim #857" or "857".
-        named = re.escape(letters.lower()) + r"[\s#-]*" + re.escape(rest.lower())
-        said = re.search(rf"(?<![a-z0-9]){named}(?![a-z0-9])", self.text)
-        long = rest.isdigit() and len(rest) >= 3
-        return bool(said) or (long and re.search(rf"(?<![\w-]){rest}(?!\d)", self.text) is not None)
+        return f"{letters}-{rest}".lower() in self.ids or rest in self.long_numbers
 
     def _knows_number(self, number: str) -> bool:
         if self._knows(_spell(number)):
@@ -161,6 +183,45 @@ class Facts:
 
     def _knows(self, spellings: set[str]) -> bool:
         return any(one in self.numbers or float(one) <= LARGEST_FREE_NUMBER for one in spellings)
+
+
+def _read_ids(text: str) -> Iterator[str]:
+    """The ids of a text in lower case, and what longer ones begin with: `v-15` of `V 15-2`.
+
+    Word by word, and not by a pattern: each id would have many ways to match it.
+    """
+    words = list(_WORD.finditer(text))
+    gaps = [text[one.end() : two.start()] for one, two in pairwise(words)]
+    gaps.append("")
+    for place, word in enumerate(words):
+        if found := _LETTERS_CODE.fullmatch(word[0]):  # `claim857`
+            yield from _extend_id(f"{found[1]}-{found[2]}", place, words, gaps)
+        elif word[0].isalpha() and _SEPARATOR.fullmatch(gaps[place]):
+            yield from _extend_id(f"{word[0]}-{words[place + 1][0]}", place + 1, words, gaps)
+
+
+def _extend_id(
+    name: str, place: int, words: Sequence[re.Match[str]], gaps: Sequence[str]
+) -> Iterator[str]:
+    """An id that ends with the word at a place, and with each of the codes that follow it."""
+    if not any(character.isdigit() for character in words[place][0]):
+        return
+    yield name
+    for _ in range(_MOST_CODES - 1):
+        if gaps[place] != "-":
+            return
+        place += 1
+        name = f"{name}-{words[place][0]}"
+        yield name
+
+
+def _blank(text: str, days: Iterable[Day]) -> str:
+    """A text with spaces instead of its days."""
+    pieces, end = [], 0
+    for day in sorted(days, key=lambda it: it.start):
+        pieces += [text[end : day.start], " " * (day.end - day.start)]
+        end = day.end
+    return "".join([*pieces, text[end:]])
 
 
 def _spell(number: str) -> set[str]:

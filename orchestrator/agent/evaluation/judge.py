@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from orchestrator.agent.evaluation.checks import Outcome, Verdict
 from orchestrator.agent.evaluation.checks.base import shorten
-from orchestrator.agent.evaluation.checks.calls import show_calls
 from orchestrator.agent.template import load_template
 from orchestrator.errors import ModelOutputError
 from orchestrator.models import Model
@@ -22,8 +23,9 @@ _MOST_CHARS = 20_000  # of the results
 class ModelJudge:
     """Grades outcomes with a model.
 
-    Its template has the inputs `rubric`, `said`, `calls`, `results` and `answer`; the last line of
-    the model's reply is PASS or FAIL, and what stands before it is the reason.
+    Its template has the inputs `rubric` and, each as one line of JSON, `said`, `calls`, `results`
+    and `answer`: nothing in them can look like a part of the prompt. The last line of the model's
+    reply is PASS or FAIL, and what stands before it is the reason.
     """
 
     def __init__(self, model: Model, prompt: Path | None = None) -> None:
@@ -43,15 +45,15 @@ class ModelJudge:
         """The verdict on an outcome.
 
         Raises:
-            ModelOutputError: The model gave no verdict.
+            ModelOutputError: The model gave no verdict, or repeated the answer instead.
             OrchestratorError: The model failed.
         """
         inputs = {
             "rubric": rubric,
-            "said": "\n".join(outcome.said),
-            "calls": show_calls(outcome.calls),
-            "results": "\n".join(outcome.results)[:_MOST_CHARS] or "none",
-            "answer": outcome.answer or "(nothing)",
+            "said": _encode(outcome.said),
+            "calls": _encode(outcome.calls),
+            "results": _encode(_cut(outcome.results)),
+            "answer": _encode(outcome.answer),
         }
         reply = self.template.run(inputs, model=self.model).text
         lines = [line.strip() for line in reply.strip().splitlines() if line.strip()]
@@ -62,5 +64,40 @@ class ModelJudge:
                 "of its reply must be PASS or FAIL",
                 code="NO_VERDICT",
             )
+        if _repeats(lines, outcome.answer):
+            raise ModelOutputError(
+                f"the model that judges ({self.model.model_id!r}) gave no verdict: its reply "
+                "repeats the answer that it shall judge",
+                code="NO_VERDICT",
+            )
         reason = shorten(" ".join(lines[:-1])) or found[1].upper()
         return Verdict(found[1].upper() == "PASS", f"judged by {rubric!r}", reason)
+
+
+def _encode(value: object) -> str:
+    # JSON leaves U+2028 and its like as they are, and models take them for line ends.
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return re.sub(r"[\x7f-\x9f\u2028\u2029\ud800-\udfff]", lambda it: f"\\u{ord(it[0]):04x}", text)
+
+
+def _cut(texts: Sequence[str]) -> list[str]:
+    """The beginning of some texts, as much as a judge reads."""
+    cut, left = [], _MOST_CHARS
+    for text in texts:
+        if left <= 0:
+            break
+        cut.append(text[:left])
+        left -= len(text)
+    return cut
+
+
+def _repeats(lines: Sequence[str], answer: str) -> bool:
+    """Whether the reason, or a verdict without one, may be copied from the answer."""
+    *reason, _ = lines
+    if reason:
+        return _plain(" ".join(reason)) in _plain(answer)
+    return any(_VERDICT.match(line) for line in answer.splitlines())
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.casefold()))

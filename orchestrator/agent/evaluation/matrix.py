@@ -93,7 +93,8 @@ class Evaluation:
             raise ValidationError(
                 f"repeat is a number from 1, and concurrency one from 1 to {MOST_WORKERS}"
             )
-        if len(self.keys()) > MOST_RESULTS:
+        # Before they are listed: a repeat too many must not fill the memory.
+        if len(self.variants) * len(self.cases.cases) * self.repeat > MOST_RESULTS:
             raise ValidationError(
                 f"cases × variants × repeats are more than {MOST_RESULTS:,}; make several runs"
             )
@@ -232,7 +233,9 @@ class Matrix:
             error = f"{type(raised).__name__}: {raised}"
         except Exception as raised:  # what is around a case, or a fault: the others are held still
             error = f"{type(raised).__name__}: {shorten(str(raised))}"
-        return CaseResult(case_id, variant, repetition, session, list(case.tags), turns, error)
+        return CaseResult(
+            case_id, variant, repetition, session, list(case.tags), turns, error, case.digest
+        )
 
     def _hold_turns(self, key: Key, session: str, turns: list[TurnResult]) -> None:
         agent, case = self._find_agent(key), self._cases[key[1]]

@@ -66,6 +66,7 @@ class CaseResult:
         tags: The case's tags.
         turns: Its turns, as far as they were held.
         error: What went wrong around the turns.
+        digest: Of the case (`Case.digest`): two results of one digest are of the same case.
     """
 
     case: str
@@ -75,6 +76,7 @@ class CaseResult:
     tags: list[str] = field(default_factory=list)
     turns: list[TurnResult] = field(default_factory=list)
     error: str = ""
+    digest: str = ""
 
     @property
     def status(self) -> Status:
@@ -177,6 +179,7 @@ def parse_result(data: Mapping[str, Any]) -> CaseResult:
         tags=[_as(one, str, "tags") for one in _member(data, "tags", list)],
         turns=turns,
         error=_member(data, "error", str),
+        digest=_member(data, "digest", str),
     )
 
 

@@ -6,7 +6,7 @@
 ```
 
 A run that was interrupted goes on: what is there stays, and a last line that was cut off is written
-again.
+again. A case that ended in an error is held again: its new result follows, and the last one counts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -76,6 +76,8 @@ def build_head(measured: Mapping[str, Any]) -> dict[str, Any]:
 def read_run(path: Path) -> Run:
     """The run in a file; a last line that was cut off is left out.
 
+    Of several results of one case, variant and repetition the last one counts.
+
     Raises:
         ResourceNotFound: The file cannot be read.
         ValidationError: It is no run, with the number of the line.
@@ -93,7 +95,7 @@ def read_run(path: Path) -> Run:
             result = parse_result(data)
             if result.variant not in (one["name"] for one in head["variants"]):
                 raise ValueError(f"the run has no variant {result.variant!r}")
-            results.setdefault(result.key, result)
+            results[result.key] = result
         except (ValueError, RecursionError) as error:
             raise ValidationError(f"{str(path)!r} is no run: line {number}: {error}") from error
     if head is None:
@@ -140,8 +142,9 @@ class RunFile:
     """A run's file that is written. A context that closes it.
 
     Attributes:
-        run: What is in it: results are added as they are written.
-        resumed: How many results were there already.
+        run: What is in it, but for errors, which say nothing: these cases are to be held again.
+            Results are added as they are written.
+        resumed: How many results were there already, without errors.
     """
 
     def __init__(self, path: Path, measured: Mapping[str, Any]) -> None:
@@ -153,7 +156,7 @@ class RunFile:
         """
         self._path = path
         new = not path.exists() or not path.stat().st_size
-        self.run = Run(build_head(measured)) if new else read_run(path)
+        self.run = Run(build_head(measured)) if new else _leave_out_errors(read_run(path))
         self.resumed = len(self.run.results)
         if not new:
             self._check_same(measured)
@@ -217,6 +220,5 @@ class RunFile:
         self._file.close()
 
 
-def list_keys(results: Iterable[CaseResult]) -> set[tuple[str, str, int]]:
-    """What names the results."""
-    return {result.key for result in results}
+def _leave_out_errors(run: Run) -> Run:
+    return Run(run.head, [result for result in run.results if result.status != "error"])

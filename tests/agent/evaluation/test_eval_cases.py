@@ -1,6 +1,7 @@
 """Files of cases: what they may hold, and mistakes with their places."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -93,3 +94,74 @@ def test_a_file_has_bounds(tmp_path):
         stream.truncate(16_000_001)
     with pytest.raises(DefinitionError, match="larger than 16,000,000 bytes"):
         read_cases(file)
+
+
+GOLDEN = Path(__file__).resolve().parents[4] / "shared" / "golden" / "conversations.jsonl"
+OLDER = {
+    "id": "a",
+    "agent": "desk",
+    "kinds": ["vague"],
+    "attributes": {"who": "e7"},
+    "turns": [
+        {"say": "Hi", "no_calls": True, "asks": True, "no_refusal": True},
+        {
+            "say": "Book",
+            "calls": [{"name": "book_days", "arguments": {"id": "emp-7"}}],
+            "contains": [["17", "seventeen"]],
+            "lacks": ["18"],
+        },
+    ],
+}
+
+
+def test_an_older_conversation_is_a_case(write_cases):
+    always = {"answered": True, "no_side_effects": True, "grounded": True}
+    calls = [{"name": "book_days", "arguments": {"id": {"like": "emp-7"}}}]
+    now = {
+        "id": "a",
+        "agent": "desk",
+        "tags": ["vague"],
+        "session_attributes": {"who": "e7"},
+        "turns": [
+            {
+                "question": "Hi",
+                "expect": {**always, "no_calls": True, "asks_user": True, "refuses": False},
+            },
+            {
+                "question": "Book",
+                "expect": {
+                    **always,
+                    "calls": calls,
+                    "contains": [["17", "seventeen"]],
+                    "lacks": ["18"],
+                },
+            },
+        ],
+    }
+    (older,) = read_cases(write_cases(OLDER)).cases
+    (case,) = read_cases(write_cases(now)).cases
+    # The digest is of all that is said and expected; how arguments are compared are functions.
+    assert older.digest == case.digest
+    assert (older.id, older.agent, older.tags) == ("a", "desk", ("vague",))
+    assert [list(turn.expect) for turn in older.turns] == [list(it.expect) for it in case.turns]
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({"kindz": []}, "the conversation has no 'kindz'"),
+        ({"turns": [{"say": "Hi", "ask": True}]}, "a turn with 'say' has no 'ask'"),
+        ({"turns": [{"say": "Hi", "refuses": True, "no_refusal": True}]}, "is no 'refuses'"),
+        ({"turns": [{"say": "Hi", "asks": 1}]}, "'asks_user' is true or false"),
+    ],
+)
+def test_a_mistake_in_an_older_conversation(write_cases, members, message):
+    with pytest.raises(DefinitionError, match=message):
+        read_cases(write_cases({**OLDER, **members}))
+
+
+@pytest.mark.skipif(not GOLDEN.is_file(), reason="there are no golden conversations here")
+def test_the_golden_conversations_are_read():
+    cases = read_cases(GOLDEN).cases
+    assert {case.agent for case in cases} == {"starter", "insurance", "hr"}
+    assert all(turn.expect["grounded"] for case in cases for turn in case.turns)

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 import pytest
 from evaluation_support import CLAUDE, answer
 
-from orchestrator import ValidationError
+from orchestrator import DependencyFailed, ValidationError
 from orchestrator.agent.evaluation import (
     Evaluation,
     Matrix,
@@ -139,6 +139,30 @@ def test_what_only_one_run_has_is_listed(run):
     assert (found.common, found.left_out) == (10, ["c10", "c11"])
 
 
+def test_a_case_that_was_changed_is_not_compared(run):
+    before = run(Variant(Reader()), count=8)
+    # The checks of seven were made weaker, and the eighth has another tag only.
+    cases = [
+        *({"id": f"c{n}", "question": f"case {n}!", "expect": {}} for n in range(6)),
+        {"id": "c6", "question": "case 6, please!", "expect": {"contains": "yes"}},
+        {"id": "c7", "question": "case 7!", "expect": {"contains": "yes"}, "tags": ["new"]},
+    ]
+    (found,) = compare_runs(run(Variant(Reader(*range(8))), cases=cases), before)
+    assert (found.common, found.left_out) == (1, [])
+    assert found.changed == [f"c{n}" for n in range(7)]
+    assert [change.case for change in found.lost] == ["c7"]
+
+
+def test_a_case_is_the_same_with_a_default_or_its_own_check(run):
+    before = run(Variant(Reader()), count=1)
+    cases = [
+        {"defaults": {"expect": {"contains": "yes", "no_calls": True}}},
+        {"expect": {"no_calls": None}, "question": "case 0!", "id": "c0"},
+    ]
+    (found,) = compare_runs(run(Variant(Reader()), cases=cases), before)
+    assert (found.common, found.changed) == (1, [])
+
+
 def test_runs_without_a_common_variant(run):
     one = run(Variant(Reader(model_id="a.model")), count=1)
     two = run(Variant(Reader(model_id="b.model")), Variant(Reader(model_id="c.model")), count=1)
@@ -251,6 +275,12 @@ def test_a_named_template_is_the_folders_where_it_has_one(desk, run, terse):
     assert [it.status for it in run(Variant(Reader(), terse), count=1).results] == ["failed"]
 
 
+def test_the_size_is_checked_before_the_matrix_is_built(desk, write_cases, monkeypatch):
+    monkeypatch.setattr(Evaluation, "keys", lambda _: pytest.fail("it was built"))
+    with pytest.raises(ValidationError, match="are more than 100,000"):
+        Evaluation(desk, read_cases(write_cases(*questions(2))), repeat=10**15)
+
+
 # -- the file ------------------------------------------------------------------------------------
 
 
@@ -279,6 +309,38 @@ def test_an_interrupted_run_goes_on(interrupted):
         assert len(held) == 3
     assert path.read_text().splitlines() == before
     assert len(read_run(path).results) == 2
+
+
+def test_an_error_is_held_again_and_the_last_result_counts(desk, write_cases, tmp_path):
+    class Down(Reader):
+        down = True
+
+        def complete(self, request):
+            if self.down and "case 1!" in str(request.messages):
+                raise DependencyFailed("the model is down")
+            return super().complete(request)
+
+    model, path = Down(0), tmp_path / "run.jsonl"
+    evaluation = Evaluation(desk, read_cases(write_cases(*questions(3))), (Variant(model),))
+
+    def go_on():
+        with Matrix(evaluation) as matrix, RunFile(path, matrix.head()) as kept:
+            held = list(matrix.run({result.key for result in kept.run.results}))
+            for result in held:
+                kept.add(result)
+        return [result.case for result in held]
+
+    assert go_on() == ["c0", "c1", "c2"]
+    before = path.read_bytes()
+    model.down = False
+    assert go_on() == ["c1"]
+    assert go_on() == []
+    assert path.read_bytes().startswith(before)
+    assert {it.case: it.status for it in read_run(path).results} == {
+        "c0": "failed",
+        "c1": "passed",
+        "c2": "passed",
+    }
 
 
 def test_a_run_of_something_else_is_not_touched(interrupted, write_cases):

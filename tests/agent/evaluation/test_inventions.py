@@ -2,6 +2,7 @@
 
 import pytest
 
+from orchestrator import ValidationError
 from orchestrator.agent.evaluation.grounding import find_inventions
 
 CLAIM = (
@@ -65,3 +66,40 @@ def test_what_nobody_said_is_found_once(answer, given, invented):
 
 def test_all_texts_of_a_conversation_count():
     assert find_inventions("V-15, 1042, Thursday", ["order 1042", ORDER, VACATION]) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "given", "invented"),
+    [
+        ("V-15-2 and V-15-3.", "v 15-2-4", ["V-15-3"]),
+        ("Claim-857a.", "claim857a", []),
+        ("Claim-857 it is.", "the sub-claim #857", []),
+        ("Claim-12.", "reclaim 12", ["Claim-12"]),
+        ("X-1234.", "no. A-1234", ["X-1234"]),
+    ],
+)
+def test_an_id_is_known_by_its_words(answer, given, invented):
+    assert find_inventions(answer, [given]) == invented
+
+
+# Each took minutes or hours when a text of this size was looked at once for each of its parts.
+LONG = {
+    "empty lines": ("\n" * 99_000, "", 0),
+    "ids": (" ".join(f"v-{n}" for n in range(20, 6_000)), "word " * 20_000, 5_980),
+    "codes": ("a" + "-1a1" * 10_000, "a" + "-1a1" * 10_000, 0),
+    "days": ("2027-01-01 " * 4_000, "2027-01-01", 0),
+    "spaces": ("12" + " " * 90_000 + "x", "12", 0),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_texts_are_looked_at_once(name):
+    answer, given, count = LONG[name]
+    assert len(find_inventions(answer, [given])) == count
+
+
+def test_a_text_that_is_too_long_is_not_looked_at():
+    with pytest.raises(ValidationError, match="the answer has 100,001 characters"):
+        find_inventions("x" * 100_001, [])
+    with pytest.raises(ValidationError, match="before it has 1,000,001 characters"):
+        find_inventions("x", ["x" * 500_000] * 2)

@@ -8,6 +8,7 @@ import pytest
 from ag_ui.core import Event
 from chat_support import CLAUDE, calls, function, group, says, served, write_agent
 from pydantic import TypeAdapter
+from server_requests import write_keys
 
 from orchestrator import DependencyFailed
 from orchestrator.testing import ScriptedModel
@@ -60,6 +61,18 @@ def answers(events: list[dict[str, Any]], *statuses: Any) -> list[dict[str, Any]
     ]
 
 
+def write_acting_agent(folder: Any) -> None:
+    """An agent whose one function, `book`, is carried out by the server."""
+    executor = {"lambda": "b.py"}
+    write_agent(folder, "vacations", actionGroups=[group(function("book"), executor=executor)])
+    (folder / "b.py").write_text(
+        "def lambda_handler(event, context):\n"
+        "    body = {'TEXT': {'body': 'booked'}}\n"
+        "    return {'messageVersion': '1.0', 'response': {'actionGroup': event['actionGroup'],\n"
+        "        'function': event['function'], 'functionResponse': {'responseBody': body}}}\n"
+    )
+
+
 def test_an_answer_streams(start):
     events = run(start([says("Five days.")], chunk=6))
     assert kinds(events)[:2] == ["RUN_STARTED", "STEP_STARTED"]
@@ -88,16 +101,7 @@ def test_the_thread_is_the_session(start):
 
 
 def test_a_call_is_shown_with_its_result(tmp_path):
-    folder = tmp_path / "agents" / "vacations"
-    write_agent(
-        folder, "vacations", actionGroups=[group(function("book"), executor={"lambda": "b.py"})]
-    )
-    (folder / "b.py").write_text(
-        "def lambda_handler(event, context):\n"
-        "    body = {'TEXT': {'body': 'booked'}}\n"
-        "    return {'messageVersion': '1.0', 'response': {'actionGroup': event['actionGroup'],\n"
-        "        'function': event['function'], 'functionResponse': {'responseBody': body}}}\n"
-    )
+    write_acting_agent(tmp_path / "agents" / "vacations")
     model = ScriptedModel([calls(BOOK), says("Done.")], CLAUDE)
     with served(model, tmp_path / "agents") as server:
         events = run(server)
@@ -186,16 +190,42 @@ def test_a_failure_ends_the_run(start):
     assert events[-1]["message"]
 
 
-def test_text_that_was_given_up_is_replaced(start):
+def test_text_that_was_given_up_is_replaced(tmp_path):
     # The first reply streams an answer, and calls something all the same.
-    first = [{"text": "<answer>Maybe five"}, *calls(DAYS)]
-    server = start([first, says("Five.")], members=ONE)
-    events = run(server)
-    assert events[-1]["outcome"]["type"] == "interrupt"
-    resumed = run(server, messages=[], resume=answers(events, "5"))
-    said = "".join(it["delta"] for it in of(resumed, "TEXT_MESSAGE_CONTENT"))
-    snapshots = of(resumed, "MESSAGES_SNAPSHOT")
-    assert said == "Five." or snapshots[-1]["messages"][-1]["content"] == "Five."
+    first = [{"text": "<answer>Maybe five"}, *calls(BOOK)]
+    write_acting_agent(tmp_path / "agents" / "vacations")
+    model = ScriptedModel([first, says("Six.")], CLAUDE, chunk=6)
+    with served(model, tmp_path / "agents") as server:
+        events = run(server)
+    assert "Maybe" in "".join(it["delta"] for it in of(events, "TEXT_MESSAGE_CONTENT"))
+    (snapshot,) = of(events, "MESSAGES_SNAPSHOT")
+    assert [one["content"] for one in snapshot["messages"]] == ["How many?", "Six."]
+    assert kinds(events).index("MESSAGES_SNAPSHOT") > kinds(events).index("TEXT_MESSAGE_END")
+
+
+def test_each_tenant_has_threads_of_its_own(start, tmp_path):
+    tenants = {"team-a": "key-of-team-a-0123456789", "team-b": "key-of-team-b-0123456789"}
+    keys = [{"tenant": name, "apiKey": key, "allow": ["*"]} for name, key in tenants.items()]
+    script = [says("Noted."), calls(DAYS), says("I know nothing."), says("Five days.")]
+    server = start(script, members=ONE, keys=write_keys(tmp_path, keys))
+
+    def ask(tenant: str, **members: Any) -> Any:
+        key = {"Authorization": f"Bearer {tenants[tenant]}"}
+        return server.ask("POST", "/ag-ui", body(**members), **key)
+
+    assert server.ask("POST", "/ag-ui", body()).status == 403
+    assert server.model.requests == []
+    assert ask("team-a", text="My secret is 4711.", state={"who": "a"}).status == 200
+    asked = ask("team-a", text="And my days?").events
+    resume = answers(asked, "5 days")
+    # The other tenant's thread of the same id knows nothing, and cannot answer for the first.
+    assert ask("team-b", messages=[], resume=resume).status == 404
+    other = ask("team-b", text="What is my secret?").events
+    assert "4711" not in str(server.model.requests[-1].messages)
+    assert of(other, "STATE_SNAPSHOT")[0]["snapshot"] == {}
+    ended = ask("team-a", messages=[], resume=resume).events
+    assert ended[-1]["outcome"] == {"type": "success"}
+    assert of(ended, "STATE_SNAPSHOT")[0]["snapshot"] == {"who": "a"}
 
 
 WRONG = {
