@@ -31,7 +31,6 @@ DOORS = {
 # Functions whose patterns are not seen to be literals, and why they may be.
 TRUSTED = {
     "agent.evaluation.grounding:": "days and months of the table of the same file",
-    "agent.evaluation.grounding:Facts._knows_id": "an id, escaped",
     "agent.evaluation.grounding:_read_range": "the months of the same table",
     "cli.examples:_set_member": "names of members that the command itself writes",
     "guardrails.pii:_compile_patterns": "the table of the same file",
