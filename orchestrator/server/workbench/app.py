@@ -89,7 +89,7 @@ def _page(projects: Projects, page: Page) -> Callable[[Request], Awaitable[Respo
         except OrchestratorError as error:
             return _report(request, error)
         except Exception as error:
-            return _report(request, _tell_fault(request, error))
+            return _report(request, _report_fault(request, error))
 
     return answer
 
@@ -104,7 +104,7 @@ def _action(
             message = error.detail if isinstance(error, HTTPException) else error.message
             return JSONResponse({"message": message}, _get_status(error))
         except Exception as error:
-            fault = _tell_fault(request, error)
+            fault = _report_fault(request, error)
             return JSONResponse({"message": fault.message}, _get_status(fault))
 
     return answer
@@ -114,7 +114,7 @@ class _Fault(OrchestratorError):
     """The workbench's own."""
 
 
-def _tell_fault(request: Request, error: Exception) -> _Fault:
+def _report_fault(request: Request, error: Exception) -> _Fault:
     path = request.scope["path"][:200]
     _log.error("the workbench failed at %r: %s", path, type(error).__name__, exc_info=error)
     return _Fault(f"the workbench failed here ({type(error).__name__}); its log says where")
