@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import statistics
 import sys
@@ -77,6 +78,7 @@ def _open_place(kind: str) -> Iterator[str | None]:
             server = stack.enter_context(closing(PostgresServer(programs, options=())))
             yield server.url(server.create_database())
         else:
+            os.environ |= {"AWS_ACCESS_KEY_ID": "moto", "AWS_SECRET_ACCESS_KEY": "moto"}
             moto = stack.enter_context(closing(DynamoServer()))
             yield moto.create_table("bench")
 
