@@ -58,7 +58,7 @@ MISTAKES = {
     '{"id": "a", "question": "Hi", "expect": {"calls": ["f"], "no_calls": true}}': "both 'calls'",
     '{"id": "a", "question": "Hi", "expect": {"calls": [{"name": "f", "arguments": '
     '{"x": {"regexp": "a"}}}]}}': "did you mean 'regex'?",
-    '{"id": "a", "turns": [{"say": "Hi"}]}': "the turn has no 'say'",
+    '{"id": "a", "turns": [{"says": "Hi"}]}': "the turn has no 'says'",
     '{"id": "a", "turns": []}': "turns are a list of 1 to 200",
     '{"id": "a", "question": "Hi", "turns": []}': "a case with 'turns' has no 'question'",
     '{"id": "a", "question": "Hi"': "this is not JSON",
