@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 import inspect
 import subprocess
 import sys
@@ -197,3 +198,11 @@ def test_exported_dataclasses_can_be_extended_and_looked_into(kind: Any) -> None
     imported_late = {"Agent": object, "Partial": object}
     hints = get_type_hints(kind.__init__, localns=imported_late)
     assert hints.keys() == inspect.signature(kind).parameters.keys() | {"return"}
+
+
+def test_no_name_that_is_imported_late_is_that_of_a_module() -> None:
+    # Whoever imports the module first would find it in place of what it exports.
+    for name in MODULES:
+        face = importlib.import_module(name)
+        homes = getattr(face, "_HOMES", {})
+        assert not [it for it in homes if importlib.util.find_spec(f"{name}.{it}")], name

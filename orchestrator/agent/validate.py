@@ -136,7 +136,7 @@ def memory_store(
     name = sessions if memory is None else memory
     if not isinstance(name, (str, Path)):
         return None if memory is None else cast("MemoryStore", memory)
-    from orchestrator.memory.open_memory import find_memory_beside, open_memory
+    from orchestrator.memory.urls import find_memory_beside, open_memory
 
     return open_memory(find_memory_beside(name) if memory is None else name)
 

@@ -8,7 +8,6 @@ from orchestrator.support.lazy_imports import lazy_exports
 if TYPE_CHECKING:
     from orchestrator.memory.dynamodb_memory import DynamoMemory
     from orchestrator.memory.encrypted_memory import EncryptedMemory
-    from orchestrator.memory.open_memory import open_memory
     from orchestrator.memory.postgres_memory import PostgresMemory
     from orchestrator.memory.stores import InMemoryMemory, MemoryInfo, SqliteMemory
     from orchestrator.memory.summaries import (
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
         summary_text,
         to_prompt_summaries,
     )
+    from orchestrator.memory.urls import open_memory
 
 __all__ = [
     "DynamoMemory",
@@ -38,7 +38,7 @@ _HOMES = {
     "DynamoMemory": "dynamodb_memory",
     "EncryptedMemory": "encrypted_memory",
     "PostgresMemory": "postgres_memory",
-    "open_memory": "open_memory",
+    "open_memory": "urls",
     **dict.fromkeys(("InMemoryMemory", "MemoryInfo", "SqliteMemory"), "stores"),
     **dict.fromkeys(
         ("build_summary", "memory_contents", "summary_text", "to_prompt_summaries"), "summaries"

@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator import SessionConflict
 from orchestrator.memory import EncryptedMemory, build_summary
-from orchestrator.memory.open_memory import open_memory
+from orchestrator.memory.urls import open_memory
 from orchestrator.sessions import EncryptedStore
 from orchestrator.sessions.open_store import open_store
 from orchestrator.support.dynamodb import DynamoTable
