@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from orchestrator.errors import EncryptionError, ValidationError
+from orchestrator.errors import EncryptionError
 from orchestrator.memory.base import MemoryStore, SessionSummary
 from orchestrator.memory.stores import read_topics
 from orchestrator.message import clean
-from orchestrator.support.encryption import KEYS, Cipher, get_cipher, is_sealed
+from orchestrator.support.encryption import Cipher, get_cipher, is_sealed, require_cipher
 from orchestrator.support.safe_json import json_or
 
 _MOST = 1 << 31  # summaries of one memory
@@ -37,11 +37,8 @@ class EncryptedMemory:
         Raises:
             ValidationError: The environment has no keys, or wrong ones.
         """
-        cipher = cipher or get_cipher()
-        if cipher is None:
-            raise ValidationError(f"there is no key to encrypt with: set {KEYS}")
         self._store = store
-        self._cipher = cipher
+        self._cipher = cipher or require_cipher()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)  # such as to list memories, and to be closed

@@ -20,7 +20,7 @@ from orchestrator.sessions.journal import (
     SessionStore,
     leaves_turn_open,
 )
-from orchestrator.support.encryption import KEYS, Cipher, get_cipher
+from orchestrator.support.encryption import Cipher, get_cipher, require_cipher
 
 _encode = make_json_encoder(ensure_ascii=True)
 
@@ -41,11 +41,8 @@ class EncryptedStore:
         Raises:
             ValidationError: The environment has no keys, or wrong ones.
         """
-        cipher = cipher or get_cipher()
-        if cipher is None:
-            raise ValidationError(f"there is no key to encrypt with: set {KEYS}")
         self._store = store
-        self._cipher = cipher
+        self._cipher = cipher or require_cipher()
         self.durable = store.durable
 
     def __getattr__(self, name: str) -> Any:

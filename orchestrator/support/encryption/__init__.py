@@ -9,6 +9,7 @@ from orchestrator.support.encryption.cipher import (
     get_cipher,
     is_sealed,
     refuse_sealed,
+    require_cipher,
 )
 
-__all__ = ["KEYS", "Cipher", "get_cipher", "is_sealed", "refuse_sealed"]
+__all__ = ["KEYS", "Cipher", "get_cipher", "is_sealed", "refuse_sealed", "require_cipher"]

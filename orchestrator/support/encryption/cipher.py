@@ -230,6 +230,18 @@ def get_cipher() -> Cipher | None:
     return _make_cipher(keys, must)
 
 
+def require_cipher() -> Cipher:
+    """The cipher that the environment describes.
+
+    Raises:
+        ValidationError: It has no keys, or wrong ones, or the extra `encryption` is not installed.
+    """
+    cipher = get_cipher()
+    if cipher is None:
+        raise ValidationError(f"there is no key to encrypt with: set {KEYS}")
+    return cipher
+
+
 @lru_cache(maxsize=8)
 def _make_cipher(keys: str, required: bool) -> Cipher:
     # One for all stores: they share what AWS KMS gave.
