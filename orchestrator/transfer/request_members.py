@@ -155,13 +155,16 @@ def _convert_value(shape: Any, value: Any, left: list[str]) -> Any:
 
 
 def _convert_map(shape: Any, value: Any, left: list[str]) -> Any:
-    if isinstance(value, list):
-        named = [it for it in value if isinstance(it, Mapping) and _MAP_KEY in it]
-        value = {it[_MAP_KEY]: {k: v for k, v in it.items() if k != _MAP_KEY} for it in named}
+    if isinstance(value, list) and all(map(_has_map_key, value)):
+        value = {it[_MAP_KEY]: {k: v for k, v in it.items() if k != _MAP_KEY} for it in value}
     items = _require_mapping(shape, value).items()
     return {
         str(name): _convert_value(shape.value, it, left) for name, it in items if it is not None
     }
+
+
+def _has_map_key(item: Any) -> bool:
+    return isinstance(item, Mapping) and isinstance(item.get(_MAP_KEY), str)
 
 
 def _convert_scalar(kind: str, value: Any) -> Any:

@@ -348,6 +348,19 @@ def test_one_of_many_is_told_by_its_index(tmp_path: Path) -> None:
         assert one["actionGroupName"] == f"group-{key}"
 
 
+@pytest.mark.parametrize("key", [["visit_day"], {"a": "b"}, None])
+def test_a_block_whose_key_is_no_text_is_named(tmp_path: Path, key: Any) -> None:
+    functions = [{"name": "book", "parameters": [{"map_block_key": key, "type": "string"}]}]
+    schema = [{"member_functions": [{"functions": functions}]}]
+    resources = [
+        resource(AGENT, "claims", agent("claims")),
+        resource(GROUP, "visits", group("visits", function_schema=schema)),
+    ]
+    configuration = [configured(GROUP, "visits", agent_id=[f"{AGENT}.claims.agent_id"])]
+    with pytest.raises(DefinitionError, match="stands where a mapping has to be"):
+        read(tmp_path, plan(resources, configuration))
+
+
 def test_a_plan_without_agents(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match="no aws_bedrockagent_agent"):
         read(tmp_path, plan([]))
