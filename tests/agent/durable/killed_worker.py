@@ -3,15 +3,18 @@
 The seed says after how many of the named points it kills itself; 0 is never.
 """
 
+import fcntl
 import os
 import random
 import signal
 import sys
+from pathlib import Path
+from typing import NamedTuple
 
 from durable_support import CLAUDE, answer, call
 
 from orchestrator import Agent
-from orchestrator.actions import ActionGroup, action
+from orchestrator.actions import ActionGroup, ActionResult, action
 from orchestrator.agent.durable import Worker, steps
 from orchestrator.models.base import ModelReply
 from orchestrator.sessions import Sessions
@@ -46,34 +49,84 @@ class ShopModel(ScriptedModel):
         return ModelReply(content, "end_turn" if has_result else "tool_use")
 
 
-def make_agent(sessions, log, kill=lambda point: None):
-    @action(idempotent=True)
-    def order(number: str) -> str:
-        """Orders.
+class Execution(NamedTuple):
+    """A line of the log: one time that an action was carried out."""
 
-        Args:
-            number: What.
-        """
-        kill("before an action")
-        with open(log, "a") as file:
-            file.write(f"{number}\n")
-        kill("after an action")
-        return f"{number} is ordered"
+    number: str  # what was ordered
+    key: str  # the call's idempotency key
+    process: str  # who did it
+    living: str  # who had done the same before and still lived then; "none" is right
 
+
+class Shop:
+    """Carries orders out, and logs each. Safe for the threads and processes that share the log.
+
+    A process is alive as long as it holds the lock on its file beside the log. The system frees
+    that before anybody else can see that the process was killed.
+    """
+
+    def __init__(self, log, kill):
+        self._log, self._kill = Path(log), kill
+        self._process = f"{os.getpid()}-{os.urandom(4).hex()}"
+
+    def open(self):
+        """Takes the lock of this process, as long as it lives."""
+        self._lock = self._open_lock(self._process, "x")
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def call(self, call, context):
+        earlier = {it.process for it in read_log(self._log) if it.key == call.key}
+        living = ",".join(it for it in sorted(earlier) if self._lives(it)) or "none"
+        self._kill("before an action")
+        number = call.arguments["number"]
+        with self._log.open("a") as file:
+            file.write(f"{number} {call.key} {self._process} {living}\n")
+        self._kill("after an action")
+        return ActionResult(f"{number} is ordered")
+
+    def _lives(self, process):
+        with self._open_lock(process, "r") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # others may ask as well
+            except BlockingIOError:
+                return True
+        return False
+
+    def _open_lock(self, process, mode):
+        return self._log.with_name(f"lock-{process}").open(mode)
+
+
+def read_log(log):
+    return [Execution(*line.split()) for line in Path(log).read_text().splitlines()]
+
+
+@action(idempotent=True)
+def order(number: str) -> str:
+    """Orders.
+
+    Args:
+        number: What.
+    """
+    raise AssertionError("the executor does it")
+
+
+def make_agent(sessions, shop, kill=lambda point: None):
     model = ShopModel([], CLAUDE)
     model.kill = kill
     return Agent(
         "shop",
         "You order for people what they ask for.",
         model,
-        action_groups=[ActionGroup("shop", actions=[order])],
+        action_groups=[ActionGroup("shop", [order], shop)],
         sessions=Sessions.of(sessions),
     )
 
 
 def main(url, sessions, log, seed):
     kill = Kill(int(seed))
-    agent = make_agent(sessions, log, kill)
+    shop = Shop(log, kill)
+    shop.open()
+    agent = make_agent(sessions, shop, kill)
     describe = steps.describe_outcome
 
     def kill_before_recording(effect, outcome):

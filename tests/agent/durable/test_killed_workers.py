@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from killed_worker import make_agent
+from killed_worker import Execution, Shop, make_agent, read_log
 
 HERE = Path(__file__).parent
 UNENDED = ["ENQUEUED", "PENDING", "DELAYED"]
@@ -70,7 +70,7 @@ def run(url, folder, count, most_kills):
 
     sessions, log = folder / "sessions.sqlite", folder / "log"
     log.touch()
-    agent = make_agent(sessions, log)
+    agent = make_agent(sessions, Shop(log, None))
     began = time.monotonic()
     with DurableRuns(url) as runs:
         turns = [agent.submit(f"Order {n}", f"s-{n}", runs=runs) for n in range(count)]
@@ -87,29 +87,49 @@ def run(url, folder, count, most_kills):
     assert answers == [f"Ordered {n}." for n in range(count)]
     assert [len(agent.turns(f"s-{n}")) for n in range(count)] == [1] * count
     assert Counter(row.status for row in rows) == {"SUCCESS": count}
-    return Counter(log.read_text().split()), workers, seconds
+    return read_log(log), workers, seconds
 
 
-def check_actions(carried_out, workers, count):
-    assert carried_out.keys() == {str(n) for n in range(count)}
-    # An idempotent action is carried out again, with its key, if nobody knows whether it was.
-    again = sum(carried_out.values()) - count
-    assert again <= sum(n for point, n in workers.points.items() if "action" in point)
+def check_actions(executions, count):
+    """An idempotent action is done again, with its key, only if who had done it was killed."""
+    keys = {(it.number, it.key) for it in executions}
+    assert sorted(int(number) for number, _ in keys) == list(range(count))
+    assert len({key for _, key in keys}) == count
+    assert [it for it in executions if it.living != "none"] == []
+    done_once = Counter((it.key, it.process) for it in executions)
+    assert set(done_once.values()) == {1}
 
 
 def test_killed_workers_lose_no_turn_and_answer_none_twice(url, tmp_path):
-    carried_out, workers, _ = run(url, Path(url.removeprefix("sqlite:///")).parent, 20, 2)
+    executions, workers, _ = run(url, Path(url.removeprefix("sqlite:///")).parent, 20, 2)
     assert workers.kills >= 1
-    check_actions(carried_out, workers, 20)
+    check_actions(executions, 20)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Execution("0", "k-0", "b", "a"),
+        Execution("0", "k-0", "a", "none"),
+        Execution("0", "k-1", "b", "none"),
+        Execution("1", "k-0", "b", "none"),
+    ],
+    ids=["of the living", "in one process", "under another key", "under a key of another"],
+)
+def test_a_repeat_that_is_not_right_is_noticed(wrong):
+    executions = [Execution("0", "k-0", "a", "none"), Execution("0", "k-0", "c", "none")]
+    check_actions(executions, 1)
+    with pytest.raises(AssertionError):
+        check_actions([*executions, wrong], 1)
 
 
 @pytest.mark.exhaustive
 def test_500_turns_under_kills_on_postgresql(tmp_path, request):
     pytest.importorskip("postgres_server")
     url = request.getfixturevalue("postgres_url")
-    carried_out, workers, seconds = run(url, tmp_path, 500, 20)
-    again = sum(carried_out.values()) - 500
+    executions, workers, seconds = run(url, tmp_path, 500, 20)
+    again = len(executions) - 500
     print(f"500 turns in {seconds:.0f} s, {workers.kills} kills, {again} actions again")
     print(dict(workers.points))
     assert workers.kills >= 10
-    check_actions(carried_out, workers, 500)
+    check_actions(executions, 500)
