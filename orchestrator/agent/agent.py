@@ -643,8 +643,8 @@ class Agent:
         Args:
             session_id: The session; it stays as it is.
             turn: The `id` of one of its `turns`.
-            call: The number of the turn's model call, from 1, to go on from. `None` ends before
-                the turn, for another question in its place.
+            call: The number of the turn's model call, from 1, to go on from; those of collaborators
+                count, too. `None` ends before the turn, for another question in its place.
             new_session_id: The id of the copy, which must be new; made when it is left out.
             results: Other results of actions before the call, by their numbers in the turn, from 1.
 
@@ -653,8 +653,7 @@ class Agent:
 
         Raises:
             ResourceNotFound: There is no such turn.
-            ValidationError: There is no such call, or it is a collaborator's; or the new session
-                exists.
+            ValidationError: There is no such call, or the new session exists.
             DependencyFailed: The session's journal cannot be read, or the new one not written.
         """
         from orchestrator.agent.fork import find_free_id, fork_session

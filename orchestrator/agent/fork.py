@@ -1,7 +1,9 @@
 """A fork: a past turn in a session of its own, to go on from one of its model calls.
 
 What happened before that call is copied, so that it is answered from the journal: no model is
-asked, no action runs. The original is not touched.
+asked, no action runs. The original is not touched. The copy is what a process leaves that stops
+there, also within a collaborator's work: what others did at the same time goes on from where it
+was.
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ def _take_session_before(records: Sequence[Record], first: int) -> list[Record]:
 
 
 def _cut_turn(records: Sequence[Record], first: int, call: int) -> list[Record]:
-    """The records of a turn before its model call with this number."""
+    """The records of a turn before its model call with this number, whoever made it."""
     calls, cut = 0, list[Record]()
     for record in records[first:]:
         if cut and record["kind"] in ("turn", "closed"):
@@ -86,7 +88,6 @@ def _cut_turn(records: Sequence[Record], first: int, call: int) -> list[Record]:
         if record["kind"] == "model":
             calls += 1
             if calls == call:
-                _refuse_branch(record, call)
                 return cut
         if record["kind"] not in _LEFT_OUT:
             cut.append(record)
@@ -95,14 +96,6 @@ def _cut_turn(records: Sequence[Record], first: int, call: int) -> list[Record]:
         if calls
         else "the turn has no model call to go on from; ask its question again"
     )
-
-
-def _refuse_branch(record: Record, call: int) -> None:
-    if path := record.get("branch"):
-        raise ValidationError(
-            f"model call {call} is of the collaborator's work {path!r}: a fork goes on from a call "
-            "of the agent itself, such as the one that gave it the work"
-        )
 
 
 def _begin_anew(

@@ -117,21 +117,40 @@ def test_what_cannot_be_a_fork_is_refused_with_the_way_out() -> None:
         asked.with_changes(prompts={"ORCHESTRATE": "x"})
 
 
-def test_a_collaborators_own_call_is_refused() -> None:
-    days = agent(NATIVE.model([answer("12")]), Calls().groups())
-    send = NATIVE.calls(("AgentCommunication::sendMessage", {"recipient": "days", "content": "?"}))
+def test_a_fork_goes_on_from_a_collaborators_call_while_another_one_works() -> None:
+    calls = Calls()
+    days = NATIVE.model([NATIVE.calls(CALL), answer("12"), answer("12, again")])
+    other = NATIVE.model([answer("Nothing.")] * 2)
+    sent = [
+        ("AgentCommunication::sendMessage", {"recipient": name, "content": f"{name}?"})
+        for name in ("days", "other")
+    ]
+    model = NATIVE.model([NATIVE.calls(*sent), answer("It is 12."), answer("Still 12.")])
     boss = Agent(
         "boss",
         "You lead others.",
-        NATIVE.model([send, answer("It is 12.")]),
-        collaborators=[Collaborator(days, "For vacation days.", "days")],
+        model,
+        collaborators=[
+            Collaborator(agent(days, calls.groups()), "For vacation days.", "days"),
+            Collaborator(agent(other), "For all else.", "other"),
+        ],
     )
     boss.invoke("How many?", "s-1")
     (turn,) = boss.turns("s-1")
-    with pytest.raises(ValidationError, match="model call 2 is of the collaborator's work"):
-        boss.fork("s-1", turn.id, 2)
-    again = boss.with_changes(model=NATIVE.model([answer("Again 12.")]))
-    assert again.invoke("", again.fork("s-1", turn.id, 3)).text == "Again 12."
+    _, last = [it for it in turn.steps() if it.kind == "model" and it.team == "days"]
+    forked = boss.fork("s-1", turn.id, last.call)
+    assert boss.invoke("", forked).text == "Still 12."
+    # The call before it was not made again, and whoever is asked again is asked the same.
+    assert calls.made == [("get_days", {"employee": "E-1", "year": 2026})]
+    first, second, again = days.requests
+    assert (again, list(again.messages)) == (second, list(second.messages)) != first
+    assert all(it == other.requests[0] for it in other.requests)
+    assert "12, again" in str(model.requests[2].messages)
+    assert [it.text for it in boss.turns("s-1")] == ["It is 12."]
+    changed = boss.with_changes(model=NATIVE.model([answer("Again 12.")]))
+    end = turn.steps()[-1]
+    assert (end.kind, end.team) == ("model", "")
+    assert changed.invoke("", changed.fork("s-1", turn.id, end.call)).text == "Again 12."
 
 
 def test_executors_are_exchanged_and_prompts_are_not() -> None:

@@ -108,6 +108,11 @@ class PastStep:
         return self._replay.turn.plan.identity["name"] if self._replay is not None else ""
 
     @property
+    def team(self) -> str:
+        """The collaborator whose step it is, by its place in the team; empty for the agent."""
+        return self._replay.turn.start.team if self._replay is not None else ""
+
+    @property
     def has_prompt(self) -> bool:
         """Whether `prompt` gives one."""
         return self._replay is not None and isinstance(self._effect, CallModel)

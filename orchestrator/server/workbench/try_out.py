@@ -43,8 +43,9 @@ def show_form(projects: Projects, request: Request) -> Response:
         "step": step.as_dict(),
         "template": template.text if template is not None else "",
         "source": template.source if template is not None else None,
-        "is_current": template is not None
-        and template.text == agent.plan.stages[step.stage].template.text,
+        "is_current": bool(step.team)
+        or (template is not None and template.text == agent.plan.stages[step.stage].template.text),
+        "collaborator": step.team,
         "instruction": agent.plan.instruction,
         "model": step.name,
         "results": [
@@ -111,14 +112,14 @@ class TryOut:
 
     def _preview(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
         project, turn, step = _find(self._projects, request)
-        changes = Changes.read(body, step.stage)
+        changes = _read_changes(body, step)
         try:
             changed = changes.apply_to(project.agent())
         except DefinitionError as error:
             found = [one.as_dict() for one in error.diagnostics] or [_describe_error(error)]
             return {"html": "", "findings": found, "prompt": None}
-        template = changed.plan.stages[step.stage].template
-        findings = [one.as_dict() for one in template.diagnostics]
+        template = step.template if step.team else changed.plan.stages[step.stage].template
+        findings = [one.as_dict() for one in template.diagnostics] if template else []
         try:
             after = turn.steps_as(changed.plan, changes.results)[step.index - 1]
         except SessionConflict as error:
@@ -162,7 +163,7 @@ class TryOut:
         self, request: Request, body: Mapping[str, Any], own: Agent
     ) -> tuple[WhatIf, Agent, str]:
         _, turn, step = _find(self._projects, request)
-        changes = Changes.read(body, step.stage)
+        changes = _read_changes(body, step)
         agent = changes.apply_to(own)
         session = agent.fork(
             read_session(request.path_params["session"]),
@@ -191,7 +192,7 @@ class TryOut:
     def _save(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
         project, _, step = _find(self._projects, request)
         agent = project.agent()
-        changes = Changes.read({"template": body.get("template")}, step.stage)
+        changes = _read_changes({"template": body.get("template")}, step)
         if changes.template is None:
             raise ValidationError("there is no template to save")
         changed = changes.apply_to(agent)  # nothing is saved that does not load
@@ -208,6 +209,12 @@ class TryOut:
             "difference": saving.compare(stage.template.text, changes.template),
             "findings": findings,
         }
+
+
+def _read_changes(body: Mapping[str, Any], step: PastStep) -> Changes:
+    changes = Changes.read(body, step.stage)
+    changes.check(step)
+    return changes
 
 
 def _describe_error(error: DefinitionError) -> dict[str, Any]:

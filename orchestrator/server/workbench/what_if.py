@@ -66,6 +66,19 @@ class Changes:
         results = {int(key): text for key, text in given.items()}
         return cls(stage, **{name: value or None for name, value in texts.items()}, results=results)
 
+    def check(self, step: PastStep) -> None:
+        """Checks that they can be made at a step.
+
+        Raises:
+            ValidationError: They would change a collaborator, which has a definition of its own.
+        """
+        if step.team and not (self.template is self.instruction is self.model is None):
+            raise ValidationError(
+                f"step {step.index} is of the collaborator {step.team!r}: change its template, "
+                "instruction and model where it is defined; here only the results before the call "
+                "can be changed"
+            )
+
     def apply_to(self, agent: Agent) -> Agent:
         """The changed agent; raises as `Agent.with_changes` does."""
         return agent.with_changes(
@@ -80,16 +93,14 @@ def find_model_step(turn: PastTurn, number: int) -> PastStep:
 
     Raises:
         ResourceNotFound: There is no such step.
-        ValidationError: It is no model call of the agent itself.
+        ValidationError: It is no model call.
     """
     steps = turn.steps()
     if not 1 <= number <= len(steps):
         raise ResourceNotFound(f"the turn has {len(steps)} steps, and no step {number}")
     step = steps[number - 1]
-    if step.kind != "model" or step.branch:
-        raise ValidationError(
-            f"step {number} is no model call of the agent itself: a turn goes on from one of these"
-        )
+    if step.kind != "model":
+        raise ValidationError(f"step {number} is no model call: a turn goes on from one of these")
     return step
 
 

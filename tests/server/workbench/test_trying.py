@@ -12,6 +12,7 @@ from workbench_support import (
     MODEL,
     Workbench,
     answer,
+    call,
     made_calls,
     price,
     streaming,
@@ -176,7 +177,7 @@ def test_no_template_is_saved_through_a_link(kind: str, tmp_path: Path) -> None:
         assert not (outside / "nothing.json").exists()
 
 
-def test_only_a_model_call_of_the_agent_itself_can_be_changed(tmp_path: Path) -> None:
+def test_only_a_model_call_can_be_changed(tmp_path: Path) -> None:
     with workbench(tmp_path, [price(), answer("Twelve.")]) as bench:
         turn = asked(bench)
         for action in ("preview", "run", "save"):
@@ -301,6 +302,33 @@ def test_a_decision_is_about_the_call_on_its_card(tmp_path: Path) -> None:
         name, other = (it["agent"] for it in cards)
         assert made_calls(boss / name) == [*before[name], cards[0]["arguments"]["item"]]
         assert made_calls(boss / other) == before[other]
+
+
+def test_a_collaborators_call_runs_again_and_its_template_stays(tmp_path: Path) -> None:
+    boss = write_agent(tmp_path / "boss", agent_yaml=TEAM)
+    for name in ("alpha", "beta"):
+        write_shop(boss / "new").rename(boss / name)
+    send = call("AgentCommunication__sendMessage", recipient="alpha", content="Tea?")
+    replies = [send, price(), answer("Twelve."), answer("It is twelve.")]
+    with workbench(boss, [*replies, *replies[2:]]) as bench:
+        bench.agent.invoke("How much?", "s-1")
+        turn = bench.agent.turns("s-1")[0]
+        (index,) = [it.index for it in turn.steps() if it.text == replies[2]]
+        step = f"/agents/boss/sessions/s-1/turns/{turn.id}/steps/{index}"
+        form = bench.client.get(f"{step}/what-if").json
+        assert (form["collaborator"], form["is_current"]) == ("alpha", True)
+        assert "readonly" in bench.client.page(f"{step}/what-if").text
+        shown = bench.client.post(f"{step}/preview", {"results": {"1": "free"}}).json
+        assert "free" in str(shown["prompt"]["messages"])
+        for action, change in (("run", {"model": "local"}), ("save", {"template": OTHER})):
+            refused = bench.client.post(f"{step}/{action}", change)
+            assert refused.status == 400
+            assert "is of the collaborator 'alpha'" in refused.text
+        told = bench.client.post(f"{step}/run", {}).lines
+        assert told[-1]["text"] == "It is twelve."
+        again = [(it.system, list(it.messages)) for it in bench.model.requests]
+        assert again[4:] == again[2:4]
+        assert made_calls(boss / "alpha") == ["tea"]
 
 
 def test_runs_of_two_agents_in_sessions_of_one_name_are_two(tmp_path: Path) -> None:

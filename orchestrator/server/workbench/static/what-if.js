@@ -22,7 +22,7 @@ function changes() {
   const other = Object.fromEntries(results.filter((one) => changed(one) !== undefined)
     .map((one) => [one.dataset.result, one.value]));
   return {
-    template: template.value,
+    template: template.readOnly ? undefined : template.value,
     instruction: changed(instruction),
     model: document.getElementById("model").value || undefined,
     results: other,
