@@ -189,7 +189,7 @@ def rotate_key(terminal: Terminal, folder: Folder = HERE, state: State = None) -
     store = open_chosen_sessions(folder, state).store
     if not isinstance(store, EncryptedStore):
         raise ValidationError(f"there is no key to encrypt with: set {KEYS}")
-    counts, failures = {"records": 0, "summaries": 0, "documents": 0}, []
+    counts, failures = {"records": 0, "plans": 0, "summaries": 0, "documents": 0}, []
     for what, count, rotate in _list_rotations(store, state or get_sessions_file(folder)):
         try:
             counts[count] += rotate()
@@ -210,6 +210,7 @@ def _list_rotations(
 
     for info in list(store.list()):
         yield f"session {info.label!r}", "records", partial(store.rotate, info.key)
+    yield "what past prompts were made of", "plans", store.rotate_plans
     now = time.time_ns()
     with _open_beside(state, "memory.sqlite", open_memory) as memory:
         for owner, memory_id, _, _ in memory.memories(now) if memory is not None else ():

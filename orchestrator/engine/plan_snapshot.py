@@ -12,7 +12,7 @@ from typing import Any
 
 from orchestrator.engine.plan import Plan, StagePlan
 from orchestrator.errors import OrchestratorError
-from orchestrator.message import to_json
+from orchestrator.message import make_json_encoder
 from orchestrator.prompts import Dialect, compile_template, load_dialect
 from orchestrator.prompts.appended_tools import append_tools, read_appended_tools
 from orchestrator.prompts.template_files import get_shipped_folder
@@ -20,10 +20,13 @@ from orchestrator.support.safe_json import json_or
 
 _VERSION = 1
 
+# ASCII: what has half a surrogate pair in it is kept, too.
+_encode = make_json_encoder(ensure_ascii=True)
+
 
 def take_snapshot(plan: Plan) -> str:
     """The snapshot of a plan and its team, as JSON text."""
-    return to_json(_describe_plan(plan))
+    return _encode(_describe_plan(plan))
 
 
 def _describe_plan(plan: Plan) -> dict[str, Any]:

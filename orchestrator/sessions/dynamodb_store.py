@@ -13,6 +13,7 @@ An append is a transaction of its item and the session's, which has to have the 
 records. Parts are written before it: what is not committed no reader sees. Readers go from the
 session's item back. Every session that begins has a generation of its own, in the keys of its
 items: none is another session's of the same key, which was deleted before or begins meanwhile.
+Snapshots of plans have items of their own, see `dynamodb_plans.py`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from itertools import islice
 from typing import Any
 
 from orchestrator.errors import DependencyFailed, SessionConflict, ValidationError
+from orchestrator.sessions import dynamodb_plans
 from orchestrator.sessions.journal import Record, SessionInfo, leaves_turn_open
 from orchestrator.sessions.rows import (
     WAY_OUT,
@@ -311,6 +313,22 @@ class DynamoStore:
         # Parts go last: a rewrite at the same time fails from here on, and deletes its own.
         for generation in dead:
             self._table.write_batch(deletes=self._find_parts(key, f"p#{generation}#"))
+
+    def save_plan(self, digest: str, text: str) -> None:
+        """Keeps the snapshot of a plan; does nothing where one of its digest is known."""
+        dynamodb_plans.save_plan(self._table, digest, text)
+
+    def load_plan(self, digest: str) -> str | None:
+        """The snapshot of the plan with a digest, if one was kept whole."""
+        return dynamodb_plans.load_plan(self._table, digest)
+
+    def list_plans(self) -> Iterator[str]:
+        """The digests of all plans that were kept."""
+        return dynamodb_plans.list_plans(self._table)
+
+    def replace_plan(self, digest: str, old: str, new: str) -> bool:
+        """Puts a snapshot in the place of one that stands there still; whether it did."""
+        return dynamodb_plans.replace_plan(self._table, digest, old, new)
 
     def labels(self, prefix: str, after: str, most: int) -> Sequence[str]:
         """The next labels, sorted, that begin with `prefix`, after one of them; it ends in `/`."""

@@ -20,7 +20,7 @@ from orchestrator.sessions.journal import (
     SessionStore,
     leaves_turn_open,
 )
-from orchestrator.support.encryption import Cipher, get_cipher, require_cipher
+from orchestrator.support.encryption import Cipher, get_cipher, is_sealed, require_cipher
 
 _encode = make_json_encoder(ensure_ascii=True)
 
@@ -96,13 +96,33 @@ class EncryptedStore:
     def load_plan(self, digest: str) -> str | None:
         """The snapshot of the plan with a digest, if one was kept and can be decrypted."""
         load = getattr(self._store, "load_plan", None)
-        text = load(digest) if load is not None else None
-        if text is None or text.startswith("{"):
-            return text  # it was kept before there was a key, or never
+        text: str | None = load(digest) if load is not None else None
+        if text is None:
+            return None
         try:
             return self._cipher.open(text, ("plan", digest), (0,), f"the plan {digest}")
-        except EncryptionError:  # of a key that is not here any more
+        except EncryptionError:  # of a key that is not here any more, or plain where it may not be
             return None
+
+    def rotate_plans(self) -> int:
+        """Encrypts the snapshots of plans with the first key; how many were not.
+
+        Raises:
+            EncryptionError: One cannot be decrypted; those before it were changed.
+        """
+        found: Iterator[str] = getattr(self._store, "list_plans", lambda: iter(()))()
+        return sum(map(self._rotate_plan, list(found)))
+
+    def _rotate_plan(self, digest: str) -> bool:
+        store: Any = self._store
+        kept: str | None = store.load_plan(digest)
+        if kept is None or self._cipher.is_current(kept):
+            return False
+        what = f"the plan {digest}"
+        opened = self._cipher.open(kept, ("plan", digest), (0,), what) if is_sealed(kept) else kept
+        sealed = self._cipher.seal(opened, ("plan", digest), (0,))
+        replaced: bool = store.replace_plan(digest, kept, sealed)
+        return replaced
 
     def rotate(self, key: str) -> int:
         """Encrypts a session's records with the first key; how many were not.

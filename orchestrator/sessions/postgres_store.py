@@ -47,6 +47,8 @@ _GO_ON = (
     "WITH entry AS (UPDATE orchestrator_session SET label = %s, updated = %s, records = %s, "
     f"unfinished = %s, sum = %s WHERE key = %s AND records = %s RETURNING key) {_ROWS}"
 )
+_REPLACE_PLAN = "UPDATE orchestrator_plan SET snapshot = %s WHERE digest = %s AND snapshot = %s RETURNING digest"
+_KEEP_PLAN = "INSERT INTO orchestrator_plan VALUES (%s, %s) ON CONFLICT DO NOTHING"
 
 
 class PostgresStore:
@@ -200,6 +202,23 @@ class PostgresStore:
                 db.execute("DELETE FROM orchestrator_session WHERE key = %s", (key,))
 
         self._db.repeat(forget)
+
+    def save_plan(self, digest: str, text: str) -> None:
+        """Keeps the snapshot of a plan; does nothing where one of its digest is known."""
+        self._db.repeat(lambda: self._db.run(lambda db: db.execute(_KEEP_PLAN, (digest, text))))
+
+    def load_plan(self, digest: str) -> str | None:
+        """The snapshot of the plan with a digest, if one was kept."""
+        rows = self._db.rows("SELECT snapshot FROM orchestrator_plan WHERE digest = %s", (digest,))
+        return str(rows[0][0]) if rows else None
+
+    def list_plans(self) -> Iterator[str]:
+        """The digests of all plans that were kept."""
+        return (str(row[0]) for row in self._db.rows("SELECT digest FROM orchestrator_plan"))
+
+    def replace_plan(self, digest: str, old: str, new: str) -> bool:
+        """Puts a snapshot in the place of one that stands there still; whether it did."""
+        return bool(self._db.rows(_REPLACE_PLAN, (new, digest, old)))
 
     def labels(self, prefix: str, after: str, most: int) -> Sequence[str]:
         """The next labels, sorted, that begin with `prefix`, after one of them; it ends in `/`."""

@@ -28,6 +28,7 @@ from orchestrator.sessions.journal import (
 from orchestrator.sessions.responses import add_responses
 from orchestrator.sessions.session import Session, TurnLog
 from orchestrator.sessions.sizes import are_small, measure
+from orchestrator.support.lru_cache import LruCache
 from orchestrator.support.process_locks import ProcessLocks
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ NEVER = 1 << 62
 
 _BATCH = 16  # after how many turns in memory idle sessions are looked for
 _THREADS = 16  # for event loops, when a store does not say how many are of use
+_MOST_PLANS = 100  # whose snapshots are kept in memory
+_MOST_KNOWN_PLANS = 10_000  # of which `Sessions` knows that a durable store has them
 _GRACE = 60_000_000_000  # after a turn's own time limit, before any process may take it over
 
 
@@ -58,6 +61,7 @@ class InMemoryStore:
 
     def __init__(self) -> None:
         self._journals: dict[str, _Journal] = {}
+        self._plans = LruCache[Callable[[], str]](_MOST_PLANS)
         self._lock = Lock()
 
     def load(self, key: str, after: int = 0) -> list[Record]:
@@ -90,6 +94,19 @@ class InMemoryStore:
         """Deletes a session."""
         with self._lock:
             self._journals.pop(key, None)
+
+    def save_plan(self, digest: str, text: str) -> None:
+        """Keeps the snapshot of a plan, until a hundred others were kept or read after it."""
+        self._plans.put(digest, lambda: text)
+
+    def save_plan_later(self, digest: str, take_snapshot: Callable[[], str]) -> None:
+        """`save_plan` of what is only made when somebody asks for it, which few do."""
+        self._plans.put(digest, take_snapshot)
+
+    def load_plan(self, digest: str) -> str | None:
+        """The snapshot of the plan with a digest, if it is still kept."""
+        take_snapshot = self._plans.find(digest)
+        return take_snapshot() if take_snapshot is not None else None
 
     def labels(self, prefix: str, after: str, most: int) -> Sequence[str]:
         """The next labels, sorted, that begin with `prefix` after a known one."""
@@ -124,6 +141,8 @@ class Sessions:
         leaving: Whether a turn that is stopped stays open in its journal, for another process to
             go on with, instead of being cancelled. Set it in a process that is about to end.
         observers: Who observes their turns; see `orchestrator/engine/run/observation.py`.
+        plans: The digests of plans whose snapshots the store has, if it keeps any. `keep_plan`
+            does nothing for these.
     """
 
     def __init__(
@@ -156,7 +175,7 @@ class Sessions:
         self._most_bytes = cached_bytes
         self._idle_bytes = 0  # of the sessions that stay decoded and are not in use
         self._sessions: dict[str, Session] = {}
-        self._plans: set[str] = set()  # the digests of those that the store has
+        self.plans: set[str] = set()
         with _STORES_LOCK:
             identity = getattr(self.store, "identity", id(self.store))
             self._used = _STORES.setdefault(identity, _StoreUse())
@@ -314,7 +333,7 @@ class Sessions:
         Otherwise other processes have written to the session, or were asked whether they run it,
         or the plan of this digest is yet to be kept.
         """
-        if plan not in self._plans:
+        if plan not in self.plans:
             return False
         session, known = self._sessions.get(label), 0
         if session is not None and (known := session.count):
@@ -507,12 +526,16 @@ class Sessions:
 
         No turn fails for it: without it, its prompts are shown with the templates of later.
         """
-        if self.durable and digest not in self._plans:
-            save: Callable[[str, str], None] | None = getattr(self.store, "save_plan", None)
-            with suppress(DependencyFailed):
-                if save is not None:
-                    save(digest, take_snapshot())
-                self._plans.add(digest)
+        if digest in self.plans:
+            return
+        with suppress(DependencyFailed):
+            if isinstance(self.store, InMemoryStore):
+                self.store.save_plan_later(digest, take_snapshot)
+            elif (save := getattr(self.store, "save_plan", None)) is not None:
+                save(digest, take_snapshot())
+            if len(self.plans) >= (_MOST_KNOWN_PLANS if self.durable else _MOST_PLANS):
+                self.plans.clear()  # those that are in use are kept again
+            self.plans.add(digest)
 
     def find_plan(self, digest: str) -> str | None:
         """The snapshot of the plan with a digest; `None` when nobody has kept it."""

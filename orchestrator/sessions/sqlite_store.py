@@ -235,11 +235,25 @@ class SQLiteStore:
 
     def load_plan(self, digest: str) -> str | None:
         """The snapshot of the plan with a digest, if one was kept."""
-        # Older files have no such table, and a reader makes none.
-        if not self._file.rows("SELECT 1 FROM sqlite_master WHERE name = 'plan'"):
-            return None
-        rows = self._file.rows("SELECT snapshot FROM plan WHERE digest = ?", (digest,))
+        rows = self._find_plans("SELECT snapshot FROM plan WHERE digest = ?", (digest,))
         return rows[0][0] if rows else None
+
+    def list_plans(self) -> Iterator[str]:
+        """The digests of all plans that were kept."""
+        return (digest for (digest,) in self._find_plans("SELECT digest FROM plan"))
+
+    def replace_plan(self, digest: str, old: str, new: str) -> bool:
+        """Puts a snapshot in the place of one that stands there still; whether it did."""
+        with self._file.transaction() as db:
+            changed = db.execute(
+                "UPDATE plan SET snapshot = ? WHERE digest = ? AND snapshot = ?", (new, digest, old)
+            )
+        return bool(changed.rowcount)
+
+    def _find_plans(self, statement: str, values: Sequence[Any] = ()) -> Sequence[Sequence[Any]]:
+        # Older files have no such table, and a reader makes none.
+        has_plans = self._file.rows("SELECT 1 FROM sqlite_master WHERE name = 'plan'")
+        return self._file.rows(statement, values) if has_plans else ()
 
     def labels(self, prefix: str, after: str, most: int) -> Sequence[str]:
         """The next labels, sorted, that begin with `prefix`, after one of them; it ends in `/`."""

@@ -35,6 +35,13 @@ class LruCache(Generic[V]):
                 self._values.popitem(last=False)
         return value
 
+    def find(self, key: Hashable) -> V | None:
+        """The value of a key, if it is there."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
+
     def put(self, key: Hashable, value: V) -> None:
         """Keeps a value in place of the key's last one."""
         with self._lock:

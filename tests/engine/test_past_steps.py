@@ -109,8 +109,13 @@ def test_prompts_of_last_month_have_the_template_of_last_month(tmp_path: Path) -
     assert changed.render("ORCHESTRATION", "So?").system.startswith("NEW")
 
 
+class Forgetful(InMemoryStore):
+    def save_plan_later(self, digest: str, take_snapshot: Any) -> None:
+        """Keeps none."""
+
+
 def test_a_store_that_keeps_no_plans_says_that_prompts_are_those_of_today() -> None:
-    store = InMemoryStore()
+    store = Forgetful()
     agent(NATIVE.model([answer("Yes.")]), Calls().groups(), sessions=store).invoke("So?", "s-1")
     other = Agent("hr", "You do something else.", NATIVE.model([]), sessions=store)
     (turn,) = other.turns("s-1")

@@ -51,3 +51,20 @@ def test_records_are_sealed_moved_to_a_new_key_and_read(store: Any) -> None:
     assert (info.records, list_unfinished(new)) == (5, ["a/b/s-1"])
     new.delete(KEY)
     assert both.rotate(KEY) == 0 and new.load(KEY) == []
+
+
+def test_snapshots_of_plans_are_moved_to_a_new_key(store: Any) -> None:
+    plans = {"a": "canary", "b": "canary" * 120_000, "c": "canary"}
+    store.save_plan("c", plans["c"])  # before there was a key
+    old = EncryptedStore(store, Cipher([OLD]))
+    for digest in ("a", "b"):
+        old.save_plan(digest, plans[digest])
+    both = EncryptedStore(store, Cipher([NEW, OLD]))
+    assert (both.rotate_plans(), both.rotate_plans()) == (3, 0)
+    new = EncryptedStore(store, Cipher([NEW], required=True))
+    assert {digest: new.load_plan(digest) for digest in plans} == plans
+    assert old.load_plan("a") is None
+    assert sorted(store.list_plans()) == ["a", "b", "c"]
+    kept = store.load_plan("a")
+    assert not store.replace_plan("a", "another", "x") and store.load_plan("a") == kept
+    assert not store.replace_plan("d", "another", "x") and store.load_plan("d") is None

@@ -118,7 +118,7 @@ def test_rotation_rewrites_what_older_keys_or_none_have_written(
     monkeypatch.setenv(REQUIRED, "1")
     assert run("sessions", "export", "s-1", "--state", file).stdout == before
     again = json.loads(run("sessions", "rotate-key", "--state", file, "--json").stdout)
-    assert again == {"records": 0, "summaries": 0, "documents": 0, "failed": []}
+    assert again == {"records": 0, "plans": 0, "summaries": 0, "documents": 0, "failed": []}
 
 
 def test_rotation_leaves_what_it_cannot_read_and_says_so(tmp_path: Path, keys: Any) -> None:

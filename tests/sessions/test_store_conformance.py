@@ -13,8 +13,10 @@ import pytest
 from orchestrator import Agent, SessionConflict, Sessions
 from orchestrator.message import text_of
 from orchestrator.models import Model, ModelReply, ModelRequest
-from orchestrator.sessions import SessionStore
+from orchestrator.sessions import EncryptedStore, SessionStore
 from orchestrator.sessions.open_store import open_store
+from orchestrator.support.encryption import Cipher
+from orchestrator.support.encryption.key_sources import GivenKey
 
 KINDS = ("memory", "sqlite", "dynamodb", "postgres")
 Open = Callable[[], Any]
@@ -162,6 +164,66 @@ def test_of_many_writers_one_wins_each_place(open_one: Open) -> None:
     texts = [record["text"] for record in journal]
     assert texts[1::2] == ["second"] * sum(won)
     assert "second" not in texts[::2]
+
+
+PLAIN = '{"v": 1, "text": "canary é"}'
+KEYS = [GivenKey(bytes([byte]) * 32) for byte in (1, 2)]
+
+
+def seal(store: Any) -> Any:
+    return EncryptedStore(store, Cipher([KEYS[0]]))
+
+
+@pytest.mark.parametrize("wrap", [lambda store: store, seal], ids=["plain", "sealed"])
+def test_snapshots_of_plans_are_kept_once(open_one: Open, wrap: Callable[[Any], Any]) -> None:
+    """What prompts were made of, by digest: the first one stays, in any store and of any size."""
+    one = wrap(open_one())
+    assert one.load_plan(KEY) is None
+    long = PLAIN + "b" * 800_000
+    one.save_plan(KEY, long)
+    one.save_plan(key("b"), PLAIN)
+    again = wrap(open_one())
+    again.save_plan(KEY, long)
+    assert (again.load_plan(KEY), again.load_plan(key("b"))) == (long, PLAIN)
+    assert again.load_plan(key("c")) is None
+    assert list(one.list()) == []
+    kept = str([open_one().load_plan(it) for it in (KEY, key("b"))])
+    assert ("canary" in kept) is (wrap is not seal)
+
+
+def test_snapshots_of_plans_are_read_with_their_key_only(open_one: Open) -> None:
+    store = open_one()
+    seal(store).save_plan(KEY, PLAIN)
+    store.save_plan(key("b"), PLAIN)
+    other = EncryptedStore(store, Cipher([KEYS[1]], required=True))
+    assert (other.load_plan(KEY), other.load_plan(key("b"))) == (None, None)
+    both = EncryptedStore(store, Cipher([KEYS[1], KEYS[0]]))
+    assert (both.load_plan(KEY), both.load_plan(key("b"))) == (PLAIN, PLAIN)
+
+
+def test_of_many_writers_of_a_plan_one_is_read(open_one: Open) -> None:
+    stores = [seal(open_one()) for _ in range(4)]  # each seals it differently
+    long = PLAIN * 20_000
+
+    def keep(number: int) -> str | None:
+        stores[number % 4].save_plan(KEY, long)
+        found: str | None = stores[-1 - number % 4].load_plan(KEY)
+        return found
+
+    with ThreadPoolExecutor(8) as threads:
+        assert set(threads.map(keep, range(8))) == {long}
+
+
+def test_a_past_turn_has_its_prompts_whatever_became_of_the_agent(open_one: Open) -> None:
+    asked = Agent("echo", "You echo.", Echo(), sessions=Sessions(open_one()))
+    asked.invoke("So?", session_id="s-1")
+    later = Agent("echo", "You do nothing.\ud800", Echo(), sessions=Sessions(open_one()))
+    later.invoke("And?", session_id="s-1")
+    last = Agent("echo", "You are quiet.", Echo(), sessions=Sessions(open_one()))
+    turns = last.turns("s-1")
+    assert [(it.has_changed, it.has_todays_prompts) for it in turns] == [(True, False)] * 2
+    systems = [str(it.steps()[0].prompt().system) for it in turns]
+    assert "You echo." in systems[0] and "You do nothing." in systems[1]
 
 
 class Echo(Model):

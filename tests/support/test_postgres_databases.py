@@ -13,6 +13,7 @@ import pytest
 from postgres_server import PASSWORD, PostgresServer
 
 from orchestrator.errors import DependencyFailed, ValidationError
+from orchestrator.support.content_root import content_root
 from orchestrator.support.postgres import PostgresDatabase
 from orchestrator.support.store_urls import PostgresUrl, parse_store
 
@@ -48,7 +49,7 @@ def test_many_processes_that_begin_make_the_tables_once(
 ) -> None:
     with ThreadPoolExecutor(8) as threads:
         databases = list(threads.map(lambda _: open_database(), range(8)))
-    assert find_versions(postgres_url) == [("sessions", 1)]
+    assert find_versions(postgres_url) == [("sessions", 2)]
     assert [one.rows("SELECT count(*) FROM orchestrator_session") for one in databases] == [
         [(0,)]
     ] * 8
@@ -60,6 +61,21 @@ def test_tables_of_a_newer_program_are_refused(postgres_url: str, open_database:
         db.execute("UPDATE orchestrator_schema SET version = 99")
     with pytest.raises(DependencyFailed, match=r"version 99, newer than .* update the program"):
         open_database()
+
+
+def test_tables_of_an_older_program_are_brought_up_to_date(
+    postgres_url: str, open_database: Open
+) -> None:
+    first = content_root() / "memory" / "postgres" / "sessions" / "1.sql"
+    with closing(psycopg.connect(postgres_url, autocommit=True)) as db:
+        db.execute(first.read_bytes())
+        db.execute("INSERT INTO orchestrator_session VALUES ('k', 'a/b/c', 1, 0, false, 2)")
+        db.execute("CREATE TABLE orchestrator_schema (component text PRIMARY KEY, version integer)")
+        db.execute("INSERT INTO orchestrator_schema VALUES ('sessions', 1)")
+    database = open_database()
+    assert find_versions(postgres_url) == [("sessions", 2)]
+    assert database.rows("SELECT count(*) FROM orchestrator_plan") == [(0,)]
+    assert database.rows("SELECT key FROM orchestrator_session") == [("k",)]
 
 
 def test_a_restart_is_waited_for(postgres_server: PostgresServer, open_database: Open) -> None:

@@ -272,7 +272,7 @@ def _check_lost_turn(log: TurnLog, label: str) -> TurnLog | None:
 
 def _begin(plan: Plan, sessions: Sessions, session: Session, given: Input) -> None:
     sessions.begin(session, _turn_record(plan, sessions, session, given))
-    if sessions.durable:
+    if plan.digest not in sessions.plans:
         sessions.keep_plan(plan.digest, lambda: _take_snapshot(plan))
 
 
