@@ -1,8 +1,8 @@
 """The workbench's pages in Chromium, beside plain pages of the same text: `make bench-web`.
 
-A prompt of 1 MB with 2,000 origins, and a trace of 5,000 steps, of which a page has 1,000. Of each
-it writes the time from the navigation to the second frame after the page has loaded, as a ratio to
-that of a plain page, and how long a frame takes at jumps over the whole length.
+A prompt of 1 MB with 2,000 origins, and a trace of 5,000 steps. Of each it writes the time from the
+navigation to the second frame after the page has loaded, as a ratio to that of a plain page, and
+how long frames take while one scrolls from the top to the end and jumps over the whole length.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import shutil
 import statistics
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -27,22 +27,27 @@ from orchestrator.server.workbench.prompt_view import build_prompt_view
 from orchestrator.server.workbench.turn_view import build_turn_view
 
 CHARACTERS, ORIGINS, STEPS = 1_000_000, 2_000, 5_000
-_TIMES = 5
+_TIMES = 7
+_STEP = 600  # pixels of a frame's scrolling, which is faster than a person reads
 _JUMPS = 40
 
 _READY = """() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(
   () => done(performance.now()))))"""
-_JUMP = """async count => {
-  const height = document.documentElement.scrollHeight;
+# From the top to the end as by the wheel, then jumps over the whole length as by the scroll bar.
+_SCROLL = """async ([step, jumps]) => {
   const frames = [];
-  for (let at = 0; at < count; at++) {
+  const end = () => document.documentElement.scrollHeight - innerHeight;
+  const scroll = async (to) => {
     const began = performance.now();
-    scrollTo(0, height * ((at * 7) % count) / count);
+    scrollTo(0, to);
     await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
     frames.push(performance.now() - began);
-  }
+  };
+  for (let at = 0; at < end(); at += step) await scroll(at);
+  for (let at = 0; at < jumps; at++) await scroll(end() * ((at * 7) % jumps) / jumps);
   return frames;
 }"""
+_TRACED = ["devtools.timeline", "disabled-by-default-devtools.timeline", "toplevel"]
 
 
 class _Request:
@@ -156,16 +161,52 @@ def _serve(pages: dict[str, str]) -> ThreadingHTTPServer:
     return server
 
 
-def _measure(browser: Any, url: str) -> tuple[float, float, float]:
-    ready, jumps = [], []
-    for _ in range(_TIMES):
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.goto(url)
-        ready.append(page.evaluate(_READY))
-        jumps += page.evaluate(_JUMP, _JUMPS)
-        page.close()
-    jumps.sort()
-    return statistics.median(ready), jumps[int(len(jumps) * 0.95)], jumps[-1]
+def _measure_ready(browser: Any, url: str) -> float:
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(url)
+    ready: float = page.evaluate(_READY)
+    page.close()
+    return ready
+
+
+def _measure_work(browser: Any, url: str) -> dict[str, float]:
+    """What the page's thread computes: time of the processor, which other programs do not change.
+
+    The longest task of the thread says how long a frame takes at least.
+    """
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+
+    def trace(work: Callable[[], Any]) -> tuple[Any, list[float]]:
+        browser.start_tracing(page=page, categories=_TRACED)
+        result = work()
+        return result, _list_tasks(json.loads(browser.stop_tracing())["traceEvents"])
+
+    _, loading = trace(lambda: (page.goto(url), page.evaluate(_READY)))
+    frames, scrolling = trace(lambda: page.evaluate(_SCROLL, [_STEP, _JUMPS]))
+    page.close()
+    frames.sort()
+    return {
+        "open_cpu_ms": round(sum(loading)),
+        "frames": len(frames),
+        "frame_p95_ms": round(frames[int(len(frames) * 0.95)], 1),
+        "frame_longest_ms": round(frames[-1], 1),
+        "frame_cpu_ms": round(sum(scrolling) / len(frames), 1),
+        "longest_task_cpu_ms": round(max(scrolling), 1),
+    }
+
+
+def _list_tasks(events: Sequence[Mapping[str, Any]]) -> list[float]:
+    """The milliseconds of the processor that each task of a page's main thread took."""
+    threads = {
+        (one["pid"], one["tid"])
+        for one in events
+        if one["name"] == "thread_name" and one["args"].get("name") == "CrRendererMain"
+    }
+    return [
+        one["tdur"] / 1_000
+        for one in events
+        if one["name"] == "RunTask" and "tdur" in one and (one["pid"], one["tid"]) in threads
+    ]
 
 
 def main() -> int:
@@ -181,20 +222,21 @@ def main() -> int:
     base = f"http://127.0.0.1:{server.server_port}"
     program = os.environ.get("CHROMIUM") or shutil.which("chromium")
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    found = {}
+    found: dict[str, Any] = {"load": round(os.getloadavg()[0], 1)}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=arguments)
         for name in makers:
-            plain = _measure(browser, f"{base}/plain-{name}")
-            own = _measure(browser, f"{base}/{name}")
-            found[name] = {
-                "ready_ms": round(own[0]),
-                "plain_ready_ms": round(plain[0]),
-                "ready_ratio": round(own[0] / plain[0], 2),
-                "jump_p95_ms": round(own[1], 1),
-                "plain_jump_p95_ms": round(plain[1], 1),
-                "jump_longest_ms": round(own[2], 1),
-            }
+            urls = {"page": f"{base}/{name}", "plain": f"{base}/plain-{name}"}
+            ready: dict[str, list[float]] = {kind: [] for kind in urls}
+            for _ in range(_TIMES):  # in turns, so that other work slows both
+                for kind, url in urls.items():
+                    ready[kind].append(_measure_ready(browser, url))
+            usual = {kind: statistics.median(times) for kind, times in ready.items()}
+            found[name] = {"ratio": round(usual["page"] / usual["plain"], 2)}
+            for kind, url in urls.items():
+                work = _measure_work(browser, url)
+                found[name][kind] = {"ready_ms": round(usual[kind]), **work}
+            print(f"{name}: {json.dumps(found[name])}", file=sys.stderr, flush=True)
         browser.close()
     server.shutdown()
     server.server_close()
