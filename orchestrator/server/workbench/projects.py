@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.definition import load_definition
 from orchestrator.definition.files import FILE_NAMES
 from orchestrator.errors import OrchestratorError, ResourceNotFound, ValidationError
+from orchestrator.models.prices import Price
 from orchestrator.sessions import Sessions, SessionStore
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ class Projects:
         *,
         model: str | Model | None = None,
         state: Path | None = None,
+        prices: Mapping[str, Price] | None = None,
     ) -> None:
         """Finds the agents: each folder is one, or has some in it.
 
@@ -137,12 +139,14 @@ class Projects:
             folders: The folders.
             model: A model instead of every other.
             state: The file of the sessions; by default that of the command line, in each folder.
+            prices: What models cost, by their ids or specs.
 
         Raises:
             ResourceNotFound: There is no such folder, or no agent in it.
             ValidationError: Two have the same name.
             OrchestratorError: A definition is wrong, or the sessions' file cannot be opened.
         """
+        self.prices = prices or {}
         self._shared = None if state is None else Sessions.of(state)
         self._projects: dict[str, Project] = {}
         for folder in (one for given in folders for one in find_agent_folders(given)):
