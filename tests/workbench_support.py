@@ -157,6 +157,18 @@ class Workbench:
         return self.url.partition("#t=")[2]
 
 
+def enter(url: str) -> tuple[Client, Client]:
+    """The clients of a workbench's address: one that knows its token, and one that does not."""
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    assert parts.port is not None
+    stranger = Client(parts.hostname, parts.port)
+    entered = stranger.post("/enter", {"token": url.partition("#t=")[2]})
+    cookie = entered.headers["set-cookie"].partition(";")[0]
+    known = Client(parts.hostname, parts.port, {"Cookie": cookie}, entered.json["root"])
+    return known, stranger
+
+
 @contextmanager
 def workbench(
     folder: Path,
@@ -170,15 +182,7 @@ def workbench(
     model = model or ScriptedModel(script, model_id=MODEL)
     projects = Projects([own, *more], model=model, prices=prices)
     with closing(projects), run_in_thread(projects, Settings(port=0)) as url:
-        parts = urlsplit(url)
-        assert parts.hostname is not None
-        assert parts.port is not None
-        stranger = Client(parts.hostname, parts.port)
-        made = Workbench(url, stranger, stranger, projects, own, model)
-        entered = stranger.post("/enter", {"token": made.token})
-        cookie = entered.headers["set-cookie"].partition(";")[0]
-        made.client = Client(parts.hostname, parts.port, {"Cookie": cookie}, entered.json["root"])
-        yield made
+        yield Workbench(url, *enter(url), projects, own, model)
 
 
 @contextmanager

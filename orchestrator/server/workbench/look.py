@@ -33,7 +33,7 @@ def show_home(projects: Projects, request: Request) -> Response:
             "key": one.key,
             "name": one.name,
             "instruction": one.instruction,
-            "folder": str(one.folder),
+            "folder": str(one.folder) if one.has_folder else "",
             "sessions": len(list_sessions(one)),
         }
         for one in projects.all()
