@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from orchestrator import Agent
+from orchestrator.models.prices import Price
 from orchestrator.server.settings import Settings
 from orchestrator.server.workbench.projects import Projects
 from orchestrator.server.workbench.run import run_in_thread
@@ -156,24 +157,32 @@ class Workbench:
         return self.url.partition("#t=")[2]
 
 
+def enter(url: str) -> tuple[Client, Client]:
+    """The clients of a workbench's address: one that knows its token, and one that does not."""
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    assert parts.port is not None
+    stranger = Client(parts.hostname, parts.port)
+    entered = stranger.post("/enter", {"token": url.partition("#t=")[2]})
+    cookie = entered.headers["set-cookie"].partition(";")[0]
+    known = Client(parts.hostname, parts.port, {"Cookie": cookie}, entered.json["root"])
+    return known, stranger
+
+
 @contextmanager
 def workbench(
-    folder: Path, script: Sequence[Any] = (), *more: Path, model: ScriptedModel | None = None
+    folder: Path,
+    script: Sequence[Any] = (),
+    *more: Path,
+    model: ScriptedModel | None = None,
+    prices: Mapping[str, Price] | None = None,
 ) -> Iterator[Workbench]:
     """A running workbench over agents, whose model answers what is written."""
     own = folder if (folder / "agent.yaml").exists() else write_shop(folder)
     model = model or ScriptedModel(script, model_id=MODEL)
-    projects = Projects([own, *more], model=model)
+    projects = Projects([own, *more], model=model, prices=prices)
     with closing(projects), run_in_thread(projects, Settings(port=0)) as url:
-        parts = urlsplit(url)
-        assert parts.hostname is not None
-        assert parts.port is not None
-        stranger = Client(parts.hostname, parts.port)
-        made = Workbench(url, stranger, stranger, projects, own, model)
-        entered = stranger.post("/enter", {"token": made.token})
-        cookie = entered.headers["set-cookie"].partition(";")[0]
-        made.client = Client(parts.hostname, parts.port, {"Cookie": cookie}, entered.json["root"])
-        yield made
+        yield Workbench(url, *enter(url), projects, own, model)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ A *call* is what a model asked for, after validation. An *executor* carries a ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -60,6 +60,11 @@ class Operation:
     server: str = ""
     # Type and description of what a successful call returns, when the schema says
     returns: tuple[str, str] | None = None
+    # Reads the JSON Schema of what a successful call returns; `{}` where the document has none.
+    # Only whoever makes a form of it needs it, so that it is not read before
+    read_result_schema: Callable[[], Mapping[str, Any]] = field(
+        default=dict, compare=False, repr=False
+    )
 
     # `VERB__group__operationId` or `group__function` (Bedrock: models with native tools). A longer
     # name than Converse takes (64 characters) is cut and ends in a hash of the whole;

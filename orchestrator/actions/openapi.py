@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -185,22 +186,36 @@ class _Reader:
             idempotent=verb.upper() in _SAFE,
             schema=object_schema(parameters),
             returns=self._returns(node.get("responses"), (*where, "responses")),
+            read_result_schema=partial(
+                self._read_result, node.get("responses"), (*where, "responses")
+            ),
         )
 
     # Nothing checks answers against this, so that what is wrong here is passed over.
     def _returns(self, nodes: Any, where: Where) -> tuple[str, str] | None:
-        responses = nodes if isinstance(nodes, Mapping) else {}
-        codes = islice(responses, _MOST_MEMBERS)
-        key = next((it for it in codes if str(it).upper() in _SUCCESS), None)
-        if key is None:
-            return None
-        node = self._follow_mapping(responses[key], (*where, key))
+        key, node = self._find_success(nodes, where)
         media = _first_media(node.get("content")) or {}
         schema = self._follow_mapping(media.get("schema"), (*where, key))
         words, kind = node.get("description") or schema.get("description"), schema.get("type")
         text = self._text(words, "a description", (*where, key)) if isinstance(words, str) else ""
         known = kind if kind in TYPES else ""
         return (known or "object", text.strip()) if known or text.strip() else None
+
+    def _find_success(self, nodes: Any, where: Where) -> tuple[str, Mapping[str, Any]]:
+        responses = nodes if isinstance(nodes, Mapping) else {}
+        codes = islice(responses, _MOST_MEMBERS)
+        key = next((it for it in codes if str(it).upper() in _SUCCESS), "")
+        return key, self._follow_mapping(responses.get(key), (*where, key))
+
+    def _read_result(self, nodes: Any, where: Where) -> Mapping[str, Any]:
+        key, node = self._find_success(nodes, where)
+        media = _first_media(node.get("content")) or {}
+        # Its size counts for itself: what a call returns takes no room from what calls are given.
+        reader = SchemaReader(self._content, self._fail, of_results=True)
+        try:
+            return reader.schema(media.get("schema") or {}, (*where, key))
+        except DefinitionError:
+            return {}
 
     def _follow_mapping(self, node: Any, where: Where) -> Mapping[str, Any]:
         try:

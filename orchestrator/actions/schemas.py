@@ -55,7 +55,8 @@ class SchemaReader:
 
     `#/...` references point into `document`; `fail` makes the error for a message and a place, when
     a schema is wrong, too large or too deep, or a reference is remote, recursive or leads nowhere.
-    With a `size`, the bounds hold for all readers that share it.
+    With a `size`, the bounds hold for all readers that share it. `of_results` reads schemas of what
+    calls return, and not of what they are given.
     """
 
     def __init__(
@@ -63,11 +64,15 @@ class SchemaReader:
         document: Any,
         fail: Callable[[str, Where], DefinitionError],
         size: SchemaSize | None = None,
+        *,
+        of_results: bool = False,
     ) -> None:
         self._document = document
         self._fail = fail
         self._resolver: Any = None
         self._size = size or SchemaSize()
+        # (OpenAPI: whom a property is not for.)
+        self._hidden = "writeOnly" if of_results else "readOnly"
 
     def follow(self, node: Any, where: Where) -> Any:
         """`node`, or what its `$ref` points to, for places where OpenAPI allows a reference."""
@@ -231,7 +236,7 @@ class SchemaReader:
     ) -> None:
         found = out["properties"] = {}
         for name, value in properties.items():
-            if not (isinstance(value, Mapping) and value.get("readOnly") is True):
+            if not (isinstance(value, Mapping) and value.get(self._hidden) is True):
                 found[self.text(name, _TEXT, where)] = child(value, "properties", name)
         required = out.get("required")
         if isinstance(required, list):

@@ -13,12 +13,13 @@ import typer
 
 from orchestrator.cli.agents import get_agent_root
 from orchestrator.cli.evaluation_view import Progress, build_document, show_report
+from orchestrator.cli.options import Prices
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import AGENT_FAILED, option, setting, verb
 from orchestrator.errors import ResourceNotFound, ValidationError
 
 if TYPE_CHECKING:
-    from orchestrator.agent.evaluation import Comparison, Evaluation, Price, Run
+    from orchestrator.agent.evaluation import Comparison, Evaluation, Run
     from orchestrator.agent.evaluation.cases import Cases
 
 Models = Annotated[
@@ -89,15 +90,7 @@ class EvalOptions:
     judge_prompt: Annotated[
         Path | None, option("--judge-prompt", "FILE", "Its prompt, a template in any language.")
     ] = None
-    price: Annotated[
-        list[str] | None,
-        option(
-            "--price",
-            "MODEL=IN,OUT",
-            "What a million tokens of a model cost in dollars, read and written; cached ones may "
-            "follow: IN,OUT,CACHE_READ,CACHE_WRITE. Repeatable.",
-        ),
-    ] = None
+    price: Prices = None
     around: Annotated[
         str | None,
         option(
@@ -159,6 +152,7 @@ def _build_evaluation(asked: EvalOptions) -> Evaluation:
     from orchestrator.agent.evaluation import Evaluation, ModelJudge, Variant, read_cases
     from orchestrator.agent.evaluation.matrix import check_judge
     from orchestrator.models import resolve_model
+    from orchestrator.models.prices import parse_prices
 
     cases = _choose_cases(read_cases(asked.cases), asked.only)
     judge = None
@@ -177,7 +171,7 @@ def _build_evaluation(asked: EvalOptions) -> Evaluation:
         repeat=asked.repeat,
         concurrency=asked.concurrency,
         judge=judge,
-        prices=_parse_prices(asked.price),
+        prices=parse_prices(asked.price or ()),
         around=None if asked.around is None else _load_around(asked.around),
         sessions=asked.state,
     )
@@ -207,22 +201,6 @@ def _load_around(spec: str) -> Any:
     from orchestrator.agent.evaluation.checks.code import load_function
 
     return load_function(spec, None, "--around")
-
-
-def _parse_prices(items: list[str] | None) -> dict[str, Price]:
-    from orchestrator.agent.evaluation import Price
-
-    prices = {}
-    for item in items or ():
-        name, _, numbers = item.rpartition("=")
-        try:
-            values = [float(number) for number in numbers.split(",")]
-            if not name or not 2 <= len(values) <= 4 or not all(0 <= one < 1e9 for one in values):
-                raise ValueError
-        except ValueError:
-            raise ValidationError(f"--price {item!r} is not MODEL=INPUT,OUTPUT") from None
-        prices[name] = Price(*values)
-    return prices
 
 
 def _run(terminal: Terminal, asked: EvalOptions, evaluation: Evaluation) -> Run:

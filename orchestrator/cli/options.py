@@ -36,6 +36,15 @@ Model = Annotated[
         "openai:NAME@URL, scripted:FILE, scripted:FILE@MODEL_ID or replay:FILE.",
     ),
 ]
+Prices = Annotated[
+    list[str] | None,
+    option(
+        "--price",
+        "MODEL=IN,OUT",
+        "What a million tokens of a model cost in dollars, read and written; cached ones may "
+        "follow: IN,OUT,CACHE_READ,CACHE_WRITE. Repeatable.",
+    ),
+]
 Tools = Annotated[
     list[str] | None,
     option(

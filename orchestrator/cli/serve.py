@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orchestrator.cli.agents import get_agent_root
-from orchestrator.cli.options import parse_pairs
+from orchestrator.cli.options import Prices, parse_pairs
 from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
 from orchestrator.cli.verb import option, setting, verb
 from orchestrator.errors import ValidationError
@@ -134,6 +134,13 @@ class ServeOptions:
     metrics_host: Annotated[
         str, setting("--metrics-host", "ADDRESS", "The address of the metrics' port.")
     ] = "127.0.0.1"
+    workbench: Annotated[
+        bool,
+        typer.Option(
+            "--workbench", help="Serve the workbench, too: for this machine alone, at /workbench."
+        ),
+    ] = False
+    price: Prices = None
     log_format: Annotated[
         str, setting("--log-format", "FORMAT", "The log on stderr: text, or json (a line each).")
     ] = "text"
@@ -154,6 +161,7 @@ def serve(terminal: Terminal, options: ServeOptions) -> None:
       $ orchestrator serve my-agent
       $ orchestrator serve examples --model local
       $ orchestrator serve my-agents --state s.sqlite --workers 4
+      $ orchestrator serve my-agent --workbench
       $ orchestrator serve my-agents --host 0.0.0.0 --keys keys.yaml
     """
     _check_installed()
@@ -173,6 +181,7 @@ def serve(terminal: Terminal, options: ServeOptions) -> None:
         "lambdas": parse_pairs(options.lambdas, "--lambda"),
         "buckets": {name: Path(folder).resolve() for name, folder in buckets.items()},
         "guardrails": {name: Path(file).resolve() for name, file in guardrails.items()},
+        "price": tuple(options.price or ()),
         "shutdown_seconds": max(options.shutdown_seconds, 0.0),
     }
     given = {name: it for name, it in vars(options).items() if name != "folder"}
@@ -256,9 +265,14 @@ def _report_start(terminal: Terminal, url: str, world: ServerState) -> None:
     agents, wrong = _list_agents(world), _list_broken_agents(world)
     if terminal.json:
         document: dict[str, Any] = {"url": url, "pid": os.getpid(), "agents": agents}
+        if world.workbench:
+            document["workbench"] = world.workbench
         terminal.line({**document, "wrong": wrong} if wrong else document)
         return
     terminal.path(assemble("Serving Amazon Bedrock's API on ", (url, "name")))
+    if world.workbench:
+        terminal.path(assemble("The workbench is at ", (world.workbench, "name")))
+        terminal.path(style_text("Its address has a token: do not pass it on.", "quiet"))
     terminal.path(style_text("Ctrl-C stops it.", "quiet"))
     terminal.print()
     for one in agents:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.options import Model
+from orchestrator.cli.options import Model, Prices
 from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
 from orchestrator.cli.verb import option, setting, verb
 from orchestrator.errors import ValidationError
@@ -40,6 +40,7 @@ def web(
             resolve_path=True,
         ),
     ] = None,
+    price: Prices = None,
     host: Annotated[
         str, setting("--host", "ADDRESS", "The address to listen on, of this machine alone.")
     ] = "127.0.0.1",
@@ -57,13 +58,15 @@ def web(
     for library in ("starlette", "uvicorn"):
         if find_spec(library) is None:
             raise ValidationError(describe_missing_extra("the workbench needs", "serve", library))
+    from orchestrator.models.prices import parse_prices
     from orchestrator.server.settings import Settings
     from orchestrator.server.workbench.projects import Projects
     from orchestrator.server.workbench.run import run_workbench
 
     if not 0 <= port < 65536:
         raise ValidationError(f"--port {port} is no port: give 0 to 65535")
-    projects = Projects(folders or [Path()], model=model, state=state)
+    prices = parse_prices(price or ())
+    projects = Projects(folders or [Path()], model=model, state=state, prices=prices)
     try:
         settings = Settings(host=host, port=port)
         run_workbench(projects, settings, lambda url: _report_start(terminal, url, projects))

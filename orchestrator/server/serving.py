@@ -74,6 +74,10 @@ def serve(settings: Settings, report: Callable[[str, ServerState], None]) -> Non
     from orchestrator.server.state import ServerState
 
     check_binding(settings)
+    if settings.workbench or settings.price:
+        from orchestrator.server.workbench.served import check_workbench
+
+        check_workbench(settings)
     if settings.workers > 1 and settings.is_in_memory:
         raise ValidationError(
             f"{settings.workers} worker processes share nothing but their state: give --state, "
@@ -86,7 +90,7 @@ def serve(settings: Settings, report: Callable[[str, ServerState], None]) -> Non
         with ServerState(settings) as state:
             if settings.workers == 1:
                 with _serve_metrics(settings, state.metrics.render):
-                    _run_single(state, listening, lambda: report(url, state))
+                    _run_single(state, listening, url, lambda: report(url, state))
                 return
             # What is wrong is reported here, and not once by every worker.
             application(state)
@@ -99,9 +103,13 @@ def serve(settings: Settings, report: Callable[[str, ServerState], None]) -> Non
         raise DependencyFailed("a worker process could not start; what it logged says why")
 
 
-def _run_single(state: ServerState, listening: socket.socket, report: Callable[[], None]) -> None:
+def _run_single(
+    state: ServerState, listening: socket.socket, url: str, report: Callable[[], None]
+) -> None:
     settings = state.settings
     app = application(state, during=lambda running: _single_lifespan(state, running))
+    if settings.workbench:
+        app = _add_workbench(app, state, url)
     server = uvicorn.Server(_build_config(app, settings))
 
     def handle_signal(number: int, frame: FrameType | None) -> None:
@@ -116,6 +124,15 @@ def _run_single(state: ServerState, listening: socket.socket, report: Callable[[
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _add_workbench(app: ASGIApp, state: ServerState, url: str) -> ASGIApp:
+    # Its pages are loaded for those who ask for it alone.
+    from orchestrator.server.workbench.served import WorkbenchDoor
+
+    door = WorkbenchDoor(app, state)
+    state.workbench = f"{url}{door.address}"
+    return door
 
 
 @contextmanager
@@ -384,6 +401,8 @@ def serve_in_thread(state: ServerState, *, clock: Clock = now) -> Iterator[str]:
 
     app = application(state, clock=clock, during=lifespan)
     with _bind_socket(settings) as listening:
+        if settings.workbench:
+            app = _add_workbench(app, state, _build_url(settings.host, listening))
         server = _FastStopServer(_build_config(app, settings))
 
         def run() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,9 @@ class Settings:
     # Where `GET /metrics` is answered without a key, besides; nowhere when `None`
     metrics_port: int | None = None
     metrics_host: str = "127.0.0.1"  # the address of that port
+    # Whether the workbench is at `/workbench`, and prices of models for it, such as `MODEL=3,15`
+    workbench: bool = False
+    price: Sequence[str] = ()
     log_format: str = "text"  # of the log on stderr: `text`, or `json` with an object a line
     region: str = "us-east-1"  # in ARNs
     account: str = "000000000000"  # in ARNs

@@ -48,6 +48,7 @@ class ServerState:
             ResourceNotFound: A folder or file that the settings name is not there.
         """
         self.settings = settings
+        self.workbench = ""  # the workbench's address, with its token, while it is served
         self.redactor = PathRedactor()
         self.embedder = embedder
         _check_folders(settings)

@@ -123,11 +123,11 @@ def test_steps_are_filtered_and_the_address_keeps_it(chromium: Any, tmp_path: Pa
         turn = ask(bench)
         visit(page, bench, turn)
         page.get_by_label("Filter steps").fill("action")
-        assert page.locator(".wf a:visible").count() == 1
+        assert page.locator(".wf .step:visible").count() == 1
         assert page.url.endswith("?q=action")
         page.reload()
         page.get_by_text("1 of 3").wait_for()
-        page.locator(".wf a:visible").click()
+        page.locator(".wf .step:visible").click()
         page.get_by_role("heading", name="Step 2").wait_for()
 
 

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from orchestrator.agent.evaluation.compare import Comparison, compare_runs, compare_variants
     from orchestrator.agent.evaluation.judge import ModelJudge
     from orchestrator.agent.evaluation.junit import build_junit
-    from orchestrator.agent.evaluation.matrix import Evaluation, Matrix, Price
+    from orchestrator.agent.evaluation.matrix import Evaluation, Matrix
     from orchestrator.agent.evaluation.report import build_report
     from orchestrator.agent.evaluation.results import CaseResult, CheckResult, TurnResult
     from orchestrator.agent.evaluation.run_file import Run, RunFile, read_run
     from orchestrator.agent.evaluation.summary import Figures, sum_tags, sum_variants
     from orchestrator.agent.evaluation.variants import Variant
+    from orchestrator.models.prices import Price
 
 __all__ = [
     "Case",
@@ -54,10 +55,11 @@ _HOMES = {
     **dict.fromkeys(("Case", "CaseTurn", "Cases", "read_cases"), "cases"),
     **dict.fromkeys(("CaseResult", "CheckResult", "TurnResult"), "results"),
     **dict.fromkeys(("Comparison", "compare_runs", "compare_variants"), "compare"),
-    **dict.fromkeys(("Evaluation", "Matrix", "Price"), "matrix"),
+    **dict.fromkeys(("Evaluation", "Matrix"), "matrix"),
     **dict.fromkeys(("Figures", "sum_tags", "sum_variants"), "summary"),
     "ModelJudge": "judge",
     "Outcome": "checks",
+    "Price": "orchestrator.models.prices",
     **dict.fromkeys(("Run", "RunFile", "read_run"), "run_file"),
     "Variant": "variants",
     "build_junit": "junit",

@@ -24,32 +24,12 @@ from orchestrator.agent.evaluation.results import CaseResult, TurnResult, judge_
 from orchestrator.agent.evaluation.variants import Models, Variant, load_variant, runs_one_by_one
 from orchestrator.errors import OrchestratorError, ResourceNotFound, ValidationError
 from orchestrator.models.base import Model, Usage
+from orchestrator.models.prices import Price, find_price
 from orchestrator.sessions import Sessions
 
 MOST_RESULTS = 100_000
 MOST_WORKERS = 64
 Key = tuple[str, str, int]  # variant, case, repetition
-
-
-@dataclass(frozen=True)
-class Price:
-    """What a model costs, in US dollars for a million tokens."""
-
-    input: float
-    output: float
-    cache_read: float | None = None  # as `input` when it is not known
-    cache_write: float | None = None
-
-    def of(self, usage: Usage) -> float:
-        """What some tokens cost."""
-        read = self.input if self.cache_read is None else self.cache_read
-        written = self.input if self.cache_write is None else self.cache_write
-        return (
-            usage.input_tokens * self.input
-            + usage.output_tokens * self.output
-            + usage.cache_read_tokens * read
-            + usage.cache_write_tokens * written
-        ) / 1_000_000
 
 
 @dataclass(frozen=True)
@@ -250,8 +230,7 @@ class Matrix:
     def _find_price(self, key: Key) -> Callable[[Usage], float | None]:
         spec = self._variants[key[0]].model
         names = (spec if isinstance(spec, str) else "", self._find_model(key).model_id)
-        prices = self.evaluation.prices
-        price = next((prices[name] for name in names if name in prices), None)
+        price = find_price(self.evaluation.prices, *names)
         return lambda usage: None if price is None else price.of(usage)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, Self
 
 from orchestrator.actions.base import Call
 from orchestrator.engine.calls import match_results, result_text
@@ -60,7 +60,7 @@ class TraceParts(ModelCallParts):
         self._reprompted = 0
         self._reported = reported
 
-    def of_branch(self, branch: Branch, started: int) -> TraceParts:
+    def of_branch(self, branch: Branch, started: int) -> Self:
         """The trace of a collaborator's turn within this one, or of an iteration of it."""
         replay, session_id = self._replay.below(branch), self._session_id
         if replay.iterates:
@@ -70,7 +70,7 @@ class TraceParts(ModelCallParts):
             if not name:  # further down, parts go on naming the agent below the caller's (recorded)
                 name, session_id = branch.collaborator.name, replay.session_id(session_id)
         plan, reported = replay.turn.plan, self._reported
-        return TraceParts(
+        return type(self)(
             plan, session_id, started, replay, reported=reported, chain=chain, name=name
         )
 

@@ -191,6 +191,24 @@ class PastTurn:
             self._trace = [] if self._plan is None else self._parts(self._run_again())
         return self._trace
 
+    def step_traces(self) -> list[list[dict[str, Any]]]:
+        """The trace parts of each of `steps()`, in their order.
+
+        Together they are `trace`, but for a turn that failed before its first step.
+
+        Raises:
+            SessionConflict: The agent was changed since, so its trace cannot be made any more.
+        """
+        from orchestrator.engine.trace.step_parts import OwnedParts
+
+        records = [step.record for step in self.steps()]
+        if self._plan is None:
+            return [[] for _ in records]
+        replay = self._run_again()
+        session_id = self._session.label.rsplit("/", 1)[-1]
+        trace = OwnedParts(replay.turn.plan, session_id, self.at, replay)
+        return trace.group(records, self._log.end)
+
     def _parts(self, replay: Replay) -> list[dict[str, Any]]:
         session_id = self._session.label.rsplit("/", 1)[-1]
         return TraceParts(replay.turn.plan, session_id, self.at, replay).whole(self._log.end)

@@ -23,6 +23,7 @@ from orchestrator.server.settings import Settings
 from orchestrator.server.workbench import look, overview, try_out
 from orchestrator.server.workbench.chat import ChatActions
 from orchestrator.server.workbench.pages import render, send_static, show, wants_json
+from orchestrator.server.workbench.parts import show_parts
 from orchestrator.server.workbench.projects import Projects
 from orchestrator.server.workbench.security import ROOT, ROOT_KEY, Gate
 from orchestrator.support.logs import get_logger
@@ -46,6 +47,7 @@ def build_workbench(projects: Projects, settings: Settings) -> Gate:
         turn: look.show_turn,
         f"{turn}/trace": look.show_trace,
         f"{turn}/steps/{{step}}": look.show_step,
+        f"{turn}/steps/{{step}}/parts": show_parts,
         f"{turn}/steps/{{step}}/what-if": try_out.show_form,
         f"{agent}/compare": try_out.show_comparison,
     }

@@ -24,8 +24,9 @@ from orchestrator.server.workbench.projects import Project, Projects
 from orchestrator.sessions import session_label
 from orchestrator.support.safe_json import json_or
 
-_MEMBERS = ("question", "results", "attributes", "prompt_attributes", "files")
+_MEMBERS = ("question", "results", "states", "attributes", "prompt_attributes", "files")
 _KINDS: dict[type, str] = {dict: "an object of texts", list: "a list"}
+_STATES = ("", "FAILURE", "REPROMPT")  # (Bedrock: `responseState`)
 # Members of a trace part that repeat the prompt or the whole reply: a page asks for them when they
 # are looked at.
 _LONG = ("text", "rawResponse", "inferenceConfiguration", "metadata")
@@ -160,7 +161,8 @@ def _read_options(agent: Agent, session: str, body: Mapping[str, Any]) -> Option
     if body.get("files"):
         options["files"] = [_read_file(one) for one in body["files"]]
     if body.get("results") is not None:
-        options["results"] = _build_results(agent, session, body["results"])
+        results = _build_results(agent, session, body["results"])
+        options["results"] = _add_states(results, body.get("states"))
     return options
 
 
@@ -174,7 +176,7 @@ def _read_file(given: Any) -> dict[str, Any]:
     return {"name": name, "source": source, "useCase": "CHAT"}
 
 
-def _build_results(agent: Agent, session: str, given: Any) -> Mapping[str, Any]:
+def _build_results(agent: Agent, session: str, given: Any) -> dict[str, Any]:
     """The results of the calls that a session waits for; `given` has one a call, in their order."""
     log = agent.sessions.peek(session_label(agent.plan.owner, session)).open
     waits = log.suspend_record if log is not None else None
@@ -190,6 +192,21 @@ def _build_results(agent: Agent, session: str, given: Any) -> Mapping[str, Any]:
     return control.answer(
         {name: values[0] if len(values) == 1 else values for name, values in by_name.items()}
     )
+
+
+def _add_states(results: dict[str, Any], states: Any) -> dict[str, Any]:
+    """The results, with how each call went where it did not go well; `states` has one a call."""
+    items = results["returnControlInvocationResults"]
+    if states is None:
+        return results
+    if not isinstance(states, list) or [*states] != [it for it in states if it in _STATES]:
+        raise ValidationError("'states' must be a list of '', 'FAILURE' and 'REPROMPT'")
+    for item, state in zip(items, states, strict=False):
+        (result,) = item.values()
+        # A call that was denied was not carried out.
+        if state and "responseBody" in result:
+            result["responseState"] = state
+    return results
 
 
 async def stream_events(events: AsyncGenerator[Event, None]) -> AsyncGenerator[bytes, None]:

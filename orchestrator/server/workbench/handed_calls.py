@@ -27,7 +27,7 @@ def list_calls(steps: Sequence[PastStep], is_open: bool) -> Iterator[dict[str, A
                     outcome = "waits for you" if is_open else "not answered"
                 else:
                     outcome = _take_outcome(call, given)
-                yield _describe(step, "::".join(_name(call)), _find_arguments(call), "", outcome)
+                yield _describe(step, "::".join(_name(call)), find_arguments(call), "", outcome)
 
 
 def _answers(step: PastStep) -> bool:
@@ -61,7 +61,8 @@ def _take_outcome(call: Mapping[str, Any], given: list[Mapping[str, Any]]) -> st
     return confirmed or ("carried out by you" if result else "not answered")
 
 
-def _find_arguments(call: Mapping[str, Any]) -> dict[str, Any]:
+def find_arguments(call: Mapping[str, Any]) -> dict[str, Any]:
+    """What a call of `invocationInputs` was called with, by name."""
     found = list(call.get("parameters") or ())
     for content in ((call.get("requestBody") or {}).get("content") or {}).values():
         found += content.get("properties", ()) if isinstance(content, Mapping) else content

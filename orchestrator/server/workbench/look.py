@@ -9,14 +9,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from orchestrator.agent.agent import Agent
+from orchestrator.engine.plan import Plan
 from orchestrator.engine.trace.past_steps import PastStep
 from orchestrator.engine.trace.past_turns import PastTurn
 from orchestrator.errors import OrchestratorError, ResourceNotFound
+from orchestrator.server.workbench.costs import find_cost, join_costs
 from orchestrator.server.workbench.handed_calls import list_calls
 from orchestrator.server.workbench.pages import read_number, read_session, show
 from orchestrator.server.workbench.projects import Project, Projects
 from orchestrator.server.workbench.prompt_view import build_prompt_view, build_template_view
-from orchestrator.server.workbench.turn_view import build_turn_view, sum_up
+from orchestrator.server.workbench.result_forms import describe_forms
+from orchestrator.server.workbench.turn_view import build_turn_view, sum_costs, sum_up
 from orchestrator.sessions import SessionInfo
 
 _MOST_SESSIONS = 200  # of one page
@@ -30,7 +33,7 @@ def show_home(projects: Projects, request: Request) -> Response:
             "key": one.key,
             "name": one.name,
             "instruction": one.instruction,
-            "folder": str(one.folder),
+            "folder": str(one.folder) if one.has_folder else "",
             "sessions": len(list_sessions(one)),
         }
         for one in projects.all()
@@ -86,13 +89,21 @@ def show_session(projects: Projects, request: Request) -> Response:
     project = projects.find(request.path_params["agent"])
     session = read_session(request.path_params["session"])
     agent = project.agent()
-    turns = [_describe_turn(turn) for turn in agent.turns(session)]
-    document = {"agent": describe_project(project), "session": session, "turns": turns}
+    found = [(turn, turn.steps()) for turn in agent.turns(session)]
+    costs = [sum_costs(steps, projects.prices) for _, steps in found]
+    document = {
+        "agent": describe_project(project),
+        "session": session,
+        "turns": [
+            {**_describe_turn(turn, steps, agent.plan), "costs": cost.as_dict()}
+            for (turn, steps), cost in zip(found, costs, strict=True)
+        ],
+        "costs": join_costs(costs).as_dict(),
+    }
     return show(request, "session.html", document)
 
 
-def _describe_turn(turn: PastTurn) -> dict[str, Any]:
-    steps = turn.steps()
+def _describe_turn(turn: PastTurn, steps: Sequence[PastStep], plan: Plan) -> dict[str, Any]:
     waits = steps[-1].record.get("inputs", []) if steps and turn.is_open else []
     return {
         "id": turn.id,
@@ -113,6 +124,7 @@ def _describe_turn(turn: PastTurn) -> dict[str, Any]:
             if it.kind == "model" and not it.branch and (thought := _find_thought(it))
         ],
         "waits": waits,
+        "forms": describe_forms(plan, waits),
         "invocation_id": steps[-1].record.get("invocation_id", "") if waits else "",
     }
 
@@ -134,21 +146,26 @@ def show_turn(projects: Projects, request: Request) -> Response:
     steps = turn.steps()
     wanted = read_number(request.query_params.get("from", "1"))
     first = min(max(wanted, 1), max(len(steps), 1))
-    view = build_turn_view(steps, first)
+    view = build_turn_view(steps, first, projects.prices)
     document = {
         "agent": describe_project(project),
         "session": session,
         "turn": describe_turn_head(turn),
         "totals": view.totals,
+        "costs": view.costs.as_dict(),
         "milliseconds": view.milliseconds,
-        "steps": [row.step.as_dict() for group in view.groups for row in group.rows],
+        "steps": [
+            {**row.step.as_dict(), "dollars": row.dollars}
+            for group in view.groups
+            for row in group.rows
+        ],
         "following": view.following,
     }
     return show(request, "turn.html", document, view=view)
 
 
 def show_trace(projects: Projects, request: Request) -> Response:
-    """The trace of a turn in Bedrock's shape, as JSON; of one step with `step`."""
+    """The trace of a turn in Bedrock's shape, as JSON."""
     _, agent, session = _find_session(projects, request)
     turn = find_turn(agent, session, request.path_params["turn"])
     return JSONResponse(turn.trace)
@@ -168,6 +185,7 @@ def show_step(projects: Projects, request: Request) -> Response:
         "session": session,
         "turn": describe_turn_head(turn),
         "step": {**step.as_dict(), "text": step.text, "arguments": dict(step.arguments)},
+        "dollars": find_cost(projects.prices, step.name, step.usage),
         "count": len(steps),
         "record": _bound_record(step),
     }

@@ -28,7 +28,7 @@ def show_definition(projects: Projects, request: Request) -> Response:
     agent = project.agent()
     document = {
         "agent": describe_project(project),
-        "folder": str(project.folder),
+        "folder": str(project.folder) if project.has_folder else "",
         "stages": [_describe_stage(stage) for stage in agent.plan.stages.values()],
         "operations": [
             {
@@ -69,7 +69,8 @@ def _describe_stage(stage: StagePlan) -> dict[str, Any]:
 
 
 def _find_doubts(project: Project, agent: Agent) -> Iterator[Diagnostic]:
-    yield from lint_definition(load_definition(project.folder))
+    if project.has_folder:
+        yield from lint_definition(load_definition(project.folder))
     yield from agent.diagnostics
 
 

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from orchestrator.message import clean
+from orchestrator.server.workbench.costs import format_dollars
 from orchestrator.server.workbench.security import ROOT, ROOT_KEY
 from orchestrator.server.workbench.turn_view import describe_arguments, format_milliseconds
 from orchestrator.support.content_root import content_root
@@ -36,6 +37,7 @@ def _environment() -> Environment:
         "moment": format_moment,
         "place": format_place,
         "call": describe_arguments,
+        "dollars": format_dollars,
         "count": lambda number: f"{number:,}",
     }
     return made

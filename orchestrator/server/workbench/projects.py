@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Thread
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.definition import load_definition
 from orchestrator.definition.files import FILE_NAMES
 from orchestrator.errors import OrchestratorError, ResourceNotFound, ValidationError
+from orchestrator.models.prices import Price
 from orchestrator.sessions import Sessions, SessionStore
 
 if TYPE_CHECKING:
@@ -32,16 +34,57 @@ class _Loaded:
     users: int = 0
 
 
-class Project:
+class Project(ABC):
+    """An agent of a workbench.
+
+    Attributes:
+        key: Its name in addresses.
+        name: The agent's name.
+        instruction: What it is for.
+        sessions: Its sessions, which other agents may share.
+        model: A model instead of the agent's own.
+        has_folder: Whether it is in a folder; otherwise `folder` is an error.
+    """
+
+    key: str
+    name: str
+    instruction: str
+    sessions: Sessions
+    model: str | Model | None
+    has_folder = True
+
+    @property
+    @abstractmethod
+    def folder(self) -> Path:
+        """The folder that it is in."""
+
+    @abstractmethod
+    def agent(self) -> Agent:
+        """The agent as it is now, to look at."""
+
+    @abstractmethod
+    def use(self) -> AbstractContextManager[Agent]:
+        """The agent as it is now, which stays open as long as the `with` block runs."""
+
+    @abstractmethod
+    def reason(self) -> str:
+        """What is wrong with it; empty when nothing is."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends what it has begun."""
+
+
+class FolderProject(Project):
     """An agent's folder."""
 
     def __init__(
         self, folder: Path, sessions: Sessions, memory: Path, model: str | Model | None
     ) -> None:
-        self.folder = folder
+        self._folder = folder
         self.sessions = sessions
         self._memory = memory
-        self._model = model
+        self.model = model
         self._lock = Lock()
         self._now: _Loaded | None = None
         self._old: list[_Loaded] = []  # in use, though their files have changed
@@ -51,6 +94,11 @@ class Project:
         self.name = definition.agent_name
         self.instruction = definition.instruction
         self.key = folder.name
+
+    @property
+    def folder(self) -> Path:
+        """The folder, in which its files may change."""
+        return self._folder
 
     def agent(self) -> Agent:
         """The agent, as its files are now, to look at; what has changed is compiled again.
@@ -99,7 +147,7 @@ class Project:
             files = list(_iterate_files(self.folder, self._definitions))
             self._now = _Loaded(
                 Agent.load(
-                    self.folder, model=self._model, sessions=self.sessions, memory=self._memory
+                    self.folder, model=self.model, sessions=self.sessions, memory=self._memory
                 )
             )
             self._files = files
@@ -130,6 +178,7 @@ class Projects:
         *,
         model: str | Model | None = None,
         state: Path | None = None,
+        prices: Mapping[str, Price] | None = None,
     ) -> None:
         """Finds the agents: each folder is one, or has some in it.
 
@@ -137,18 +186,20 @@ class Projects:
             folders: The folders.
             model: A model instead of every other.
             state: The file of the sessions; by default that of the command line, in each folder.
+            prices: What models cost, by their ids or specs.
 
         Raises:
             ResourceNotFound: There is no such folder, or no agent in it.
             ValidationError: Two have the same name.
             OrchestratorError: A definition is wrong, or the sessions' file cannot be opened.
         """
+        self.prices = prices or {}
         self._shared = None if state is None else Sessions.of(state)
         self._projects: dict[str, Project] = {}
         for folder in (one for given in folders for one in find_agent_folders(given)):
             file = _find_file(folder) if state is None else state
             sessions = self._shared or Sessions.of(file)
-            project = Project(folder, sessions, file.with_name("memory.sqlite"), model)
+            project = FolderProject(folder, sessions, file.with_name("memory.sqlite"), model)
             if project.key in self._projects:
                 raise ValidationError(
                     f"two agents are in folders called {project.key!r}; rename one of them"

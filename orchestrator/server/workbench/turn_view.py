@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.engine.trace.past_steps import PastStep
+from orchestrator.server.workbench.costs import Costs, Prices, add_up, find_cost
 
 _GROUP = 50  # rows that are laid out together, when they are seen
 MOST_ROWS = 1_000
@@ -29,6 +30,7 @@ class Row:
     x: int
     width: int
     milliseconds: float
+    dollars: float | None  # what a model call cost, where its price is known
 
 
 @dataclass(slots=True)
@@ -49,6 +51,7 @@ class TurnView:
     following: int  # the first row of the next page; 0 for none
     milliseconds: float
     totals: Mapping[str, int]
+    costs: Costs
 
 
 _LABELS = {
@@ -63,14 +66,16 @@ _TAG = re.compile(r"</?[a-zA-Z_]{1,40}>")
 _NAMES = {"return_control": "handed to you", "results": "your results"}
 
 
-def build_turn_view(steps: Sequence[PastStep], first: int = 1) -> TurnView:
+def build_turn_view(
+    steps: Sequence[PastStep], first: int = 1, prices: Prices | None = None
+) -> TurnView:
     """The waterfall of a turn."""
     began = min((it.began for it in steps if it.began), default=0)
     ended = max((it.ended for it in steps), default=began)
     span = max(ended - began, 1)
     names = _name_lanes(steps)
     shown = steps[first - 1 : first - 1 + MOST_ROWS]
-    rows = [_build_row(step, began, span, names) for step in shown]
+    rows = [_build_row(step, began, span, names, prices or {}) for step in shown]
     groups = [rows[at : at + _GROUP] for at in range(0, len(rows), _GROUP)]
     following = first + MOST_ROWS
     return TurnView(
@@ -80,10 +85,13 @@ def build_turn_view(steps: Sequence[PastStep], first: int = 1) -> TurnView:
         following if following <= len(steps) else 0,
         (ended - began) / 1e6,
         sum_up(steps),
+        sum_costs(steps, prices or {}),
     )
 
 
-def _build_row(step: PastStep, began: int, span: int, names: Mapping[str, str]) -> Row:
+def _build_row(
+    step: PastStep, began: int, span: int, names: Mapping[str, str], prices: Prices
+) -> Row:
     x = (step.began - began) * _WIDTH // span
     width = max((step.ended - step.began) * _WIDTH // span, 3)
     return Row(
@@ -95,6 +103,7 @@ def _build_row(step: PastStep, began: int, span: int, names: Mapping[str, str]) 
         x=max(0, min(x, _WIDTH - 3)),
         width=width,
         milliseconds=(step.ended - step.began) / 1e6,
+        dollars=find_cost(prices, step.name, step.usage),
     )
 
 
@@ -121,6 +130,11 @@ def sum_up(steps: Sequence[PastStep]) -> dict[str, int]:
         "cache_read_tokens": sum(it.cache_read_tokens for it in usages),
         "cache_write_tokens": sum(it.cache_write_tokens for it in usages),
     }
+
+
+def sum_costs(steps: Sequence[PastStep], prices: Prices) -> Costs:
+    """What the model calls of a turn cost."""
+    return add_up(prices, ((it.name, it.usage) for it in steps))
 
 
 def format_milliseconds(value: float) -> str:

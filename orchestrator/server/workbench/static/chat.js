@@ -1,5 +1,6 @@
 // A conversation: the answer as it comes, the calls as they happen, and what waits for the user.
 import { element, lines, post, spell, spellArguments } from "./page.js";
+import { askFor } from "./result-form.js";
 
 const chat = document.getElementById("chat");
 const at = chat.dataset.at;
@@ -76,14 +77,14 @@ async function run(asked, body) {
   send.classList.add("hidden");
   stop.classList.remove("hidden");
   status.textContent = "The agent is at work.";
-  let waits = null;
+  let waits = false;
   let failed = true;
   try {
     const answer = await post(`${at}/ask`, body, { signal: running.signal });
     for await (const event of lines(answer)) {
       if (event.type === "text") turn.answer.append(event.text);
       else if (event.type === "step") turn.step(event);
-      else if (event.type === "waits") waits = event.inputs;
+      else if (event.type === "waits") waits = true;
       else if (event.type === "files") event.files.forEach((one) => turn.call(one.name, `${one.size} bytes`));
       else if (event.type === "error") turn.fail(event.message);
       else if (event.type === "end") {
@@ -100,9 +101,10 @@ async function run(asked, body) {
   stop.classList.add("hidden");
   running = null;
   if (failed) status.textContent = turn.foot.textContent;
-  if (waits) turn.box.insertBefore(askFor(waits), turn.foot);
-  else if (!failed) await refresh();
-  if (!waits) question.focus();
+  if (!failed) await refresh();
+  // Who is asked for something is led there.
+  const first = chat.querySelector(".waits :is(input, select, textarea, button)");
+  (waits && first ? first : question).focus();
 }
 
 // The turn as the server tells it, with the links to its steps.
@@ -111,36 +113,6 @@ async function refresh() {
   chat.replaceChildren(...page.getElementById("chat").children);
   prepare();
   chat.lastElementChild?.scrollIntoView({ block: "end" });
-}
-
-// One group of fields for each call that waits: two buttons, or a result.
-function askFor(inputs) {
-  const fields = inputs.map((input, index) => {
-    const call = Object.values(input)[0];
-    const confirms = (call.actionInvocationType || "RESULT") !== "RESULT";
-    const only = call.actionInvocationType === "USER_CONFIRMATION";
-    const name = `${call.actionGroup}::${call.function || `${call.httpMethod} ${call.apiPath}`}`;
-    const box = element("fieldset", {}, element("legend", {}, spell(name)), argumentsOf(call));
-    if (!only) {
-      const id = `result-${index}`;
-      box.append(element("label", { for: id }, "Its result, as text or JSON"),
-        element("textarea", { class: "code", id, rows: 3 }));
-    }
-    return { box, confirms, only };
-  });
-  const confirms = fields.some((one) => one.confirms);
-  const give = (denies) => {
-    const results = fields.map(({ box, confirms, only }) =>
-      confirms && denies ? false : only ? true : box.querySelector("textarea").value);
-    form.remove();
-    run(denies ? "(denied)" : confirms ? "(confirmed)" : "(results)", { results });
-  };
-  const buttons = element("div", { class: "tools" },
-    element("button", { class: "main", type: "button", onclick: () => give(false) }, confirms ? "Confirm" : "Send results"));
-  if (confirms) buttons.append(element("button", { type: "button", onclick: () => give(true) }, "Deny"));
-  const title = confirms ? "The agent asks whether it may" : "The agent hands this over to you";
-  const form = element("div", { class: "waits", role: "group", "aria-label": title }, element("h2", {}, title), ...fields.map((one) => one.box), buttons);
-  return form;
 }
 
 // What was given before and fits on no line of its field.
@@ -192,7 +164,7 @@ async function fork(turn, asked) {
 }
 
 function prepare() {
-  for (const box of chat.querySelectorAll("[data-waits]")) box.replaceWith(askFor(JSON.parse(box.dataset.waits)));
+  for (const box of chat.querySelectorAll("[data-waits]")) box.replaceWith(askFor(JSON.parse(box.dataset.waits), run));
 }
 
 chat.addEventListener("click", (event) => {

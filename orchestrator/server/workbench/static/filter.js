@@ -4,7 +4,7 @@ import "./page.js";
 const words = document.getElementById("words");
 const failed = document.getElementById("failed");
 const count = document.getElementById("shown");
-const rows = [...document.querySelectorAll(".wf a")];
+const rows = [...document.querySelectorAll(".wf .row")];
 const texts = rows.map((row) => row.textContent.toLowerCase());
 
 function apply() {
