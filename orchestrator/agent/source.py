@@ -17,6 +17,7 @@ from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.limits import Limits
 from orchestrator.memory import MemoryStore
 from orchestrator.models import Model, file_of_model, resolve_model
+from orchestrator.support.content_root import get_agent_root
 
 if TYPE_CHECKING:
     from orchestrator.actions import ActionGroup
@@ -159,6 +160,23 @@ def _make_model_error(source: Source, message: str, *keys: str | int) -> Definit
     return combine_findings([source.diagnostic("error", "model", message, *keys)])
 
 
+def find_model_id(
+    definition: AgentDefinition | None, root: Path, stage: str, model: str | None
+) -> str:
+    """The id of the model that a stage asks; empty when none is named: `model`, or the agent's.
+
+    Raises:
+        OrchestratorError: There is no such model.
+    """
+    if model is not None:
+        return resolve_model(model).model_id
+    if definition is None:
+        return ""
+    prompt = definition.prompt(stage)
+    spec = (prompt and prompt.foundation_model) or definition.foundation_model
+    return AgentSource(definition, root).find_model(spec).model_id if spec else ""
+
+
 def resolve_script(spec: str | Model | None, folder: Path) -> str | Model | None:
     """A model's spec as it is; a script that names no model speaks as the agent's own one.
 
@@ -173,7 +191,7 @@ def resolve_script(spec: str | Model | None, folder: Path) -> str | Model | None
     definition = load_definition(folder)
     own = definition.foundation_model
     if script.model_id == "scripted" and own is not None:
-        root = folder.parent if folder.is_file() else folder
+        root = get_agent_root(folder)
         script.model_id = AgentSource(definition, root).find_model(own).model_id
     return script
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,25 +11,18 @@ from orchestrator.cli.findings import format_path
 from orchestrator.cli.return_control import ask_yes_no
 from orchestrator.cli.terminal import Terminal, clean, progress_bar
 from orchestrator.errors import DependencyFailed, ModelNotReady, ValidationError
+from orchestrator.support.content_root import get_agent_root
 from orchestrator.support.lazy_imports import describe_missing_extra
 from orchestrator.support.private_files import make_private_folder, open_private
 from orchestrator.support.store_urls import MemoryUrl, SqliteUrl, parse_store
 
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
-    from orchestrator.definition import AgentDefinition
-    from orchestrator.engine.plan import Member, Plan
+    from orchestrator.engine.plan import Plan
     from orchestrator.models import Model
     from orchestrator.models.weights import Progress
 
 _OWN = ".orchestrator"
-# What runs weights of each kind, and the extra that brings it.
-_RUNTIMES = {"chat": ("xllamacpp", "local"), "embedding": ("onnxruntime", "knowledge")}
-
-
-def get_agent_root(folder: Path) -> Path:
-    """The agent's folder, also when its file was named."""
-    return folder.parent if folder.is_file() else folder
 
 
 def ensure_data_folder(folder: Path) -> Path:
@@ -105,26 +98,6 @@ def load_agent(
     return Agent.load(folder, model=resolve_script(model, folder), sessions=store)
 
 
-def find_model_id(
-    definition: AgentDefinition | None, root: Path, stage: str, model: str | None
-) -> str:
-    """The id of the model that a stage asks; empty when none is named: `--model`, or the agent's.
-
-    Raises:
-        OrchestratorError: There is no such model.
-    """
-    from orchestrator.agent.source import AgentSource
-    from orchestrator.models import resolve_model
-
-    if model is not None:
-        return resolve_model(model).model_id
-    if definition is None:
-        return ""
-    prompt = definition.prompt(stage)
-    spec = (prompt and prompt.foundation_model) or definition.foundation_model
-    return AgentSource(definition, root).find_model(spec).model_id if spec else ""
-
-
 def note_templates(agent: Agent, folder: Path, terminal: Terminal) -> None:
     """Lines when `lint` has something to say against the agent's own templates."""
     from orchestrator.prompts.appended_tools import APPENDED_TOOLS
@@ -162,7 +135,9 @@ def load_models(agent: Agent, terminal: Terminal) -> None:
 
 
 def _load_chat_models(agent: Agent, terminal: Terminal) -> None:
-    plans = _list_plans(agent.plan)
+    from orchestrator.agent.model_use import list_plans
+
+    plans = list_plans(agent.plan)
     models = {id(one.model): one.model for plan in plans for one in plan.stages.values()}
     # Importing the local model is slow; most agents have none.
     if not any(model.model_id.startswith("local:") for model in models.values()):
@@ -185,19 +160,10 @@ def load_model(model: Any, terminal: Terminal) -> None:
 
 
 def _check_embedding_weights(agent: Agent, terminal: Terminal) -> None:
+    from orchestrator.agent.model_use import uses_embedding_weights
     from orchestrator.models import weights
 
-    parts = [
-        part
-        for plan in _list_plans(agent.plan)
-        for part in (
-            *plan.knowledge_bases.values(),
-            plan.guardrail,
-            *(stage.model for stage in plan.stages.values() if stage.enabled),
-        )
-    ]
-    embedders = (getattr(part, "embedder", None) for part in parts)
-    if any(getattr(one, "id", "") == weights.EMBEDDING for one in embedders):
+    if uses_embedding_weights(agent.plan):
         _get_ready(lambda progress: weights.path(weights.EMBEDDING, progress), terminal)
 
 
@@ -212,21 +178,12 @@ def _get_ready(load: Callable[[Progress | None], Any], terminal: Terminal) -> No
 
 def find_team_plan(plan: Plan, name: str) -> Plan | None:
     """The agent that is called `name` in the team of an agent; itself for an empty name."""
+    from orchestrator.agent.model_use import iter_members
+
     if not name:
         return plan
-    named = (it for it in _iter_members(plan) if it.name == name)
+    named = (it for it in iter_members(plan) if it.name == name)
     return next((it.agent for it in named), None)
-
-
-def _iter_members(plan: Plan) -> Iterator[Member]:
-    for member in plan.collaborators.values():
-        yield member
-        if member.agent is not None:
-            yield from _iter_members(member.agent)
-
-
-def _list_plans(plan: Plan) -> list[Plan]:
-    return [plan, *(it.agent for it in _iter_members(plan) if it.agent is not None)]
 
 
 def _load_with_progress(load: Callable[[Progress | None], Any], terminal: Terminal) -> None:
@@ -243,7 +200,7 @@ def _offer_download(error: ModelNotReady, terminal: Terminal) -> bool:
     wanted = next((it for it in missing if it.name == error.resource), None)
     if wanted is None or not terminal.interactive:
         return False
-    runtime, extra = _RUNTIMES[wanted.kind]
+    runtime, extra = weights.RUNTIMES[wanted.kind]
     if find_spec(runtime) is None:
         raise DependencyFailed(
             describe_missing_extra("the embedded model needs", extra, runtime),

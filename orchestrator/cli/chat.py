@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from orchestrator.agent.files import is_template
 from orchestrator.cli.agents import ensure_data_folder, load_agent, note_templates
 from orchestrator.cli.chat_commands import ChatCommands
 from orchestrator.cli.findings import error_document, show_error
@@ -17,7 +18,6 @@ from orchestrator.cli.keyboard import Keyboard
 from orchestrator.cli.options import Tools, Turn
 from orchestrator.cli.recordings import choose_model, get_models_ready
 from orchestrator.cli.return_control import read_given_results
-from orchestrator.cli.scripts import is_template
 from orchestrator.cli.talk import Talk
 from orchestrator.cli.terminal import Terminal, assemble, format_count, style_text
 from orchestrator.cli.verb import AGENT_FAILED, verb

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.agents import get_agent_root, load_agent
+from orchestrator.cli.agents import load_agent
 from orchestrator.cli.render import render_lines
-from orchestrator.support.content_root import content_root
+from orchestrator.support.content_root import content_root, get_agent_root
 
 if TYPE_CHECKING:
     from orchestrator.transfer import Change, Document

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.agents import find_model_id, get_agent_root
 from orchestrator.cli.findings import format_path
 from orchestrator.cli.options import Folder, Model
 from orchestrator.cli.render import to_stage_name
 from orchestrator.cli.terminal import Terminal, show_commands
 from orchestrator.cli.verb import verb
 from orchestrator.errors import ValidationError
+from orchestrator.support.content_root import get_agent_root
 
 if TYPE_CHECKING:
     from orchestrator.definition import AgentDefinition
@@ -129,6 +129,7 @@ class _Ejection:
 def _plan_ejection(
     definition: AgentDefinition, root: Path, stage: str, model: str | None
 ) -> _Ejection:
+    from orchestrator.agent.source import find_model_id
     from orchestrator.prompts import dialect_for, load_dialect
 
     model_id = find_model_id(definition, root, stage, model)

@@ -11,8 +11,7 @@ agent.yaml:2:1: error: there is no member 'instructions' [unknown-member]
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,13 +25,13 @@ from orchestrator.errors import (
     LimitExceeded,
     OrchestratorError,
 )
+from orchestrator.support.findings import as_findings
 
 if TYPE_CHECKING:
     from rich.text import Text
 
 
 _LONGEST = 400
-_KINDS = {"TemplateError": "template", "FlowError": "script"}
 
 
 def format_path(path: str | Path) -> str:
@@ -43,32 +42,6 @@ def format_path(path: str | Path) -> str:
         except (OSError, RuntimeError, ValueError):
             continue
     return str(path)
-
-
-def as_findings(error: DefinitionError) -> tuple[Diagnostic, ...]:
-    """The findings in an error, at least one."""
-    if error.diagnostics:
-        return error.diagnostics
-    kind = _KINDS.get(type(error).__name__, "definition")
-    return (
-        Diagnostic(
-            severity="error",
-            code=kind,
-            message=error.reason,
-            file=error.file,
-            line=error.line,
-            column=error.column,
-        ),
-    )
-
-
-@contextmanager
-def collect_findings(found: list[Diagnostic]) -> Iterator[None]:
-    """Adds the findings of an error that ends what is within."""
-    try:
-        yield
-    except DefinitionError as error:
-        found += as_findings(error)
 
 
 def show_finding(terminal: Terminal, finding: Diagnostic, *, stderr: bool = False) -> None:

@@ -111,30 +111,20 @@ def _choose_agents(found: ImportedAgents, name: str | None, every: bool) -> dict
 
 
 def _choose_folders(agents: dict[str, Document], into: Path | None) -> dict[str, Path]:
-    # Agents of one name go into folders with numbers.
+    from orchestrator.transfer.import_summary import name_folders
+
     if len(agents) == 1:
         return {key: into or Path(agent.name) for key, agent in agents.items()}
-    taken: set[str] = set()
-    folders = {}
-    for key, agent in agents.items():
-        name, number = agent.name, 1
-        while name.lower() in taken:
-            number += 1
-            name = f"{agent.name}-{number}"
-        taken.add(name.lower())
-        folders[key] = (into or Path()) / name
-    return folders
+    return {key: (into or Path()) / name for key, name in name_folders(agents).items()}
 
 
 def _lint(folder: Path, agent: Document) -> list[Diagnostic]:
-    # What `orchestrator lint` would say of the folder belongs to what is told here, but for what
-    # stands for values that are not known, which is told already.
-    from orchestrator.cli.lint import lint_agent
+    # What `orchestrator lint` would say of the folder belongs to what is told here.
+    from orchestrator.agent.lint import lint_agent
+    from orchestrator.transfer.import_summary import leave_out_known
 
-    known = [value for one in agent.iter_agents() for value in one.stand_ins.values()]
     try:
-        found = [it for it in lint_agent(folder) if it.severity != "info"]
-        return [it for it in found if not any(value in it.message for value in known)]
+        return leave_out_known(lint_agent(folder), agent)
     except OrchestratorError as error:
         return [Diagnostic(severity="error", code="lint", message=error.message, file=str(folder))]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -38,7 +38,9 @@ def list_(terminal: Terminal) -> None:
 
     listed = weights.available()
     if terminal.json:
-        terminal.document({"folder": str(weights.folder()), "models": [*map(_to_json, listed)]})
+        terminal.document(
+            {"folder": str(weights.folder()), "models": [one.as_dict() for one in listed]}
+        )
         return
     for item in listed:
         _show(terminal, item)
@@ -151,22 +153,6 @@ def cache(
 
 def _to_megabytes(size: int) -> str:
     return f"{size / 1e6:,.0f} MB"
-
-
-def _to_json(item: ModelListing) -> dict[str, Any]:
-    weights = item.weights
-    return {
-        "name": weights.name,
-        "kind": weights.kind,
-        "aliases": list(weights.aliases),
-        "summary": weights.summary,
-        "size": sum(file.size for file in weights.files),
-        "licence": weights.licence,
-        "attribution": weights.attribution,
-        "sha256": weights.sha256,
-        "default": item.default,
-        "path": str(item.path) if item.path else None,
-    }
 
 
 def _show(terminal: Terminal, item: ModelListing) -> None:

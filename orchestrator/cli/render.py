@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestrator.agent.files import is_script, is_template
 from orchestrator.cli.agents import find_team_plan, load_agent
 from orchestrator.cli.findings import format_path, show_finding
 from orchestrator.cli.options import (
@@ -22,12 +23,7 @@ from orchestrator.cli.options import (
     Tools,
     parse_pairs,
 )
-from orchestrator.cli.scripts import (
-    capture_first_prompt,
-    is_script,
-    is_template,
-    template_prompt,
-)
+from orchestrator.cli.scripts import capture_first_prompt, template_prompt
 from orchestrator.cli.terminal import (
     Terminal,
     TextTerminal,

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestrator.agent.files import is_script, is_template
 from orchestrator.cli.findings import error_document, show_error
 from orchestrator.cli.flow_view import FlowRunner
 from orchestrator.cli.options import Libraries, Strict, Tools, read_input, read_json
-from orchestrator.cli.scripts import is_script, is_template
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import AGENT_FAILED, option, verb
 from orchestrator.errors import FlowError, ResourceNotFound, ValidationError

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestrator.cli.agents import get_agent_root
 from orchestrator.cli.options import Prices, parse_pairs
 from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
 from orchestrator.cli.verb import option, setting, verb
 from orchestrator.errors import ValidationError
+from orchestrator.support.content_root import get_agent_root
 from orchestrator.support.lazy_imports import describe_missing_extra
 from orchestrator.support.load_errors import report_load_errors
 from orchestrator.support.store_urls import resolve_store

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestrator.cli.agents import ensure_data_folder, get_agent_root, get_sessions_file
+from orchestrator.cli.agents import ensure_data_folder, get_sessions_file
 from orchestrator.cli.session_state import find_session
 from orchestrator.cli.sessions import HERE, Folder, State, open_chosen_sessions
 from orchestrator.cli.terminal import Terminal, clean, format_count
 from orchestrator.cli.verb import AGENT_FAILED, option, verb
 from orchestrator.errors import OrchestratorError, ResourceNotFound, ValidationError
+from orchestrator.support.content_root import get_agent_root
 from orchestrator.support.private_files import open_private
 
 if TYPE_CHECKING:

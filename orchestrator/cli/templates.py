@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.agent.files import load_template_file
 from orchestrator.cli.agents import choose_sessions, load_models
 from orchestrator.cli.findings import show_finding
 from orchestrator.cli.live import LiveTurn
 from orchestrator.cli.run import load_tools
-from orchestrator.cli.scripts import load_template_file, read_template_inputs
+from orchestrator.cli.scripts import read_template_inputs
 from orchestrator.cli.terminal import Terminal, assemble, clean
 
 if TYPE_CHECKING:

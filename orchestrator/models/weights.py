@@ -35,6 +35,9 @@ LIGHT = "qwen2.5-coder-0.5b-instruct"
 # The embedding model that `"local"` means.
 EMBEDDING = "all-minilm-l6-v2"
 
+RUNTIMES = {"chat": ("xllamacpp", "local"), "embedding": ("onnxruntime", "knowledge")}
+"""What runs weights of each kind, and the extra that brings it."""
+
 # Bytes of a model's file that are its header, and in most cases its vocabulary.
 _HEADER = 1 << 20
 
@@ -83,6 +86,22 @@ class ModelListing(NamedTuple):
     weights: Weights
     path: Path | None  # its file, or `None` when it is not in the folder
     default: bool  # whether `"local"` means it
+
+    def as_dict(self) -> dict[str, Any]:
+        """It as JSON members."""
+        weights = self.weights
+        return {
+            "name": weights.name,
+            "kind": weights.kind,
+            "aliases": list(weights.aliases),
+            "summary": weights.summary,
+            "size": sum(file.size for file in weights.files),
+            "licence": weights.licence,
+            "attribution": weights.attribution,
+            "sha256": weights.sha256,
+            "default": self.default,
+            "path": str(self.path) if self.path else None,
+        }
 
 
 @cache

@@ -38,7 +38,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def is_clean(folder: Path) -> bool:
-    from orchestrator.cli.lint import lint_agent
+    from orchestrator.agent.lint import lint_agent
 
     return not [it for it in lint_agent(folder) if it.severity == "error"]
 

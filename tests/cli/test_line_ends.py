@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator import Agent
-from orchestrator.cli.lint import lint_agent
+from orchestrator.agent.lint import lint_agent
 from orchestrator.errors import DefinitionError
 
 FILES = {

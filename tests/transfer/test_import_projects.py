@@ -13,7 +13,7 @@ from inline_snapshot import snapshot
 from town import FERRY, KINDS, LIBRARY, TEMPLATE, copy_project, describe, hold_turns
 from transfer_support import CLAUDE
 
-from orchestrator.cli.lint import lint_agent
+from orchestrator.agent.lint import lint_agent
 from orchestrator.errors import DefinitionError, DependencyFailed, ValidationError
 from orchestrator.transfer import files_of, read_source, write_files
 from orchestrator.transfer.sources import ImportedAgents
