@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestrator.cli.agents import get_agent_root
-from orchestrator.cli.evaluation_view import Progress, build_document, show_report
+from orchestrator.cli.evaluation_view import Progress, show_report
 from orchestrator.cli.options import Prices
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import AGENT_FAILED, option, setting, verb
-from orchestrator.errors import ResourceNotFound, ValidationError
+from orchestrator.errors import ValidationError
+from orchestrator.support.content_root import get_agent_root
 
 if TYPE_CHECKING:
     from orchestrator.agent.evaluation import Comparison, Evaluation, Run
-    from orchestrator.agent.evaluation.cases import Cases
 
 Models = Annotated[
     list[str] | None,
@@ -129,6 +127,8 @@ def eval_(terminal: Terminal, asked: EvalOptions) -> None:
     verdict = _find_faults(asked, run, comparisons)
     _write_reports(asked, run, comparisons, verdict)
     if terminal.json:
+        from orchestrator.agent.evaluation.report import build_document
+
         terminal.document(build_document(run, comparisons, verdict))
     else:
         show_report(terminal, run, comparisons, verdict)
@@ -149,25 +149,20 @@ def _check_options(asked: EvalOptions) -> None:
 
 
 def _build_evaluation(asked: EvalOptions) -> Evaluation:
-    from orchestrator.agent.evaluation import Evaluation, ModelJudge, Variant, read_cases
+    from orchestrator.agent.evaluation import Evaluation, read_cases
     from orchestrator.agent.evaluation.matrix import check_judge
-    from orchestrator.models import resolve_model
+    from orchestrator.agent.evaluation.options import build_judge, choose_cases, combine_variants
     from orchestrator.models.prices import parse_prices
 
-    cases = _choose_cases(read_cases(asked.cases), asked.only)
+    cases = choose_cases(read_cases(asked.cases), asked.only or ())
     judge = None
     if asked.judge is not None:
-        judge = ModelJudge(resolve_model(asked.judge), _find_judge_prompt(asked))
+        judge = build_judge(asked.judge, get_agent_root(asked.agent), asked.judge_prompt)
     check_judge(cases, judge)
-    variants = [
-        Variant(model, prompts)
-        for model in dict.fromkeys(asked.model or (None,))
-        for prompts in dict.fromkeys(asked.prompts or (None,))
-    ]
     return Evaluation(
         asked.agent,
         cases,
-        tuple(variants),
+        combine_variants(asked.model or (), asked.prompts or ()),
         repeat=asked.repeat,
         concurrency=asked.concurrency,
         judge=judge,
@@ -177,26 +172,6 @@ def _build_evaluation(asked: EvalOptions) -> Evaluation:
     )
 
 
-def _find_judge_prompt(asked: EvalOptions) -> Path | None:
-    from orchestrator.agent.evaluation.judge import JUDGE_PROMPT
-
-    # A file of the agent wins over the shipped one of the same name, as for every template.
-    own = get_agent_root(asked.agent) / "templates" / JUDGE_PROMPT
-    return asked.judge_prompt or (own if own.is_file() else None)
-
-
-def _choose_cases(cases: Cases, only: list[str] | None) -> Cases:
-    if not only:
-        return cases
-    chosen = [one for one in cases.cases if not {one.id, one.agent, *one.tags}.isdisjoint(only)]
-    if not chosen:
-        words = ", ".join(map(repr, only))
-        raise ResourceNotFound(f"no case of {str(cases.file)!r} has the id, tag or agent {words}")
-    ids = "\n".join([cases.digest, *(one.id for one in chosen)])
-    digest = hashlib.sha256(ids.encode("utf-8", "replace")).hexdigest()
-    return replace(cases, cases=tuple(chosen), digest=digest)
-
-
 def _load_around(spec: str) -> Any:
     from orchestrator.agent.evaluation.checks.code import load_function
 
@@ -204,26 +179,21 @@ def _load_around(spec: str) -> Any:
 
 
 def _run(terminal: Terminal, asked: EvalOptions, evaluation: Evaluation) -> Run:
-    from orchestrator.agent.evaluation import Matrix, RunFile
+    from orchestrator.agent.evaluation import Execution
 
     with ExitStack() as stack:
-        matrix = stack.enter_context(Matrix(evaluation))
         file = asked.out
         if file is None:
             file = Path(stack.enter_context(TemporaryDirectory())) / "run.jsonl"
-        kept = stack.enter_context(RunFile(file, matrix.head()))
-        progress = stack.enter_context(Progress(terminal, kept.run))
-        if kept.resumed:
-            of = kept.run.result_count
-            terminal.note(f"{clean(str(file))!r} has {kept.resumed} of {of} results; going on")
-        results = matrix.run({result.key for result in kept.run.results})
-        try:
-            for result in results:
-                kept.add(result)
-                progress.show(result)
-        finally:
-            results.close()  # type: ignore[attr-defined]
-        return kept.run
+        execution = stack.enter_context(Execution(evaluation, file))
+        progress = stack.enter_context(Progress(terminal, execution.run))
+        if execution.resumed:
+            of = execution.run.result_count
+            name = clean(str(file))
+            terminal.note(f"{name!r} has {execution.resumed} of {of} results; going on")
+        for result in stack.enter_context(closing(execution.iterate())):
+            progress.show(result)
+        return execution.run
 
 
 def _write_reports(
@@ -246,6 +216,7 @@ def _write_reports(
 def _find_faults(asked: EvalOptions, run: Run, comparisons: list[Comparison]) -> list[str]:
     """Why the command fails; nothing when it does not."""
     from orchestrator.agent.evaluation import sum_variants
+    from orchestrator.agent.evaluation.summary import find_shortfalls
 
     figures = sum_variants(run)
     faults = []
@@ -254,15 +225,9 @@ def _find_faults(asked: EvalOptions, run: Run, comparisons: list[Comparison]) ->
         # An outage must not look like a run without regressions.
         faults += [f"{one.name} has {one.errors} errors" for one in figures if one.errors]
     if asked.min is not None:
-        faults += [
-            f"{one.name} passed {one.passed} of {one.of}, less than {asked.min:g}"
-            for one in figures
-            if one.rate < asked.min
-        ]
+        faults += find_shortfalls(figures, asked.min)
     if asked.min is None and asked.baseline is None:
-        faults += [
-            f"{one.name} passed {one.passed} of {one.of}" for one in figures if one.passed < one.of
-        ]
+        faults += find_shortfalls(figures)
     return faults
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from orchestrator.cli.terminal import Terminal, assemble, clean, shorten, style_text
 
@@ -175,21 +175,3 @@ def _join(names: list[str]) -> str:
     shown = ", ".join(clean(name) for name in names[:_MOST_NAMES])
     more = len(names) - _MOST_NAMES
     return f"{shown} and {more} more" if more > 0 else shown
-
-
-def build_document(run: Run, comparisons: list[Comparison], faults: list[str]) -> dict[str, Any]:
-    """The report as JSON members."""
-    from dataclasses import asdict
-
-    from orchestrator.agent.evaluation import sum_tags, sum_variants
-
-    return {
-        "run": dict(run.head),
-        "variants": [one.as_dict() for one in sum_variants(run)],
-        "tags": {name: [it.as_dict() for it in sum_tags(run, name)] for name in run.variants},
-        "comparisons": [
-            {**asdict(one), "outcome": one.outcome, "method": one.method} for one in comparisons
-        ],
-        "failed": faults,
-        "results": [result.as_dict() for result in run.results],
-    }

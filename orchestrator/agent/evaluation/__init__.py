@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from orchestrator.agent.evaluation.cases import Case, Cases, CaseTurn, read_cases
     from orchestrator.agent.evaluation.checks import Outcome
     from orchestrator.agent.evaluation.compare import Comparison, compare_runs, compare_variants
+    from orchestrator.agent.evaluation.execution import Execution
     from orchestrator.agent.evaluation.judge import ModelJudge
     from orchestrator.agent.evaluation.junit import build_junit
     from orchestrator.agent.evaluation.matrix import Evaluation, Matrix
@@ -32,6 +33,7 @@ __all__ = [
     "CheckResult",
     "Comparison",
     "Evaluation",
+    "Execution",
     "Figures",
     "Matrix",
     "ModelJudge",
@@ -56,6 +58,7 @@ _HOMES = {
     **dict.fromkeys(("CaseResult", "CheckResult", "TurnResult"), "results"),
     **dict.fromkeys(("Comparison", "compare_runs", "compare_variants"), "compare"),
     **dict.fromkeys(("Evaluation", "Matrix"), "matrix"),
+    "Execution": "execution",
     **dict.fromkeys(("Figures", "sum_tags", "sum_variants"), "summary"),
     "ModelJudge": "judge",
     "Outcome": "checks",

@@ -7,7 +7,7 @@ import json
 import re
 import threading
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
@@ -47,7 +47,9 @@ class Evaluation:
         prices: By a model's spec or id.
         around: Makes a context in which a case is held; then all cases are held one by one, since
             it may change what belongs to the whole process.
-        sessions: A SQLite file that keeps the sessions; `None` for memory.
+        sessions: A SQLite file that keeps the sessions, or sessions that are open and stay so;
+            `None` for memory.
+        session_prefix: What the ids of sessions begin with.
     """
 
     agent: Path
@@ -58,7 +60,8 @@ class Evaluation:
     judge: Judge | None = None
     prices: Mapping[str, Price] = field(default_factory=dict)
     around: Callable[[], AbstractContextManager[Any]] | None = None
-    sessions: Path | None = None
+    sessions: Sessions | Path | None = None
+    session_prefix: str = ""
 
     def __post_init__(self) -> None:
         """Checks the size.
@@ -108,7 +111,7 @@ class Matrix:
             for variant in evaluation.variants:
                 for name in dict.fromkeys(case.agent for case in evaluation.cases.cases):
                     folder = _find_agent(evaluation.agent, name)
-                    agent = load_variant(folder, variant, models, _path(evaluation.sessions))
+                    agent = load_variant(folder, variant, models, _store(evaluation.sessions))
                     self._agents[variant.name, name] = agent
         except BaseException:
             self.close()
@@ -162,7 +165,11 @@ class Matrix:
 
     # -- running ---------------------------------------------------------------------------------
 
-    def run(self, known: Collection[Key] = ()) -> Iterator[CaseResult]:
+    def stop(self) -> None:
+        """Has `run` end, from another thread: turns that run end first, and nothing else begins."""
+        self._stopped.set()
+
+    def run(self, known: Collection[Key] = ()) -> Generator[CaseResult, None, None]:
         """Holds all cases but those that are known, and gives each result as soon as it is there.
 
         Closing the iterator stops it: turns that run end, and nothing else begins.
@@ -176,6 +183,8 @@ class Matrix:
                 pools.append(pool)
                 futures += [pool.submit(self._hold, *key) for key in keys]
             for future in as_completed(futures):
+                if self._stopped.is_set():
+                    break
                 yield future.result()
         finally:
             self._stopped.set()
@@ -203,10 +212,11 @@ class Matrix:
 
     def _hold(self, variant: str, case_id: str, repetition: int) -> CaseResult:
         case = self._cases[case_id]
-        session = _build_session_id(case_id)
+        session = _build_session_id(self.evaluation.session_prefix, case_id)
         turns: list[TurnResult] = []
         error = ""
         try:
+            self._refuse_stopped()
             with (self.evaluation.around or nullcontext)():
                 self._hold_turns((variant, case_id, repetition), session, turns)
         except OrchestratorError as raised:
@@ -223,9 +233,12 @@ class Matrix:
             agent = copy(agent)  # with sessions that end with the case
             agent.sessions = Sessions()
         for held in hold_case(agent, case, session, self._find_price(key)):
-            if self._stopped.is_set():
-                raise OrchestratorError("the evaluation was stopped")
+            self._refuse_stopped()
             turns.append(judge_turn(held, self.evaluation.judge))
+
+    def _refuse_stopped(self) -> None:
+        if self._stopped.is_set():
+            raise OrchestratorError("the evaluation was stopped")
 
     def _find_price(self, key: Key) -> Callable[[Usage], float | None]:
         spec = self._variants[key[0]].model
@@ -259,10 +272,10 @@ def _find_agent(root: Path, name: str) -> Path:
     return folder
 
 
-def _path(file: Path | None) -> str | None:
-    return None if file is None else str(file)
+def _store(given: Sessions | Path | None) -> Sessions | str | None:
+    return str(given) if isinstance(given, Path) else given
 
 
-def _build_session_id(case: str) -> str:
+def _build_session_id(prefix: str, case: str) -> str:
     plain = re.sub(r"[^0-9A-Za-z._:-]+", "-", case)[:60]
-    return f"{plain}-{uuid.uuid4().hex[:12]}"
+    return f"{prefix}{plain}-{uuid.uuid4().hex[:12]}"

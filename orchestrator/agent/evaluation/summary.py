@@ -95,6 +95,15 @@ def sum_variants(run: Run) -> list[Figures]:
     return [sum_results(name, run.of(name)) for name in run.variants]
 
 
+def find_shortfalls(figures: Sequence[Figures], share: float | None = None) -> list[str]:
+    """The variants of which less than a share passed, each in a sentence; without one: not all."""
+    least = "" if share is None else f", less than {share:g}"
+    wanted = 1.0 if share is None else share
+    return [
+        f"{one.name} passed {one.passed} of {one.of}{least}" for one in figures if one.rate < wanted
+    ]
+
+
 def sum_tags(run: Run, variant: str) -> Iterator[Figures]:
     """The figures of each tag of a variant, in the order in which tags come first."""
     results = run.of(variant)

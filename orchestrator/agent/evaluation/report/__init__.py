@@ -3,6 +3,7 @@
 The page needs nothing but itself, runs no script, and shows whatever was said as text.
 """
 
-from orchestrator.agent.evaluation.report.page import build_report
+from orchestrator.agent.evaluation.report.document import build_document
+from orchestrator.agent.evaluation.report.page import build_context, build_report
 
-__all__ = ["build_report"]
+__all__ = ["build_context", "build_document", "build_report"]

@@ -17,7 +17,7 @@ from orchestrator.agent.evaluation.run_file import Run
 from orchestrator.agent.evaluation.summary import sum_tags, sum_variants
 from orchestrator.agent.evaluation.trace_reading import show_call
 
-_HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 SIGNS = {"passed": "✓", "failed": "✗", "error": "!"}
 MOST_DETAILS = 500  # cases that did not pass, with all of their steps
 MOST_COLUMNS = 40  # of the table of cases
@@ -61,17 +61,24 @@ def build_report(
         comparisons: What it is compared with.
         faults: Why it is not good enough.
     """
-    style = (_HERE / "report.css").read_text(encoding="utf-8")
+    style = (FOLDER / "report.css").read_text(encoding="utf-8")
+    context = {
+        "style": style,
+        "digest": base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+        "faults": faults,
+    }
+    return str(_load_template().render(context | build_context(run, comparisons)))
+
+
+def build_context(run: Run, comparisons: Sequence[Comparison] = ()) -> dict[str, Any]:
+    """What the templates in `FOLDER` show of a run."""
     named = [(name, run.of(name)) for name in run.variants]
     figures = sum_variants(run)
     changes = _list_changes(comparisons)
     details = _list_details(run, changes)
     columns = [(name, number) for name in run.variants for number in _repetitions(run)]
-    context: dict[str, Any] = {
+    return {
         "run": run,
-        "style": style,
-        "digest": base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
-        "faults": faults,
         "figures": figures,
         "rates": plots.plot_rates(figures),
         "tags": [
@@ -92,7 +99,6 @@ def build_report(
         "width": plots.WIDTH,
         "top": plots.TOP,
     }
-    return str(_load_template().render(context))
 
 
 @cache
@@ -100,7 +106,7 @@ def _load_template() -> Any:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(_HERE),
+        loader=FileSystemLoader(FOLDER),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
