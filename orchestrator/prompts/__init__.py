@@ -11,7 +11,13 @@ bound.system, bound.messages(scratchpad)
 
 from orchestrator.prompts.bound_prompt import BoundPrompt
 from orchestrator.prompts.compiler import compile_template, lint_template
-from orchestrator.prompts.dialect import Dialect, StageDefaults, dialect_for, load_dialect
+from orchestrator.prompts.dialect import (
+    Dialect,
+    StageDefaults,
+    dialect_for,
+    list_dialects,
+    load_dialect,
+)
 from orchestrator.prompts.languages import load_template
 from orchestrator.prompts.placeholders import PLACEHOLDERS, STAGES, Placeholder
 from orchestrator.prompts.steps import step_messages
@@ -29,6 +35,7 @@ __all__ = [
     "compile_template",
     "dialect_for",
     "lint_template",
+    "list_dialects",
     "load_dialect",
     "load_template",
     "step_messages",

@@ -214,6 +214,19 @@ def dialect_for(model_id: str, overrides: Path | None = None) -> str:
     return name
 
 
+def list_dialects(overrides: Path | None = None) -> dict[str, list[str]]:
+    """The dialects, the user's own first, and the patterns of the model ids that each is for.
+
+    Raises:
+        TemplateError: A `dialect.yaml` is wrong.
+    """
+    custom = map(_read_patterns, dialect_places(overrides) if overrides else ())
+    found: dict[str, list[str]] = {}
+    for name, patterns in (*custom, *_read_shipped_patterns()):
+        found.setdefault(name, patterns)
+    return found
+
+
 @cache
 def _read_shipped_patterns() -> tuple[tuple[str, list[str]], ...]:
     return tuple(_read_patterns(place) for place in dialect_places(get_shipped_folder()))

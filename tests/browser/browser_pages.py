@@ -54,6 +54,19 @@ def visit(page: Any, bench: Workbench, path: str) -> None:
     page.locator("html[data-ready]").wait_for(state="attached")
 
 
+def reach_by_tab(page: Any, name: str) -> None:
+    """Presses Tab until what has the focus is called so."""
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        here = page.evaluate(
+            "() => { const one = document.activeElement; "
+            "return (one.ariaLabel || one.textContent).trim(); }"
+        )
+        if here.startswith(name):
+            return
+    raise AssertionError(f"Tab does not reach {name!r}")
+
+
 def find_violations(page: Any, axe: str) -> list[str]:
     """What axe finds wrong with a page."""
     page.evaluate(axe)

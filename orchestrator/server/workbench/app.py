@@ -20,7 +20,14 @@ from orchestrator.errors import (
 )
 from orchestrator.server.runtime.invoke import run_blocking
 from orchestrator.server.settings import Settings
-from orchestrator.server.workbench import look, overview, try_out
+from orchestrator.server.workbench import (
+    evaluations,
+    import_pages,
+    look,
+    models_page,
+    overview,
+    try_out,
+)
 from orchestrator.server.workbench.chat import ChatActions
 from orchestrator.server.workbench.pages import render, send_static, show, wants_json
 from orchestrator.server.workbench.parts import show_parts
@@ -38,8 +45,11 @@ def build_workbench(projects: Projects, settings: Settings) -> Gate:
     agent = f"{ROOT}/agents/{{agent}}"
     session = f"{agent}/sessions/{{session}}"
     turn = f"{session}/turns/{{turn}}"
+    run = f"{agent}/evaluations/{{run}}"
     pages: dict[str, Page] = {
         f"{ROOT}/": look.show_home,
+        f"{ROOT}/import": import_pages.show_import,
+        f"{ROOT}/models": models_page.show_models,
         agent: look.show_agent,
         f"{agent}/definition": overview.show_definition,
         f"{agent}/memory": overview.show_memory,
@@ -50,9 +60,21 @@ def build_workbench(projects: Projects, settings: Settings) -> Gate:
         f"{turn}/steps/{{step}}/parts": show_parts,
         f"{turn}/steps/{{step}}/what-if": try_out.show_form,
         f"{agent}/compare": try_out.show_comparison,
+        f"{agent}/evaluations": evaluations.show_evaluations,
+        f"{run}": evaluations.show_run,
+        f"{run}/report": evaluations.show_report,
+        f"{run}/results/{{result}}": evaluations.show_result,
     }
     chat, trying = ChatActions(projects), try_out.TryOut(projects)
+    evaluating = evaluations.Evaluations(projects)
+    models, model = models_page.Models(projects), f"{ROOT}/models/{{model}}"
     actions: dict[str, Callable[[Request], Awaitable[Response]]] = {
+        f"{ROOT}/import": partial(import_pages.import_files, projects),
+        f"{ROOT}/models/cache/clear": models.clear,
+        f"{model}/pull": models.pull,
+        f"{model}/watch": models.watch,
+        f"{model}/stop": models.stop,
+        f"{model}/remove": models.remove,
         f"{agent}/memory/forget": partial(overview.forget, projects),
         f"{session}/ask": chat.ask,
         f"{session}/fork": chat.fork,
@@ -62,6 +84,11 @@ def build_workbench(projects: Projects, settings: Settings) -> Gate:
         f"{turn}/steps/{{step}}/preview": trying.preview,
         f"{turn}/steps/{{step}}/run": trying.run,
         f"{turn}/steps/{{step}}/save": trying.save,
+        f"{agent}/evaluations/start": evaluating.start,
+        f"{run}/watch": evaluating.watch,
+        f"{run}/stop": evaluating.stop,
+        f"{run}/resume": evaluating.resume,
+        f"{run}/delete": evaluating.delete,
     }
     routes = [
         *(Route(path, _page(projects, page), methods=["GET"]) for path, page in pages.items()),

@@ -22,6 +22,9 @@ from orchestrator.server.workbench.result_forms import describe_forms
 from orchestrator.server.workbench.turn_view import build_turn_view, sum_costs, sum_up
 from orchestrator.sessions import SessionInfo
 
+SESSION_PREFIX = "eval:"
+"""What the ids of sessions begin with that a page's evaluations have held."""
+
 _MOST_SESSIONS = 200  # of one page
 _LONGEST = 200_000  # characters of a reply, a result or a record on a page
 
@@ -58,11 +61,16 @@ def show_agent(projects: Projects, request: Request) -> Response:
 
 def describe_project(project: Project) -> dict[str, Any]:
     """What pages say of an agent."""
-    return {"key": project.key, "name": project.name, "instruction": project.instruction}
+    return {
+        "key": project.key,
+        "name": project.name,
+        "instruction": project.instruction,
+        "has_folder": project.has_folder,
+    }
 
 
 def list_sessions(project: Project) -> list[dict[str, Any]]:
-    """The sessions of an agent, the last changed first."""
+    """The sessions of an agent, the last changed first, but for those of evaluations."""
     from orchestrator.agent.compile import derive_agent_id
 
     try:
@@ -72,8 +80,13 @@ def list_sessions(project: Project) -> list[dict[str, Any]]:
     return [
         _describe_session(info)
         for info in project.sessions.store.list()
-        if info.label.rpartition("/")[0] == owner
+        if info.label.rpartition("/")[0] == owner and not is_of_evaluation(info)
     ]
+
+
+def is_of_evaluation(info: SessionInfo) -> bool:
+    """Whether an evaluation of a page has held a session."""
+    return info.label.rpartition("/")[2].startswith(SESSION_PREFIX)
 
 
 def _describe_session(info: SessionInfo) -> dict[str, Any]:

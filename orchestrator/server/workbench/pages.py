@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from orchestrator.agent.evaluation.report.page import FOLDER as REPORT_FOLDER
 from orchestrator.message import clean
 from orchestrator.server.workbench.costs import format_dollars
 from orchestrator.server.workbench.security import ROOT, ROOT_KEY
@@ -26,7 +27,7 @@ _STATIC_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/sv
 @cache
 def _environment() -> Environment:
     made = Environment(
-        loader=FileSystemLoader(_OWN / "html"),
+        loader=FileSystemLoader([_OWN / "html", REPORT_FOLDER]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -97,11 +98,11 @@ def wants_json(request: Request) -> bool:
 def show(
     request: Request, name: str, document: Mapping[str, Any], status: int = 200, **extra: Any
 ) -> Response:
-    """A document as a page, or as JSON; `extra` is what only the page needs."""
+    """A document as a page, or as JSON; `extra` is what only the page needs, or shows otherwise."""
     if wants_json(request):
         return JSONResponse(clean(dict(document)), status)
     root = request.scope.get(ROOT_KEY, ROOT)
-    return HTMLResponse(render(name, root, request=request, **document, **extra), status)
+    return HTMLResponse(render(name, root, request=request, **{**document, **extra}), status)
 
 
 def send_static(name: str) -> Response | None:

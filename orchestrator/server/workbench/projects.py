@@ -15,6 +15,7 @@ from orchestrator.definition import load_definition
 from orchestrator.definition.files import FILE_NAMES
 from orchestrator.errors import OrchestratorError, ResourceNotFound, ValidationError
 from orchestrator.models.prices import Price
+from orchestrator.server.workbench.jobs import Jobs
 from orchestrator.sessions import Sessions, SessionStore
 
 if TYPE_CHECKING:
@@ -25,7 +26,11 @@ _MOST_FILES = 2_000  # of a folder that are looked at for changes
 # Code and schemas; other files count where a definition names them, or in a folder of templates.
 _READ = (".py", ".yaml", ".yml")
 _TEMPLATES = "templates"
-_SKIPPED = (".git", ".orchestrator", ".venv", "node_modules", "__pycache__")
+_IMPORTED = "imported"  # the folder of new agents in that of an agent which was given alone
+DATA_FOLDER = ".orchestrator"
+"""The hidden folder in an agent's own for what is kept of its sessions and evaluations."""
+
+_SKIPPED = (".git", DATA_FOLDER, ".venv", "node_modules", "__pycache__")
 
 
 @dataclass(slots=True)
@@ -70,6 +75,13 @@ class Project(ABC):
     def reason(self) -> str:
         """What is wrong with it; empty when nothing is."""
 
+    def refresh(self) -> None:  # noqa: B027
+        """Takes its name and instruction anew, where others write its files.
+
+        Raises:
+            OrchestratorError: Its definition is wrong.
+        """
+
     @abstractmethod
     def close(self) -> None:
         """Ends what it has begun."""
@@ -90,10 +102,18 @@ class FolderProject(Project):
         self._old: list[_Loaded] = []  # in use, though their files have changed
         self._files: Any = None
         self._definitions = ""  # the texts of the definition and of the collaborators' ones
-        definition = load_definition(folder)
+        self.key = folder.name
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Takes its name and instruction from its file.
+
+        Raises:
+            OrchestratorError: It is wrong.
+        """
+        definition = load_definition(self.folder)
         self.name = definition.agent_name
         self.instruction = definition.instruction
-        self.key = folder.name
 
     @property
     def folder(self) -> Path:
@@ -194,17 +214,56 @@ class Projects:
             OrchestratorError: A definition is wrong, or the sessions' file cannot be opened.
         """
         self.prices = prices or {}
+        self.jobs = Jobs()
+        self._sessions_file = state
+        self._model = model
         self._shared = None if state is None else Sessions.of(state)
         self._projects: dict[str, Project] = {}
-        for folder in (one for given in folders for one in find_agent_folders(given)):
-            file = _find_file(folder) if state is None else state
-            sessions = self._shared or Sessions.of(file)
-            project = FolderProject(folder, sessions, file.with_name("memory.sqlite"), model)
-            if project.key in self._projects:
-                raise ValidationError(
-                    f"two agents are in folders called {project.key!r}; rename one of them"
-                )
-            self._projects[project.key] = project
+        self._roots: dict[Path, None] = {}  # folders of agents' folders
+        for given in folders:
+            found = find_agent_folders(given)
+            for folder in found:
+                self.add(folder)
+            # Beside the agents of a folder; of an agent's own folder nothing outside is written.
+            is_agent = found[0] == (given.parent if given.is_file() else given).resolve()
+            root = found[0] / _IMPORTED if is_agent else given.resolve()
+            self._roots[root] = None
+            for folder in _list_agents(root) if is_agent else ():
+                self.add(folder)
+
+    def add(self, folder: Path) -> Project:
+        """Adds the agent in a folder, or takes the one that is known.
+
+        Raises:
+            ValidationError: Another folder has the same name.
+            OrchestratorError: The definition is wrong, or the sessions' file cannot be opened.
+        """
+        self.check_name(folder)
+        known = self._projects.get(folder.name)
+        if known is not None:
+            known.refresh()
+            return known
+        file = _find_file(folder) if self._sessions_file is None else self._sessions_file
+        sessions = self._shared or Sessions.of(file)
+        project = FolderProject(folder, sessions, file.with_name("memory.sqlite"), self._model)
+        self._projects[project.key] = project
+        return project
+
+    def check_name(self, folder: Path) -> None:
+        """Checks that no other agent is in a folder of the same name.
+
+        Raises:
+            ValidationError: One is.
+        """
+        known = self._projects.get(folder.name)
+        if known is not None and known.folder != folder:
+            raise ValidationError(
+                f"two agents are in folders called {folder.name!r}; rename one of them"
+            )
+
+    def import_roots(self) -> list[Path]:
+        """The folders in which new agents may be written."""
+        return list(self._roots)
 
     def all(self) -> list[Project]:
         """All of them, in the order of their folders."""
@@ -222,7 +281,8 @@ class Projects:
         return found
 
     def close(self) -> None:
-        """Ends what the agents have begun, and closes their sessions' files."""
+        """Ends jobs and what the agents have begun, and closes their sessions' files."""
+        self.jobs.close()
         stores: dict[int, SessionStore] = {}
         for project in self.all():
             project.close()
@@ -235,7 +295,7 @@ class Projects:
 def _find_file(folder: Path) -> Path:
     from orchestrator.support.private_files import make_private_folder, open_private
 
-    own = folder / ".orchestrator"
+    own = folder / DATA_FOLDER
     if not own.is_dir():
         # Sessions hold what users said: only the owner may read them.
         make_private_folder(own)
@@ -253,7 +313,7 @@ def find_agent_folders(folder: Path) -> list[Path]:
     root = folder.parent if folder.is_file() else folder
     if _has_definition(root):
         return [root.resolve()]
-    inside = sorted(it for it in root.iterdir() if _has_definition(it)) if root.is_dir() else []
+    inside = _list_agents(root)
     if not inside:
         raise ResourceNotFound(
             f"there is no agent in {str(folder)!r}: give the folder of one, with an "
@@ -262,13 +322,17 @@ def find_agent_folders(folder: Path) -> list[Path]:
     return [it.resolve() for it in inside]
 
 
+def _list_agents(folder: Path) -> list[Path]:
+    return sorted(it for it in folder.iterdir() if _has_definition(it)) if folder.is_dir() else []
+
+
 def _has_definition(folder: Path) -> bool:
     return any((folder / name).is_file() for name in FILE_NAMES)
 
 
 def _iterate_files(folder: Path, definitions: str) -> Iterator[tuple[str, int, int]]:
     """What an agent is made of: what its actions write beside it is none of that."""
-    for root, name in _walk(folder):
+    for root, name in walk_files(folder):
         if not (
             name in FILE_NAMES
             or name.endswith(_READ)
@@ -284,11 +348,12 @@ def _iterate_files(folder: Path, definitions: str) -> Iterator[tuple[str, int, i
 
 
 def _read_definitions(folder: Path) -> str:
-    found = [Path(root, name) for root, name in _walk(folder) if name in FILE_NAMES]
+    found = [Path(root, name) for root, name in walk_files(folder) if name in FILE_NAMES]
     return "\n".join(one.read_text(encoding="utf-8", errors="replace") for one in found)
 
 
-def _walk(folder: Path) -> Iterator[tuple[str, str]]:
+def walk_files(folder: Path) -> Iterator[tuple[str, str]]:
+    """The files in a folder, as their folder and name, so many at most; through no link."""
     count = 0
     for root, inner, names in os.walk(folder):
         inner[:] = sorted(set(inner) - {*_SKIPPED})
