@@ -22,6 +22,7 @@ from orchestrator.server.runtime.invoke import run_blocking
 from orchestrator.server.settings import Settings
 from orchestrator.server.workbench import (
     evaluations,
+    file_pages,
     import_pages,
     look,
     models_page,
@@ -46,6 +47,7 @@ def build_workbench(projects: Projects, settings: Settings) -> Gate:
     session = f"{agent}/sessions/{{session}}"
     turn = f"{session}/turns/{{turn}}"
     run = f"{agent}/evaluations/{{run}}"
+    file = f"{agent}/files/{{file}}"
     pages: dict[str, Page] = {
         f"{ROOT}/": look.show_home,
         f"{ROOT}/import": import_pages.show_import,
@@ -61,11 +63,14 @@ def build_workbench(projects: Projects, settings: Settings) -> Gate:
         f"{turn}/steps/{{step}}/what-if": try_out.show_form,
         f"{agent}/compare": try_out.show_comparison,
         f"{agent}/evaluations": evaluations.show_evaluations,
-        f"{run}": evaluations.show_run,
+        run: evaluations.show_run,
+        f"{agent}/files": file_pages.show_files,
+        file: file_pages.show_file,
         f"{run}/report": evaluations.show_report,
         f"{run}/results/{{result}}": evaluations.show_result,
     }
     chat, trying = ChatActions(projects), try_out.TryOut(projects)
+    filing = file_pages.FileActions(projects)
     evaluating = evaluations.Evaluations(projects)
     models, model = models_page.Models(projects), f"{ROOT}/models/{{model}}"
     actions: dict[str, Callable[[Request], Awaitable[Response]]] = {
@@ -85,6 +90,9 @@ def build_workbench(projects: Projects, settings: Settings) -> Gate:
         f"{turn}/steps/{{step}}/run": trying.run,
         f"{turn}/steps/{{step}}/save": trying.save,
         f"{agent}/evaluations/start": evaluating.start,
+        f"{file}/render": filing.render,
+        f"{file}/run": filing.run,
+        f"{file}/resume": filing.resume,
         f"{run}/watch": evaluating.watch,
         f"{run}/stop": evaluating.stop,
         f"{run}/resume": evaluating.resume,

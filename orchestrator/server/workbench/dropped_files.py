@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from orchestrator.errors import ValidationError
+from orchestrator.support.private_files import open_private
 
 MOST_FILES = 50
 MOST_BYTES = 20_000_000
@@ -40,7 +41,8 @@ def unpack_files(given: Any) -> Iterator[list[Path]]:
         files = []
         for name, data in contents.items():
             files.append(root / name)
-            files[-1].write_bytes(data)
+            with open_private(files[-1], "wb") as stream:
+                stream.write(data)
         yield files
 
 

@@ -58,7 +58,7 @@ class Job:
         """Has it end as soon as it can."""
         self._stopped.set()
         self._hasten()
-        self._tell()
+        self._notify()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Waits until it has ended, and says whether it has."""
@@ -68,7 +68,7 @@ class Job:
         """Says how far it is."""
         with self._lock:
             self._state = state
-        self._tell()
+        self._notify()
 
     def describe(self) -> dict[str, Any]:
         """How far it is, and whether it ends."""
@@ -116,9 +116,9 @@ class Job:
             _log.error("a job of the workbench failed", exc_info=error)
             self.error = f"the workbench failed here ({type(error).__name__}); its log says where"
         self._ended.set()
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         with self._lock:
             self._number += 1
             followers = list(self._followers)

@@ -41,7 +41,7 @@ def show_definition(projects: Projects, request: Request) -> Response:
         "wrong": wrong,
         "strict": strict,
         **parts,
-        "findings": [_describe_finding(project, one) for one in _lint(project, strict)],
+        "findings": [describe_finding(project, one) for one in _lint(project, strict)],
         "dialects": _list_dialects(project, parts["stages"]),
     }
     return show(request, "definition.html", document)
@@ -86,7 +86,7 @@ def _lint(project: Project, strict: bool) -> list[Diagnostic]:
     return lint_agent(project.folder, model, strict=strict)
 
 
-def _describe_finding(project: Project, finding: Diagnostic) -> dict[str, Any]:
+def describe_finding(project: Project, finding: Diagnostic) -> dict[str, Any]:
     """A finding with its place in the agent's folder, and the line that it is about."""
     file = Path(finding.file) if finding.file else None
     inside = file is not None and project.has_folder and file.is_relative_to(project.folder)
