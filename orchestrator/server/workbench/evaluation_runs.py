@@ -199,8 +199,8 @@ def _build_evaluation(project: Project, asked: RunRequest) -> Evaluation:
         build_judge,
         choose_cases,
         combine_variants,
-        parse_prices,
     )
+    from orchestrator.models.prices import parse_prices
 
     file = find_case_file(project.folder, asked.cases)
     cases = choose_cases(read_cases(file.path), [one for one in asked.only if one])
@@ -216,7 +216,7 @@ def _build_evaluation(project: Project, asked: RunRequest) -> Evaluation:
         repeat=asked.repeat,
         concurrency=asked.concurrency,
         judge=judge,
-        prices=parse_prices(one for one in asked.prices if one),
+        prices=parse_prices((one for one in asked.prices if one), "the price"),
         sessions=project.sessions,
         session_prefix=SESSION_PREFIX,
     )
