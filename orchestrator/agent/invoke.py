@@ -148,10 +148,11 @@ async def aevents(
     async with load_async_driver().WatchedTurn(run, listen=listen) as turn:
         try:
             for item in turn.steps:
-                if not isinstance(item, UPDATES):
-                    item = await turn.wait(item)
-                    if item is None:
-                        break
+                if isinstance(item, str):  # most of them, in a long answer
+                    yield run_events.say(item)
+                    continue
+                if not isinstance(item, UPDATES) and (item := await turn.wait(item)) is None:
+                    break
                 if waits:
                     waits = False
                     yield None

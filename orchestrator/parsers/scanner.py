@@ -51,9 +51,9 @@ class Scanner:
     """Reads one reply."""
 
     __slots__ = (
-        *("_around", "_end", "_fed", "_from", "_held", "_lead", "_output", "_rules"),
-        *("_source", "_spaces", "_spoken", "_states", "answer", "invokes", "notes", "parts"),
-        *("pieces", "start", "unclosed", "verdict"),
+        *("_around", "_blanks", "_counted", "_end", "_fed", "_flows", "_from", "_held", "_lead"),
+        *("_output", "_rules", "_source", "_space", "_spoken", "_states", "answer", "invokes"),
+        *("notes", "parts", "pieces", "start", "unclosed", "verdict"),
     )
 
     def __init__(self, stage: str) -> None:
@@ -61,11 +61,13 @@ class Scanner:
         self._rules: Rules = self._states[tags.OUTSIDE]
         self._around = tags.OUTSIDE  # the state that a quoted value stands in
         self._fed: list[str] = []
+        self._counted = self._end = 0  # pieces of `_fed`, and their characters
         self._held = ""
-        self._end = 0
         self._from = 0
-        self._spaces: list[str] = []
+        self._space = ""  # at the end of the last piece of the answer
+        self._blanks: list[str] = []  # pieces of white space after it
         self._lead: str | None = ""
+        self._flows = False  # whether text without "<" is the answer's, and nothing is held back
         self._source: list[str] | None = None
         self._spoken = False
         self._output: list[tuple[str, str]] = []
@@ -82,19 +84,23 @@ class Scanner:
 
     def feed(self, text: str) -> Sequence[tuple[str, str]]:
         """Takes the next piece; see `orchestrator.parsers.base.Parser.feed`."""
+        # In an answer only tags mean something, and all of them begin with "<". Most tokens are of
+        # this kind: they are taken as `_say` does, without the calls.
+        if self._flows and "<" not in text and (body := text.rstrip()):
+            self._fed.append(text)
+            piece = self._space + body
+            self._space = text[len(body) :]
+            self.answer.append(piece)
+            return ((ANSWER, piece),)
         if not text:
             return _NOTHING
         self._fed.append(text)
-        self._end += len(text)
         if "<" in text or self._held:
             return self._scan(text)
         kind = self._rules.kind
         if kind == ANSWER:
-            # In an answer only tags mean something, and all of them begin with "<".
-            if self._lead is None and not self._spaces and not text[-1].isspace():
-                self.answer.append(text)  # as `_say` does, without the call: the usual token
-                return ((ANSWER, text),)
             piece = self._say(text)
+            self._note_flow()
             return ((ANSWER, piece),) if piece else _NOTHING
         if kind == THINKING or (kind == CALL and self._rules.plain):
             return ((kind, text),)
@@ -105,16 +111,20 @@ class Scanner:
     @property
     def length(self) -> int:
         """Characters that were read."""
+        new = self._fed[self._counted :]
+        self._counted += len(new)
+        self._end += sum(map(len, new))
         return self._end
 
     def close(self) -> str:
         """Ends the text and returns it whole. A tag cut off at its end is dropped."""
-        self._close_invoke(self._end)
+        length = self.length
+        self._close_invoke(length)
         if self._source is not None:
             self._end_source()
-        self._mark(self._rules.kind, self._end - len(self._held))
+        self._mark(self._rules.kind, length - len(self._held))
         if self._held:
-            self._mark("tag", self._end)
+            self._mark("tag", length)
             self._held = ""
         return "".join(self._fed)
 
@@ -126,7 +136,7 @@ class Scanner:
 
     def _scan(self, text: str) -> Sequence[tuple[str, str]]:
         text = self._held + text
-        base = self._end - len(text)
+        base = self.length - len(text)
         pieces: list[tuple[str, str]] = []
         self._output = pieces
         taken = position = 0
@@ -156,7 +166,12 @@ class Scanner:
         self._held = text[cut:]
         if cut > taken:
             self._take(text[taken:cut])
+        self._note_flow()
         return pieces
+
+    def _note_flow(self) -> None:
+        is_begun = self._lead is None and not self._blanks
+        self._flows = is_begun and not self._held and self._rules.kind == ANSWER
 
     def _take(self, text: str) -> None:
         kind = self._rules.kind
@@ -182,15 +197,12 @@ class Scanner:
                 return ""
             piece, self._lead = self._lead + begun, None
         elif not body:
-            self._spaces.append(text)
+            self._blanks.append(text)
             return ""
-        elif self._spaces:
-            piece = "".join(self._spaces) + body
-            self._spaces.clear()
         else:
-            piece = body
-        if len(body) < len(text):
-            self._spaces.append(text[len(body) :])
+            piece = "".join((self._space, *self._blanks, body))
+            self._blanks.clear()
+        self._space = text[len(body) :]
         self.answer.append(piece)
         return piece
 
@@ -261,7 +273,8 @@ class Scanner:
 
     def _break(self) -> None:
         # The pieces on both sides of a tag are separated, and the space beside it is dropped.
-        self._spaces.clear()
+        self._space = ""
+        self._blanks.clear()
         self._lead = " " if self.answer else ""
 
     def _sources(self, start: int, end: int, tag: str) -> None:

@@ -186,6 +186,37 @@ def test_a_model_that_raises_after_pieces(waits: list[Step], seconds: float | No
     assert agent.invoke("Hello?", "s-1").text == "Hello again."
 
 
+def test_a_model_may_stream_by_an_iterator_of_its_own() -> None:
+    class Pieces:
+        def __init__(self) -> None:
+            self.left: list[Any] = [
+                "<answer>One ",
+                "two",
+                ModelReply([{"text": "<answer>One two"}]),
+            ]
+
+        def __aiter__(self) -> Pieces:
+            return self
+
+        async def __anext__(self) -> Any:
+            await tick()
+            if not self.left:
+                raise StopAsyncIteration
+            return self.left.pop(0)
+
+        async def aclose(self) -> None:
+            await tick()
+            self.left.append("closed")
+
+    class Iterates(Stepping):
+        def astream(self, request: ModelRequest) -> Any:
+            return pieces
+
+    pieces = Pieces()
+    assert asyncio.run(deltas(subject(Iterates()))) == ["One", " two"]
+    assert pieces.left == ["closed"]
+
+
 def test_a_model_that_streams_what_is_no_text() -> None:
     class Odd(Stepping):
         async def astream(self, request: ModelRequest) -> AsyncIterator[Any]:

@@ -32,8 +32,10 @@ from orchestrator.engine.run.driver import (
     perform,
 )
 from orchestrator.engine.run.invocation import Run
-from orchestrator.engine.run.outcomes import StreamedCall
+from orchestrator.engine.run.outcomes import StreamChecked, StreamedCall
+from orchestrator.message import clean
 from orchestrator.models.base import ModelReply
+from orchestrator.parsers.base import ANSWER
 from orchestrator.sessions import Record
 from orchestrator.support.threads import in_thread
 
@@ -122,30 +124,38 @@ class _EventLoop:
 
     async def stream(self, run: Run, call: StreamedCall, emit: Emit) -> Record:
         async def do(function: Callable[..., T], *arguments: Any) -> T:
-            if may_block:
+            if call.may_block:
                 return await self.in_time(run, self.run_blocking(function, *arguments))
             return function(*arguments)
 
-        take, may_block = call.take, call.may_block
         async with aclosing(call.model.astream(call.request)) as items:  # type: ignore[type-var]
-            unbroken = 0  # pieces that came without a wait between them
-            reading = _read_items(items)
-            for step in reading:
-                if type(step) is not tuple:
-                    step = await self._wait_in_time(run, _resume(reading, step, tuple))
-                    if step is None:
-                        break
-                    unbroken = 0
-                item = step[0]
-                for text in await do(take, item) if may_block else take(item):
-                    await emit(text)
-                unbroken += 1
-                if unbroken == _FAIR:  # a server may send faster than this loop reads
-                    await asyncio.sleep(0)
-                    unbroken = 0
+            await self._show_pieces(run, _read_pieces(call, items, self.run_blocking), emit)
         for text in await do(call.rest):
             await emit(text)
         return await do(call.record)
+
+    @types.coroutine
+    def _show_pieces(
+        self, run: Run, reading: Generator[Any, Any, Any], emit: Emit
+    ) -> Generator[Any, Any, None]:
+        """Emits the pieces of a reply, and waits for the others as long as the turn has time."""
+        left = _FAIR  # pieces that may still come without a wait between them
+        for step in reading:
+            if not isinstance(step, _SHOWN):
+                rest = self._wait_in_time(run, _resume(reading, step, _SHOWN))
+                step = yield from rest.__await__()
+                if step is None:
+                    break
+                left = _FAIR
+            if step:
+                if emit is hand_to_caller:  # as it does, without a generator for each piece
+                    yield step
+                else:
+                    yield from emit(step).__await__()
+            left -= 1
+            if not left:  # a server may send faster than this loop reads
+                yield from asyncio.sleep(0).__await__()
+                left = _FAIR
 
     async def run_blocking(self, function: Callable[..., T], *arguments: Any) -> T:
         work = partial(function, *arguments)
@@ -281,16 +291,32 @@ async def _perform_later(
         return build_failed_action_record(run, call, error, began)
 
 
+_SHOWN = (str, StreamChecked)
+_SILENT = (("", ""),)  # what a parser says of a piece that it says nothing of
+
+
 @types.coroutine
-def _read_items(items: AsyncIterator[T]) -> Generator[Any, Any, None]:
-    """The items, each in a tuple, and between them what the iterator waits for.
+def _read_pieces(
+    call: StreamedCall,
+    items: AsyncIterator[str | ModelReply],
+    run_blocking: Callable[..., Coroutine[Any, Any, Sequence[str | StreamChecked]]],
+) -> Generator[Any, Any, None]:
+    """What may be shown of a reply, empty texts for what may not, and what it waits for.
 
     So what is there already is taken without a coroutine, and without a timer.
     """
     following: Callable[[], Any] = items.__anext__
+    feed, take, may_block = call.feed, call.take, call.may_block
     with suppress(StopAsyncIteration):
         while True:
-            yield ((yield from following()),)
+            item = yield from following()
+            if feed is not None and isinstance(item, str):
+                for kind, text in feed(item if item.isascii() else clean(item)) or _SILENT:
+                    yield text if kind == ANSWER else ""
+            elif may_block:
+                yield from (yield from run_blocking(take, item).__await__()) or ("",)
+            else:
+                yield from take(item) or ("",)
 
 
 @types.coroutine

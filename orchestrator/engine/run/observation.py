@@ -329,7 +329,7 @@ class _TimedCall:
         self._call, self._step = call, step
         self._has_begun = False
         self.model, self.request, self.may_block = call.model, call.request, call.may_block
-        self.rest, self.record = call.rest, call.record
+        self.rest, self.record, self.feed = call.rest, call.record, None
 
     def take(self, item: str | ModelReply) -> Sequence[str | StreamChecked]:
         if not self._has_begun:

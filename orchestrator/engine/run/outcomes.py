@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +61,11 @@ class StreamedCall:
         self._reply: ModelReply | None = None
         self._reported = 0  # checks
         self._filter = build_stream_filter(run) if self._live else None
+
+    @property
+    def feed(self) -> Callable[[str], Sequence[tuple[str, str]]] | None:
+        """The parser's, where nothing more is done with a text of the answer than to show it."""
+        return self._feed if self._live and self._filter is None and not self.may_block else None
 
     @property
     def may_block(self) -> bool:

@@ -349,10 +349,12 @@ class RunEvents:
 
     def of(self, item: Update) -> Iterable[Event]:
         """The events of one item."""
-        if isinstance(item, str):
-            self._said.append(item)
-            return (TextDelta(item),)
-        return self._report(item)
+        return (self.say(item),) if isinstance(item, str) else self._report(item)
+
+    def say(self, text: str) -> TextDelta:
+        """The event of a piece of the answer."""
+        self._said.append(text)
+        return TextDelta(text)
 
     def _report(self, item: Progress | BranchEnded | StreamChecked) -> Iterator[Event]:
         if not self._begun:
