@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bench.bedrock import bedrock
+from bench.durable import durable
 from bench.first_answer import first_answer
 from bench.harness import Row
 from bench.imports import imports, loading
@@ -24,7 +25,7 @@ MEASURES: dict[str, Callable[[], list[Row]]] = {
     measure.__name__: measure
     for measure in (
         *(turn, turn_blocking, step, steps),
-        *(stream, session, concurrency, stores),
+        *(stream, session, concurrency, stores, durable),
         *(invoke_agent, bedrock),
         *(imports, loading, instructions),
         *(retrieval, together, first_answer),

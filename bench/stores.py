@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import statistics
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from pathlib import Path
 from threading import local
 from typing import Any
 
 from bench import subject
-from bench.harness import REPOSITORY, Row
+from bench.databases import open_database
+from bench.harness import Row
 from bench.script import QUESTION
 from orchestrator.sessions import Sessions
 from orchestrator.sessions.open_store import open_store
 
-_THREADS = 16
+_THREADS, _ROUNDS = 16, 5
 _APPENDS = 10  # of a plain journal, for each turn
 _RECORD = '{"kind": "model", "text": "' + "x" * 300 + '"}'
 _FLAT_LIMIT = 1.3
@@ -29,29 +27,25 @@ _KINDS = ("sqlite", "postgres", "dynamodb")
 # moto takes most of the time that is measured with it.
 _SHARES = {"sqlite": 1.0, "postgres": 1.0, "dynamodb": 0.1}
 
-Append = Callable[[str, int], None]
-
 
 def stores(turns: int = 400, longest: int = 500, kinds: tuple[str, ...] = _KINDS) -> list[Row]:
     """Turns of sixteen threads in each store, its appends, and a session of 500 turns; wall clock.
 
-    PostgreSQL is one that is started for it, with its usual settings; where it is not installed,
-    its rows are left out. DynamoDB is moto's server.
+    Turns and a plain journal take turns, so that what else the machine does befalls both alike.
     """
     return [row for kind in kinds for row in _measure(kind, turns, longest)]
 
 
 def _measure(kind: str, turns: int, longest: int) -> Iterator[Row]:
     count, many = (int(number * _SHARES[kind]) for number in (turns, longest))
-    with _open_place(kind) as url:
+    with open_database(kind) as url:
         if url is None:
             return
-        plain = 0.0
-        if kind != "dynamodb":
-            plain = _time_plain(kind, url, count)
         with closing(open_store(url)) as store:  # type: ignore[type-var]
-            rate = _time_turns(store, count)
-            note = f"{rate / plain:.2f} of a plain journal's {plain:,.0f}" if plain else "on moto"
+            rate, *plain = _compare_rates(kind, url, store, count)
+            note = "on moto"
+            if plain:
+                note = f"{rate / plain[0]:.2f} of a plain journal's {plain[0]:,.0f}"
             yield f"{kind}: turns of {_THREADS} threads", rate, "turns/s", None, note
             yield f"{kind}: an append", _time_appends(store, count), "µs", None, "one thread"
             first, last = _time_session(store, many)
@@ -59,42 +53,34 @@ def _measure(kind: str, turns: int, longest: int) -> Iterator[Row]:
             yield f"{kind}: turn {many}", last / first, "x turn 10", _FLAT_LIMIT, note
 
 
-@contextmanager
-def _open_place(kind: str) -> Iterator[str | None]:
-    sys.path.insert(0, str(REPOSITORY / "tests"))
-    from dynamodb_server import DynamoServer
-    from postgres_server import PostgresServer, find_programs
+def _compare_rates(kind: str, url: str, store: Any, turns: int) -> list[float]:
+    """Turns a second of the store, and of a plain journal where there is one: the medians."""
+    agent = subject.engine(subject.Script(), sessions=Sessions(store))
 
-    with ExitStack() as stack:
-        if kind == "sqlite":
-            folder = stack.enter_context(tempfile.TemporaryDirectory())
-            yield f"sqlite:///{folder}/sessions.sqlite"
-        elif kind == "postgres":
-            programs = find_programs()
-            if isinstance(programs, str):
-                print(f"left out: {programs}", file=sys.stderr)
-                yield None
-                return
-            server = stack.enter_context(closing(PostgresServer(programs, options=())))
-            yield server.url(server.create_database())
-        else:
-            os.environ |= {"AWS_ACCESS_KEY_ID": "moto", "AWS_SECRET_ACCESS_KEY": "moto"}
-            moto = stack.enter_context(closing(DynamoServer()))
-            yield moto.create_table("bench")
+    def ask(number: int) -> None:
+        agent.invoke(QUESTION, f"s-{number}")
+
+    with ExitStack() as opened, ThreadPoolExecutor(_THREADS) as threads:
+        works: list[Callable[[int], None]] = [ask]
+        if kind != "dynamodb":
+            works.append(_open_plain(kind, url, opened))
+        rates = [
+            [_time(threads, work, number, turns) for work in works] for number in range(_ROUNDS)
+        ]
+    return [statistics.median(it) for it in zip(*rates, strict=True)]
 
 
-def _time_plain(kind: str, url: str, turns: int) -> float:
-    with ExitStack() as opened:
-        append = _open_plain(kind, url, opened)
+def _time(
+    threads: ThreadPoolExecutor, work: Callable[[int], object], number: int, turns: int
+) -> float:
+    first = number * (turns + _THREADS)
+    list(threads.map(work, range(first, first + _THREADS)))  # what is made once
+    began = time.perf_counter()
+    list(threads.map(work, range(first + _THREADS, first + _THREADS + turns)))
+    return turns / (time.perf_counter() - began)
 
-        def run(number: int) -> None:
-            for place in range(_APPENDS):
-                append(f"s-{number}", place)
 
-        return _rate(run, turns)
-
-
-def _open_plain(kind: str, url: str, opened: ExitStack) -> Append:
+def _open_plain(kind: str, url: str, opened: ExitStack) -> Callable[[int], None]:
     own = local()
     mark = "?" if kind == "sqlite" else "%s"
     insert: Any = f"INSERT INTO plain VALUES ({mark}, {mark}, {mark})"
@@ -111,25 +97,13 @@ def _open_plain(kind: str, url: str, opened: ExitStack) -> Append:
 
     connect().execute("CREATE TABLE plain (s text, place int, record text, PRIMARY KEY (s, place))")
 
-    def append(session: str, place: int) -> None:
+    def append_ten(number: int) -> None:
         if not hasattr(own, "db"):
             own.db = connect()
-        own.db.execute(insert, (session, place, _RECORD))
+        for place in range(_APPENDS):
+            own.db.execute(insert, (f"s-{number}", place, _RECORD))
 
-    return append
-
-
-def _time_turns(store: Any, turns: int) -> float:
-    agent = subject.engine(subject.Script(), sessions=Sessions(store))
-    return _rate(lambda number: agent.invoke(QUESTION, f"s-{number}"), turns)
-
-
-def _rate(work: Callable[[int], object], count: int) -> float:
-    with ThreadPoolExecutor(_THREADS) as threads:
-        list(threads.map(work, range(-_THREADS, 0)))  # what is made once
-        began = time.perf_counter()
-        list(threads.map(work, range(count)))
-        return count / (time.perf_counter() - began)
+    return append_ten
 
 
 def _time_appends(store: Any, count: int) -> float:

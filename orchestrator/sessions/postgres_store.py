@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import DependencyFailed, SessionConflict, ValidationError
 from orchestrator.sessions.journal import Record, SessionInfo, leaves_turn_open
+from orchestrator.sessions.postgres_batches import (
+    LINES,
+    Append,
+    Found,
+    Load,
+    append_one,
+    append_some,
+    find_some,
+)
 from orchestrator.sessions.rows import (
     WAY_OUT,
     Changes,
@@ -18,44 +27,38 @@ from orchestrator.sessions.rows import (
     sum_entry,
     sum_record,
 )
+from orchestrator.support.batching import Batcher, BatchFailed
 from orchestrator.support.postgres import ConnectionLost, PostgresDatabase
 from orchestrator.support.process_leases import share_leases
 from orchestrator.support.store_urls import PostgresUrl, parse_store
 
+if TYPE_CHECKING:
+    from orchestrator.support.postgres import Connection
+
 _PAGE = 500  # sessions that a list reads at once
+_LARGE = 256 * 1024  # characters of an append that keeps nobody else's waiting
 _STALE = "1 day"  # after which the lease of a process that crashed is forgotten
 
-_LINES = "string_agg(sum || ' ' || record, E'\\n' ORDER BY place)"
-_FIND_NEW = f"SELECT {_LINES} FROM orchestrator_journal WHERE key = %s AND place >= %s"
+_FIND_NEW = f"SELECT {LINES} FROM orchestrator_journal WHERE key = %s AND place >= %s"
 _ENTRY = "key, label, updated, records, sum"
 # The entry and the records as they were at the same moment.
 _FIND_ALL = (
-    f"SELECT {_ENTRY}, (SELECT {_LINES} FROM orchestrator_journal AS one WHERE one.key = it.key) "
+    f"SELECT {_ENTRY}, (SELECT {LINES} FROM orchestrator_journal AS one WHERE one.key = it.key) "
     "FROM orchestrator_session AS it WHERE key = %s"
 )
-_ROWS = (
-    "INSERT INTO orchestrator_journal (key, place, record, sum) SELECT entry.key, one.* FROM "
-    "entry, unnest(%s::integer[], %s::text[], %s::bigint[]) AS one"
+_REPLACE_PLAN = (
+    "UPDATE orchestrator_plan SET snapshot = %s WHERE digest = %s AND snapshot = %s "
+    "RETURNING digest"
 )
-# Either the entry and all records are written or nothing: each is one statement.
-_BEGIN = (
-    "WITH entry AS (INSERT INTO orchestrator_session "
-    "(label, updated, records, unfinished, sum, key) VALUES (%s, %s, %s, %s, %s, %s) "
-    f"ON CONFLICT (key) DO NOTHING RETURNING key) {_ROWS}"
-)
-_GO_ON = (
-    "WITH entry AS (UPDATE orchestrator_session SET label = %s, updated = %s, records = %s, "
-    f"unfinished = %s, sum = %s WHERE key = %s AND records = %s RETURNING key) {_ROWS}"
-)
-_REPLACE_PLAN = "UPDATE orchestrator_plan SET snapshot = %s WHERE digest = %s AND snapshot = %s RETURNING digest"
 _KEEP_PLAN = "INSERT INTO orchestrator_plan VALUES (%s, %s) ON CONFLICT DO NOTHING"
 
 
 class PostgresStore:
     """A `SessionStore` in a PostgreSQL database, shared by processes on any machines.
 
-    Every append is one statement. When the database restarts, a call waits for it for ten seconds;
-    an append whose connection broke looks whether it was written before it is done again.
+    Every append is one statement, which those that come at the same time share. When the database
+    restarts, a call waits for it for ten seconds; an append whose connection broke looks whether it
+    was written before it is done again.
 
     Every method raises `DependencyFailed` when the database fails.
     """
@@ -77,6 +80,8 @@ class PostgresStore:
         self.identity = parsed.conninfo
         self.threads = parsed.pool_size
         self._db = PostgresDatabase(parsed, "sessions", "the session store")
+        self._appends: Batcher[Append, bool] = Batcher(self._write_batch)
+        self._loads: Batcher[Load, Found | None] = Batcher(self._find_batch)
         self.processes = share_leases(self.identity, lambda: _Leases(self._db.share()))
 
     def close(self) -> None:
@@ -87,17 +92,37 @@ class PostgresStore:
     def load(self, key: str, after: int = 0) -> list[Record]:
         """The records of a session after the first `after` ones, as they were written."""
         damage = partial(self._damage, key)
+        found = self._find_soon((key, after)) or self._find_alone(key, after)
         if after:
-            ((text,),) = self._db.rows(_FIND_NEW, (key, after))
-            return read_lines(key, after, text, damage)
-        found = self._db.rows(_FIND_ALL, (key,))
-        if not found:
+            # Who knows some of the records sees by the next append whether the last ones are lost.
+            return read_lines(key, after, found.text, damage)
+        if found.entry is None:
             return []
-        *entry, text = found[0]
-        records = read_lines(key, 0, text, damage)
-        if self._read_entry(entry).records != len(records):
+        records = read_lines(key, 0, found.text, damage)
+        if self._read_entry(found.entry).records != len(records):
             raise damage("a record is missing")
         return records
+
+    def _find_soon(self, load: Load) -> Found | None:
+        # Together with what others look for; `None` if it is too much, or one of them fails.
+        try:
+            return self._loads.do(load[0], load)
+        except ConnectionLost:
+            return None
+        except BatchFailed as failed:
+            _raise_outage(failed)
+            return None
+
+    def _find_batch(self, loads: Sequence[Load]) -> list[Found | None]:
+        return self._db.run(partial(find_some, loads))
+
+    def _find_alone(self, key: str, after: int) -> Found:
+        if after:
+            ((text,),) = self._db.rows(_FIND_NEW, (key, after))
+            return Found(None, text)
+        for *entry, text in self._db.rows(_FIND_ALL, (key,)):
+            return Found(entry, text)
+        return Found(None, None)
 
     def append(
         self,
@@ -115,53 +140,53 @@ class PostgresStore:
             SessionConflict: It has another number of records; nothing was written.
         """
         texts = [encode_record(record) for record in records]
-        places = list(range(expected, expected + len(texts)))
-        sums = [sum_record(key, place, text) for place, text in zip(places, texts, strict=True)]
         count, label = expected + len(texts), label or self._find_label(key)
-        total = sum_entry(key, label, at, count)
         if unfinished is None:
             unfinished = leaves_turn_open(records)
-        entry = (label, at, count, unfinished, total, key)
-        rows = (places, texts, sums)
-        statement, values = (
-            (_GO_ON, (*entry, expected, *rows))
-            if expected
-            else (
-                _BEGIN,
-                (*entry, *rows),
-            )
+        append = Append(
+            *(key, label, at, count, unfinished, sum_entry(key, label, at, count), expected, texts),
+            [sum_record(key, place, text) for place, text in enumerate(texts, expected)],
         )
-
-        def write() -> bool:
-            return self._db.run(lambda db: self._write(db, key, statement, values)) == len(texts)
-
-        try:
-            is_written = write()
-        except ConnectionLost:
-            is_written = self._db.repeat(
-                lambda: self._has(key, places, texts) or write() or self._has(key, places, texts)
-            )
-        if not is_written:
+        if not self._write(append):
             self.load(key)  # it may be damaged
             raise SessionConflict("the session was changed by another invocation; try again")
 
-    def _write(self, db: Any, key: str, statement: str, values: Sequence[Any]) -> int:
+    def _write(self, append: Append) -> bool:
+        size = sum(map(len, append.texts))
+        try:
+            if size <= _LARGE and self._appends.do(append.key, append, size):
+                return True
+            return self._write_alone(append)
+        except ConnectionLost:
+            pass
+        except BatchFailed as failed:
+            _raise_outage(failed)
+        return self._db.repeat(
+            lambda: self._has(append) or self._write_alone(append) or self._has(append)
+        )
+
+    def _write_batch(self, appends: Sequence[Append]) -> list[bool]:
+        return self._db.run(partial(append_some, appends))
+
+    def _write_alone(self, append: Append) -> bool:
         from psycopg.errors import UniqueViolation
 
-        try:
-            count: int = db.execute(statement, values).rowcount
-        except UniqueViolation:
-            raise self._damage(key, "records are missing in its entry") from None
-        return count
+        def write(db: Connection) -> bool:
+            try:
+                return append_one(append, db)
+            except UniqueViolation:
+                raise self._damage(append.key, "records are missing in its entry") from None
 
-    def _has(self, key: str, places: Sequence[int], texts: Sequence[str]) -> bool:
+        return self._db.run(write)
+
+    def _has(self, append: Append) -> bool:
         # Whether these very records stand there: their ids and times are nobody else's.
         rows = self._db.rows(
             "SELECT record FROM orchestrator_journal WHERE key = %s AND place = ANY(%s) "
             "ORDER BY place",
-            (key, list(places)),
+            (append.key, [*append.places]),
         )
-        return [text for (text,) in rows] == list(texts)
+        return [text for (text,) in rows] == [*append.texts]
 
     def _find_label(self, key: str) -> str:
         rows = self._db.rows("SELECT label FROM orchestrator_session WHERE key = %s", (key,))
@@ -253,6 +278,13 @@ class PostgresStore:
 
     def _damage(self, key: str, text: str) -> DependencyFailed:
         return self._db.damage(f"of the session with the key {str(key)[:12]}..., {text}", WAY_OUT)
+
+
+def _raise_outage(failed: BatchFailed) -> None:
+    # If no connection could be had for a batch, none of its items waits for one again.
+    cause = failed.__cause__
+    if isinstance(cause, DependencyFailed) and not isinstance(cause, ConnectionLost):
+        raise DependencyFailed(cause.message, resource=cause.resource) from None
 
 
 class _Leases:

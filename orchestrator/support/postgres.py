@@ -139,7 +139,7 @@ class PostgresDatabase:
             try:
                 yield db
             except psycopg.Error as error:
-                if db.closed or error.sqlstate in _RESTARTING:
+                if is_lost(db, error):
                     db.close()
                     raise ConnectionLost(
                         f"the connection to {self._what} broke; {_HINT}",
@@ -214,6 +214,11 @@ class PostgresDatabase:
                 "ON CONFLICT (component) DO UPDATE SET version = excluded.version",
                 (component, len(steps)),
             )
+
+
+def is_lost(db: Connection, error: psycopg.Error) -> bool:
+    """Whether a statement failed because its connection broke, or is about to."""
+    return db.closed or error.sqlstate in _RESTARTING
 
 
 def _read_steps(component: str) -> list[str]:

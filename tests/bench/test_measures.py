@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from postgres_server import find_programs
 
+from bench.durable import find_steady_rate
 from bench.harness import quiet_median
 from bench.measures import MEASURES
 from bench.page import write_rows
@@ -44,6 +46,30 @@ def test_every_cheap_measure_gives_its_rows():
         for name, value, unit, _, note in rows:
             assert value == pytest.approx(value), name  # not NaN
             assert isinstance(unit, str) and isinstance(note, str)
+
+
+@pytest.mark.exhaustive
+def test_submitted_turns_are_measured():
+    if isinstance(programs := find_programs(), str):
+        pytest.skip(programs)
+    done = python(
+        "-c", "import json\nfrom bench import durable\nprint(json.dumps(durable.durable(8, 2)))"
+    )
+    assert done.returncode == 0, done.stderr
+    names = [name for name, value, *_ in json.loads(done.stdout) if value > 0]
+    assert names == [
+        "durable: turns of one worker",
+        "durable: turns of two workers",
+        "durable: two workers, a model of 50 ms",
+        "durable: an append",
+    ]
+
+
+def test_a_rate_is_that_of_the_time_in_which_all_workers_run():
+    first = [("one", at) for at in range(0, 2001, 100)]
+    second = [("two", at) for at in range(1000, 3001, 100)]
+    assert find_steady_rate(first) == 10
+    assert find_steady_rate([*first, *second]) == 20
 
 
 def test_what_callgrind_counts_runs():

@@ -1,12 +1,13 @@
 """Turns on three processes that are killed at named points, and what became of each turn.
 
 `python tests/engine/kills.py --store postgres --turns 2000 --sessions 200 --seed 1`: the processes
-share a store: `sqlite`, `dynamodb` (moto's server) or `postgres` (a real one, which is restarted
-twice meanwhile). Two of them have namespaces of their own, where the system lets them: of process
-ids, and of the network, over which only moto has to be reached. Each turn calls an action that is
-not idempotent and writes its idempotency key to `effects.txt` when it takes effect. A client whose
-process has died restarts it, and asks another one: first what was said, and then, if its turn has
-not ended, the same question again.
+share a store: `sqlite`, `dynamodb` (moto's server) or `postgres` (a real one). The database is
+restarted twice meanwhile; of SQLite, which has no server, all processes are killed at once, so that
+the next one finds a file that nobody has closed. Two of the processes have namespaces of their own,
+where the system lets them: of process ids and of the network, in which a relay reaches moto. Each
+turn calls an action that is not idempotent and writes its idempotency key to `effects.txt` when it
+takes effect. A client whose process has died restarts it, and asks another one: first what was
+said, and then, if its turn has not ended, the same question again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,17 +27,19 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from crashes import Bank, die, open_dying_store
 from dynamodb_server import REGION, DynamoServer
+from namespace_relay import pass_on
 from postgres_server import PostgresServer, find_programs
 from whole_agents import NATIVE, answer
 
@@ -52,6 +56,7 @@ POINTS = (
 )
 TOKEN = re.compile(r"\[(s-\d+-\d+)\]")
 WORKERS, SESSIONS = 3, 24
+SOCKET = "moto"  # in the folder: where processes without a network find it
 _TRIES = 50
 # Of a process that was killed; thirty seconds would be most of the run.
 _LEASE_SECONDS, _RENEWAL = 3, 0.5
@@ -137,7 +142,8 @@ class Process:
     def __init__(self, folder: Path, store: str, prefix: Sequence[str]) -> None:
         # In a namespace nobody in it can kill its first process, so that one is a shell.
         worker = [sys.executable, __file__, "--worker", str(folder), "--store", store]
-        self._command = [*prefix, "sh", "-c", '"$@"; exit $?', "sh", *worker]
+        relay = ["--relay"] if prefix and store.startswith("dynamodb:") else []
+        self._command = [*prefix, "sh", "-c", '"$@"; exit $?', "sh", *worker, *relay]
         self.lock, self.killed = Lock(), 0
         self._start()
 
@@ -148,7 +154,13 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
+            start_new_session=True,
         )
+
+    def kill(self) -> None:
+        """Kills it, and all between it and this process."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def ask(self, **order: Any) -> Any:
         """The answer; `None` when the process has died, and another is in its place."""
@@ -161,7 +173,7 @@ class Process:
                     return json.loads(line)
             except BrokenPipeError:
                 pass
-            self._process.kill()
+            self.kill()
             self._process.communicate()
             self.killed += 1
             self._start()
@@ -171,17 +183,15 @@ class Process:
         self._process.communicate(timeout=60)
 
 
-NAMESPACE = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc")
+NAMESPACE = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--net")
 
 
-def find_namespace(kind: str) -> tuple[str, ...]:
+def find_namespace() -> tuple[str, ...]:
     """What gives a process namespaces of its own; nothing where this user may not make them."""
     if shutil.which("unshare") is None:
         return ()
-    # moto is reached over the loopback network; PostgreSQL has a socket in a folder.
-    prefix = NAMESPACE if kind == "dynamodb" else (*NAMESPACE, "--net")
-    is_possible = not subprocess.run([*prefix, "true"], capture_output=True).returncode
-    return prefix if is_possible else ()
+    is_possible = not subprocess.run([*NAMESPACE, "true"], capture_output=True).returncode
+    return NAMESPACE if is_possible else ()
 
 
 class Turn(NamedTuple):
@@ -263,8 +273,8 @@ class Report(NamedTuple):
 
 
 @contextmanager
-def open_place(kind: str, folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
-    """The URL of a new store of a kind, and what restarts its server, if it outlives that."""
+def open_place(kind: str, folder: Path) -> Iterator[tuple[str, Callable[[], None] | None]]:
+    """The URL of a new store of a kind, and what restarts its server, if it has one."""
     if kind == "postgres":
         programs = find_programs()
         assert isinstance(programs, Path), programs
@@ -274,13 +284,13 @@ def open_place(kind: str, folder: Path) -> Iterator[tuple[str, Callable[[], None
         finally:
             server.close()
     elif kind == "dynamodb":
-        moto = DynamoServer()
+        moto = DynamoServer(folder / SOCKET)
         try:
-            yield moto.create_table("kills"), lambda: None
+            yield moto.create_table("kills"), moto.restart
         finally:
             moto.close()
     else:
-        yield f"sqlite:///{folder}/s.db", lambda: None
+        yield f"sqlite:///{folder}/s.db", None
 
 
 def run(
@@ -288,9 +298,14 @@ def run(
 ) -> Report:
     """Runs turns, and compares what clients were told with journals and effects."""
     with open_place(kind, folder) as (store, restart):
-        prefixes = [find_namespace(kind) if number else () for number in range(WORKERS)]
+        prefixes = [find_namespace() if number else () for number in range(WORKERS)]
         processes = [Process(folder, store, prefix) for prefix in prefixes]
-        ended = Progress(restart, {turns // 3, 2 * turns // 3})
+
+        def kill_all() -> None:
+            for process in processes:
+                process.kill()
+
+        ended = Progress(restart or kill_all, {turns // 3, 2 * turns // 3})
         try:
             return _run(folder, turns, seed, processes, ended, most_sessions)
         finally:
@@ -371,7 +386,11 @@ def main() -> None:
     parser.add_argument("--store", default="sqlite", help="sqlite, dynamodb or postgres")
     parser.add_argument("--sessions", type=int, default=SESSIONS)
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--relay", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.relay:
+        address = dict(parse_qsl(urlsplit(options.store).query))["endpoint_url"]
+        pass_on(urlsplit(address).port or 80, options.worker / SOCKET)
     if options.worker:
         Worker(options.worker, options.store).run()
         return
@@ -383,7 +402,7 @@ def main() -> None:
     more = {
         "seed": options.seed,
         "seconds": round(time.monotonic() - began),
-        "namespaces": " ".join(find_namespace(options.store)),
+        "namespaces": " ".join(find_namespace()),
     }
     print(json.dumps({**report._asdict(), **more}, indent=1))
     sys.exit(bool(report.lost or report.crossed or report.repeated))

@@ -1,0 +1,127 @@
+"""Durable runs beside the same turns without them, and two workers beside one."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from bench import subject
+from bench.databases import open_database
+from bench.harness import REPOSITORY, Row
+from bench.script import QUESTION
+
+_AT_ONCE = 16  # turns, in a worker as in the process that invokes the agent
+_MODEL_SECONDS = 0.05
+_APPENDS = 4  # of a turn with one action: its begin, the calls, their outcomes, its end
+_UNENDED = ["ENQUEUED", "PENDING", "DELAYED"]
+_LOOK = 0.1  # seconds
+
+
+def durable(turns: int = 400, alone: int = 20) -> list[Row]:
+    """Submitted turns of one worker and of two, beside `invoke` on the same PostgreSQL; wall clock.
+
+    The scripted model answers at once, which leaves the work of the machine's cores, and then after
+    50 ms. A worker asks its queue for turns every 0.2 seconds, so that it begins at most five times
+    as many a second as it runs at the same time.
+    """
+    with open_database("postgres") as url:
+        return [*_measure(url, turns, alone)] if url is not None else []
+
+
+def _measure(url: str, turns: int, alone: int) -> Iterator[Row]:
+    agent = subject.engine(subject.Script(), sessions=url)
+    invoked = _time_invoked(agent, turns)
+    one = _rate_workers(url, agent, "one", 1, turns, 0.0)
+    note = f"{one / invoked:.2f} of {invoked:,.0f} by `invoke` in {_AT_ONCE} threads"
+    yield "durable: turns of one worker", one, "turns/s", None, note
+    two = _rate_workers(url, agent, "two", 2, turns, 0.0)
+    yield "durable: turns of two workers", two / one, "x one", None, f"{two:,.1f} turns/s"
+    slow = [
+        _rate_workers(url, agent, f"slow-{count}", count, turns // 2, _MODEL_SECONDS)
+        for count in (1, 2)
+    ]
+    note = f"{slow[0]:,.1f} and {slow[1]:,.1f} turns/s"
+    yield "durable: two workers, a model of 50 ms", slow[1] / slow[0], "x one", None, note
+    in_worker, in_caller = _time_alone(url, agent, alone)
+    note = f"a turn alone: {in_worker:.1f} ms in its worker, {in_caller:.1f} ms by `invoke`"
+    yield "durable: an append", in_worker * 1000 / _APPENDS, "µs", None, note
+
+
+def _time_invoked(agent: Any, turns: int) -> float:
+    def ask(number: int) -> None:
+        agent.invoke(QUESTION, f"invoked-{number}")
+
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        list(threads.map(ask, range(-_AT_ONCE, 0)))  # what is made once
+        began = time.perf_counter()
+        list(threads.map(ask, range(turns)))
+        return turns / (time.perf_counter() - began)
+
+
+@contextmanager
+def _run_workers(url: str, queue: str, count: int, seconds: float) -> Iterator[None]:
+    command = [sys.executable, "-m", "bench.durable_worker", url, queue]
+    workers = [
+        subprocess.Popen(
+            [*command, str(_AT_ONCE), str(seconds)], cwd=REPOSITORY, stdin=subprocess.PIPE
+        )
+        for _ in range(count)
+    ]
+    try:
+        yield
+    finally:
+        for worker in workers:
+            worker.communicate(timeout=120)
+
+
+def _rate_workers(
+    url: str, agent: Any, queue: str, workers: int, turns: int, seconds: float
+) -> float:
+    """Turns a second, while all workers run some."""
+    from orchestrator.agent.durable import DurableRuns
+
+    with DurableRuns(url) as runs:
+        for number in range(turns * workers):
+            agent.submit(QUESTION, f"{queue}-{number}", runs=runs, queue=queue)
+        with _run_workers(url, queue, workers, seconds):
+            while runs.client.list_workflows(queue_name=queue, status=_UNENDED, limit=1):
+                time.sleep(_LOOK)
+        rows = runs.client.list_workflows(queue_name=queue, load_input=False, load_output=False)
+    return find_steady_rate([(str(row.executor_id), int(row.completed_at or 0)) for row in rows])
+
+
+def find_steady_rate(ends: Sequence[tuple[str, int]]) -> float:
+    """Ends a second, from where every worker has had one to where the first has had its last.
+
+    Args:
+        ends: Of each turn the worker, and when it ended, in milliseconds.
+    """
+    by_worker: dict[str, list[int]] = {}
+    for worker, at in ends:
+        by_worker.setdefault(worker, []).append(at)
+    first = max(min(times) for times in by_worker.values())
+    last = min(max(times) for times in by_worker.values())
+    within = sum(first < at <= last for _, at in ends)
+    return within * 1000 / max(last - first, 1)
+
+
+def _time_alone(url: str, agent: Any, count: int) -> tuple[float, float]:
+    """Milliseconds of a turn, one after the other: in a worker, and by `invoke`."""
+    from orchestrator.agent.durable import DurableRuns
+
+    invoked = []
+    with DurableRuns(url) as runs, _run_workers(url, "alone", 1, 0.0):
+        for number in range(count):
+            agent.submit(QUESTION, f"alone-{number}", runs=runs, queue="alone").result(timeout=120)
+            began = time.perf_counter()
+            agent.invoke(QUESTION, f"called-{number}")
+            invoked.append((time.perf_counter() - began) * 1000)
+        rows = runs.client.list_workflows(queue_name="alone", load_input=False, load_output=False)
+    took = [int(row.completed_at or 0) - int(row.dequeued_at or 0) for row in rows]
+    return statistics.median(took), statistics.median(invoked)
