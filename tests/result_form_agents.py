@@ -86,7 +86,7 @@ def write_stock(folder: Path, document: dict[str, Any] = STOCK) -> Path:
         """
 agentName: shop
 foundationModel: anthropic.claude-3-5-sonnet-20240620-v1:0
-instruction: You keep the stock of a shop.
+instruction: You keep the stock of a shop, and say how much of everything is left.
 actionGroups:
   - actionGroupName: stock
     actionGroupExecutor:

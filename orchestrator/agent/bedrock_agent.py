@@ -5,10 +5,8 @@ The agent answers in a session of its own, which is the same for all messages of
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from contextlib import closing
-from datetime import UTC, datetime
 from typing import Any
 
 from orchestrator.engine.plan import RemoteReply
@@ -24,9 +22,9 @@ from orchestrator.support.aws import (
     code_of,
     failure,
     get_shared_client,
-    is_unsent,
 )
 from orchestrator.support.aws.clients import ALIAS_ARN
+from orchestrator.support.aws.invocations import disable_unsafe_retries, restore_json
 
 _LARGEST = 25_000_000  # bytes of an answer, and of its files
 _READ_SECONDS = 300.0  # between two events: an agent may be silent while its actions run
@@ -123,7 +121,7 @@ class BedrockAgent:
             },
         }
         client = self._client or get_shared_client(
-            self._settings, self._target, _disable_unsafe_retries
+            self._settings, self._target, disable_unsafe_retries
         )
         try:
             with closing(client.invoke_agent(**request)["completion"]) as events:
@@ -152,7 +150,7 @@ class BedrockAgent:
                 self._check_size(pieces)
                 citations += event["chunk"].get("attribution", {}).get("citations", [])
             elif "trace" in event:
-                trace.append(_plain(event["trace"]))
+                trace.append(restore_json(event["trace"]))
             elif "files" in event:
                 files += event["files"].get("files", [])
                 self._check_size([file.get("bytes", b"") for file in files])
@@ -165,7 +163,7 @@ class BedrockAgent:
         if not pieces:
             raise self._build_failure("ended its answer without any text")
         text = b"".join(pieces).decode("utf-8", "replace")
-        return RemoteReply(text, _plain(citations), trace, files)
+        return RemoteReply(text, restore_json(citations), trace, files)
 
     def _check_size(self, parts: list[bytes]) -> None:
         # Nothing else bounds what an agent of another account sends.
@@ -174,29 +172,3 @@ class BedrockAgent:
 
     def _build_failure(self, what: str) -> DependencyFailed:
         return DependencyFailed(f"{self._target.what} {what}", resource=self.alias_arn)
-
-
-def _plain(value: Any) -> Any:
-    # boto3 turns JSON into Python values: times become datetimes. Traces need the JSON again.
-    if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    return value
-
-
-def _disable_unsafe_retries(client: Any) -> None:
-    # An agent may already have acted on a message whose answer was lost.
-    client.meta.events.register_first("needs-retry.bedrock-agent-runtime.InvokeAgent", _may_repeat)
-
-
-def _may_repeat(response: Any = None, caught_exception: Any = None, **_: Any) -> bool | None:
-    # False, as the first answer, ends the retries; None leaves them to botocore's own handler.
-    # Only what certainly did not arrive, or was throttled, is sent again.
-    if caught_exception is not None:
-        return None if is_unsent(caught_exception) else False
-    return None if response is None or response[0].status_code == 429 else False

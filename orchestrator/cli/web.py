@@ -16,16 +16,18 @@ from orchestrator.support.lazy_imports import describe_missing_extra
 
 if TYPE_CHECKING:
     from orchestrator.server.workbench.projects import Projects
+    from orchestrator.server.workbench.remote.server import RemoteServer
 
 
 @verb
 def web(
     terminal: Terminal,
-    folders: Annotated[
-        list[Path] | None,
+    agents: Annotated[
+        list[str] | None,
         typer.Argument(
-            metavar="[FOLDER]...",
-            help="Agents' folders, or folders of such folders. Default: the working directory.",
+            metavar="[FOLDER|URL]...",
+            help="Agents' folders, folders of such folders, and addresses of servers. Default: the "
+            "working directory.",
             show_default=False,
         ),
     ] = None,
@@ -41,6 +43,16 @@ def web(
         ),
     ] = None,
     price: Prices = None,
+    server: Annotated[
+        list[str] | None,
+        option("--server", "URL", "The same as a URL as argument. Repeatable."),
+    ] = None,
+    region: Annotated[
+        str | None, option("--region", "NAME", "The region that servers' requests are signed for.")
+    ] = None,
+    profile: Annotated[
+        str | None, option("--profile", "NAME", "A profile of AWS's configuration, for servers.")
+    ] = None,
     host: Annotated[
         str, setting("--host", "ADDRESS", "The address to listen on, of this machine alone.")
     ] = "127.0.0.1",
@@ -54,6 +66,7 @@ def web(
     [bold]Examples[/bold]
       $ orchestrator web my-agent
       $ orchestrator web examples --model local
+      $ orchestrator web http://127.0.0.1:8080
     """
     for library in ("starlette", "uvicorn"):
         if find_spec(library) is None:
@@ -66,7 +79,12 @@ def web(
     if not 0 <= port < 65536:
         raise ValidationError(f"--port {port} is no port: give 0 to 65535")
     prices = parse_prices(price or ())
-    projects = Projects(folders or [Path()], model=model, state=state, prices=prices)
+    folders = [Path(it) for it in agents or () if not _is_url(it)]
+    urls = [it for it in agents or () if _is_url(it)] + (server or [])
+    servers = _connect(urls, region, profile)
+    if not folders and not urls:
+        folders = [Path()]
+    projects = Projects(folders, model=model, state=state, prices=prices, servers=servers)
     try:
         settings = Settings(host=host, port=port)
         run_workbench(projects, settings, lambda url: _report_start(terminal, url, projects))
@@ -74,10 +92,24 @@ def web(
         projects.close()
 
 
+def _is_url(text: str) -> bool:
+    return text.lower().startswith(("http://", "https://"))
+
+
+def _connect(urls: list[str], region: str | None, profile: str | None) -> list[RemoteServer]:
+    if not urls:
+        return []
+    from orchestrator.server.workbench.remote.server import RemoteServer
+
+    return [RemoteServer(url, number, region, profile) for number, url in enumerate(urls)]
+
+
 def _report_start(terminal: Terminal, url: str, projects: Projects) -> None:
     agents = [{"name": one.name, "folder": str(one.folder)} for one in projects.all()]
+    servers = [one.url for one in projects.servers]
     if terminal.json:
-        terminal.line({"url": url, "agents": agents})
+        document = {"url": url, "agents": agents}
+        terminal.line({**document, "servers": servers} if servers else document)
         return
     terminal.path(assemble("The workbench is at ", (url, "name")))
     terminal.path(
@@ -85,4 +117,6 @@ def _report_start(terminal: Terminal, url: str, projects: Projects) -> None:
     )
     for one in agents:
         terminal.path(assemble("  ", (clean(one["name"]), "name"), f"  {clean(one['folder'])}"))
+    for server in servers:
+        terminal.path(assemble("  agents of ", (clean(server), "name")))
     terminal.out.file.flush()

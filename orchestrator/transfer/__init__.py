@@ -21,7 +21,7 @@ from orchestrator.transfer.folder import Change, changes, files_of, read_folder,
 from orchestrator.transfer.pull import read_agent
 from orchestrator.transfer.push import Options, PushResult, push
 from orchestrator.transfer.push_steps import Step
-from orchestrator.transfer.remote import Remote, connect
+from orchestrator.transfer.remote import Remote, connect, connect_runtime
 from orchestrator.transfer.sources import read_source
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "changes",
     "compare_folders",
     "connect",
+    "connect_runtime",
     "difference",
     "files_of",
     "list_changes",

@@ -7,12 +7,19 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from orchestrator.definition.fields import AGENT_ID_PATTERN
 from orchestrator.errors import DependencyFailed, ValidationError
-from orchestrator.support.aws import Settings, Target, body_of, get_shared_client, translate_errors
+from orchestrator.support.aws import (
+    Settings,
+    Target,
+    body_of,
+    bound_replies,
+    get_shared_client,
+    translate_errors,
+)
 from orchestrator.support.aws.clients import ALIAS_ARN
 from orchestrator.support.documents import MAX_BYTES, decode
 from orchestrator.transfer.document import to_operation_name
@@ -24,12 +31,19 @@ _MOST_PARTS = 1000
 
 _MOST_BYTES = 20_000_000
 _SECONDS = 60.0
+_SILENT_SECONDS = 300.0
+_ATTEMPTS = 4
 _REGION = "us-east-1"
+_CONTROL, _RUNTIME = "bedrock-agent", "bedrock-agent-runtime"
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def connect(
-    endpoint_url: str | None = None, region: str | None = None, profile: str | None = None
+    endpoint_url: str | None = None,
+    region: str | None = None,
+    profile: str | None = None,
+    *,
+    attempts: int = _ATTEMPTS,
 ) -> Remote:
     """Makes the client, with boto3's own credentials.
 
@@ -40,23 +54,62 @@ def connect(
         endpoint_url: Another address than AWS's.
         region: The region; that of the environment or the profile when `None`.
         profile: A profile of AWS's configuration files.
+        attempts: How often a request is sent that fails.
 
     Raises:
         AccessDenied: There are no credentials, or no region.
     """
     if endpoint_url is None:
-        return Remote(_make_client(region, profile), region, profile)
+        client = _make_client(_Place(_CONTROL, region, profile, None, attempts))
+        return Remote(client, region, profile)
+    place = _Place(_CONTROL, _find_region(region), profile, endpoint_url, attempts)
+    client = _make_endpoint_client(place, endpoint_url)
+    _bound_answers(client)
+    return Remote(client, place.region, profile, endpoint_url)
+
+
+def connect_runtime(
+    endpoint_url: str, region: str | None = None, profile: str | None = None
+) -> Any:
+    """Makes the client that invokes the agents of an endpoint; arguments are as for `connect`.
+
+    It sends nothing twice: an agent may have acted on a request whose answer was lost.
+
+    Raises:
+        AccessDenied: There are no credentials.
+    """
+    place = _Place(_RUNTIME, _find_region(region), profile, endpoint_url, 1)
+    client = _make_endpoint_client(place, endpoint_url)
+    bound_replies(client)
+    return client
+
+
+def _find_region(region: str | None) -> str:
+    named = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    return region or named or _REGION
+
+
+class _Place(NamedTuple):
+    service: str
+    region: str | None
+    profile: str | None
+    endpoint_url: str | None
+    attempts: int
+
+    @property
+    def read_timeout(self) -> float:
+        # An agent may be silent while its actions run.
+        return _SILENT_SECONDS if self.service == _RUNTIME else _SECONDS
+
+
+def _make_endpoint_client(place: _Place, endpoint_url: str) -> Any:
     parts = urlsplit(endpoint_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValidationError(
             f"the endpoint {endpoint_url!r} is no address such as 'http://127.0.0.1:8080'"
         )
-    region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    place = (region or _REGION, profile, endpoint_url)
-    unsigned = _make_unsigned_client(*place) if parts.hostname in _LOOPBACK else None
-    client = unsigned or _make_client(*place)
-    _bound_answers(client)
-    return Remote(client, *place)
+    unsigned = _make_unsigned_client(place) if parts.hostname in _LOOPBACK else None
+    return unsigned or _make_client(place)
 
 
 def _bound_answers(client: Any) -> None:
@@ -95,30 +148,43 @@ def _make_target(
     return Target(what, "", allow, find=find, region=region, profile=profile)
 
 
-def _make_client(region: str | None, profile: str | None, endpoint_url: str | None = None) -> Any:
+def _make_client(place: _Place) -> Any:
     settings = Settings(
-        "bedrock-agent", region=region, profile=profile, endpoint_url=endpoint_url, deadline=60.0
+        place.service,
+        region=place.region,
+        profile=place.profile,
+        endpoint_url=place.endpoint_url,
+        read_timeout=place.read_timeout,
+        max_attempts=place.attempts,
+        deadline=_SECONDS,
     )
-    what = endpoint_url or "Amazon Bedrock"
-    return get_shared_client(settings, _make_target(what, region=region, profile=profile))
+    what = place.endpoint_url or "Amazon Bedrock"
+    target = _make_target(what, region=place.region, profile=place.profile)
+    return get_shared_client(settings, target)
 
 
-def _make_unsigned_client(region: str, profile: str | None, endpoint_url: str) -> Any | None:
+def _make_unsigned_client(place: _Place) -> Any | None:
     # A server without keys takes unsigned requests; with credentials there is nothing to change.
     import boto3
     import botocore.session
     from botocore import UNSIGNED
     from botocore.config import Config
 
-    core = botocore.session.Session(profile=profile)
+    core = botocore.session.Session(profile=place.profile)
     # Nobody who asks a server on this machine wants to wait for the credentials of a cloud's.
     core.set_config_variable("metadata_service_num_attempts", 0)
-    with translate_errors(_make_target("the endpoint", region=region, profile=profile)):
+    target = _make_target("the endpoint", region=place.region, profile=place.profile)
+    with translate_errors(target):
         if core.get_credentials() is not None:
             return None
-    session = boto3.Session(botocore_session=core, region_name=region)
-    config = Config(signature_version=UNSIGNED, user_agent_extra="bedrock-orchestrator")
-    return session.client("bedrock-agent", endpoint_url=endpoint_url, config=config)
+    session: Any = boto3.Session(botocore_session=core, region_name=place.region)
+    config = Config(
+        signature_version=UNSIGNED,
+        user_agent_extra="bedrock-orchestrator",
+        read_timeout=place.read_timeout,
+        retries={"mode": "standard", "total_max_attempts": place.attempts},
+    )
+    return session.client(place.service, endpoint_url=place.endpoint_url, config=config)
 
 
 @dataclass(frozen=True, slots=True)

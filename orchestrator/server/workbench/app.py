@@ -33,6 +33,7 @@ from orchestrator.server.workbench.chat import ChatActions
 from orchestrator.server.workbench.pages import render, send_static, show, wants_json
 from orchestrator.server.workbench.parts import show_parts
 from orchestrator.server.workbench.projects import Projects
+from orchestrator.server.workbench.remote.door import RemoteDoor
 from orchestrator.server.workbench.security import ROOT, ROOT_KEY, Gate
 from orchestrator.support.logs import get_logger
 
@@ -44,12 +45,14 @@ Page = Callable[[Projects, Request], Response]
 def build_workbench(projects: Projects, settings: Settings) -> Gate:
     """The application over some agents; its `token` opens it."""
     agent = f"{ROOT}/agents/{{agent}}"
+    start = len(agent)
     session = f"{agent}/sessions/{{session}}"
     turn = f"{session}/turns/{{turn}}"
     run = f"{agent}/evaluations/{{run}}"
     file = f"{agent}/files/{{file}}"
+    remote = RemoteDoor(projects)
     pages: dict[str, Page] = {
-        f"{ROOT}/": look.show_home,
+        f"{ROOT}/": partial(look.show_home, remote.describe_servers),
         f"{ROOT}/import": import_pages.show_import,
         f"{ROOT}/models": models_page.show_models,
         agent: look.show_agent,
@@ -99,8 +102,14 @@ def build_workbench(projects: Projects, settings: Settings) -> Gate:
         f"{run}/delete": evaluating.delete,
     }
     routes = [
-        *(Route(path, _page(projects, page), methods=["GET"]) for path, page in pages.items()),
-        *(Route(path, _action(action), methods=["POST"]) for path, action in actions.items()),
+        *(
+            Route(path, _page(projects, remote.wrap_page(path[start:], page)), methods=["GET"])
+            for path, page in pages.items()
+        ),
+        *(
+            Route(path, _action(remote.wrap_action(path[start:], action)), methods=["POST"])
+            for path, action in actions.items()
+        ),
         Route(f"{ROOT}/static/{{name}}", _static, methods=["GET"]),
         Route(ROOT, lambda it: RedirectResponse(f"{it.scope[ROOT_KEY]}/"), methods=["GET"]),
     ]

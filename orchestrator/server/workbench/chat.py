@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from typing import Any
 
@@ -47,8 +47,7 @@ class ChatActions:
     async def ask(self, request: Request) -> Response:
         """One turn, or the next part of one that waits; its events come as lines of JSON."""
         body = await read_body(request)
-        if unknown := body.keys() - {*_MEMBERS}:
-            raise ValidationError(f"there is no member {min(unknown)!r} of a question")
+        check_members(body)
         project = self._projects.find(request.path_params["agent"])
         stream = _stream_turn(project, read_session(request.path_params["session"]), body)
         await anext(stream)  # begun: whoever closes it stops the turn
@@ -61,7 +60,7 @@ class ChatActions:
         call = body.get("call")
         if call is not None and (not isinstance(call, int) or isinstance(call, bool)):
             raise ValidationError("'call' must be the number of a model call")
-        turn = _read_text(body, "turn")
+        turn = read_text(body, "turn")
         new = await run_blocking(lambda: agent.fork(session, turn, call))
         given = await run_blocking(_describe_given, agent, session, turn) if call is None else {}
         return JSONResponse({"session": new, **given})
@@ -107,7 +106,7 @@ async def _stream_turn(
     with ExitStack() as held:
         agent = await run_blocking(held.enter_context, project.use())
         options = await run_blocking(_read_options, agent, session, body)
-        events = await agent.astart(_read_text(body, "question"), session, **options)
+        events = await agent.astart(read_text(body, "question"), session, **options)
         async with aclosing(stream_events(events)) as lines:
             async for line in lines:
                 yield line
@@ -142,7 +141,22 @@ async def read_body(request: Request) -> Mapping[str, Any]:
     return body
 
 
-def _read_text(body: Mapping[str, Any], name: str) -> str:
+def check_members(body: Mapping[str, Any]) -> None:
+    """Checks the names of what comes with a question.
+
+    Raises:
+        ValidationError: One is unknown.
+    """
+    if unknown := body.keys() - {*_MEMBERS}:
+        raise ValidationError(f"there is no member {min(unknown)!r} of a question")
+
+
+def read_text(body: Mapping[str, Any], name: str) -> str:
+    """A text of a body; empty where it is left out.
+
+    Raises:
+        ValidationError: It is no text.
+    """
     value = body.get(name) or ""
     if not isinstance(value, str):
         raise ValidationError(f"{name!r} must be a text")
@@ -159,14 +173,19 @@ def _read_options(agent: Agent, session: str, body: Mapping[str, Any]) -> Option
     if body.get("prompt_attributes"):
         options["prompt_session_attributes"] = body["prompt_attributes"]
     if body.get("files"):
-        options["files"] = [_read_file(one) for one in body["files"]]
+        options["files"] = [read_file(one) for one in body["files"]]
     if body.get("results") is not None:
         results = _build_results(agent, session, body["results"])
-        options["results"] = _add_states(results, body.get("states"))
+        options["results"] = add_states(results, body.get("states"))
     return options
 
 
-def _read_file(given: Any) -> dict[str, Any]:
+def read_file(given: Any) -> dict[str, Any]:
+    """A file of a question in the shape of Bedrock's `sessionState`.
+
+    Raises:
+        ValidationError: It is none.
+    """
     try:
         data = base64.b64decode(given["data"], validate=True)
         name, kind = str(given["name"]), str(given.get("type") or "application/octet-stream")
@@ -183,18 +202,25 @@ def _build_results(agent: Agent, session: str, given: Any) -> dict[str, Any]:
     if waits is None:
         raise ValidationError(f"session {session!r} waits for no results")
     control = ControlReturn(waits["invocation_id"], waits["inputs"])
-    if not isinstance(given, list) or len(given) != len(waits["inputs"]):
-        raise ValidationError(f"{len(waits['inputs'])} calls wait: give a list of as many results")
+    return control.answer(group_results(waits["inputs"], given))
+
+
+def group_results(inputs: Sequence[Mapping[str, Any]], given: Any) -> dict[str, Any]:
+    """Results by the names of their calls, as `ControlReturn.answer` takes them.
+
+    Raises:
+        ValidationError: They are not as many as the calls.
+    """
+    if not isinstance(given, list) or len(given) != len(inputs):
+        raise ValidationError(f"{len(inputs)} calls wait: give a list of as many results")
     by_name: dict[str, list[Any]] = {}
-    for item, value in zip(waits["inputs"], given, strict=True):
+    for item, value in zip(inputs, given, strict=True):
         call = next(iter(item.values()))
         by_name.setdefault(str(call.get("function") or call["apiPath"]), []).append(value)
-    return control.answer(
-        {name: values[0] if len(values) == 1 else values for name, values in by_name.items()}
-    )
+    return {name: values[0] if len(values) == 1 else values for name, values in by_name.items()}
 
 
-def _add_states(results: dict[str, Any], states: Any) -> dict[str, Any]:
+def add_states(results: dict[str, Any], states: Any) -> dict[str, Any]:
     """The results, with how each call went where it did not go well; `states` has one a call."""
     items = results["returnControlInvocationResults"]
     if states is None:
@@ -233,7 +259,7 @@ def describe_event(event: Event) -> Iterator[dict[str, Any]]:
     if isinstance(event, TextDelta):
         yield {"type": "text", "text": event.text}
     elif isinstance(event, TracePart):
-        yield from _describe_part(event.part)
+        yield from describe_part(event.part)
     elif isinstance(event, ControlReturn):
         yield {"type": "waits", "inputs": event.invocation_inputs}
     elif isinstance(event, Files):
@@ -255,7 +281,8 @@ def _describe_end(reply: Reply) -> dict[str, Any]:
     }
 
 
-def _describe_part(part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def describe_part(part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A trace part as the page reads it: without the prompt and the whole reply."""
     agent = part.get("collaboratorName", "")
     for stage, members in part["trace"].items():
         for kind, value in members.items() if isinstance(members, Mapping) else ():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -18,7 +19,7 @@ from orchestrator.server.workbench.handed_calls import list_calls
 from orchestrator.server.workbench.pages import read_number, read_session, show
 from orchestrator.server.workbench.projects import Project, Projects
 from orchestrator.server.workbench.prompt_view import build_prompt_view, build_template_view
-from orchestrator.server.workbench.result_forms import describe_forms
+from orchestrator.server.workbench.result_forms import describe_forms, find_operation
 from orchestrator.server.workbench.turn_view import build_turn_view, sum_costs, sum_up
 from orchestrator.sessions import SessionInfo
 
@@ -29,8 +30,10 @@ _MOST_SESSIONS = 200  # of one page
 _LONGEST = 200_000  # characters of a reply, a result or a record on a page
 
 
-def show_home(projects: Projects, request: Request) -> Response:
-    """All agents."""
+def show_home(
+    describe_servers: Callable[[], list[dict[str, Any]]], projects: Projects, request: Request
+) -> Response:
+    """All agents, those of remote servers too."""
     agents = [
         {
             "key": one.key,
@@ -41,7 +44,8 @@ def show_home(projects: Projects, request: Request) -> Response:
         }
         for one in projects.all()
     ]
-    return show(request, "home.html", {"agents": agents})
+    document = {"agents": agents, "servers": describe_servers()}
+    return show(request, "home.html", document)
 
 
 def show_agent(projects: Projects, request: Request) -> Response:
@@ -66,6 +70,7 @@ def describe_project(project: Project) -> dict[str, Any]:
         "name": project.name,
         "instruction": project.instruction,
         "has_folder": project.has_folder,
+        "server": "",  # that of a remote agent
     }
 
 
@@ -137,7 +142,7 @@ def _describe_turn(turn: PastTurn, steps: Sequence[PastStep], plan: Plan) -> dic
             if it.kind == "model" and not it.branch and (thought := _find_thought(it))
         ],
         "waits": waits,
-        "forms": describe_forms(plan, waits),
+        "forms": describe_forms(waits, partial(find_operation, plan)),
         "invocation_id": steps[-1].record.get("invocation_id", "") if waits else "",
     }
 

@@ -21,6 +21,7 @@ from orchestrator.sessions import Sessions, SessionStore
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
     from orchestrator.models import Model
+    from orchestrator.server.workbench.remote.server import RemoteServer
 
 _MOST_FILES = 2_000  # of a folder that are looked at for changes
 # Code and schemas; other files count where a definition names them, or in a folder of templates.
@@ -199,6 +200,7 @@ class Projects:
         model: str | Model | None = None,
         state: Path | None = None,
         prices: Mapping[str, Price] | None = None,
+        servers: Sequence[RemoteServer] = (),
     ) -> None:
         """Finds the agents: each folder is one, or has some in it.
 
@@ -207,6 +209,7 @@ class Projects:
             model: A model instead of every other.
             state: The file of the sessions; by default that of the command line, in each folder.
             prices: What models cost, by their ids or specs.
+            servers: Remote servers, whose agents are there, too; they are closed with all else.
 
         Raises:
             ResourceNotFound: There is no such folder, or no agent in it.
@@ -217,6 +220,7 @@ class Projects:
         self.jobs = Jobs()
         self._sessions_file = state
         self._model = model
+        self.servers = servers
         self._shared = None if state is None else Sessions.of(state)
         self._projects: dict[str, Project] = {}
         self._roots: dict[Path, None] = {}  # folders of agents' folders
@@ -290,6 +294,8 @@ class Projects:
         for store in stores.values():
             if callable(close := getattr(store, "close", None)):
                 close()
+        for server in self.servers:
+            server.close()
 
 
 def _find_file(folder: Path) -> Path:

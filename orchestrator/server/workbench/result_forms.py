@@ -7,7 +7,7 @@ fields are those of the schema of the response, where an API's document has one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from orchestrator.actions.base import Operation, Parameter
@@ -22,16 +22,20 @@ _LONGEST = 1_000  # characters of a description
 _KINDS = {"string": "text", "number": "number", "integer": "integer"}
 
 
-def describe_forms(plan: Plan, inputs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+Find = Callable[[Mapping[str, Any]], Operation | None]
+"""Finds the operation of a call."""
+
+
+def describe_forms(inputs: Sequence[Mapping[str, Any]], find: Find) -> list[dict[str, Any]]:
     """A form for each call of `invocationInputs`: its `parameters`, and the `result`'s field.
 
     `result` is `None` where no schema says what comes back: a text or JSON is written then.
     """
-    return [_describe_form(plan, next(iter(item.values()))) for item in inputs]
+    calls = [next(iter(item.values())) for item in inputs]
+    return [_describe_form(call, find(call)) for call in calls]
 
 
-def _describe_form(plan: Plan, call: Mapping[str, Any]) -> dict[str, Any]:
-    operation = _find_operation(plan, call)
+def _describe_form(call: Mapping[str, Any], operation: Operation | None) -> dict[str, Any]:
     given = find_arguments(call)
     known = operation.parameters if operation is not None else ()
     parameters = [_describe_parameter(one, given) for one in known]
@@ -43,7 +47,7 @@ def _describe_form(plan: Plan, call: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _find_operation(plan: Plan, call: Mapping[str, Any]) -> Operation | None:
+def find_operation(plan: Plan, call: Mapping[str, Any]) -> Operation | None:
     """The operation of a call, which may be one of a collaborator's."""
     group, name = str(call.get("actionGroup", "")), str(call.get("function") or "")
     verb, path = str(call.get("httpMethod", "")), str(call.get("apiPath", ""))

@@ -9,6 +9,7 @@ from typing import Any
 
 from orchestrator.engine.trace.past_steps import PastStep
 from orchestrator.server.workbench.costs import Costs, Prices, add_up, find_cost
+from orchestrator.server.workbench.remote.trace_steps import TraceStep
 
 _GROUP = 50  # rows that are laid out together, when they are seen
 MOST_ROWS = 1_000
@@ -18,11 +19,15 @@ _ROW_HEIGHT = 28  # pixels
 _WIDTH = 1_000  # of a bar's own coordinates
 
 
+ShownStep = PastStep | TraceStep
+"""What a row is of: a step of a journal, or of a remote server's trace."""
+
+
 @dataclass(slots=True)
 class Row:
     """One row."""
 
-    step: PastStep
+    step: ShownStep
     label: str
     text: str  # what it was about, on one line
     lane: str  # the collaborator whose step it is; empty for the agent
@@ -67,7 +72,7 @@ _NAMES = {"return_control": "handed to you", "results": "your results"}
 
 
 def build_turn_view(
-    steps: Sequence[PastStep], first: int = 1, prices: Prices | None = None
+    steps: Sequence[ShownStep], first: int = 1, prices: Prices | None = None
 ) -> TurnView:
     """The waterfall of a turn."""
     began = min((it.began for it in steps if it.began), default=0)
@@ -90,7 +95,7 @@ def build_turn_view(
 
 
 def _build_row(
-    step: PastStep, began: int, span: int, names: Mapping[str, str], prices: Prices
+    step: ShownStep, began: int, span: int, names: Mapping[str, str], prices: Prices
 ) -> Row:
     x = (step.began - began) * _WIDTH // span
     width = max((step.ended - step.began) * _WIDTH // span, 3)
@@ -107,19 +112,20 @@ def _build_row(
     )
 
 
-def _describe(step: PastStep) -> str:
+def _describe(step: ShownStep) -> str:
     if step.kind in ("action", "search", "agent"):
         return step.name
     text = _TAG.sub(" ", step.text[:1_000])
     return " ".join(text.split())[:160] or step.name
 
 
-def _name_lanes(steps: Sequence[PastStep]) -> dict[str, str]:
+def _name_lanes(steps: Sequence[ShownStep]) -> dict[str, str]:
     # A collaborator's path in the journal is of ids; the record of its end has its name.
-    return {it.record["id"]: it.name for it in steps if it.kind == "agent" and it.name}
+    agents = (it for it in steps if it.kind == "agent" and it.name and it.record)
+    return {it.record["id"]: it.name for it in agents}
 
 
-def sum_up(steps: Sequence[PastStep]) -> dict[str, int]:
+def sum_up(steps: Sequence[ShownStep]) -> dict[str, int]:
     """What a turn took: model calls, actions, and tokens."""
     usages = [it.usage for it in steps if it.usage is not None]
     return {
@@ -132,7 +138,7 @@ def sum_up(steps: Sequence[PastStep]) -> dict[str, int]:
     }
 
 
-def sum_costs(steps: Sequence[PastStep], prices: Prices) -> Costs:
+def sum_costs(steps: Sequence[ShownStep], prices: Prices) -> Costs:
     """What the model calls of a turn cost."""
     return add_up(prices, ((it.name, it.usage) for it in steps))
 

@@ -1,0 +1,1 @@
+"""Agents of a remote server in the workbench, asked through Bedrock's API alone."""
