@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from orchestrator import Agent
+from orchestrator.models import ModelReply, ModelRequest
 from orchestrator.models.prices import Price
 from orchestrator.server.settings import Settings
 from orchestrator.server.workbench.projects import Projects
@@ -80,6 +81,54 @@ def write_shop(folder: Path) -> Path:
     own.mkdir(parents=True)
     (own / "agent.yaml").write_text(DEFINITION)
     (own / "actions.py").write_text(ACTIONS)
+    return own
+
+
+TEAM = """
+agentName: team
+foundationModel: anthropic.claude-3-5-sonnet-20240620-v1:0
+instruction: You lead those who know the prices of a shop.
+agentCollaboration: SUPERVISOR
+agentCollaborators:
+  - collaboratorName: tea
+    agentDescriptor: {folder: tea}
+    collaborationInstruction: Ask it about tea.
+  - collaboratorName: milk
+    agentDescriptor: {folder: milk}
+    collaborationInstruction: Ask it about milk.
+"""
+
+
+class TeamModel(ScriptedModel):
+    """The model of a team: the lead asks both others at the same time, and they answer."""
+
+    def __init__(self) -> None:
+        super().__init__([], MODEL)
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        last = str(request.messages[-1]["content"])
+        if "toolResult" in last:
+            reply: Any = answer("Both answered.")
+        elif "Ask both" in last:
+            asked = [{"recipient": who, "content": "How much?"} for who in ("tea", "milk")]
+            sent = "AgentCommunication__sendMessage"
+            reply = [
+                {"toolUse": {"toolUseId": f"t-{number}", "name": sent, "input": one}}
+                for number, one in enumerate(asked)
+            ]
+        else:
+            reply = answer("Twelve.")
+        return ScriptedModel([reply], MODEL).complete(request)
+
+
+def write_team(folder: Path) -> Path:
+    """The folder of an agent that leads two others."""
+    own = folder / "team"
+    for name, text in (("", TEAM), ("tea", DEFINITION), ("milk", DEFINITION)):
+        (own / name).mkdir(parents=True, exist_ok=True)
+        head, _, _ = text.partition("actionGroups:")
+        named = head.replace("agentName: shop", f"agentName: {name}")
+        (own / name / "agent.yaml").write_text(named)
     return own
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from orchestrator.engine.trace.past_steps import PastStep
 from orchestrator.server.workbench.costs import Costs, Prices, add_up, find_cost
+from orchestrator.server.workbench.lanes import Lane, build_lanes
 from orchestrator.server.workbench.remote.trace_steps import TraceStep
 
 _GROUP = 50  # rows that are laid out together, when they are seen
@@ -57,6 +58,7 @@ class TurnView:
     milliseconds: float
     totals: Mapping[str, int]
     costs: Costs
+    lanes: list[Lane]  # of a team, or of iterations; else none
 
 
 _LABELS = {
@@ -91,6 +93,7 @@ def build_turn_view(
         (ended - began) / 1e6,
         sum_up(steps),
         sum_costs(steps, prices or {}),
+        build_lanes(steps, names),
     )
 
 
@@ -122,7 +125,12 @@ def _describe(step: ShownStep) -> str:
 def _name_lanes(steps: Sequence[ShownStep]) -> dict[str, str]:
     # A collaborator's path in the journal is of ids; the record of its end has its name.
     agents = (it for it in steps if it.kind == "agent" and it.name and it.record)
-    return {it.record["id"]: it.name for it in agents}
+    found = {it.record["id"]: it.name for it in agents}
+    own = next((it.agent for it in steps if not it.branch), "")
+    for step in steps:  # of a collaborator that is still at work
+        if step.branch and step.agent not in ("", own):
+            found.setdefault(step.branch, step.agent)
+    return found
 
 
 def sum_up(steps: Sequence[ShownStep]) -> dict[str, int]:

@@ -54,6 +54,11 @@ class TraceStep:
     awaits: str = ""  # the member that answers it
 
     @property
+    def agent(self) -> str:
+        """The name of the collaborator whose step it is."""
+        return self.branch
+
+    @property
     def record(self) -> dict[str, Any]:
         """Nothing: the journal is the server's."""
         return {}
