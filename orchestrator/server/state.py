@@ -152,6 +152,10 @@ class ServerState:
                 joined.setdefault(service, {}).update(handlers)
         return joined
 
+    def on_close(self, work: Callable[[], None]) -> None:
+        """Has something done before what is open is closed."""
+        self._opened.callback(work)
+
     def close(self) -> None:
         """Closes what was opened."""
         self._opened.close()

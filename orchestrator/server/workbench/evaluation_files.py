@@ -20,6 +20,7 @@ from orchestrator.support.safe_json import json_or
 
 _ENDINGS = (".jsonl", ".json", ".yaml", ".yml")
 _MOST_CASES_BYTES = 4_000_000  # of a file that is looked into
+_MOST_READ = 100_000_000  # bytes of a folder's files together
 _MOST_RUN_BYTES = 50_000_000  # of a run whose figures are in the list
 _MOST_LISTED = 200
 _HEAD = 65_536
@@ -69,8 +70,10 @@ def key_of(folder: Path, file: Path) -> str:
 def list_case_files(folder: Path) -> list[CaseFile]:
     """The files that look like cases, by name."""
     found = []
+    left = _MOST_READ
     for file in _iterate_files(folder):
-        count = _count_cases(file)
+        left -= _measure(file)
+        count = _count_cases(file) if left >= 0 else 0
         if count:
             name = file.relative_to(folder).as_posix()
             found.append(CaseFile(key_of(folder, file), name, file, count))
@@ -153,11 +156,18 @@ def _iterate_files(folder: Path) -> Iterator[Path]:
             yield file
 
 
+def _measure(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:  # it went meanwhile
+        return 0
+
+
 def _count_cases(file: Path) -> int:
     """How many cases a file seems to have; 0 for another kind of file."""
+    if not 0 < _measure(file) <= _MOST_CASES_BYTES:
+        return 0
     try:
-        if not 0 < file.stat().st_size <= _MOST_CASES_BYTES:
-            return 0
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
         return 0

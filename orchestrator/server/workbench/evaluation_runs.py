@@ -28,6 +28,7 @@ from orchestrator.support.safe_json import json_or
 
 if TYPE_CHECKING:
     from orchestrator.agent.evaluation import CaseResult, Evaluation, Execution, Run
+    from orchestrator.models.prices import Price
 
 _LONGEST = 10_000  # characters of a field
 _MOST_LAST = 40  # results that are shown while a run goes on
@@ -167,7 +168,8 @@ def find_job(projects: Projects, project: Project, run: str) -> Job | None:
 def _hold(projects: Projects, project: Project, asked: RunRequest, file: Path) -> None:
     from orchestrator.agent.evaluation import Execution
 
-    execution = Execution(_build_evaluation(project, asked), file)
+    evaluation = _build_evaluation(project, asked, projects.prices)
+    execution = Execution(evaluation, file)
     key = key_of(project.folder, file)
 
     def hold(job: Job) -> None:
@@ -192,7 +194,9 @@ def _abandon(execution: Execution, file: Path) -> None:
             file.unlink(missing_ok=True)
 
 
-def _build_evaluation(project: Project, asked: RunRequest) -> Evaluation:
+def _build_evaluation(
+    project: Project, asked: RunRequest, known: Mapping[str, Price]
+) -> Evaluation:
     from orchestrator.agent.evaluation import Evaluation, read_cases
     from orchestrator.agent.evaluation.matrix import check_judge
     from orchestrator.agent.evaluation.options import (
@@ -216,7 +220,7 @@ def _build_evaluation(project: Project, asked: RunRequest) -> Evaluation:
         repeat=asked.repeat,
         concurrency=asked.concurrency,
         judge=judge,
-        prices=parse_prices((one for one in asked.prices if one), "the price"),
+        prices={**known, **parse_prices(filter(None, asked.prices), "the price")},
         sessions=project.sessions,
         session_prefix=SESSION_PREFIX,
     )

@@ -66,7 +66,9 @@ class WorkbenchDoor:
         """
         check_workbench(state.settings)
         self._app = app
-        self._gate = build_workbench(ServedProjects(state), state.settings)
+        projects = ServedProjects(state)
+        state.on_close(projects.jobs.close)
+        self._gate = build_workbench(projects, state.settings)
         self.address = f"{ROOT}/#t={self._gate.token}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

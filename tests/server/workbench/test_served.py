@@ -78,6 +78,9 @@ def test_an_agent_made_through_the_api_is_there_and_has_no_folder(tmp_path: Path
         at = f"/agents/{made}/sessions/s-1"
         assert client.post(f"{at}/ask", {"question": "Hello?"}).lines[-1]["text"] == "Hi."
         assert client.page(f"/agents/{made}/definition").status == 200
+        assert client.get(f"/agents/{made}/evaluations").status == 400
+        assert "evaluations" not in client.page(f"/agents/{made}").text
+        assert [it["kind"] for it in client.get("/import").json["places"]] == ["agent"]
         turn = client.get(at).json["turns"][0]["id"]
         save = client.post(f"{at}/turns/{turn}/steps/1/save", {"template": "{}"})
         assert save.status in (400, 422)

@@ -89,16 +89,16 @@ class Run {
     const title = event.waits_for === "user" ? event.question || "It asks you" : `It waits at line ${event.line}: ${event.statement}`;
     const field = element("textarea", { class: "code", rows: 2, "aria-label": "Your answer" });
     const go = (more) => {
-      form2.remove();
+      box.remove();
       follow(`${at}/resume`, { state: event.state, model: body().model, ...more });
     };
     const buttons = event.waits_for === "breakpoint"
       ? [["Go on", { mode: "continue" }], ["One step", { mode: "step" }]].map(([name, more]) => element("button", { type: "button", onclick: () => go(more) }, name))
       : [element("button", { class: "main", type: "button", onclick: () => go(event.waits_for === "user" ? { text: field.value } : { results: field.value }) }, "Send")];
-    const form2 = element("div", { class: "waits", role: "group", "aria-label": title }, element("h2", {}, title),
+    const box = element("div", { class: "waits", role: "group", "aria-label": title }, element("h2", {}, title),
       ...(event.waits_for === "breakpoint" ? [] : [field]), element("div", { class: "tools" }, ...buttons));
-    this.box.insertBefore(form2, this.foot);
-    form2.querySelector("textarea, button").focus();
+    this.box.insertBefore(box, this.foot);
+    box.querySelector("textarea, button").focus();
   }
 }
 
