@@ -155,9 +155,17 @@ class Catalog:
 
     def waits(self, operation: Operation) -> str:
         """How a call waits for the caller: Bedrock's `actionInvocationType`; empty: not at all."""
-        return (self._compiled.get(id(operation)) or self._find_own(operation)).waits
+        return self.find_compiled(operation).waits
 
-    def _find_own(self, operation: Operation) -> _Compiled:
+    def find_compiled(self, operation: Operation) -> CompiledOperation:
+        """How calls of `operation` are checked, waited for and carried out.
+
+        Raises:
+            DefinitionError: The agent has no such operation.
+        """
+        return self._compiled.get(id(operation)) or self._find_own(operation)
+
+    def _find_own(self, operation: Operation) -> CompiledOperation:
         # An equal operation of another catalog has this catalog's own object.
         own = self._exact.get(operation.xml_name)
         if own is None:
@@ -224,23 +232,25 @@ class Catalog:
             The arguments in the schema's types, and the problems, each a text for the model, which
             has the operation's name in the dialect's `protocol`.
         """
-        compiled = self._compiled.get(id(operation)) or self._find_own(operation)
-        return compiled.check(arguments, protocol)
+        return self.find_compiled(operation).check(arguments, protocol)
 
 
-class _Compiled(NamedTuple):
-    check: Check
-    waits: str
+class CompiledOperation(NamedTuple):
+    """How calls of an operation are checked, waited for and carried out."""
+
+    check: Check  # see `Catalog.validate`
+    waits: str  # see `Catalog.waits`
     executor: GuardedExecutor | None  # `None` when calls wait for the caller
 
 
-def _compile(operation: Operation, executor: Executor | ReturnControl | None) -> _Compiled:
+def _compile(operation: Operation, executor: Executor | ReturnControl | None) -> CompiledOperation:
     check = compile_check(operation)
     confirmed = operation.require_confirmation
     if isinstance(executor, ReturnControl):
-        return _Compiled(check, "USER_CONFIRMATION_AND_RESULT" if confirmed else "RESULT", None)
+        waits = "USER_CONFIRMATION_AND_RESULT" if confirmed else "RESULT"
+        return CompiledOperation(check, waits, None)
     guarded = guard_executor(executor) if executor is not None else None
-    return _Compiled(check, "USER_CONFIRMATION" if confirmed else "", guarded)
+    return CompiledOperation(check, "USER_CONFIRMATION" if confirmed else "", guarded)
 
 
 def _check_groups(groups: Sequence[ActionGroup]) -> None:

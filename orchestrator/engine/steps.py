@@ -89,11 +89,23 @@ def _take_payloads(turn: Turn, slots: list[Slot]) -> None:
 
 
 def _slots(turn: Turn, decided: Act, number: int) -> list[Slot]:
-    catalog, dialect = turn.plan.catalog, turn.dialect
-    slots = []
-    for index, use in enumerate(decided.uses):
-        key = f"{turn.start.request_id}:{number}:{index}"
-        slots.append(_prepare_use(catalog, use, dialect, f"call-{number}-{index}", key))
+    if decided.uses:
+        catalog, dialect, slots = turn.plan.catalog, turn.dialect, []
+        for index, use in enumerate(decided.uses):
+            key = f"{turn.start.request_id}:{number}:{index}"
+            slots.append(_prepare_use(catalog, use, dialect, f"call-{number}-{index}", key))
+    else:
+        slots = _prepare_parsed(turn, decided, number)
+    for slot in slots:
+        if slot.error:
+            turn.reprompts.append((number, slot.text or ""))
+    if turn.done:
+        _stop_repetitions(turn, slots, turn.done)
+    return slots
+
+
+def _prepare_parsed(turn: Turn, decided: Act, number: int) -> list[Slot]:
+    catalog, dialect, slots = turn.plan.catalog, turn.dialect, []
     for index, item in enumerate(decided.actions):
         key = f"{turn.start.request_id}:{number}:{index}"
         slots.append(prepare(catalog, item, dialect, f"call-{number}-{index}", key))
@@ -102,11 +114,6 @@ def _slots(turn: Turn, decided: Act, number: int) -> list[Slot]:
         slots.append(prepare_search(known, item, dialect, f"search-{number}-{index}"))
     for index, item in enumerate(decided.messages):
         slots.append(prepare_message(turn, item, f"{number}.{index}"))
-    for slot in slots:
-        if slot.error:
-            turn.reprompts.append((number, slot.text or ""))
-    if turn.done:
-        _stop_repetitions(turn, slots, turn.done)
     return slots
 
 
@@ -268,12 +275,13 @@ def _check_values(
         if slot.unknown:
             slot.operation = operation
             return
-    arguments, problems = catalog.validate(operation, values, dialect.protocol)
+    compiled = catalog.find_compiled(operation)
+    arguments, problems = compiled.check(values, dialect.protocol)
     if problems:
         slot.reject(" ".join(problems))
         return
     slot.call = Call(id, operation, arguments, key)
-    slot.waits = catalog.waits(operation)
+    slot.waits = compiled.waits
 
 
 def _find_unknown(

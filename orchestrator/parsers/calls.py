@@ -253,19 +253,16 @@ def _action(
     return action
 
 
-def are_actions(uses: list[Any]) -> bool:
-    """Whether all native calls are well-formed ones of actions; else `Calls` reads them."""
-    for use in uses:
-        if type(use) is not dict:
-            return False
-        name = use.get("name")
-        if type(name) is not str or type(use.get("input")) is not dict or not _is_action(name):
-            return False
-    return True
+def is_action(use: Any) -> bool:
+    """Whether a native call is a well-formed one of an action; else `Calls` reads it."""
+    if type(use) is not dict or type(use.get("input")) is not dict:
+        return False
+    name = use.get("name")
+    return type(name) is str and _names_action(name)
 
 
 @lru_cache(maxsize=1024)
-def _is_action(name: str) -> bool:
+def _names_action(name: str) -> bool:
     parts = _split(name)
     return parts is not None and not (parts[0] == _SPECIAL or parts[1].startswith(_KNOWLEDGE_BASE))
 

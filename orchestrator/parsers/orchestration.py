@@ -30,8 +30,8 @@ from orchestrator.parsers.base import ANSWER, CALL, Parsed
 from orchestrator.parsers.calls import (
     OUT_OF_DOMAIN,
     Calls,
-    are_actions,
     build_action,
+    is_action,
     tool_uses,
 )
 from orchestrator.parsers.scanner import Piece, Scanner
@@ -130,7 +130,7 @@ class Orchestration:
 
     def _parse_native(self, text: str, uses: list[Any]) -> Parsed:
         thinking = _rationale_before_calls(text, self._blocks)
-        if _are_plain(uses, text, self.name):
+        if _is_plain(text, self.name) and all(map(is_action, uses)):
             actions = [build_action(use) for use in uses]
             details = {"invocationType": "ACTION_GROUP", "actionGroupInvocations": actions}
             return Parsed(_build_response({"rationale": thinking, "responseDetails": details}))
@@ -204,10 +204,20 @@ def is_usual(blocks: Sequence[Block], name: str) -> bool:
 
     It has native calls of actions, and nothing beside them that is to be noted; or thinking, the
     answer, and no other tag. `read_usual` says then what it means.
+
+    Args:
+        blocks: Those of the reply, as `orchestrator.message.normalise_blocks` gives them.
+        name: The parser.
     """
-    texts, uses = tool_uses(blocks)
-    text = "".join(texts)
-    return _are_plain(uses, text, name) if uses else _split_usual(text) is not None
+    text, calls = "", False
+    for block in blocks:
+        if "text" in block:
+            text += block["text"]
+        elif "toolUse" in block:
+            if not is_action(block["toolUse"]):
+                return False
+            calls = True
+    return _is_plain(text, name) if calls else _split_usual(text) is not None
 
 
 def read_usual(blocks: Sequence[Block]) -> tuple[str, str]:
@@ -224,14 +234,9 @@ def usual_answer(blocks: Sequence[Block]) -> str:
     return text_of(blocks).partition("<answer>")[2].partition("</answer>")[0].strip()
 
 
-def _are_plain(uses: list[Any], text: str, name: str) -> bool:
+def _is_plain(text: str, name: str) -> bool:
     # Nothing in the text beside native calls has to be noted.
-    return (
-        name in _NATIVE
-        and "<function_call" not in text
-        and "<__function" not in text
-        and are_actions(uses)
-    )
+    return name in _NATIVE and "<function_call" not in text and "<__function" not in text
 
 
 def _split_usual(text: str) -> tuple[str, str] | None:

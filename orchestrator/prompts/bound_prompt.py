@@ -114,12 +114,11 @@ def join_messages(
 ) -> list[Message]:
     """The messages of all three, neighbours of one role merged."""
     messages = list(head)
-    if not middle and not tail:
-        return messages
     for more in (middle, tail):
-        if more:
+        if more and messages and messages[-1]["role"] == more[0]["role"]:
             append_message(messages, more[0])
-            messages += more[1:]
+            more = more[1:]
+        messages += more
     return messages
 
 
