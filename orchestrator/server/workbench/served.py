@@ -112,6 +112,10 @@ class ServedProjects(Projects):
             raise ResourceNotFound(f"the server has no agent {key!r}")
         return found
 
+    def close(self) -> None:
+        """Ends the jobs of pages; agents and sessions are the server's."""
+        self.jobs.close()
+
 
 class ServedProject(Project):
     """An alias of a server's agent."""

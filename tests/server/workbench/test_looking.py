@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from workbench_support import Workbench, answer, price, workbench, write_shop
 
-from orchestrator.server.workbench.projects import Project
+from orchestrator.server.workbench.projects import FolderProject
 
 AT = "/agents/shop/sessions/s-1"
 
@@ -240,7 +240,7 @@ def test_a_fault_of_its_own_is_told_and_logged(
         raise ZeroDivisionError("secret")
 
     with workbench(tmp_path) as bench:
-        monkeypatch.setattr(Project, "agent", fail)
+        monkeypatch.setattr(FolderProject, "agent", fail)
         for told in (bench.client.get(AT), bench.client.post(f"{AT}/fork", {"turn": "x"})):
             assert told.status == 500
             assert told.json["message"] == (
