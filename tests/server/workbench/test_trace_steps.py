@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.models.base import Usage
+from orchestrator.server.workbench.remote.pages import split_prompt
 from orchestrator.server.workbench.remote.trace_steps import list_trace_steps
 from orchestrator.server.workbench.turn_view import build_turn_view
 
@@ -17,6 +19,9 @@ JSON = st.recursive(
         st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
     ),
     max_leaves=12,
+)
+PROMPTS = st.fixed_dictionaries(
+    {"messages": JSON | st.lists(st.dictionaries(st.sampled_from(["role", "content"]), JSON))}
 )
 KINDS = st.sampled_from(
     ["orchestrationTrace", "guardrailTrace", "failureTrace", "routingClassifierTrace", "other"]
@@ -109,3 +114,17 @@ def test_nothing_that_a_server_sends_breaks_a_page(parts: list[dict[str, Any]]) 
     build_turn_view(steps)
     for step in steps:
         step.as_dict()
+
+
+@given(st.text(max_size=40) | JSON.map(json.dumps) | PROMPTS.map(json.dumps))
+def test_any_prompt_is_shown(text: str) -> None:
+    assert all(isinstance(one["text"], str) for one in split_prompt(text))
+
+
+def test_a_prompt_is_split_into_its_messages() -> None:
+    told = {"system": "Be.", "messages": [{"role": "user", "content": [{"text": "Hi"}, {"x": 1}]}]}
+    assert split_prompt(json.dumps(told)) == [
+        {"role": "system", "text": "Be."},
+        {"role": "user", "text": 'Hi\n{"x": 1}'},
+    ]
+    assert split_prompt("plain") == [{"role": "", "text": "plain"}]

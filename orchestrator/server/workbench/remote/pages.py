@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from orchestrator.actions.base import Operation
 from orchestrator.errors import OrchestratorError, ResourceNotFound
+from orchestrator.message import to_json
 from orchestrator.server.workbench.costs import Prices, find_cost, join_costs
 from orchestrator.server.workbench.pages import read_number, read_session, show
 from orchestrator.server.workbench.parts import list_texts
@@ -20,6 +21,7 @@ from orchestrator.server.workbench.remote.sessions import RemoteSessions, Remote
 from orchestrator.server.workbench.remote.trace_steps import TraceStep
 from orchestrator.server.workbench.result_forms import describe_forms
 from orchestrator.server.workbench.turn_view import build_turn_view, sum_costs, sum_up
+from orchestrator.support.safe_json import json_or
 
 _LONGEST = 200_000  # characters of a prompt on a page
 
@@ -61,7 +63,7 @@ class RemotePages:
         except OrchestratorError as error:  # it may answer all the same
             data, aliases, wrong = {}, [], error.message
         document = {
-            "agent": {**_describe(agent), "name": str(data.get("agentName") or agent.agent_id)},
+            "agent": _describe(agent),
             "wrong": wrong,
             "instruction": str(data.get("instruction") or ""),
             "model": str(data.get("foundationModel") or ""),
@@ -129,12 +131,13 @@ class RemotePages:
         """One step: what a model was asked and answered, or what an action gave."""
         document, step = self._describe_step(agent, request)
         document |= {
-            "prompt": step.prompt[:_LONGEST],
-            "cut": max(len(step.prompt) - _LONGEST, 0),
+            "prompt": step.prompt,
             "thought": step.thought,
             "dollars": find_cost(self._prices, step.name, step.usage),
         }
-        return show(request, "remote_step.html", document)
+        cut = max(len(step.prompt) - _LONGEST, 0)
+        messages = split_prompt(step.prompt)
+        return show(request, "remote_step.html", document, messages=messages, cut=cut)
 
     def show_parts(self, agent: RemoteAgent, request: Request) -> Response:
         """The trace parts of a step."""
@@ -191,6 +194,30 @@ def _find_operation(operations: list[Operation], call: Mapping[str, Any]) -> Ope
     return None
 
 
+def split_prompt(text: str) -> list[dict[str, str]]:
+    """A prompt's messages with their roles, where the trace has it as JSON; else all of it."""
+    found = json_or(text, None) if len(text) <= _LONGEST else None
+    messages = found.get("messages") if isinstance(found, dict) else None
+    if not isinstance(messages, list) or not all(isinstance(it, dict) for it in messages):
+        return [{"role": "", "text": text[:_LONGEST]}] if text else []
+    system = {"role": "system", "content": found.get("system")}
+    return [
+        {"role": str(it.get("role", "")), "text": _flatten(it.get("content"))}
+        for it in (system, *messages)
+        if it.get("content")
+    ]
+
+
+def _flatten(content: Any) -> str:
+    blocks = content if isinstance(content, list) else [content]
+    return "\n".join(map(_to_text, blocks))
+
+
+def _to_text(block: Any) -> str:
+    text = block.get("text") if isinstance(block, dict) else block
+    return text if isinstance(text, str) else to_json(block)
+
+
 def _session_of(request: Request) -> str:
     return read_session(request.path_params["session"])
 
@@ -198,7 +225,7 @@ def _session_of(request: Request) -> str:
 def _describe(agent: RemoteAgent) -> dict[str, Any]:
     return {
         "key": agent.key,
-        "name": agent.name or agent.agent_id,
+        "name": agent.name,
         "instruction": agent.description,
         "has_folder": False,
         "server": agent.server.url,

@@ -61,6 +61,7 @@ class RemoteServer:
         self._control = connect(url, region, profile, attempts=1)
         self._runtime = connect_runtime(url, region, profile)
         self._known: dict[tuple[str, str], _Known] = {}
+        self._names: dict[str, str] = {}  # of agents, by their ids
 
     def list_agents(self) -> list[RemoteAgent]:
         """The agents that the server lists.
@@ -68,18 +69,17 @@ class RemoteServer:
         Raises:
             OrchestratorError: It cannot be reached, or does not list them.
         """
-        found = self._control.pages("the agents", "list_agents", "agentSummaries")
+        pages = self._control.pages("the agents", "list_agents", "agentSummaries")
+        found = [it for it in pages if _ID.fullmatch(str(it.get("agentId")))]
+        self._names = {it["agentId"]: str(it.get("agentName") or "") for it in found}
         return [
-            RemoteAgent(
-                self,
-                str(it["agentId"]),
-                TEST_ALIAS,
-                str(it.get("agentName", "")),
-                str(it.get("description") or ""),
-            )
+            RemoteAgent(self, it["agentId"], TEST_ALIAS, str(it.get("description") or ""))
             for it in found
-            if _ID.fullmatch(str(it.get("agentId")))
         ]
+
+    def find_name(self, agent_id: str) -> str:
+        """The name of an agent, as far as it was told; else its id."""
+        return self._names.get(agent_id) or agent_id
 
     def list_aliases(self, agent_id: str) -> list[dict[str, str]]:
         """The aliases of an agent: id and name.
@@ -126,6 +126,7 @@ class RemoteServer:
             known = _Known(document, list(_read_operations(document)), until)
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
+            self._names = {**self._names, agent.agent_id: document.name}
             self._known[key] = known
         return known
 
@@ -205,8 +206,12 @@ class RemoteAgent:
     server: RemoteServer
     agent_id: str
     alias_id: str
-    name: str = ""
     description: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name, as far as the server has told it; else its id."""
+        return self.server.find_name(self.agent_id)
 
     @property
     def key(self) -> str:
