@@ -94,7 +94,8 @@ def build_steps() -> list[PastStep]:
     return steps
 
 
-def _prompt_page() -> tuple[_Page, str]:
+def build_prompt_page() -> tuple[_Page, str]:
+    """The inspector with the prompt, and the prompt's text."""
     prompt = build_prompt()
     view = build_prompt_view(prompt)
     step = {"index": 1, "stage": "ORCHESTRATION", "kind": "model", "name": "bench", "text": ""}
@@ -130,7 +131,8 @@ def _render_turn(steps: Sequence[PastStep], first: int) -> str:
     )
 
 
-def _turn_page() -> tuple[_Page, str]:
+def build_turn_page() -> tuple[_Page, str]:
+    """The waterfall of the turn, and the text of all of its rows."""
     steps = build_steps()
     view = build_turn_view(steps, most=STEPS)
     rows = [row for group in view.groups for row in group.rows]
@@ -144,7 +146,7 @@ def _turn_page() -> tuple[_Page, str]:
 def _surroundings() -> dict[str, Any]:
     turn = {"id": "t", "question": "?", "text": "", "stop_reason": "end_turn"}
     changed = {"has_changed": False, "has_todays_prompts": False}
-    agent = {"key": "bench", "name": "bench", "instruction": ""}
+    agent = {"key": "bench", "name": "bench", "instruction": "", "server": ""}
     return {"agent": agent, "session": "s-1", "turn": {**turn, **changed}}
 
 
@@ -237,8 +239,8 @@ def main() -> int:
 
     pages: dict[str, _Page] = {}
     makers: dict[str, Callable[[], tuple[_Page, str]]] = {
-        "prompt": _prompt_page,
-        "trace": _turn_page,
+        "prompt": build_prompt_page,
+        "trace": build_turn_page,
     }
     for name, make in makers.items():
         pages[name], text = make()
