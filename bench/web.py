@@ -13,18 +13,20 @@ import shutil
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from orchestrator.engine.rendered_prompt import Prompt
 from orchestrator.engine.trace.past_steps import PastStep
 from orchestrator.message import Message, Span, Text
 from orchestrator.server.workbench.pages import render, send_static
 from orchestrator.server.workbench.prompt_view import build_prompt_view
-from orchestrator.server.workbench.turn_view import build_turn_view
+from orchestrator.server.workbench.turn_view import ROWS, build_turn_view
 
 CHARACTERS, ORIGINS, STEPS = 1_000_000, 2_000, 5_000
 _TIMES = 7
@@ -43,11 +45,16 @@ _SCROLL = """async ([step, jumps]) => {
     await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
     frames.push(performance.now() - began);
   };
-  for (let at = 0; at < end(); at += step) await scroll(at);
+  for (let at = 0; at < end() || document.getElementById("more"); at += step)
+    await scroll(at = Math.min(at, end()));
   for (let at = 0; at < jumps; at++) await scroll(end() * ((at * 7) % jumps) / jumps);
   return frames;
 }"""
 _TRACED = ["devtools.timeline", "disabled-by-default-devtools.timeline", "toplevel"]
+
+
+_Page = Callable[[int], str]
+"""The HTML of a page, or of what it fetches from a step on."""
 
 
 class _Request:
@@ -87,12 +94,13 @@ def build_steps() -> list[PastStep]:
     return steps
 
 
-def _prompt_page() -> tuple[str, str]:
+def build_prompt_page() -> tuple[_Page, str]:
+    """The inspector with the prompt, and the prompt's text."""
     prompt = build_prompt()
     view = build_prompt_view(prompt)
     step = {"index": 1, "stage": "ORCHESTRATION", "kind": "model", "name": "bench", "text": ""}
     usage = {"output_tokens": 1, "cache_read_tokens": 0}
-    page = render(
+    html = render(
         "prompt.html",
         request=_Request(),
         **_surroundings(),
@@ -101,52 +109,68 @@ def _prompt_page() -> tuple[str, str]:
         record={"content": []},
         parsed={"pieces": [], "code": "", "reprompt": "", "notes": [], "raw": "", "response": {}},
         before=0,
+        dollars=None,
         prompt={"inference": {}},
         template=None,
         lines=[],
         view=view,
     )
-    return page, prompt.messages[0]["content"][0]["text"]
+    return lambda first: html, prompt.messages[0]["content"][0]["text"]
 
 
-def _turn_page() -> tuple[str, str]:
-    view = build_turn_view(build_steps())
-    page = render(
+def _render_turn(steps: Sequence[PastStep], first: int) -> str:
+    view = build_turn_view(steps, first)
+    return render(
         "turn.html",
         request=_Request(),
         **_surroundings(),
         totals=view.totals,
+        costs=view.costs.as_dict(),
         milliseconds=view.milliseconds,
         view=view,
     )
-    text = "\n".join(
-        f"{row.step.index} {row.label} {row.text}" for group in view.groups for row in group.rows
-    )
-    return page, text
+
+
+def build_turn_page() -> tuple[_Page, str]:
+    """The waterfall of the turn, and the text of all of its rows."""
+    steps = build_steps()
+    view = build_turn_view(steps, most=STEPS)
+    rows = [row for group in view.groups for row in group.rows]
+    text = "\n".join(f"{row.step.index} {row.label} {row.text}" for row in rows)
+    render_from = cache(partial(_render_turn, steps))
+    for first in range(1, STEPS + 1, ROWS):  # how long the server takes is another question
+        render_from(first)
+    return render_from, text
 
 
 def _surroundings() -> dict[str, Any]:
     turn = {"id": "t", "question": "?", "text": "", "stop_reason": "end_turn"}
     changed = {"has_changed": False, "has_todays_prompts": False}
-    agent = {"key": "bench", "name": "bench", "instruction": ""}
+    agent = {"key": "bench", "name": "bench", "instruction": "", "server": ""}
     return {"agent": agent, "session": "s-1", "turn": {**turn, **changed}}
 
 
-def _plain(text: str) -> str:
-    return (
+def _plain(text: str) -> _Page:
+    html = (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>plain</title>'
         '<link rel="stylesheet" href="/workbench/static/workbench.css">'
         f"<main><pre>{escape(text)}</pre></main></html>"
     )
+    return lambda first: html
 
 
-def _serve(pages: dict[str, str]) -> ThreadingHTTPServer:
+def _serve(pages: dict[str, _Page]) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"  # as uvicorn does, one connection for several requests
+
         def do_GET(self) -> None:
-            name = self.path.rpartition("/")[2]
+            address = urlsplit(self.path)
+            name, query = address.path.rpartition("/")[2], parse_qs(address.query)
             static = send_static(name) if "/static/" in self.path else None
             kind = "text/html; charset=utf-8" if static is None else static.headers["content-type"]
-            body = pages.get(name, "").encode() if static is None else bytes(static.body)
+            page = pages.get(name, lambda first: "")
+            first = int(query.get("from", ["1"])[0])
+            body = page(first).encode() if static is None else bytes(static.body)
             self.send_response(200)
             self.send_header("content-type", kind)
             self.send_header("content-length", str(len(body)))
@@ -213,8 +237,11 @@ def main() -> int:
     """Measures, and writes what it found."""
     from playwright.sync_api import sync_playwright
 
-    pages: dict[str, str] = {}
-    makers: dict[str, Callable[[], tuple[str, str]]] = {"prompt": _prompt_page, "trace": _turn_page}
+    pages: dict[str, _Page] = {}
+    makers: dict[str, Callable[[], tuple[_Page, str]]] = {
+        "prompt": build_prompt_page,
+        "trace": build_turn_page,
+    }
     for name, make in makers.items():
         pages[name], text = make()
         pages[f"plain-{name}"] = _plain(text)

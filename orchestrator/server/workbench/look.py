@@ -20,7 +20,13 @@ from orchestrator.server.workbench.pages import read_number, read_session, show
 from orchestrator.server.workbench.projects import Project, Projects
 from orchestrator.server.workbench.prompt_view import build_prompt_view, build_template_view
 from orchestrator.server.workbench.result_forms import describe_forms, find_operation
-from orchestrator.server.workbench.turn_view import build_turn_view, sum_costs, sum_up
+from orchestrator.server.workbench.turn_view import (
+    MOST_ROWS,
+    ROWS,
+    build_turn_view,
+    sum_costs,
+    sum_up,
+)
 from orchestrator.sessions import SessionInfo
 
 SESSION_PREFIX = "eval:"
@@ -164,7 +170,8 @@ def show_turn(projects: Projects, request: Request) -> Response:
     steps = turn.steps()
     wanted = read_number(request.query_params.get("from", "1"))
     first = min(max(wanted, 1), max(len(steps), 1))
-    view = build_turn_view(steps, first, projects.prices)
+    most = min(read_number(request.query_params.get("rows", "")) or ROWS, MOST_ROWS)
+    view = build_turn_view(steps, first, projects.prices, most)
     document = {
         "agent": describe_project(project),
         "session": session,

@@ -12,9 +12,13 @@ from orchestrator.server.workbench.costs import Costs, Prices, add_up, find_cost
 from orchestrator.server.workbench.lanes import Lane, build_lanes
 from orchestrator.server.workbench.remote.trace_steps import TraceStep
 
-_GROUP = 50  # rows that are laid out together, when they are seen
+# Rows that are laid out together, when they are seen: many would make a frame long.
+_GROUP = 10
+ROWS = 250
+"""Rows that a page begins with; it fetches the next ones as one comes near them."""
+
 MOST_ROWS = 1_000
-"""Rows of one page; the next ones are a click away."""
+"""Rows that are sent at once."""
 
 _ROW_HEIGHT = 28  # pixels
 _WIDTH = 1_000  # of a bar's own coordinates
@@ -55,6 +59,7 @@ class TurnView:
     first: int
     count: int
     following: int  # the first row of the next page; 0 for none
+    previous: int  # the first row of the page before; 0 for none
     milliseconds: float
     totals: Mapping[str, int]
     costs: Costs
@@ -74,22 +79,26 @@ _NAMES = {"return_control": "handed to you", "results": "your results"}
 
 
 def build_turn_view(
-    steps: Sequence[ShownStep], first: int = 1, prices: Prices | None = None
+    steps: Sequence[ShownStep],
+    first: int = 1,
+    prices: Prices | None = None,
+    most: int = ROWS,
 ) -> TurnView:
-    """The waterfall of a turn."""
+    """The waterfall of a turn, of which `most` rows are shown."""
     began = min((it.began for it in steps if it.began), default=0)
     ended = max((it.ended for it in steps), default=began)
     span = max(ended - began, 1)
     names = _name_lanes(steps)
-    shown = steps[first - 1 : first - 1 + MOST_ROWS]
+    shown = steps[first - 1 : first - 1 + most]
     rows = [_build_row(step, began, span, names, prices or {}) for step in shown]
     groups = [rows[at : at + _GROUP] for at in range(0, len(rows), _GROUP)]
-    following = first + MOST_ROWS
+    following = first + most
     return TurnView(
         [Group(one, len(one) * _ROW_HEIGHT) for one in groups],
         first,
         len(steps),
         following if following <= len(steps) else 0,
+        max(first - ROWS, 1) if first > 1 else 0,
         (ended - began) / 1e6,
         sum_up(steps),
         sum_costs(steps, prices or {}),
