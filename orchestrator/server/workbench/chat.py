@@ -284,7 +284,7 @@ def _describe_end(reply: Reply) -> dict[str, Any]:
 def describe_part(part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """A trace part as the page reads it: without the prompt and the whole reply."""
     agent = part.get("collaboratorName", "")
-    for stage, members in part["trace"].items():
+    for stage, members in (part.get("trace") or {}).items():
         for kind, value in members.items() if isinstance(members, Mapping) else ():
             if isinstance(value, Mapping):
                 short = {name: one for name, one in value.items() if name not in _LONG}

@@ -218,7 +218,9 @@ def test_no_address_of_a_page_is_asked(tmp_path: Path) -> None:
         assert client.get(f"/agents/{key}?server=http://evil.example").status == 200
 
 
-@pytest.mark.parametrize("url", ["http://me:secret@localhost:1", "http://me@localhost:1"])
+@pytest.mark.parametrize(
+    "url", ["http://me:secret@localhost:1", "http://me@localhost:1", "http://localhost:1?k=secret"]
+)
 def test_an_address_with_a_password_is_refused(url: str) -> None:
     with pytest.raises(ValidationError, match="password") as found:
         RemoteServer(url)

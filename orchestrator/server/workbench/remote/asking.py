@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
+from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from orchestrator.engine.results import ControlReturn
-from orchestrator.errors import OrchestratorError, SessionConflict, ValidationError
+from orchestrator.errors import (
+    DependencyFailed,
+    OrchestratorError,
+    SessionConflict,
+    ValidationError,
+)
 from orchestrator.server.runtime.invoke import run_blocking
 from orchestrator.server.workbench.chat import (
     LineResponse,
@@ -29,6 +37,7 @@ from orchestrator.server.workbench.remote.sessions import (
     RemoteSessions,
     RemoteTurn,
 )
+from orchestrator.support.threads import in_thread
 
 _MOST_RUNNING = 16  # turns at the same time: a thread waits for each
 _MOST_TEXT = 25_000_000  # bytes of an answer, and of its files
@@ -51,7 +60,8 @@ class RemoteActions:
         if self._running >= _MOST_RUNNING:
             raise ValidationError(f"{_MOST_RUNNING} turns run already; stop one of them")
         members = _build_members(session, body)
-        turn = session.turns[-1] if "results" in body else RemoteTurn(read_text(body, "question"))
+        resumes = body.get("results") is not None
+        turn = session.turns[-1] if resumes else RemoteTurn(read_text(body, "question"))
         stream = self._stream(agent, session, turn, members)
         await anext(stream)  # begun: whoever closes it stops the turn
         return LineResponse(stream)
@@ -79,8 +89,8 @@ class RemoteActions:
         invocation: Invocation | None = None
         try:
             yield b""
-            invocation = await run_blocking(_invoke, agent, session.id, members)
-            turn.waits, turn.invocation_id, turn.text = [], "", ""
+            invocation = await _invoke(agent, session.id, members)
+            turn.waits, turn.invocation_id, turn.text, turn.error = [], "", "", ""
             async for line in _read_events(invocation, turn):
                 yield line
         except OrchestratorError as error:
@@ -97,8 +107,35 @@ class RemoteActions:
                 await run_blocking(invocation.close)
 
 
-def _invoke(agent: RemoteAgent, session_id: str, members: Mapping[str, Any]) -> Invocation:
-    return agent.server.invoke(agent, session_id, **members)
+async def _invoke(agent: RemoteAgent, session_id: str, members: Mapping[str, Any]) -> Invocation:
+    begin = partial(agent.server.invoke, agent, session_id, **members)
+    future = in_thread(begin, at_once=False)
+    try:
+        return await asyncio.wrap_future(future)
+    except asyncio.CancelledError:
+        # Whoever asked is gone before the server has answered: then nobody waits for the turn.
+        future.add_done_callback(_give_up)
+        raise
+
+
+def _give_up(future: Future[Invocation]) -> None:
+    if not future.cancelled() and future.exception() is None:
+        future.result().stop()
+        future.result().close()
+
+
+def _read_inputs(payload: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The calls that a server hands over.
+
+    Raises:
+        DependencyFailed: One has no name.
+    """
+    inputs = payload.get("invocationInputs") or []
+    for item in inputs:
+        call = next(iter(item.values()), {})
+        if "actionGroup" not in call or not ("function" in call or "apiPath" in call):
+            raise DependencyFailed("the server hands a call over that has no name")
+    return list(inputs)
 
 
 def _end_session(agent: RemoteAgent, session_id: str) -> None:
@@ -127,11 +164,13 @@ async def _read_events(invocation: Invocation, turn: RemoteTurn) -> AsyncGenerat
         elif "files" in event:
             files = event["files"].get("files", [])
             size += sum(len(one.get("bytes", b"")) for one in files)
-            names = [{"name": one.get("name", ""), "size": len(one["bytes"])} for one in files]
+            names = [
+                {"name": one.get("name", ""), "size": len(one.get("bytes", b""))} for one in files
+            ]
             yield to_line({"type": "files", "files": names})
         elif "returnControl" in event:
-            turn.invocation_id = event["returnControl"]["invocationId"]
-            turn.waits = event["returnControl"]["invocationInputs"]
+            turn.invocation_id = str(event["returnControl"].get("invocationId", ""))
+            turn.waits = _read_inputs(event["returnControl"])
             yield to_line({"type": "waits", "inputs": turn.waits})
         if size > _MOST_TEXT:
             raise ValidationError(f"the server answered with more than {_MOST_TEXT:,} bytes")

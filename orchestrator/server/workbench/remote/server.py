@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from orchestrator.actions.base import Operation
 from orchestrator.actions.functions import function_operations
 from orchestrator.actions.openapi import api_operations
-from orchestrator.errors import OrchestratorError, ValidationError
+from orchestrator.errors import DependencyFailed, OrchestratorError, ValidationError
 from orchestrator.support.aws import Target, translate_errors
 from orchestrator.support.aws.invocations import restore_json
 from orchestrator.transfer import connect, connect_runtime
@@ -51,10 +51,11 @@ class RemoteServer:
             AccessDenied: There are no credentials, and the server is on another machine.
         """
         parts = urlsplit(url)
-        if parts.username or parts.password:
+        if parts.username or parts.password or parts.query or parts.fragment:
             raise ValidationError(
-                "the address of a server has a user's name or password in it, which a page would "
-                "show: leave it out; requests are signed with the credentials that boto3 finds"
+                "the address of a server has a user's name, a password or a query in it, which a "
+                "page would show: leave that out; requests are signed with the credentials that "
+                "boto3 finds"
             )
         self.url = url.rstrip("/")
         self.number = number
@@ -177,8 +178,14 @@ class Invocation:
         Raises:
             OrchestratorError: The turn failed, or the connection broke.
         """
-        with translate_errors(self._target):
-            event = next(self._events, None)
+        try:
+            with translate_errors(self._target):
+                event = next(self._events, None)
+        except OrchestratorError:
+            raise
+        except Exception as error:  # urllib3's, and those of a stream that is none
+            text = f"the answer of {self._target.what} broke off ({type(error).__name__})"
+            raise DependencyFailed(text) from error
         if event is None:
             return None
         if "trace" in event:

@@ -19,7 +19,7 @@ _MOST_TRACE = 50_000_000  # characters of a turn's trace parts
 _MOST_KEPT = 400_000_000  # of all of them
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class RemoteTurn:
     """One turn, as its events told it.
 

@@ -5,7 +5,7 @@ import { element, spell } from "./page.js";
 let count = 0;
 
 function label(field) {
-  const parts = [field.name || "Its result"];
+  const parts = [spell(field.name || "Its result")];
   if (!field.required) parts.push(element("span", { class: "quiet" }, " optional"));
   return parts;
 }
@@ -74,7 +74,7 @@ function object(field) {
 function list(field) {
   const items = [];
   const rows = element("div", { class: "stack" });
-  const add = element("button", { type: "button", onclick: () => more() }, field.name ? `Add to ${field.name}` : "Add an item");
+  const add = element("button", { type: "button", onclick: () => more() }, field.name ? `Add to ${spell(field.name)}` : "Add an item");
   const box = element("fieldset", { class: "fields" }, element("legend", {}, ...label(field)), note(field, `fields-${(count += 1)}`), rows, element("div", {}, add));
   function more() {
     const made = build({ ...field.item, name: `item ${items.length + 1}` });
