@@ -234,7 +234,7 @@ def _list_tasks(events: Sequence[Mapping[str, Any]]) -> list[float]:
 
 
 def main() -> int:
-    """Measures, and writes what it found."""
+    """Measures the pages that are named, or both, and writes what it found."""
     from playwright.sync_api import sync_playwright
 
     pages: dict[str, _Page] = {}
@@ -242,7 +242,9 @@ def main() -> int:
         "prompt": build_prompt_page,
         "trace": build_turn_page,
     }
-    for name, make in makers.items():
+    names = sys.argv[1:] or list(makers)
+    for name in names:
+        make = makers[name]
         pages[name], text = make()
         pages[f"plain-{name}"] = _plain(text)
     server = _serve(pages)
@@ -252,7 +254,7 @@ def main() -> int:
     found: dict[str, Any] = {"load": round(os.getloadavg()[0], 1)}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=arguments)
-        for name in makers:
+        for name in names:
             urls = {"page": f"{base}/{name}", "plain": f"{base}/plain-{name}"}
             ready: dict[str, list[float]] = {kind: [] for kind in urls}
             for _ in range(_TIMES):  # in turns, so that other work slows both
