@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from orchestrator.engine.results import ControlReturn
     from orchestrator.engine.trace.past_turns import PastTurn
     from orchestrator.engine.trace.reply import Event, Files, Reply, TextDelta, TracePart, TurnEnd
+    from orchestrator.engine.undecided_calls import Undecided
     from orchestrator.knowledge import KnowledgeBase
     from orchestrator.sessions import Sessions, SQLiteStore
 
@@ -81,6 +82,7 @@ __all__ = [
     "TracePart",
     "TurnEnd",
     "TurnLeft",
+    "Undecided",
     "ValidationError",
     "action",
     "load_flow",
@@ -113,6 +115,7 @@ _LAZY = {
     "TextDelta": "orchestrator.engine.trace.reply",
     "TracePart": "orchestrator.engine.trace.reply",
     "TurnEnd": "orchestrator.engine.trace.reply",
+    "Undecided": "orchestrator.engine.undecided_calls",
     "SQLiteStore": "orchestrator.sessions",
     "Sessions": "orchestrator.sessions",
 }

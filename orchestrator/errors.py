@@ -245,7 +245,14 @@ class ActionOutcomeUnknown(DependencyFailed):
 
     Or it took effect, which the message then says, and the journal could not be written after it.
     The action is never run again by itself. `resource` names it.
+
+    Attributes:
+        undecided: What somebody has to decide before the turn goes on, and before another question
+            is asked in its session; an `orchestrator.Undecided`. `None` when the turn has ended.
     """
+
+    # Its type is not named here, because the room that has it needs the errors.
+    undecided: Any = None
 
 
 class TurnLeft(Exception):

@@ -38,8 +38,8 @@ from orchestrator.agent.validate import (
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.engine.plan import Features, Memory, Orchestration, Override, Plan
 from orchestrator.engine.rendered_prompt import Prompt
+from orchestrator.engine.run.input import Input, check_id
 from orchestrator.engine.run.invocation import Run
-from orchestrator.engine.run.open_turn import Input, check_id
 from orchestrator.engine.run.options import Options, may_block, read_options
 from orchestrator.engine.run.restore import restore_history
 from orchestrator.engine.run.threads import run_turn
@@ -57,6 +57,7 @@ from orchestrator.support.threads import in_thread
 if TYPE_CHECKING:
     from orchestrator.agent.durable import DurableRuns, Submission
     from orchestrator.agent.recovery import RecoveredTurn
+    from orchestrator.engine.undecided_calls import Undecided
 
 _MOST_TENANTS = 1_000  # whose plans an agent keeps
 _ALL_SESSIONS = 100_000  # more than anybody begins in the days of storage
@@ -93,6 +94,7 @@ class Agent:
         override_lambda: str | Callable[..., Any] | None = None,
         orchestration: Orchestration | Callable[..., Any] | None = None,
         aws_compat: Sequence[str] = (),
+        unknown_outcomes: Literal["suspend", "end"] = "suspend",
         features: Features | None = None,
     ) -> None:
         """Compiles the agent.
@@ -134,6 +136,9 @@ class Agent:
                 `orchestrator.flows.custom`.
             aws_compat: Where to do as the service does, although ours says or does more:
                 `single_knowledge_base`, `trace`.
+            unknown_outcomes: What becomes of a turn whose process stopped in an action, when nobody
+                knows whether that took effect: `suspend` has it wait until `decide` says so, `end`
+                ends it with `ActionOutcomeUnknown`.
             features: All of these from `guardrail` on, except `override_lambda`, and the rarer
                 ones together, instead.
 
@@ -169,6 +174,7 @@ class Agent:
                 memory=memory,
                 orchestration=orchestration,
                 aws_compat=aws_compat,
+                unknown_outcomes=unknown_outcomes,
             ),
             resolve=resolve_model,
         )
@@ -534,10 +540,10 @@ class Agent:
         """Goes on with the turns of this agent, and of its tenant, that a process has left.
 
         These are the turns whose process has ended, or whose lease has passed. What was carried out
-        is not carried out again; an action whose outcome nobody knows ends its turn with
-        `ActionOutcomeUnknown`, unless it is idempotent or its executor knows (`status`). A turn
-        that waits for its caller goes on waiting. A turn that was submitted is left to the workers
-        of its database.
+        is not carried out again; an action whose outcome nobody knows suspends its turn until
+        `decide` says what became of it, unless it is idempotent or its executor knows (`status`).
+        A turn that waits for its caller goes on waiting. A turn that was submitted is left to the
+        workers of its database.
 
         Returns:
             What became of each. Turns that another process took meanwhile are not among them.
@@ -563,6 +569,72 @@ class Agent:
             with RecoveredTurn.observe(session_id, recovered) as turn:
                 turn.reply = await self.ainvoke("", session_id)
         return recovered
+
+    def find_undecided(self, session_id: str | None = None) -> list[Undecided]:
+        """The turns that wait for somebody to say what became of an action.
+
+        Its process stopped between the action and its record, so that nobody knows whether it took
+        effect. Nothing is carried out again by itself; `decide` goes on.
+
+        Args:
+            session_id: One session; all of the agent, and of its tenant, when `None`.
+
+        Raises:
+            DependencyFailed: The store, or the session's journal in it, cannot be read.
+        """
+        from orchestrator.agent.recovery import list_undecided
+
+        if session_id is not None:
+            check_id("session_id", session_id)
+        return list_undecided(self.plan, self.sessions, session_id)
+
+    def decide(
+        self,
+        session_id: str,
+        *,
+        happened: Mapping[str, Any] | None = None,
+        repeat: Sequence[str] = (),
+        give_up: Sequence[str] = (),
+    ) -> Reply:
+        """Says what became of the actions that a session's turn waits for, and goes on with it.
+
+        Each call is named once, by its idempotency key, or by its name where no other one has it.
+        The same decision in the shape of Bedrock's results is
+        `invoke(results=undecided.answer(...))`, which may be sent twice.
+
+        Args:
+            session_id: The session.
+            happened: The calls that took effect, with what each gave: a text, or JSON data.
+            repeat: The calls that did not take effect, and are carried out now, with the same key.
+            give_up: The calls that stay unknown: the turn ends with `ActionOutcomeUnknown`.
+
+        Raises:
+            ValidationError: The session waits for no decision, or a call is not decided, or twice.
+            SessionConflict: Another process is faster, or the agent was changed since.
+            OrchestratorError: The turn failed.
+        """
+        decisions = {"happened": happened, "repeat": repeat, "give_up": give_up}
+        return self.invoke("", session_id, results=self._find_results(session_id, decisions))
+
+    async def adecide(
+        self,
+        session_id: str,
+        *,
+        happened: Mapping[str, Any] | None = None,
+        repeat: Sequence[str] = (),
+        give_up: Sequence[str] = (),
+    ) -> Reply:
+        """`decide`, for an event loop."""
+        decisions = {"happened": happened, "repeat": repeat, "give_up": give_up}
+        finding = in_thread(partial(self._find_results, session_id, decisions))
+        results = await as_awaitable(finding)
+        return await self.ainvoke("", session_id, results=results)
+
+    def _find_results(self, session_id: str, decisions: Mapping[str, Any]) -> dict[str, Any]:
+        from orchestrator.agent.recovery import find_decision_results
+
+        check_id("session_id", session_id)
+        return find_decision_results(self.plan, self.sessions, session_id, decisions)
 
     def with_models(self, change: Callable[[Model], Model]) -> Self:
         """The same agent and team, whose models are those that `change` makes of them.

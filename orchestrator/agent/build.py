@@ -167,6 +167,7 @@ def _assemble(source: AgentSource, parts: Mapping[str, Any]) -> Agent:
             memory=parts["memory"],
             orchestration=parts["orchestration"],
             aws_compat=definition.aws_compat,
+            unknown_outcomes=definition.unknown_outcomes,
         ),
     )
     # `Agent(...)` knows no region and account: only a server has them.

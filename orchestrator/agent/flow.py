@@ -44,6 +44,9 @@ class RunOptions(FlowOptions, total=False):
     seed: int | None  # makes random choices the same in every run
     run_id: str | None  # names the run in `sessions`: 2 to 100 letters, digits, `.`, `_`, `:`, `-`
     step: bool  # whether it waits before its first statement, as at a breakpoint
+    # What was decided of calls whose outcome nobody knew, from `error.undecided.answer(...)` of an
+    # `ActionOutcomeUnknown`: the run with this `run_id` goes on
+    results: Mapping[str, Any] | None
 
 
 class ResumeOptions(FlowOptions, total=False):

@@ -153,6 +153,7 @@ class FlowRun:
         seed: int | None = None,
         run_id: str | None = None,
         step: bool = False,
+        results: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> FlowRun:
         """A run from the beginning, or from where a stopped process left it."""
@@ -162,7 +163,11 @@ class FlowRun:
             question = request_text(arguments, seed=seed, step=step, parallel=parallel)
         except (TypeError, ValueError, RecursionError) as error:
             raise ValidationError(f"the arguments are no JSON data: {error}") from None
-        request = {"question": question}
+        request: dict[str, Any] = {"question": question}
+        if results is not None:
+            if run_id is None:
+                raise ValidationError("a decision is about a run; give its run_id=, too")
+            request = {"results": results}
         return cls(agents, run_id or str(uuid.uuid4()), request, {}, **options)
 
     @classmethod

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 
 from orchestrator.engine.plan import Plan
-from orchestrator.engine.run.open_turn import check_id, request_id
+from orchestrator.engine.run.input import check_id
+from orchestrator.engine.run.open_turn import request_id
 from orchestrator.engine.trace.past_turns import change_results
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.sessions import Record, Sessions, session_label

@@ -10,10 +10,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from orchestrator.engine.plan import Plan
-from orchestrator.engine.results import Failure
+from orchestrator.engine.results import ControlReturn, Failure
 from orchestrator.engine.run.driver import UPDATES, Progress
+from orchestrator.engine.run.input import Input
 from orchestrator.engine.run.invocation import Run
-from orchestrator.engine.run.open_turn import Input, open_turn
+from orchestrator.engine.run.open_turn import open_turn
 from orchestrator.engine.run.restore import restore_history
 from orchestrator.engine.run.threads import run_turn, watch_effects, watch_turn
 from orchestrator.engine.trace.reply import (
@@ -74,8 +75,14 @@ def finish_run(run: Run) -> Reply:
         OrchestratorError: The turn failed; `error.reply` holds what it had done.
     """
     reply = reply_of(run)
+    error: OrchestratorError | None = None
     if isinstance(run.result, Failure):
         error = run.result.error
+    elif isinstance(run.result, ControlReturn) and run.result.undecided:
+        from orchestrator.engine.undecided_calls import build_undecided_error
+
+        error = build_undecided_error(run.log, run.session_id)
+    if error is not None:
         error.reply = reply
         hide_causes(error)
         raise error
@@ -273,9 +280,15 @@ def load_async_driver() -> ModuleType:
     return event_loop
 
 
-def close_session(plan: Plan, sessions: Sessions, session_id: str) -> bool:
-    """Summarises and ends a session, unless that fails; whether there was anything to summarise."""
+def close_session(plan: Plan, sessions: Sessions, session_id: str, *, idle: bool = False) -> bool:
+    """Summarises and ends a session, unless that fails; whether there was anything to summarise.
+
+    One that waits for a decision is not `idle`, and only ends when its user says so.
+    """
     session = sessions.acquire(session_label(plan.owner, session_id), NEVER)
+    if idle and session.open is not None and session.open.decision_request:
+        sessions.release(session)
+        return False
     if not session.talk or not session.memory_id:
         sessions.release(session)
         memory = plan.features.memory
@@ -304,7 +317,7 @@ def close_idle(plan: Plan, sessions: Sessions, memory_id: str | None = None) -> 
     failed: OrchestratorError | None = None
     for session_id in memory.store.find_unsummarised(plan.owner, before, memory_id):
         try:
-            if close_session(plan, sessions, session_id):
+            if close_session(plan, sessions, session_id, idle=True):
                 closed.append(session_id)
         except SessionConflict:
             continue  # it is not idle
@@ -331,7 +344,7 @@ def close_before(plan: Plan, sessions: Sessions, request: Input) -> None:
     with suppress(OrchestratorError):
         idle = memory.store.find_unsummarised(plan.owner, before)
         if request.session_id in idle or _is_ended_by(plan, sessions, request):
-            close_session(plan, sessions, request.session_id)
+            close_session(plan, sessions, request.session_id, idle=True)
 
 
 def _is_ended_by(plan: Plan, sessions: Sessions, request: Input) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.engine.plan import Plan
+from orchestrator.engine.results import UNDECIDED
 from orchestrator.engine.trace.reply import Reply
 from orchestrator.errors import (
     ActionOutcomeUnknown,
@@ -16,6 +18,9 @@ from orchestrator.errors import (
 )
 from orchestrator.sessions import Sessions
 from orchestrator.support.logs import get_logger
+
+if TYPE_CHECKING:
+    from orchestrator.engine.undecided_calls import Undecided
 
 _log = get_logger("orchestrator.sessions")
 
@@ -30,12 +35,22 @@ class RecoveredTurn:
 
     @property
     def outcome(self) -> str:
-        """`answer`, `return_control` (it waits for its caller), `unknown` or `failure`."""
+        """`answer`, `return_control`, `undecided`, `unknown` or `failure`.
+
+        With `return_control` it waits for its caller, and an `undecided` one for somebody's
+        decision about an action whose outcome nobody knows; an `unknown` one has ended with such an
+        action.
+        """
         if isinstance(self.error, ActionOutcomeUnknown):
-            return "unknown"
+            return "unknown" if self.open_decision is None else UNDECIDED
         if self.reply is None:
             return "failure"
         return "answer" if self.reply.return_control is None else "return_control"
+
+    @property
+    def open_decision(self) -> Undecided | None:
+        """What somebody has to decide before the turn goes on; see `Agent.decide`."""
+        return getattr(self.error, "undecided", None)
 
     @classmethod
     @contextmanager
@@ -55,6 +70,35 @@ class RecoveredTurn:
         except OrchestratorError as error:
             turn.error = error
         recovered.append(turn)
+
+
+def list_undecided(
+    plan: Plan, sessions: Sessions, session_id: str | None = None
+) -> list[Undecided]:
+    """The turns of an agent and tenant that wait for a decision, the last suspended first."""
+    from orchestrator.engine.undecided_calls import find_undecided
+
+    prefix = f"{plan.owner}/"
+    if session_id is not None:
+        logs = [(session_id, sessions.peek(prefix + session_id).open)]
+    else:
+        found = sessions.find_undecided_turns(prefix)
+        logs = [(label[len(prefix) :], log) for label, log in found]
+    # The labels of an owner's tenants begin with the same letters.
+    undecided = [find_undecided(log, id) for id, log in logs if "/" not in id]
+    return sorted((it for it in undecided if it is not None), key=lambda it: -it.at)
+
+
+def find_decision_results(
+    plan: Plan, sessions: Sessions, session_id: str, decisions: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The results that say what was decided of a session's turn; raises as `Agent.decide` does."""
+    undecided = list_undecided(plan, sessions, session_id)
+    if not undecided:
+        raise ValidationError(
+            f"session {session_id!r} waits for no decision; `agent.find_undecided()` lists those"
+        )
+    return undecided[0].answer(**decisions)
 
 
 def list_left_sessions(plan: Plan, sessions: Sessions) -> Iterator[str]:

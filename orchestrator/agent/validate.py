@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from orchestrator.actions import ActionGroup
 from orchestrator.actions.names import check_name
 from orchestrator.agent.overrides import override_from_argument
 from orchestrator.engine.plan import (
     AWS_TRACE,
+    END,
     MOST_LEVELS,
     SINGLE_KNOWLEDGE_BASE,
+    SUSPEND,
     Features,
     Member,
     Memory,
@@ -80,6 +82,7 @@ def features_from_arguments(
     memory: Memory | MemoryStore | str | Path | None,
     orchestration: Orchestration | Callable[..., Any] | None,
     aws_compat: Collection[str],
+    unknown_outcomes: Literal["suspend", "end"],
 ) -> Features:
     """The features that arguments of `Agent` mean; none may stand beside `features`."""
     if collaboration not in _COLLABORATIONS:
@@ -100,6 +103,7 @@ def features_from_arguments(
             memory=_memory(memory),
             orchestration=orchestration,
             aws_compat=aws_compat,
+            unknown_outcomes=unknown_outcomes,
         )
     _check_one("features", features, Features, "Features(...)")
     arguments: dict[str, Any] = {
@@ -109,6 +113,7 @@ def features_from_arguments(
         "memory": memory,
         "orchestration": orchestration,
         "aws_compat": aws_compat or None,
+        "unknown_outcomes": None if unknown_outcomes == SUSPEND else unknown_outcomes,
     }
     for argument, value in arguments.items():
         if value is not None:
@@ -196,6 +201,10 @@ def check_features(name: str, features: Features) -> None:
         raise DefinitionError(
             f"agent {name!r} has unknown aws_compat options {sorted(unknown)}; there are "
             f"{', '.join(sorted(_COMPAT))}"
+        )
+    if features.unknown_outcomes not in (SUSPEND, END):
+        raise DefinitionError(
+            f"unknown_outcomes={features.unknown_outcomes!r} is unknown; it is {SUSPEND} or {END}"
         )
     _check_team(name, features)
 

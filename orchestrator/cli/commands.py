@@ -22,6 +22,7 @@ from orchestrator.cli.parse import parse
 from orchestrator.cli.render import render
 from orchestrator.cli.run import run
 from orchestrator.cli.serve import serve
+from orchestrator.cli.session_decisions import decide
 from orchestrator.cli.trace import trace
 from orchestrator.cli.transfer import diff, pull, push
 from orchestrator.cli.verb import Verb, Verbs
@@ -46,9 +47,10 @@ _PANELS = {
 }
 _GROUPS = {
     "sessions": (
-        "List, show, end, delete, export and import kept sessions.",
+        "List, show, decide, end, delete, export and import kept sessions.",
         (
-            *(sessions.list_, sessions.show, sessions.end, sessions.delete, sessions.prune),
+            *(sessions.list_, sessions.show, decide, sessions.end, sessions.delete),
+            sessions.prune,
             *(session_exports.export, session_exports.import_, session_exports.rotate_key),
             session_tables.create_table,
         ),

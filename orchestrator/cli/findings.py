@@ -147,6 +147,8 @@ def suggest_fix(error: BaseException, *, debug: bool = False) -> str:
     if isinstance(error, LimitExceeded):
         return _suggest_limit(error.limit)
     if isinstance(error, ActionOutcomeUnknown):
+        if error.undecided is not None:
+            return "`orchestrator sessions decide SESSION FOLDER` lists what is to be decided"
         return "`orchestrator sessions show SESSION FOLDER --trace` tells the call and its key"
     if isinstance(error, AccessDenied):
         return error.hint

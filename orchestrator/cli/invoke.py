@@ -118,6 +118,11 @@ def _parse_results(agent: Agent, session: str | None, results: Any) -> dict[str,
     waits = _find_hand_over(agent.sessions.peek(label))
     if waits is None:
         raise ValidationError(f"no call waits for results in session {session!r}")
+    if waits.get("undecided"):  # a result by its name would leave open what is meant by it
+        raise ValidationError(
+            f"session {session!r} waits for a decision about calls whose outcome nobody knows: "
+            f"give it with `orchestrator sessions decide {session}`"
+        )
     return ControlReturn(waits["invocation_id"], waits["inputs"]).answer(results)
 
 

@@ -114,18 +114,28 @@ def read_given_results(yes: bool, items: Sequence[str] | None, plan: Plan) -> Gi
     Raises:
         ValidationError: One has no JSON, or the agent has no function or path of the name.
     """
-    values: dict[str, Any] = {}
-    for item in items or ():
-        name, equals, text = item.partition("=")
-        if not equals or not name:
-            raise ValidationError(f"--result {item!r} is not NAME=JSON")
-        if name in values:
-            raise ValidationError(f"--result {name!r} is given twice")
-        values[name] = _read_result(name, text)
+    values = read_named_values("--result", items)
     known = _list_known_names(plan) if values else None
     if known is not None:
         _check_names(values, known)
     return GivenResults(yes, values)
+
+
+def read_named_values(flag: str, items: Sequence[str] | None) -> dict[str, Any]:
+    """The values of a repeated option whose items are `NAME=JSON`.
+
+    Raises:
+        ValidationError: One has no JSON, or a name comes twice.
+    """
+    values: dict[str, Any] = {}
+    for item in items or ():
+        name, equals, text = item.partition("=")
+        if not equals or not name:
+            raise ValidationError(f"{flag} {item!r} is not NAME=JSON")
+        if name in values:
+            raise ValidationError(f"{flag} {name!r} is given twice")
+        values[name] = _read_value(flag, name, text)
+    return values
 
 
 def _check_names(values: Mapping[str, Any], known: Mapping[str, str]) -> None:
@@ -140,12 +150,12 @@ def _check_names(values: Mapping[str, Any], known: Mapping[str, str]) -> None:
             )
 
 
-def _read_result(name: str, text: str) -> Any:
+def _read_value(flag: str, name: str, text: str) -> Any:
     value = json_or(text, NOT_GIVEN)
     if value is NOT_GIVEN:
         raise ValidationError(
-            f"--result {name!r}: {shorten(text, 60)!r} is not JSON; a text is written in double "
-            f"quotes, as in --result '{name}=\"done\"'"
+            f"{flag} {name!r}: {shorten(text, 60)!r} is not JSON; a text is written in double "
+            f"quotes, as in {flag} '{name}=\"done\"'"
         )
     return value
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+UNDECIDED = "undecided"  # as a turn's stop reason; the engine's own takes long to import
+
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedCall:
@@ -51,9 +53,15 @@ def turn_logs(sessions: Sessions, info: SessionInfo) -> tuple[Session, list[Turn
 
 
 def turn_state(sessions: Sessions, log: TurnLog) -> str:
-    """`ended`, `waiting` for its caller, `running`, or `interrupted`: its process stopped."""
+    """`ended`, `waiting` for its caller, `undecided`, `running`, or `interrupted`.
+
+    `interrupted` is one whose process stopped, `undecided` one that waits for somebody to say what
+    became of an action.
+    """
     if log.end is not None:
         return "ended"
+    if log.decision_request is not None:
+        return UNDECIDED
     if log.suspend_record is not None:
         return "waiting"
     return "running" if sessions.is_running(log) else "interrupted"
@@ -73,7 +81,7 @@ def agent_name(folder: Path, info: SessionInfo) -> str | None:
 
 
 def session_state(sessions: Sessions, info: SessionInfo) -> str:
-    """`running`, `waiting`, `interrupted`, `failed` when its last turn did, or `idle`.
+    """`running`, `waiting`, `undecided`, `interrupted`, `failed` when its last turn did, or `idle`.
 
     Or `damaged`, when its journal cannot be read: the others are listed all the same.
     """
@@ -90,16 +98,17 @@ def session_state(sessions: Sessions, info: SessionInfo) -> str:
 def find_unfinished_calls(log: TurnLog, agent: Agent | None) -> list[UnfinishedCall]:
     """The calls of a turn that were begun and have no outcome."""
     # The journal has an intent before each action: a process that stops between them leaves it.
-    unfinished: dict[str, dict[str, Any]] = {}
+    unfinished: dict[tuple[str, str], dict[str, Any]] = {}
     for record in log.records:
+        branch = record.get("branch", "")
         if record["kind"] == "intent":
-            unfinished |= {call["id"]: call for call in record["calls"]}
+            unfinished |= {(branch, call["id"]): call for call in record["calls"]}
         elif record["kind"] == "action":
-            unfinished.pop(record["id"], None)
+            unfinished.pop((branch, record["id"]), None)
     texts = dict(_describe_calls(log, agent)) if unfinished and agent is not None else {}
     return [
         UnfinishedCall(id, call["key"], texts.get(id, call["name"]))
-        for id, call in unfinished.items()
+        for (_, id), call in unfinished.items()
     ]
 
 
@@ -125,6 +134,7 @@ _STATES = {
     "running": "running in another process",
     "interrupted": "its process stopped",
     "waiting": "waits for you",
+    UNDECIDED: "waits for your decision",
 }
 
 
@@ -133,7 +143,7 @@ class TurnView:
     """A turn of a stored session, as the command line shows it."""
 
     turn: PastTurn  # the turn
-    state: str  # `ended`, `waiting`, `running` or `interrupted`
+    state: str  # `ended`, `waiting`, `undecided`, `running` or `interrupted`
     begun: list[UnfinishedCall]  # its calls that were begun and have no outcome
     inputs: list[dict[str, Any]]  # the calls that it waits for, in Bedrock's shape
     trace: list[dict[str, Any]] = field(default_factory=list)  # its parts; they need the agent
@@ -205,13 +215,19 @@ def _suggest_next_steps(shown: TurnView, session: str, folder: str) -> list[str]
     if shown.state == "waiting":
         waits = [f"{clean(call.text)} ({call.wants})" for call in list_waiting_calls(shown.inputs)]
         return [*waits, f"Go on with `{again} --results FILE`; another question gives it up."]
+    if shown.state == UNDECIDED:
+        decide = f"orchestrator sessions decide {shlex.quote(session)} {shlex.quote(folder)}"
+        return [
+            "Look at the system behind it, by the key. Then go on with "
+            f"`{decide} --happened KEY=JSON` (what it gave), `--repeat KEY` or `--give-up KEY`."
+        ]
     if shown.state != "interrupted":
         return []
     if not shown.begun:
         return [f"Go on with `{again}`; another question gives it up."]
     return [
-        "Look at the system behind it, by the key, before you ask again. "
-        f"`{again}` ends the turn and does not run it again, unless it is idempotent."
+        f"Go on with `{again}`. It does not run the action again, unless that is idempotent; where "
+        "nobody knows what became of it, the turn then waits for your decision."
     ]
 
 

@@ -253,6 +253,8 @@ class AgentDefinition(Document):
             `*.ai.yaml` or `*.ppe.yaml`; it stands in the place of `customOrchestration`. Ours.
         aws_compat: Where to do as the service does, although users would expect something else:
             `single_knowledge_base`, `trace`. Ours.
+        unknown_outcomes: What becomes of a turn whose process stopped in an action, when nobody
+            knows whether that took effect: it waits for a decision, or ends. Ours.
         limits: Budgets of one turn.
     """
 
@@ -288,6 +290,7 @@ class AgentDefinition(Document):
     custom_orchestration: CustomOrchestration | None = None
     orchestration: Annotated[str, Field(min_length=1, max_length=2048)] | None = None
     aws_compat: Many[Literal["single_knowledge_base", "trace"]] = ()
+    unknown_outcomes: Literal["suspend", "end"] = "suspend"
     limits: LimitsConfiguration | None = None
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from orchestrator.actions.base import Call
@@ -35,11 +35,14 @@ def invocation_input(waiting: WaitingCall, agent_id: str) -> dict[str, Any]:
 
 
 def match_results(
-    waiting: Sequence[WaitingCall], results: Sequence[Mapping[str, Any]]
+    waiting: Sequence[WaitingCall],
+    results: Sequence[Mapping[str, Any]],
+    check: Callable[[WaitingCall, Mapping[str, Any]], None] | None = None,
 ) -> list[dict[str, Any]]:
     """Brings the caller's results into the order of the calls that wait for them.
 
-    Calls of the same operation take their results in order.
+    Calls of the same operation take their results in order. `check` raises for a result that does
+    not say what its call waits for.
 
     Raises:
         ValidationError: A call has no result, or a result has no call or is another agent's.
@@ -55,7 +58,7 @@ def match_results(
             )
         result = left.pop(index)
         _check_agent(item, result)
-        _check_confirmation(item, result)
+        (check or _check_confirmation)(item, result)
         found.append(result)
     if left:
         first = left[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from orchestrator.actions import Catalog, Executor
 from orchestrator.errors import DefinitionError
@@ -39,6 +39,9 @@ it searches for the user's input as it is, and ignores its instruction."""
 AWS_TRACE = "trace"
 """The `aws_compat` option for traces as the service writes them, where ours say more; see
 `docs/traces.md`."""
+
+SUSPEND, END = "suspend", "end"
+"""The options of `unknown_outcomes`; see `Features`."""
 
 INLINE_AGENT = "INLINE_AGENT"
 """The id of every agent that is defined in the call; its traces leave it out (recorded)."""
@@ -166,6 +169,10 @@ class Features:
     # Where to do as the service does, although it is not what users would expect:
     # `single_knowledge_base`, `trace`
     aws_compat: Collection[str] = ()
+    # What becomes of a turn whose process stopped in an action, when nobody knows whether that took
+    # effect: `suspend` has it wait for somebody's decision, `end` ends it with
+    # `ActionOutcomeUnknown`
+    unknown_outcomes: Literal["suspend", "end"] = "suspend"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -39,6 +39,9 @@ class ControlReturn:
     invocation_inputs: list[dict[str, Any]]
     # The collaborator's branch that waits; empty for the agent itself
     branch: str = field(default="", repr=False)
+    # The idempotency keys of the calls, when nobody knows whether they took effect: then they wait
+    # for a decision, and not for results (`orchestrator.engine.undecided_calls`)
+    undecided: Sequence[str] = field(default=(), repr=False)
 
     def of_collaborator(self, name: str, branch: str) -> ControlReturn:
         """The same hand-over, as the supervisor of the collaborator `name` passes it on."""
@@ -80,10 +83,14 @@ class ControlReturn:
         return {
             "invocationId": self.invocation_id,
             "returnControlInvocationResults": [
-                _result(kind, call, next(values[name]))
+                build_result(kind, call, next(values[name]))
                 for name, (kind, call) in zip(names, calls, strict=True)
             ],
         }
+
+
+UNDECIDED = "undecided"
+"""The stop reason of a turn that waits for a decision."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -117,7 +124,8 @@ def _values(name: str, count: int, value: Any) -> list[Any]:
     return value
 
 
-def _result(kind: str, call: Mapping[str, Any], value: Any) -> dict[str, Any]:
+def build_result(kind: str, call: Mapping[str, Any], value: Any) -> dict[str, Any]:
+    """A call's result in Bedrock's shape; `kind` is the member that the call was handed over in."""
     made: dict[str, Any] = {"actionGroup": call["actionGroup"]}
     api = kind == "apiInvocationInput"
     for name in ("apiPath", "httpMethod") if api else ("function",):

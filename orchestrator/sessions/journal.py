@@ -27,9 +27,14 @@ with a `kind`; `records.py` has the types of its members, reads them and upgrade
 | `branch` | a collaborator's work ended: `id`, `name`, `asked`, `before`, `usage`, `began`,
   `ended`, the members of `end`, `prompt_attributes` that its caller's results came with, the
   `asks` of an iteration, and of a remote agent its `trace` and `files` |
-| `suspend` | the turn waits for the caller: `invocation_id`, `inputs`, `at`, `waits` (the branch) |
+| `suspend` | the turn waits for the caller: `invocation_id`, `inputs`, `at`, `waits` (the branch),
+  and `undecided` (the idempotency keys of the calls) where it waits for a decision about calls that
+  had begun when their process stopped |
 | `returned` | the caller's results: `v`, `invocation_id`, `results`, `digest`, `at`, `attributes`,
   `prompt_attributes`, `owner`, `until`, `workflow`, `end_session` |
+| `decided` | what became of such calls: `decisions` (of each `key` the `decision`: `happened` with
+  the `text` and `state` of its result, `repeat` or `give_up`), and all members of `returned` but
+  `results` and `prompt_attributes` |
 | `claim` | another process goes on with the turn: `v`, `attributes`, `owner`, `until`,
   `workflow`, `end_session`; an empty `owner` has left it, and any process may |
 | `end` | the turn ended: `result`, `text`, `stop_reason`, `citations`, `error`, `message`,
@@ -101,7 +106,7 @@ class SessionStore(Protocol):
     Without them, past prompts are shown with the templates of today.
 
     One with `list_unfinished()`, which is `list` of those sessions whose last turn has not ended
-    and does not wait, is told that by `append(..., unfinished=...)`.
+    and does not wait for its caller, is told that by `append(..., unfinished=...)`.
     """
 
     # Whether what was appended outlives the process. A turn's records are then appended as soon as
@@ -132,8 +137,14 @@ _ENDINGS = frozenset({"end", "suspend", "closed", "undone"})
 
 
 def leaves_turn_open(records: Sequence[Record]) -> bool:
-    """Whether a turn goes on after these records: it neither ended nor waits for its caller."""
-    return bool(records) and records[-1]["kind"] not in _ENDINGS
+    """Whether a turn goes on after these records: it neither ended nor waits for its caller.
+
+    One that waits for a decision is open: whoever may decide has to find it.
+    """
+    if not records:
+        return False
+    last = records[-1]
+    return last["kind"] not in _ENDINGS or bool(last.get("undecided"))
 
 
 def build_cancelled_record(at: int) -> Record:

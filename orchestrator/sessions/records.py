@@ -240,6 +240,7 @@ class SuspendRecord(TypedDict):
     inputs: list[dict[str, Any]]
     at: Time
     waits: NotRequired[Any]
+    undecided: NotRequired[list[str]]
 
 
 class ReturnedRecord(_Process):
@@ -252,6 +253,25 @@ class ReturnedRecord(_Process):
     at: Time
     attributes: NotRequired[Texts]
     prompt_attributes: NotRequired[Texts]
+    branch: NotRequired[str]
+
+
+class _Decision(TypedDict):
+    key: str
+    decision: Literal["happened", "repeat", "give_up"]
+    text: NotRequired[str]
+    state: NotRequired[str]
+
+
+class DecidedRecord(_Process):
+    """What somebody says became of calls whose outcome nobody knew."""
+
+    kind: Literal["decided"]
+    invocation_id: str
+    decisions: list[_Decision]
+    digest: str
+    at: Time
+    attributes: NotRequired[Texts]
     branch: NotRequired[str]
 
 
@@ -288,8 +308,8 @@ class UndoneRecord(TypedDict):
 
 _RECORDS: tuple[type, ...] = (
     *(TurnRecord, ModelRecord, IntentRecord, ActionRecord, RetrievedRecord, GuardedRecord),
-    *(OrchestratedRecord, BranchRecord, SuspendRecord, ReturnedRecord, ClaimRecord, EndRecord),
-    *(ClosedRecord, UndoneRecord),
+    *(OrchestratedRecord, BranchRecord, SuspendRecord, ReturnedRecord, DecidedRecord),
+    *(ClaimRecord, EndRecord, ClosedRecord, UndoneRecord),
 )
 
 

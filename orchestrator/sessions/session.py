@@ -58,6 +58,12 @@ class TurnLog(list[Record]):
         last = self[-1]
         return last if last["kind"] == "suspend" else None
 
+    @property
+    def decision_request(self) -> Record | None:
+        """The `suspend` record, when the turn waits for a decision about calls of its own."""
+        last = self[-1]
+        return last if last["kind"] == "suspend" and last.get("undecided") else None
+
     def find_records(self, branch: str) -> list[Record]:
         """The records of a branch's own turn; with an empty name, of the agent that was invoked."""
         return [record for record in self.records if record.get("branch", "") == branch]
@@ -342,6 +348,7 @@ _TAKES: dict[str, Callable[[Session, Record], None]] = {
     "turn": Session._begin,
     "end": Session._end,
     "returned": Session._return,
+    "decided": Session._return,
     "branch": Session._branch,
     "closed": Session._close,
     "guarded": Session.apply_guarded_history,

@@ -452,31 +452,43 @@ class Sessions:
         Raises:
             DependencyFailed: The store cannot be read.
         """
+        for label, log in self._list_open_turns(prefix, self.clock() - quiet):
+            if log.suspend_record is None and not log.workflow and not self.is_running(log):
+                yield label
+
+    def find_undecided_turns(self, prefix: str) -> Iterator[tuple[str, TurnLog]]:
+        """The turns that wait for a decision, in sessions whose labels begin with a text.
+
+        See `orchestrator.engine.undecided_calls`. A journal that cannot be read is left out.
+
+        Raises:
+            DependencyFailed: The store cannot be read.
+        """
+        for label, log in self._list_open_turns(prefix, self.clock()):
+            if log.decision_request is not None:
+                yield label, log
+
+    def _list_open_turns(self, prefix: str, before: int) -> Iterator[tuple[str, TurnLog]]:
         store: Any = self.store
         find = store.list_unfinished if self._notes_unfinished else store.list
         # A list, since the turns are gone on with, and ended, while it is read.
-        before = self.clock() - quiet
         found = [it.label for it in find() if it.label.startswith(prefix) and it.updated <= before]
         for label in found:
-            if self.key(label) not in self._used.keys and self._is_left(label):
-                yield label
+            if self.key(label) not in self._used.keys:
+                log = self._peek_open_turn(label)
+                if log is not None:
+                    yield label, log
 
-    def _is_left(self, label: str) -> bool:
+    def _peek_open_turn(self, label: str) -> TurnLog | None:
         try:
-            log = self.peek(label).open
+            return self.peek(label).open
         except DependencyFailed as error:
             from orchestrator.support.logs import get_logger  # seldom needed, and not light
 
             get_logger("orchestrator.sessions").warning(
                 "a turn that a process may have left is not gone on with: %s", error
             )
-            return False
-        return (
-            log is not None
-            and log.suspend_record is None
-            and not log.workflow
-            and not self.is_running(log)
-        )
+            return None
 
     def key(self, label: str) -> str:
         """The store's key of a session."""
@@ -564,8 +576,10 @@ class Sessions:
         now = self.clock()
         if now - session.active <= ttl or not session.active:
             return
-        # A session in which another process runs a turn is not idle, however long that takes.
-        if session.open is not None and self.is_running(session.open):
+        # A session in which another process runs a turn is not idle, however long that takes; nor
+        # is one that waits for somebody's decision, which may take days.
+        log = session.open
+        if log is not None and (log.decision_request or self.is_running(log)):
             return
         self.write(session, [build_closed_record("idle", now)])
 

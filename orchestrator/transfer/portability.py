@@ -25,6 +25,7 @@ _LOCAL_MODELS = ("local:", "openai:", "scripted:", "replay:")
 _OURS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("limits",), "Bedrock has no limits of a turn", "leave it out there"),
     (("awsCompat",), "Bedrock has no awsCompat", "leave it out there"),
+    (("unknownOutcomes",), "Bedrock has no turns that wait for a decision", "leave it out there"),
     (("orchestration",), "Bedrock has no scripts that orchestrate", "leave it out there"),
     (
         ("guardrailConfiguration", "checkResults"),

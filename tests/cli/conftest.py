@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 from cli_support import BANK, CLAUDE, ROC
+from stuck import stuck
 from typer.testing import CliRunner
 
 from orchestrator.cli import app
+
+__all__ = ["stuck"]
 
 
 @pytest.fixture(autouse=True)

@@ -101,6 +101,7 @@ class Worker:
             action_groups=[group],
             sessions=self.store,
             limits=limits,
+            unknown_outcomes="end",
         )
         self.asked, self.loop = 0, asyncio.Runner()
 

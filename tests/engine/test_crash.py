@@ -90,11 +90,17 @@ def test_an_unknown_outcome_is_reported_and_never_tried_again(
         agent.invoke(session_id="s-1")
     assert unknown.value.resource == "bank::pay"
     reply = unknown.value.reply
-    assert reply is not None
-    assert reply.trace[-1]["trace"]["failureTrace"]["failureReason"] == unknown.value.message
+    assert reply is not None and reply.stop_reason == "undecided"
     assert len(effects(tmp_path)) == took_effect
     assert model.requests == []
-    assert journal(agent) == ["turn", "model", "intent", "claim", "action", "end"]
+    assert journal(agent) == ["turn", "model", "intent", "claim", "suspend"]
+    with pytest.raises(ActionOutcomeUnknown) as unknown:
+        agent.decide("s-1", give_up=["bank::pay"])
+    reply = unknown.value.reply
+    assert reply is not None
+    assert reply.trace[-1]["trace"]["failureTrace"]["failureReason"] == unknown.value.message
+    assert model.requests == []
+    assert journal(agent)[4:] == ["suspend", "decided", "action", "end"]
     # The model knows of it when the next question comes.
     assert agent.invoke("Did you pay?", session_id="s-1").text == "I do not know."
     assert any(
@@ -123,6 +129,9 @@ def test_of_two_calls_the_one_with_an_outcome_is_known(tmp_path: Path) -> None:
     with pytest.raises(ActionOutcomeUnknown):
         agent.invoke(session_id="s-1")
     assert len(effects(tmp_path)) == 1
+    (undecided,) = agent.find_undecided("s-1")
+    with pytest.raises(ActionOutcomeUnknown):
+        agent.decide("s-1", give_up=[call.key for call in undecided.calls])
     agent.invoke("What did you do?", session_id="s-1")
     (told,) = [
         message

@@ -33,7 +33,7 @@ user: end
 """
 
 
-def run(folder: Path, model: Any, dies_after: int = 0) -> tuple[Any, Store]:
+def run(folder: Path, model: Any, dies_after: int = 0, **more: Any) -> tuple[Any, Store]:
     """Runs the script; what its functions are told is in `told.txt`."""
     (folder / "emma.ai.yaml").write_text("---\nname: Emma\n---\n")
     (folder / "add.ai.yaml").write_text("$ret: '?=content + 1'")
@@ -53,7 +53,7 @@ def run(folder: Path, model: Any, dies_after: int = 0) -> tuple[Any, Store]:
     store = Store(folder / "runs.sqlite", dies_after)
     flow = load_flow(folder / "main.ai.yaml")
     tools = {"note": note, "rate": rate}
-    return flow.run(model=model, tools=tools, sessions=store, run_id="r-1"), store
+    return flow.run(model=model, tools=tools, sessions=store, run_id="r-1", **more), store
 
 
 if __name__ == "__main__":

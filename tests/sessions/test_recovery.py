@@ -6,96 +6,17 @@ import asyncio
 import threading
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from whole_agents import INSTRUCTION, NATIVE, answer
+from left_turns import CALL, Bank, Knowing, Places
+from whole_agents import answer
 
-from orchestrator import (
-    ActionGroup,
-    Agent,
-    Limits,
-    SessionConflict,
-    Sessions,
-    SQLiteStore,
-    action,
-)
+from orchestrator import Agent, Limits, SessionConflict
 from orchestrator.actions import ActionResult, Call
 from orchestrator.agent import invoke as invoke_module
 from orchestrator.errors import ActionOutcomeUnknown
-
-CALL = NATIVE.calls(("bank::pay", {"to": "ann"}))
-
-
-class Died(BaseException):
-    """The process has ended."""
-
-
-class Bank:
-    """Pays, or dies while it does."""
-
-    def __init__(self, *, dies: bool = False) -> None:
-        self.dies, self.keys = dies, list[str]()
-
-    def call(self, call: Call, context: Any) -> ActionResult:
-        self.keys.append(call.key)
-        if self.dies:
-            raise Died
-        return ActionResult("paid")
-
-
-class Knowing(Bank):
-    """A bank that can be asked what became of a payment."""
-
-    def __init__(self, outcome: Any) -> None:
-        super().__init__()
-        self.outcome, self.asked = outcome, list[str]()
-
-    def status(self, key: str) -> Any:
-        self.asked.append(key)
-        if isinstance(self.outcome, Exception):
-            raise self.outcome
-        return self.outcome
-
-
-class Places:
-    """Agents over one file; each is in a process of its own, which leaves what it stops in."""
-
-    def __init__(self, file: Path) -> None:
-        self.file, self.stores = file, list[SQLiteStore]()
-
-    def agent(self, bank: Bank, *script: Any, name: str = "bank") -> Agent:
-        @action
-        def pay(to: str) -> str:
-            """Pays somebody."""
-            raise AssertionError("the executor does it")
-
-        self.stores.append(SQLiteStore(self.file))
-        sessions = Sessions(self.stores[-1])
-        sessions.leaving = True
-        group = ActionGroup("bank", [pay], bank)
-        model = NATIVE.model(list(script))
-        limits = Limits(action_seconds=None)
-        return Agent(
-            name, INSTRUCTION, model, action_groups=[group], sessions=sessions, limits=limits
-        )
-
-    def leave_turn(self, session: str, **options: Any) -> str:
-        """A turn that stops in the middle of a payment; the payment's key."""
-        bank = Bank(dies=True)
-        with pytest.raises(Died):
-            self.agent(bank, CALL).invoke("Pay Ann", session, **options)
-        return bank.keys[0]
-
-
-@pytest.fixture
-def places(tmp_path: Path) -> Any:
-    made = Places(tmp_path / "s.sqlite")
-    yield made
-    for store in made.stores:
-        store.close()
 
 
 def test_turns_that_were_left_are_gone_on_with(places: Places) -> None:
@@ -115,7 +36,7 @@ def test_turns_that_were_left_are_gone_on_with(places: Places) -> None:
 def test_in_an_event_loop_too(places: Places) -> None:
     key = places.leave_turn("s-1")
     (turn,) = asyncio.run(places.agent(Bank()).arecover())
-    assert turn.outcome == "unknown"
+    assert turn.outcome == "undecided"
     assert isinstance(turn.error, ActionOutcomeUnknown) and key in str(turn.error)
 
 
@@ -132,8 +53,8 @@ def test_a_turn_that_waits_or_runs_is_left_alone(places: Places) -> None:
     [
         (ActionResult("paid before"), "answer", 0),
         (False, "answer", 1),
-        (None, "unknown", 0),
-        (OSError("no answer"), "unknown", 0),
+        (None, "undecided", 0),
+        (OSError("no answer"), "undecided", 0),
     ],
 )
 def test_an_executor_says_what_became_of_a_call(

@@ -13,7 +13,7 @@ import pytest
 from orchestrator import Agent, SessionConflict, Sessions
 from orchestrator.message import text_of
 from orchestrator.models import Model, ModelReply, ModelRequest
-from orchestrator.sessions import EncryptedStore, SessionStore
+from orchestrator.sessions import NEVER, EncryptedStore, SessionStore
 from orchestrator.sessions.open_store import open_store
 from orchestrator.support.encryption import Cipher
 from orchestrator.support.encryption.key_sources import GivenKey
@@ -259,3 +259,40 @@ def test_sixteen_threads_on_one_session_lose_and_cross_no_turn(open_one: Open) -
     for place, turn in enumerate(turns):
         assert turn.stop_reason == "end_turn"
         assert [it for it in asked if it in turn.text] == asked[: place + 1]
+
+
+SUSPENDED = {
+    "kind": "suspend",
+    "invocation_id": "c-1",
+    "inputs": [{"functionInvocationInput": {"actionGroup": "bank", "function": "pay"}}],
+    "undecided": ["k-1"],
+    "at": 3,
+}
+
+
+def begin_turn(label: str) -> dict[str, Any]:
+    members = {"v": 1, "at": 1, "question": label, "attributes": {}, "prompt_attributes": {}}
+    return {"kind": "turn", "id": "0f6d5c1e-54c8-4c1b-9d3f-0a4f2b8f6a11", **members}
+
+
+def test_turns_that_wait_for_a_decision_are_found(open_one: Open) -> None:
+    writer = Sessions(open_one())
+    waits = {name: value for name, value in SUSPENDED.items() if name != "undecided"}
+    for label, last in (("a/b/undecided", SUSPENDED), ("a/b/waits", waits), ("x/b/s", SUSPENDED)):
+        session = writer.acquire(label, NEVER)
+        writer.write(session, [begin_turn(label)])
+        writer.write(session, [last])
+        writer.release(session)
+    reader = Sessions(open_one())
+    ((label, log),) = reader.find_undecided_turns("a/b/")
+    assert (label, log.decision_request) == ("a/b/undecided", SUSPENDED)
+    assert list(reader.find_left_turns("")) == []
+    session = reader.acquire(label, NEVER)
+    results = {"invocation_id": "c-1", "digest": "d", "at": 4, "v": 1, "owner": "", "until": 0}
+    decision = {"key": "k-1", "decision": "repeat"}
+    reader.write(session, [{"kind": "decided", "decisions": [decision], **results}])
+    reader.release(session)
+    assert list(Sessions(open_one()).find_undecided_turns("")) != []
+    assert list(Sessions(open_one()).find_undecided_turns("a/")) == []
+    if reader.durable:
+        assert list(Sessions(open_one()).find_left_turns("a/")) == ["a/b/undecided"]

@@ -12,7 +12,13 @@ from orchestrator.agent.durable.workflow import find_session
 from orchestrator.agent.invoke import as_awaitable
 from orchestrator.engine.results import ControlReturn
 from orchestrator.engine.trace.reply import Details, Reply
-from orchestrator.errors import OrchestratorError, ResourceNotFound, rebuild_error
+from orchestrator.engine.undecided_calls import Undecided
+from orchestrator.errors import (
+    ActionOutcomeUnknown,
+    OrchestratorError,
+    ResourceNotFound,
+    rebuild_error,
+)
 from orchestrator.models.base import Usage
 from orchestrator.sessions import session_label
 from orchestrator.support.threads import in_thread
@@ -69,7 +75,8 @@ class Submission:
 
         A turn that was cancelled has one whose `stop_reason` is `cancelled`. Where control was
         returned, `Agent.submit(results=...)` goes on, from any process, as long as the session
-        lives.
+        lives. So it does with the `undecided.answer(...)` of an `ActionOutcomeUnknown` that waits
+        for a decision.
 
         Args:
             timeout: For how many seconds to wait; for ever when `None`.
@@ -142,6 +149,7 @@ def read_reply(status: WorkflowStatus, agent: Agent) -> Reply:
 
     Raises:
         OrchestratorError: The turn failed.
+        ActionOutcomeUnknown: Or it waits for a decision, which its `undecided` says.
     """
     if status.error is not None or status.status not in ("SUCCESS", "CANCELLED"):
         raise _read_error(status)
@@ -149,7 +157,7 @@ def read_reply(status: WorkflowStatus, agent: Agent) -> Reply:
         return Reply("", "cancelled", "")
     output = open_result(dict(status.output or {}), status.workflow_id)
     control = output["return_control"]
-    return Reply(
+    reply = Reply(
         output["text"],
         output["stop_reason"],
         output["session_id"],
@@ -158,6 +166,16 @@ def read_reply(status: WorkflowStatus, agent: Agent) -> Reply:
         and ControlReturn(control["invocationId"], control["invocationInputs"]),
         details=_StoredDetails(output, agent),
     )
+    if output.get("undecided"):
+        raise _build_undecided_error(output, reply)
+    return reply
+
+
+def _build_undecided_error(output: dict[str, Any], reply: Reply) -> ActionOutcomeUnknown:
+    undecided = Undecided.from_dict(output["undecided"])
+    error = ActionOutcomeUnknown(output["message"], resource=undecided.calls[0].name)
+    error.undecided, error.reply = undecided, reply
+    return error
 
 
 def _read_error(status: WorkflowStatus) -> OrchestratorError:

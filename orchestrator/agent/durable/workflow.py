@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from orchestrator.agent.durable.sealing import open_input, seal_error, seal_result
@@ -22,6 +22,8 @@ from orchestrator.agent.durable.steps import (
     carry_out_left_effect,
     read_status,
 )
+from orchestrator.engine.results import UNDECIDED
+from orchestrator.engine.trace.reply import Reply
 from orchestrator.errors import (
     ActionOutcomeUnknown,
     DependencyFailed,
@@ -35,7 +37,6 @@ from orchestrator.sessions import TurnLog, session_label
 
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
-    from orchestrator.engine.trace.reply import Reply
 
 TURN = "orchestrator.turn"
 SCHEDULED = "orchestrator.scheduled_turn"
@@ -95,6 +96,8 @@ def run_turn(turn: dict[str, Any]) -> dict[str, Any]:
     except TurnLeft as left:
         raise (left.__cause__ or left) from None
     except OrchestratorError as error:
+        if _waits_for_decision(error, asked):
+            return seal_result(build_undecided_result(error), workflow_id)
         if not hasattr(error, "code"):  # DBOS's record of an error has a member for it
             vars(error)["code"] = getattr(error, "limit", "")
         sealed = seal_error(error, workflow_id)
@@ -105,6 +108,18 @@ def run_turn(turn: dict[str, Any]) -> dict[str, Any]:
     finally:
         _running.discard(workflow_id)
     return seal_result(build_result(reply), workflow_id)
+
+
+def _waits_for_decision(error: OrchestratorError, turn: _Turn) -> bool:
+    """Whether it is this workflow's turn that is suspended, and not an earlier one of its session.
+
+    The workflow ends then, as one does that returns control: whoever decides submits that.
+    """
+    undecided = getattr(error, "undecided", None)
+    if undecided is None:
+        return False
+    own: bool = undecided.turn_id == turn.options["request_id"]
+    return own or "results" in turn.options
 
 
 def _find_agent(turn: dict[str, Any]) -> Agent:
@@ -320,3 +335,11 @@ def build_result(reply: Reply) -> dict[str, Any]:
         "usage": list(reply.usage),
         "notes": reply.notes,
     }
+
+
+def build_undecided_result(error: OrchestratorError) -> dict[str, Any]:
+    """The error of a turn that waits for a decision as JSON members; others have no `undecided`."""
+    waits = cast("ActionOutcomeUnknown", error).undecided
+    reply = error.reply or Reply("", UNDECIDED, waits.session_id)
+    members = {"message": error.message, "undecided": waits.as_dict(), "turn_id": waits.turn_id}
+    return {**build_result(reply), **members}

@@ -171,6 +171,11 @@ class BranchRun(Run):
                 paid = zip(above._paid, self.replay.turn.spending, strict=True)
                 above._paid = tuple(map(sum, paid))  # type: ignore[assignment]
 
+    @property
+    def suspends_on_unknown(self) -> bool:
+        """As the agent that was invoked does."""
+        return self.parent.suspends_on_unknown
+
     def finish(self, result: Result) -> None:
         """Writes the collaborator's end, and takes its turn into the collaborator's history."""
         self.result = result

@@ -31,13 +31,18 @@ from orchestrator.engine.effects import (
     Retrieve,
 )
 from orchestrator.engine.results import Result
-from orchestrator.engine.run.invocation import Run, decode_file
+from orchestrator.engine.run.action_records import action_record
+from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.iterations import BranchTable
+from orchestrator.engine.run.lost_calls import (
+    OutcomesUndecided,
+    find_pending_calls,
+    record_outcome,
+)
 from orchestrator.engine.run.outcomes import (
     StreamChecked,
     StreamedCall,
     build_effect_error,
-    encode_file,
     guard,
     orchestrate,
     retrieve,
@@ -176,6 +181,10 @@ async def _drive(run: Run, backend: Backend, emit: Emit | None, listen: bool, wh
                     outcome = _carry_out(run, step, backend, None if whole else emit)
                     if not isinstance(outcome, (dict, list)):
                         outcome = await outcome
+                except OutcomesUndecided as stop:
+                    run.replay.steps.append((step, None))
+                    step = stop.control
+                    continue
                 except Exception as error:
                     step = run.fail(build_effect_error(step, error), step)
                     continue
@@ -317,46 +326,6 @@ async def _forward(
     await emit(update)
 
 
-def action_record(call: Call, result: ActionResult, began: int, ended: int) -> Record:
-    """The journal record of an action's result."""
-    record: Record = {
-        "kind": "action",
-        "id": call.id,
-        "text": result.text,
-        "began": began,
-        "ended": ended,
-    }
-    if result.state:
-        record["state"] = result.state
-    if result.session_attributes is not None:
-        record["attributes"] = result.session_attributes
-    if result.prompt_session_attributes is not None:
-        record["prompt_attributes"] = result.prompt_session_attributes
-    if result.knowledge_bases:
-        record["retrieval"] = dict(result.knowledge_bases)
-    if result.notes:
-        record["notes"] = list(result.notes)
-    if result.files:
-        record["files"] = [encode_file(file) for file in result.files]
-    if result.details:
-        record["details"] = dict(result.details)
-    return record
-
-
-def read_action_result(record: Record) -> ActionResult:
-    """The result that an `action_record` was made of, but for its HTTP status."""
-    return ActionResult(
-        record["text"],
-        record.get("state") or "",
-        record.get("attributes"),
-        record.get("prompt_attributes"),
-        notes=tuple(record.get("notes", ())),
-        files=tuple(map(decode_file, record.get("files", ()))),
-        details=record.get("details"),
-        knowledge_bases=record.get("retrieval"),
-    )
-
-
 def build_failed_action_record(run: Run, call: Call, error: BaseException, began: int) -> Record:
     """The journal record of an action that raised: the turn fails with its error.
 
@@ -395,40 +364,6 @@ def build_late_record(run: Run, call: Call, began: int, blocking: Future[Record]
             resource=name,
         )
     return build_failed_action_record(run, call, error, began)
-
-
-def find_pending_calls(run: Run, effect: Dispatch) -> tuple[dict[str, Record], list[Call]]:
-    """What a stopped process left behind, by call id; and the calls to carry out, now intended."""
-    known: dict[str, Record] = {}
-    calls = effect.calls
-    if run.replay.is_interrupted:
-        known = run.replay.take_known_outcomes(effect)
-        by_id = {call.id: call for call in effect.calls}
-        for lost in run.replay.find_lost_actions(effect, known, run.now()):
-            outcome = _ask_for_outcome(run, by_id[lost["id"]], lost)
-            if outcome is not None:
-                record_outcome(run, known, outcome)
-        calls = [call for call in effect.calls if call.id not in known]
-    if calls:
-        run.intend(calls)
-    return known, calls
-
-
-def _ask_for_outcome(run: Run, call: Call, lost: Record) -> Record | None:
-    # The outcome of a call that had begun, if its executor knows it; `None` when it was not done.
-    began = run.now()
-    found = run.plan.catalog.executor(call.operation).find_outcome(
-        call, run.plan.limits.result_bytes
-    )
-    if found is False:
-        return None
-    return lost if found is None else action_record(call, found, began, run.now())
-
-
-def record_outcome(run: Run, known: dict[str, Record], record: Record) -> None:
-    """Takes an action's outcome, and writes it down at once."""
-    known[record["id"]] = record
-    run.record_action(record)
 
 
 def perform(run: Run, call: Call, context: CallContext) -> Record:

@@ -18,13 +18,13 @@ from typing import Any, Self, TypeVar, cast
 
 from orchestrator.actions.base import ActionResult, Call, CallContext
 from orchestrator.engine.effects import CallModel
+from orchestrator.engine.run.action_records import action_record
 from orchestrator.engine.run.driver import (
     UPDATES,
     Emit,
     Pending,
     Update,
     Work,
-    action_record,
     build_failed_action_record,
     build_late_record,
     drive,

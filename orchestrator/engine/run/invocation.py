@@ -28,7 +28,7 @@ from orchestrator.engine.effects import (
     Orchestrate,
     Retrieve,
 )
-from orchestrator.engine.plan import Memory, Plan
+from orchestrator.engine.plan import SUSPEND, Memory, Plan
 from orchestrator.engine.results import Answer, ControlReturn, Failure, Refusal, Result
 from orchestrator.engine.run.replay import Replay
 from orchestrator.engine.run.restore import add_routed_turns, restore_team
@@ -192,6 +192,11 @@ class Run:
         """How many records the caller knew of: those up to the last results that it brought."""
         return count_known_records(self.log, self._before) if self._before > 1 else 0
 
+    @property
+    def suspends_on_unknown(self) -> bool:
+        """Whether a call whose outcome nobody knows suspends the turn, instead of ending it."""
+        return self.plan.features.unknown_outcomes == SUSPEND
+
     def request(self, effect: CallModel) -> ModelRequest:
         """Renders a model call."""
         stage = effect.stage
@@ -314,6 +319,8 @@ class Run:
             }
             if result.branch:
                 suspend["waits"] = result.branch
+            if result.undecided:
+                suspend["undecided"] = list(result.undecided)
             self.flush(suspend)
             return
         end = end_record(result, self.now())

@@ -458,7 +458,7 @@ def get_provider(model: Model) -> str:
 
 def describe_outcome(run: Run, error: BaseException | None) -> str:
     """How a turn ended, in one of a few words."""
-    from orchestrator.engine.results import Answer, ControlReturn, Refusal
+    from orchestrator.engine.results import UNDECIDED, Answer, ControlReturn, Refusal
 
     if error is not None:
         if isinstance(error, Exception):
@@ -468,4 +468,6 @@ def describe_outcome(run: Run, error: BaseException | None) -> str:
         return "answer"
     if isinstance(run.result, Refusal):
         return "refusal"
-    return "return_control" if isinstance(run.result, ControlReturn) else "failure"
+    if isinstance(run.result, ControlReturn):
+        return UNDECIDED if run.result.undecided else "return_control"
+    return "failure"

@@ -8,26 +8,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from orchestrator.engine.attachments import files_for
 from orchestrator.engine.calls import invocation_input, match_results
-from orchestrator.engine.effects import AwaitResults, Dispatch
+from orchestrator.engine.effects import Dispatch, WaitingCall
 from orchestrator.engine.plan import Plan
+from orchestrator.engine.run.input import Input
 from orchestrator.engine.run.replay import Replay, build_version_conflict
 from orchestrator.engine.run.restore import restore_history
 from orchestrator.errors import ActionOutcomeUnknown, SessionConflict, ValidationError
-from orchestrator.limits import Limits
 from orchestrator.message import clean
 from orchestrator.prompts.steps import EMPTY
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
 from orchestrator.sessions.journal import VERSION, build_cancelled_record, build_closed_record
-from orchestrator.sessions.sizes import are_small
-
-_ID = re.compile(r"[0-9a-zA-Z._:-]{2,100}")
 
 _AT_ONCE = 256  # ids of one system call, which costs as much as a good part of a turn
 
@@ -38,142 +34,10 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_unused_ids.clear)
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Input:
-    """What the caller of one invocation gave."""
-
-    question: str  # the user's input; empty to go on with a turn that was interrupted
-    session_id: str  # the session (botocore: 2 to 100 of `0-9a-zA-Z._:-`)
-    # Added to the session's attributes; they never reach a prompt
-    session_attributes: Mapping[str, str] | None = None
-    # Attributes of this turn; they do reach prompts
-    prompt_session_attributes: Mapping[str, str] | None = None
-    # The caller's results of a return of control, from `ControlReturn.answer` or in the shape of
-    # Bedrock's `sessionState`
-    results: Mapping[str, Any] | None = None
-    conversation_history: Sequence[Mapping[str, Any]] = ()
-    # Whether the session ends with the turn; said once, it holds for the turn's later invocations
-    # too
-    end_session: bool = False
-    memory_id: str = ""
-    # Retrieval configurations of this invocation, by knowledge base id
-    retrieval: Mapping[str, Mapping[str, Any]] | None = None
-    # Files of this invocation, as `orchestrator.engine.input_files.read_files` gives them
-    files: Sequence[Mapping[str, str]] = ()
-    # How many earlier turns the prompts have; all of them when `None`
-    previous_turns: int | None = None
-    # Whether the prompts leave out what the model thought in earlier turns
-    exclude_thinking: bool = False
-    # After how many characters the guardrail checks an answer that streams, if not the agent's own
-    guard_interval: int | None = None
-    # A UUID that names the turn; one that nobody has seen when it is empty
-    request_id: str = ""
-    # The durable workflow that runs the turn; empty when none does
-    workflow: str = ""
-    closing: bool = False
-    more: bool = False  # whether anything is given but the question and the session
-
-    def check(self, limits: Limits) -> None:
-        """Checks the question and the session's id.
-
-        Raises:
-            ValidationError: Something is wrong, and how to mend it.
-        """
-        check_id("session_id", self.session_id)
-        if not isinstance(self.question, str):
-            raise ValidationError(
-                f"the question must be a text, not {type(self.question).__name__!r}"
-            )
-        if len(self.question) > limits.input_chars:
-            raise ValidationError(
-                f"the question has {len(self.question):,} characters; the limit is "
-                f"{limits.input_chars:,} ('input_chars')"
-            )
-
-    @property
-    def is_small(self) -> bool:
-        """Whether it opens a turn with a small record."""
-        if not self.more:
-            return are_small(self.question)
-        given = self.session_attributes, self.prompt_session_attributes, self.results
-        return are_small(
-            self.question, given, self.conversation_history, self.retrieval, self.files
-        )
-
-    def check_options(self) -> None:
-        """Checks the rest, as far as that can be done without the session.
-
-        Raises:
-            ValidationError: Something is wrong, and how to mend it.
-        """
-        if self.session_attributes:
-            _check_attributes("session_attributes", self.session_attributes)
-        if self.prompt_session_attributes:
-            _check_attributes("prompt_session_attributes", self.prompt_session_attributes)
-        if not isinstance(self.conversation_history, list | tuple):
-            raise ValidationError("conversation_history must be a list of messages")
-        for message in self.conversation_history:
-            _check_message(message)
-        if self.memory_id:
-            check_id("memory_id", self.memory_id)
-        if self.retrieval:
-            _check_retrieval(self.retrieval)
-        self._check_rare_options()
-
-    def _check_rare_options(self) -> None:
-        if self.files and self.results is not None:
-            raise ValidationError("files come with a question, and not with results; ask anew")
-        if self.previous_turns is not None:
-            _check_count("previous_turns", self.previous_turns, 0)
-        if self.request_id:
-            self.request_id = _check_request_id(self.request_id)
-        if self.guard_interval is not None:
-            _check_count("apply_guardrail_interval", self.guard_interval, 1)
-
-
-def _check_request_id(id: object) -> str:
-    from uuid import UUID
-
-    try:
-        return str(UUID(str(id)))
-    except ValueError:
-        raise ValidationError(
-            f"request_id {str(id)[:60]!r} is no UUID; make one with `uuid.uuid4()`"
-        ) from None
-
-
-def _check_count(name: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ValidationError(f"{name} must be a whole number from {least}, not {value!r:.40}")
-
-
-def _check_retrieval(given: object) -> None:
-    if not isinstance(given, Mapping) or not all(
-        isinstance(id, str) and isinstance(one, Mapping) for id, one in given.items()
-    ):
-        raise ValidationError(
-            "knowledge_bases must map ids of knowledge bases to retrieval configurations, such as "
-            "{'KB12345678': {'vectorSearchConfiguration': {'numberOfResults': 3}}}"
-        )
-
-
 def _collect_knowledge_bases(plan: Plan) -> set[str]:
     # Collaborators search with the same configurations.
     members = [it.agent for it in plan.collaborators.values() if it.agent is not None]
     return set(plan.knowledge_bases).union(*map(_collect_knowledge_bases, members))
-
-
-def check_id(name: str, id: object) -> None:
-    """Checks the id of a session or a memory; `name` is the argument's.
-
-    Raises:
-        ValidationError: It is not one.
-    """
-    if not isinstance(id, str) or not _ID.fullmatch(id):
-        raise ValidationError(
-            f"{name} {str(id)[:120]!r} is not valid: 2 to 100 characters of letters, digits, '.', "
-            "'_', ':' and '-'"
-        )
 
 
 def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) -> TurnLog | None:
@@ -185,6 +49,7 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
     else `None`.
 
     Raises:
+        ActionOutcomeUnknown: The session waits for a decision about calls of its open turn.
         ValidationError: There is nothing to do, or the results fit no hand-over.
         SessionConflict: Another process runs a turn of this session, or other results, which are
             no confirmations, were given for the same hand-over before.
@@ -203,6 +68,10 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
         _claim(plan, sessions, session, known, given)
         return None
     log = session.open
+    if log is not None and log.decision_request and not given.closing:
+        from orchestrator.engine.undecided_calls import build_undecided_error
+
+        raise build_undecided_error(log, given.session_id)
     if log is not None and not log.suspend_record:
         # To end a session is no reason to carry out what a stopped process left undone in it.
         goes_on = not given.closing or "closing" in log.start.get("with", {})
@@ -256,7 +125,7 @@ def _find_past_turn(plan: Plan, sessions: Sessions, session: Session, id: str) -
 
 # The session was closed before the turn had its end: a stopped process has left it, or it waited.
 def _check_lost_turn(log: TurnLog, label: str) -> TurnLog | None:
-    if log.suspend_record:
+    if log.suspend_record and not log.decision_request:
         return log
     begun = [it for record in log.records if record["kind"] == "intent" for it in record["calls"]]
     if not begun:
@@ -402,6 +271,8 @@ def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input
         first = next(
             it for it in answered.records if it.get("invocation_id") == id and "digest" in it
         )
+        if first["kind"] == "decided":
+            raise SessionConflict(f"something else was decided for invocation id {id!r}; it stands")
         _begin_second_answer(plan, sessions, session, given, (first, results))
         return None
     log = session.open
@@ -412,11 +283,14 @@ def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input
             f"{given.session_id!r}: it was never handed over here, or the session has gone on or "
             "expired"
         )
-    _check_results(plan, session, log, results)
-    record: Record = {
-        "kind": "returned",
+    if log.decision_request:
+        decisions = _read_decisions(plan, session, log, results)
+        record: Record = {"kind": "decided", "decisions": decisions}
+    else:
+        _check_results(plan, session, log, results)
+        record = {"kind": "returned", "results": results}
+    record |= {
         "invocation_id": id,
-        "results": results,
         "digest": digest,
         "at": sessions.clock(),
         **_lease(plan, sessions, given),
@@ -424,7 +298,7 @@ def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input
     if "waits" in waits:
         record["branch"] = waits["waits"]
     _add_options(record, session, given)
-    if given.prompt_session_attributes:
+    if given.prompt_session_attributes and record["kind"] == "returned":
         record["prompt_attributes"] = clean(dict(given.prompt_session_attributes))
     sessions.write(session, [record])
     return None
@@ -492,19 +366,37 @@ def _check_results(
     effect = Replay(plan, log, session).find_awaited_results(suspended.get("waits", ""))
     if effect is None:
         raise build_version_conflict("waits for results that this version does not ask for")
-    _check_same_agent(plan, log, suspended, effect)
+    _check_same_agent(plan, log, suspended, effect.waiting)
     match_results(effect.waiting, results)
+
+
+def _read_decisions(
+    plan: Plan, session: Session, log: TurnLog, results: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    from orchestrator.engine.undecided_calls import KIND, read_decisions
+
+    suspended = log.decision_request or {}
+    replay = Replay(plan, log, session)
+    found, agent_id = replay.find_interrupted_calls(suspended.get("waits", ""))
+    calls = [call for call in found if call.key in suspended["undecided"]]
+    if len(calls) != len(suspended["undecided"]):
+        raise build_version_conflict("has begun calls that this version does not make")
+    waiting = [WaitingCall(call, KIND, agent_id) for call in calls]
+    _check_same_agent(plan, log, suspended, waiting)
+    return read_decisions(waiting, results)
 
 
 # The results are of calls that another definition described to the model, and to whoever confirmed
 # or carried them out.
-def _check_same_agent(plan: Plan, log: TurnLog, suspended: Record, effect: AwaitResults) -> None:
+def _check_same_agent(
+    plan: Plan, log: TurnLog, suspended: Record, waiting: Sequence[WaitingCall]
+) -> None:
     asked = [
         {name: value for name, value in call.items() if name != "collaboratorName"}
         for one in suspended["inputs"]
         for call in one.values()
     ]
-    asks = [call for one in effect.waiting for call in invocation_input(one, one.agent_id).values()]
+    asks = [call for one in waiting for call in invocation_input(one, one.agent_id).values()]
     if asked != asks:
         raise build_version_conflict("handed over calls that this version describes otherwise")
     if log.start.get("plan", plan.digest) != plan.digest:
@@ -564,29 +456,6 @@ def _alternate_roles(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, An
     if alternating and alternating[-1]["role"] == "user":
         alternating.append({"role": "assistant", "content": [{"text": EMPTY}]})
     return alternating
-
-
-def _check_attributes(name: str, attributes: Any) -> None:
-    if not isinstance(attributes, Mapping):
-        raise ValidationError(f"{name} must be a mapping, not {type(attributes).__name__!r}")
-    for key, value in attributes.items():
-        if not isinstance(key, str) or not isinstance(value, str):
-            raise ValidationError(
-                f"{name} must map texts to texts; the value of {key!r} is {type(value).__name__!r}"
-            )
-
-
-def _check_message(message: Mapping[str, Any]) -> None:
-    content = message.get("content") if isinstance(message, Mapping) else None
-    if not isinstance(content, list) or message.get("role") not in ("user", "assistant"):
-        raise ValidationError(
-            "a message of conversation_history needs a 'role' ('user' or 'assistant') and a "
-            "'content' list"
-        )
-    if not all(
-        isinstance(block, Mapping) and isinstance(block.get("text"), str) for block in content
-    ):
-        raise ValidationError("conversation_history holds text blocks only: {'text': '...'}")
 
 
 def request_id() -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, TypedDict
 
-from orchestrator.engine.run.open_turn import Input
+from orchestrator.engine.run.input import Input
 from orchestrator.errors import ValidationError
 from orchestrator.support.spelling import to_camel
 

@@ -85,6 +85,7 @@ class Replay:
         "_attachments",
         "_bound",
         "_by_branch",
+        "_decisions",
         "_feed",
         "_generator",
         "_intents",
@@ -127,6 +128,7 @@ class Replay:
         self._generator = run_turn(self.turn)
         self._feed: list[Record] = []
         self._intents: Collection[str] = ()
+        self._decisions: Mapping[str, Record] = _NOTHING
         if len(log.records) > 1:
             self._feed_from(log.find_records(self.path) if records is None else records)
 
@@ -139,6 +141,8 @@ class Replay:
             if record["kind"] == "intent"
             for call in record["calls"]
         }
+        if any(record["kind"] == "decided" for record in records):
+            self._decisions = _read_decisions(records)
 
     def below(self, branch: Branch) -> Replay:
         """The turn of a branch that runs here: a collaborator's, or an iteration's."""
@@ -246,9 +250,13 @@ class Replay:
             end is not None
             and end["result"] == "failure"
             and (end["stop_reason"] != "seconds" or "cut" in end)
-        )
+        ) or (end is None and self._waits_for_decision())
         if isinstance(reached, Branches) or (failed and isinstance(reached, LIVE)):
             self.steps.append((reached, None))
+
+    def _waits_for_decision(self) -> bool:
+        waits = self.log.decision_request
+        return waits is not None and waits.get("waits", "") == self.path
 
     def find_quotation(self, calls: Sequence[str]) -> str:
         """The first of the calls in a reply's text that somebody else wrote; empty for none."""
@@ -298,16 +306,30 @@ class Replay:
 
     def find_awaited_results(self, path: str) -> AwaitResults | None:
         """The hand-over that the turn, or its collaborator's at `path`, waits for."""
+        waits, _ = self._find_suspended(path)
+        effect, outcome = waits.steps[-1] if waits is not None and waits.steps else (None, None)
+        return effect if isinstance(effect, AwaitResults) and outcome is None else None
+
+    def find_interrupted_calls(self, path: str) -> tuple[list[Call], str]:
+        """The calls that the turn, or its collaborator's at `path`, was stopped in; its agent's id.
+
+        The list is empty where there are none.
+        """
+        waits, reached = self._find_suspended(path)
+        if waits is None or not isinstance(reached, Dispatch):
+            return [], ""
+        return reached.calls, waits.turn.plan.agent_id
+
+    def _find_suspended(self, path: str) -> tuple[Replay | None, Live | Result | None]:
         reached = self.send(None)
         if not path:
-            effect, outcome = self.steps[-1] if self.steps else (None, None)
-            return effect if isinstance(effect, AwaitResults) and outcome is None else None
+            return self, reached
         if isinstance(reached, Branches):
             for branch in reached.branches:
                 if branch.has(path):
                     below = "" if path == branch.id else path
-                    return self.below(branch).find_awaited_results(below)
-        return None
+                    return self.below(branch)._find_suspended(below)
+        return None, None
 
     def stop(self) -> Failure:
         """Ends an iteration where it is, since another one has failed; its result."""
@@ -399,10 +421,8 @@ class Replay:
             known[record["id"]] = record
         return known
 
-    def find_lost_actions(
-        self, effect: Dispatch, known: Mapping[str, Record], at: int
-    ) -> list[Record]:
-        """Records of the calls that were started and whose outcome nobody knows.
+    def find_lost_calls(self, effect: Dispatch, known: Mapping[str, Record]) -> list[Call]:
+        """The calls that were started and whose outcome no journal has.
 
         A call of an idempotent operation is not one of them: it may be carried out again, with
         the same idempotency key.
@@ -410,10 +430,14 @@ class Replay:
         if not self._intents:
             return []
         return [
-            _build_unknown_record(call, at)
+            call
             for call in effect.calls
             if call.key in self._intents and call.id not in known and not call.operation.idempotent
         ]
+
+    def find_decision(self, call: Call) -> Record | None:
+        """What somebody has decided of a lost call: a member of a `decided` record."""
+        return self._decisions.get(call.key)
 
     def give_up(self, effect: Dispatch | Branches, at: int) -> None:
         """Gives the turn what is known of the effect it was stopped in, for its transcript."""
@@ -424,7 +448,7 @@ class Replay:
             lost = [build_stopped_record(branch, at) for branch in effect.branches]
         else:
             begun = any(call.key in self._intents for call in effect.calls)
-            lost = [_build_unknown_record(call, at) for call in effect.calls]
+            lost = [build_unknown_record(call, at) for call in effect.calls]
         if known or begun:
             self.send([known.get(record["id"], record) for record in lost])
 
@@ -481,6 +505,19 @@ def _by_branch(records: Sequence[Record]) -> dict[str, list[Record]]:
     return found
 
 
+def _read_decisions(records: Sequence[Record]) -> dict[str, Record]:
+    # A call that was carried out again on somebody's word, and is lost once more, is undecided
+    # again.
+    decisions: dict[str, Record] = {}
+    for record in records:
+        if record["kind"] == "decided":
+            decisions |= {one["key"]: one for one in record["decisions"]}
+        elif record["kind"] == "intent":
+            for call in record["calls"]:
+                decisions.pop(call["key"], None)
+    return decisions
+
+
 def _answers(record: Record, effect: Effect) -> bool:
     if record["kind"] != _KINDS[type(effect)]:
         return False
@@ -489,7 +526,8 @@ def _answers(record: Record, effect: Effect) -> bool:
     return not isinstance(effect, CallModel) or record["stage"] == effect.stage.stage
 
 
-def _build_unknown_record(call: Call, at: int) -> Record:
+def build_unknown_record(call: Call, at: int) -> Record:
+    """The record of a call that was begun, and of which nobody knows whether it took effect."""
     return {
         "kind": "action",
         "id": call.id,

@@ -37,6 +37,7 @@ _KINDS = {
     "branch": "agent",
     "returned": "results",
     "suspend": "return_control",
+    "decided": "decision",
 }
 _PREVIEW = 200  # characters of a row's text
 
@@ -47,7 +48,8 @@ class PastStep:
     Attributes:
         index: Its place in the turn, from 1.
         kind: `model`, `action`, `search`, `guardrail`, `orchestration`, `agent` (a collaborator's
-            work, or an iteration, which ended), `return_control` or `results`.
+            work, or an iteration, which ended), `return_control`, `results`, or
+            `decision` (about calls whose outcome nobody knew).
         call: Which model call of the turn it is, from 1; 0 for other steps.
         stage: The prompt type of a model call, else empty.
         name: The model, the action, the knowledge base or the collaborator; empty if not known.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.engine.plan import Plan
+from orchestrator.engine.results import UNDECIDED
 from orchestrator.engine.run.restore import rebuild_replay, restore_history
 from orchestrator.engine.trace.bedrock import TraceParts
 from orchestrator.engine.trace.reply import files_of
@@ -43,8 +44,9 @@ class PastTurn:
     Attributes:
         question: The user's input.
         text: The answer, or the message of the error that ended the turn.
-        stop_reason: As in `Reply`; `return_control` when the turn waits, `interrupted` when its
-            process stopped, `cancelled` when its caller did.
+        stop_reason: As in `Reply`; `return_control` when the turn waits, `undecided` when it
+            waits for a decision, `interrupted` when its process stopped, `cancelled` when its
+            caller did.
         at: When it began, in nanoseconds since 1970.
         new: Whether the session had ended before, and began anew with it.
         current: Whether the session has not ended since, so that the model still knows of it.
@@ -81,7 +83,7 @@ class PastTurn:
         self.question: str = log.start["question"]
         self.text: str = last.get("text") or last.get("message", "")
         self.stop_reason: str = last.get("stop_reason") or (
-            "return_control" if last else "interrupted"
+            UNDECIDED if log.decision_request else ("return_control" if last else "interrupted")
         )
         self.id: str = log.start["id"]
         self.at: int = log.start["at"]

@@ -10,14 +10,14 @@ from typing import Any
 
 from orchestrator.engine.effects import AwaitResults, Branches, CallModel, is_within
 from orchestrator.engine.plan import Plan
-from orchestrator.engine.results import Answer, ControlReturn, Refusal
+from orchestrator.engine.results import UNDECIDED, Answer, ControlReturn, Refusal
 from orchestrator.engine.run.branches import BranchRun
 from orchestrator.engine.run.driver import BranchEnded, Progress, Update
 from orchestrator.engine.run.invocation import Run, count_known_records
 from orchestrator.engine.run.outcomes import StreamChecked
 from orchestrator.engine.run.restore import rebuild_replay
 from orchestrator.engine.trace.bedrock import TraceParts, find_waiting_record
-from orchestrator.errors import SessionConflict, rebuild_error
+from orchestrator.errors import OrchestratorError, SessionConflict, rebuild_error
 from orchestrator.models.base import Usage
 from orchestrator.sessions import Session, TurnLog
 from orchestrator.sessions.journal import Record
@@ -65,7 +65,7 @@ class Reply:
             control was returned.
         stop_reason: `end_turn`, `ask_user`, `refused`, `return_control`, `max_tokens`,
             `guardrail_intervened`, `content_filtered`; of a failed turn, the limit's name or a
-            reason code.
+            reason code, and `undecided` of one that waits for a decision.
         session_id: The session.
         citations: Bedrock's citations of the answer.
         return_control: The calls that wait for the caller, or `None`.
@@ -244,6 +244,8 @@ def reply_of(run: Run) -> Reply:
     if isinstance(result, Refusal):
         return Reply(result.text, result.stop_reason, session_id, details=details)
     if isinstance(result, ControlReturn):
+        if result.undecided:  # nobody who only carries calls out may take them for such
+            return Reply("", UNDECIDED, session_id, details=details)
         return Reply("", "return_control", session_id, return_control=result, details=details)
     reason = result.code if result is not None and result.code else "failure"
     return Reply("", reason, session_id, details=details)
@@ -299,11 +301,11 @@ def rebuild_reply(plan: Plan, session: Session, log: TurnLog, session_id: str) -
     """The reply of a finished turn, from its journal: the same results were given before.
 
     Raises:
-        OrchestratorError: The turn had failed; its error again.
+        OrchestratorError: The turn had failed, or waits for a decision; its error again.
     """
     end = log.end or log.suspend_record or log.start
-    control = None
-    if end["kind"] == "suspend":
+    is_undecided, control = log.decision_request is not None, None
+    if end["kind"] == "suspend" and not is_undecided:
         control = ControlReturn(end["invocation_id"], end["inputs"])
     parts, since = None, 0
     with suppress(SessionConflict):  # the agent was changed since: the answer still holds
@@ -312,14 +314,20 @@ def rebuild_reply(plan: Plan, session: Session, log: TurnLog, session_id: str) -
         parts = TraceParts(plan, session_id, log.start["at"], replay, reported=reported)
     reply = Reply(
         text=end.get("text", ""),
-        stop_reason=end.get("stop_reason", "return_control"),
+        stop_reason=end.get("stop_reason", UNDECIDED if is_undecided else "return_control"),
         session_id=session_id,
         citations=end.get("citations", []),
         return_control=control,
         details=_JournalDetails(log, parts, since),
     )
+    error: OrchestratorError | None = None
     if end.get("result") == "failure":
         error = rebuild_error(end["error"], end["message"], end["stop_reason"])
+    elif is_undecided:
+        from orchestrator.engine.undecided_calls import build_undecided_error
+
+        error = build_undecided_error(log, session_id)
+    if error is not None:
         error.reply = reply
         raise error
     return reply
@@ -438,7 +446,8 @@ class RunEvents:
         run = self._run
         if not self._begun:
             yield from self._report_resumption()
-        if isinstance(run.result, ControlReturn) and not run.result.branch:
+        result = run.result
+        if isinstance(result, ControlReturn) and not (result.branch or result.undecided):
             # No driver carries a hand-over out, so none reports it.
             for part in self._parts.before(run.replay.steps[-1][0], run.now()):
                 yield TracePart(part)

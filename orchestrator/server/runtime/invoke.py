@@ -32,6 +32,7 @@ from orchestrator.support.lru_cache import LruCache
 from orchestrator.support.threads import in_thread
 
 if TYPE_CHECKING:
+    from orchestrator.engine.undecided_calls import Undecided
     from orchestrator.server.agents.build import AgentResources
     from orchestrator.server.agents.registry import Agents
     from orchestrator.server.path_redaction import PathRedactor
@@ -205,6 +206,11 @@ class Turns:
         if params.get("endSession") and not question.strip() and not results:
             await run_blocking(agent.end_session, session_id)
             return EventStream(await start_stream(_empty_stream()), members)
+        if not question.strip() and not results:
+            # Whoever asks nothing wants to go on: what has to be decided for that is handed over.
+            undecided = await run_blocking(agent.find_undecided, session_id)
+            if undecided:
+                return EventStream(await start_stream(_hand_over(undecided[0])), members)
         read = partial(read_state, self._buckets, request.caller, session)
         session_state = await run_blocking(read) if _has_s3_files(session) else read()
         shape = trace if params.get("enableTrace") else ""
@@ -255,6 +261,13 @@ async def start_stream(
 
 async def _empty_stream() -> AsyncGenerator[StreamEvent, None]:
     yield "", {}
+
+
+async def _hand_over(undecided: Undecided) -> AsyncGenerator[StreamEvent, None]:
+    """What a turn waits for somebody to decide, in the shape of a return of control."""
+    inputs = [dict(call.input) for call in undecided.calls]
+    yield "", {}
+    yield "returnControl", render_return_control(ControlReturn(undecided.invocation_id, inputs))
 
 
 def build_options(params: Mapping[str, Any], state: Mapping[str, Any]) -> Options:

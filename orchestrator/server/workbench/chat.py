@@ -201,6 +201,11 @@ def _build_results(agent: Agent, session: str, given: Any) -> dict[str, Any]:
     waits = log.suspend_record if log is not None else None
     if waits is None:
         raise ValidationError(f"session {session!r} waits for no results")
+    if waits.get("undecided"):  # a form's yes or no would leave open what is meant by it
+        raise ValidationError(
+            f"session {session!r} waits for a decision about calls whose outcome nobody knows: "
+            f"give it with `orchestrator sessions decide {session}`"
+        )
     control = ControlReturn(waits["invocation_id"], waits["inputs"])
     return control.answer(group_results(waits["inputs"], given))
 

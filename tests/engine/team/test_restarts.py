@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from crew import ANSWER, BOOKED, ONE_AT_A_TIME, QUESTION, crew, label, play, waiting
@@ -120,9 +121,13 @@ def test_an_action_whose_outcome_nobody_knows_is_not_tried_again(
 ) -> None:
     crash(tmp_path, point)
     agent = crew(tmp_path, limits=ONE_AT_A_TIME)
-    with pytest.raises(ActionOutcomeUnknown) as unknown:
+    with pytest.raises(ActionOutcomeUnknown, match=action) as unknown:
         play(agent)
-    assert action in unknown.value.message
+    assert effects(tmp_path) == took_effect
+    assert unknown.value.reply is not None and find_problems(unknown.value.reply.trace) == []
+    (call,) = unknown.value.undecided.calls
+    with pytest.raises(ActionOutcomeUnknown, match=action) as unknown:
+        agent.decide("s-1", give_up=[call.key])
     assert effects(tmp_path) == took_effect
     # The agent that had begun it fails, and with it the one that had sent it to work.
     reply = unknown.value.reply
@@ -132,6 +137,32 @@ def test_an_action_whose_outcome_nobody_knows_is_not_tried_again(
     assert failures == [f"2 {who} failureTrace", "1 boss failureTrace"]
     lived, whole = trace_lines(reply.trace), trace_lines(agent.turns("s-1")[0].trace)
     assert whole[1 - len(lived) :] == lived[1:]
+
+
+@pytest.mark.parametrize(
+    ("point", "took_effect"),
+    [("before open_claim", False), ("after open_claim", True), ("after note", True)],
+)
+def test_somebody_says_what_became_of_a_collaborators_action(
+    point: str, took_effect: bool, calm: list[str], tmp_path: Path
+) -> None:
+    crash(tmp_path, point)
+    agent = crew(tmp_path, limits=ONE_AT_A_TIME)
+    with pytest.raises(ActionOutcomeUnknown) as unknown:
+        play(agent)
+    (call,) = unknown.value.undecided.calls
+    given = call.input["functionInvocationInput"]
+    assert given["collaboratorName"] == "claims" and given["function"] in point
+    decided: dict[str, Any] = {"happened": {call.key: "done"}}
+    if not took_effect:
+        decided = {"repeat": [call.key]}
+    reply = agent.decide("s-1", **decided)
+    if reply.return_control is not None:
+        results = reply.return_control.answer(BOOKED)
+        reply = agent.invoke(session_id="s-1", results=results)
+    assert reply.text == ANSWER
+    assert sorted(effects(tmp_path)) == ["credit", "note", "open_claim"]
+    assert agent.find_undecided() == []
 
 
 def prompts(agent: Agent, name: str) -> list[str]:

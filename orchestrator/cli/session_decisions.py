@@ -1,0 +1,94 @@
+"""`orchestrator sessions decide`: what became of actions whose process stopped in them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import TYPE_CHECKING, Annotated, Any
+
+from orchestrator.cli.agents import load_agent
+from orchestrator.cli.options import Model
+from orchestrator.cli.return_control import list_waiting_calls, read_named_values
+from orchestrator.cli.session_state import find_session, local_time, session_id
+from orchestrator.cli.sessions import HERE, Folder, Id, State, open_chosen_sessions
+from orchestrator.cli.terminal import Terminal, clean
+from orchestrator.cli.verb import option, verb
+from orchestrator.errors import ValidationError
+
+if TYPE_CHECKING:
+    from orchestrator.engine.undecided_calls import Undecided
+
+
+@verb
+def decide(
+    terminal: Terminal,
+    session: Id,
+    folder: Folder = HERE,
+    state: State = None,
+    happened: Annotated[
+        list[str] | None,
+        option("--happened", "KEY=JSON", "It took effect, and this is its result. Repeatable."),
+    ] = None,
+    repeat: Annotated[
+        list[str] | None,
+        option("--repeat", "KEY", "It did not: carry it out, with the same key. Repeatable."),
+    ] = None,
+    give_up: Annotated[
+        list[str] | None,
+        option("--give-up", "KEY", "Leave it; the turn ends as failed. Repeatable."),
+    ] = None,
+    model: Model = None,
+) -> None:
+    """Say what became of an action whose process stopped in it, and go on with its turn.
+
+    Nobody knows whether such an action took effect: look at the system behind it, by its key. The
+    turn goes on when each call is decided. KEY may be the call's name, such as bank::pay, where no
+    other one has it. Without a decision the calls are only listed.
+
+    [bold]Examples[/bold]
+      $ orchestrator sessions decide s-1 my-agent
+      $ orchestrator sessions decide s-1 my-agent --happened 'bank::pay="paid"'
+      $ orchestrator sessions decide s-1 my-agent --repeat bank::pay
+      $ orchestrator sessions decide s-1 my-agent --give-up bank::pay
+    """
+    info = find_session(open_chosen_sessions(folder, state), session)
+    id = session_id(info)
+    agent = load_agent(folder, model, id, state)
+    if info.label != f"{agent.plan.owner}/{id}":
+        raise ValidationError(
+            f"session {info.label!r} is of another agent, alias or tenant than {str(folder)!r}"
+        )
+    undecided = next(iter(agent.find_undecided(id)), None)
+    if undecided is None:
+        again = f"orchestrator invoke {shlex.quote(str(folder))} --session {shlex.quote(id)}"
+        raise ValidationError(
+            f"session {id!r} waits for no decision; where a process has stopped in its turn, "
+            f"`{again}` goes on with that first"
+        )
+    given = read_named_values("--happened", happened)
+    if not (given or repeat or give_up):
+        _list_calls(terminal, undecided)
+        return
+    reply = agent.decide(id, happened=given, repeat=repeat or (), give_up=give_up or ())
+    if terminal.json:
+        terminal.document(reply.as_dict())
+        return
+    terminal.block(clean(reply.text))
+    if reply.return_control is not None:
+        again = f"orchestrator invoke {shlex.quote(str(folder))} --session {shlex.quote(id)}"
+        terminal.note(f"The turn waits for results; go on with `{again} --results FILE`.")
+
+
+def _list_calls(terminal: Terminal, undecided: Undecided) -> None:
+    if terminal.json:
+        terminal.document(undecided.as_dict())
+        return
+    terminal.print(f"since {local_time(undecided.at)}: {json.dumps(clean(undecided.question))}")
+    texts = [one.text for one in list_waiting_calls(_list_inputs(undecided))]
+    for call, text in zip(undecided.calls, texts, strict=True):
+        terminal.block(f"{clean(text)}: whether it took effect is not known; key {call.key}", 2)
+    terminal.print("Decide with --happened KEY=JSON, --repeat KEY or --give-up KEY.")
+
+
+def _list_inputs(undecided: Undecided) -> list[dict[str, Any]]:
+    return [dict(call.input) for call in undecided.calls]

@@ -1,0 +1,98 @@
+"""`orchestrator sessions decide`: after a kill -9 in an action somebody says what became of it."""
+
+import json
+
+import pytest
+from cli_support import call
+
+PAID = "<answer>Paid.</answer>"
+WORKS = """
+def lambda_handler(event, context):
+    with open("paid.log", "a") as file:
+        file.write(context.aws_request_id + "\\n")
+    return {"messageVersion": "1.0", "response": {
+        "actionGroup": event["actionGroup"], "function": event["function"],
+        "functionResponse": {"responseBody": {"TEXT": {"body": "paid now"}}}}}
+"""
+
+
+@pytest.fixture
+def killed(buyer, stuck, run, script):
+    """The agent whose turn was killed in its action; its action works from now on."""
+    stuck.kill()
+    stuck.wait()
+    (buyer / "bank.py").write_text(WORKS)
+    done = run("invoke", buyer, "--session=s-1", script(call("bank__pay", who="Ann")))
+    assert done.exit_code == 1
+    assert "orchestrator sessions decide s-1" in " ".join(done.stderr.split())
+    return buyer
+
+
+def find_key(run, folder):
+    listed = json.loads(run("sessions", "decide", "s-1", folder, "--json").stdout)
+    ((waiting),) = listed["calls"]
+    assert waiting["name"] == "bank::pay"
+    return waiting["key"]
+
+
+def paid(place):
+    log = place / "paid.log"
+    return log.read_text().split() if log.exists() else []
+
+
+def test_what_is_undecided_is_listed(run, killed, script):
+    key = find_key(run, killed)
+    told = " ".join(run("sessions", "decide", "s-1", killed, script()).stdout.split())
+    assert "bank::pay(who=Ann): whether it took effect is not known" in told and key in told
+    shown = run("sessions", "show", "s-1", killed).stdout
+    assert "agent waits for your decision" in shown
+    assert "orchestrator sessions decide s-1 buyer" in " ".join(shown.split())
+    (listed,) = json.loads(run("sessions", "list", killed, "--json").stdout)
+    assert listed["state"] == "undecided"
+    (turn,) = json.loads(run("sessions", "show", "s-1", killed, "--json").stdout)["turns"]
+    assert (turn["state"], turn["stop_reason"]) == ("undecided", "undecided")
+
+
+def test_it_happened(run, killed, script, place):
+    key = find_key(run, killed)
+    words = ["sessions", "decide", "s-1", killed, script(PAID)]
+    done = run(*words, "--happened", f'{key}="paid before"')
+    assert (done.exit_code, done.stdout.strip(), paid(place)) == (0, "Paid.", [])
+    again = run(*words, "--repeat", key)
+    assert again.exit_code == 2 and "waits for no decision" in again.stderr
+
+
+def test_it_did_not(run, killed, script, place):
+    key = find_key(run, killed)
+    words = ["sessions", "decide", "s-1", killed, script(PAID), "--json"]
+    done = run(*words, "--repeat", "bank::pay")
+    assert json.loads(done.stdout)["text"] == "Paid." and paid(place) == [key]
+
+
+def test_given_up(run, killed, script, place):
+    done = run("sessions", "decide", "s-1", killed, script(), "--give-up", "bank::pay")
+    assert done.exit_code == 1 and "nobody knows" in done.stderr and paid(place) == []
+    (listed,) = json.loads(run("sessions", "list", killed, "--json").stdout)
+    assert listed["state"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--repeat", "x"], "no undecided call"),
+        (["--happened", "bank::pay"], "is not NAME=JSON"),
+        (["--happened", "bank::pay=paid"], "is not JSON"),
+        (["--repeat", "bank::pay", "--give-up", "bank::pay"], "decided twice"),
+    ],
+)
+def test_what_is_no_decision(run, killed, script, place, words, problem):
+    done = run("sessions", "decide", "s-1", killed, script(PAID), *words)
+    assert done.exit_code == 2 and problem in " ".join(done.stderr.split())
+    assert paid(place) == []
+
+
+def test_results_by_name_decide_nothing(run, killed, script, place):
+    (place / "results.json").write_text('{"pay": true}')
+    done = run("invoke", killed, "--session=s-1", "--results=results.json", script(PAID))
+    assert done.exit_code == 2 and "sessions decide" in " ".join(done.stderr.split())
+    assert paid(place) == []
