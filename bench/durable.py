@@ -8,13 +8,15 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any
+from contextlib import closing, contextmanager
 
 from bench import subject
 from bench.databases import open_database
 from bench.harness import REPOSITORY, Row
 from bench.script import QUESTION
+from orchestrator import Agent
+from orchestrator.sessions import Sessions
+from orchestrator.sessions.open_store import open_store
 
 _AT_ONCE = 16  # turns, in a worker as in the process that invokes the agent
 _MODEL_SECONDS = 0.05
@@ -23,7 +25,7 @@ _UNENDED = ["ENQUEUED", "PENDING", "DELAYED"]
 _LOOK = 0.1  # seconds
 
 
-def durable(turns: int = 400, alone: int = 20) -> list[Row]:
+def durable(turns: int = 100, alone: int = 10) -> list[Row]:
     """Submitted turns of one worker and of two, beside `invoke` on the same PostgreSQL; wall clock.
 
     The scripted model answers at once, which leaves the work of the machine's cores, and then after
@@ -31,11 +33,14 @@ def durable(turns: int = 400, alone: int = 20) -> list[Row]:
     as many a second as it runs at the same time.
     """
     with open_database("postgres") as url:
-        return [*_measure(url, turns, alone)] if url is not None else []
+        if url is None:
+            return []
+        with closing(open_store(url)) as store:  # type: ignore[type-var]
+            agent = subject.engine(subject.Script(), sessions=Sessions(store))
+            return [*_measure(url, agent, turns, alone)]
 
 
-def _measure(url: str, turns: int, alone: int) -> Iterator[Row]:
-    agent = subject.engine(subject.Script(), sessions=url)
+def _measure(url: str, agent: Agent, turns: int, alone: int) -> Iterator[Row]:
     invoked = _time_invoked(agent, turns)
     one = _rate_workers(url, agent, "one", 1, turns, 0.0)
     note = f"{one / invoked:.2f} of {invoked:,.0f} by `invoke` in {_AT_ONCE} threads"
@@ -53,7 +58,7 @@ def _measure(url: str, turns: int, alone: int) -> Iterator[Row]:
     yield "durable: an append", in_worker * 1000 / _APPENDS, "µs", None, note
 
 
-def _time_invoked(agent: Any, turns: int) -> float:
+def _time_invoked(agent: Agent, turns: int) -> float:
     def ask(number: int) -> None:
         agent.invoke(QUESTION, f"invoked-{number}")
 
@@ -81,7 +86,7 @@ def _run_workers(url: str, queue: str, count: int, seconds: float) -> Iterator[N
 
 
 def _rate_workers(
-    url: str, agent: Any, queue: str, workers: int, turns: int, seconds: float
+    url: str, agent: Agent, queue: str, workers: int, turns: int, seconds: float
 ) -> float:
     """Turns a second, while all workers run some."""
     from orchestrator.agent.durable import DurableRuns
@@ -111,7 +116,7 @@ def find_steady_rate(ends: Sequence[tuple[str, int]]) -> float:
     return within * 1000 / max(last - first, 1)
 
 
-def _time_alone(url: str, agent: Any, count: int) -> tuple[float, float]:
+def _time_alone(url: str, agent: Agent, count: int) -> tuple[float, float]:
     """Milliseconds of a turn, one after the other: in a worker, and by `invoke`."""
     from orchestrator.agent.durable import DurableRuns
 

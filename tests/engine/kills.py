@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import pairwise
+from math import inf
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -220,14 +221,20 @@ class Progress:
 class Client:
     """Runs the turns of some sessions on the processes."""
 
-    def __init__(self, processes: Sequence[Process], seed: int, ended: Progress) -> None:
-        self._ended = ended
+    def __init__(
+        self, processes: Sequence[Process], seed: int, ended: Progress, until: float
+    ) -> None:
+        self._ended, self._until = ended, until
         self._processes = processes
         self._chance = random.Random(seed)
         self.counts: Counter[str] = Counter()
 
     def run_session(self, session: str, turns: int) -> list[Turn]:
-        return [self._run_turn(session, f"{session}-{number}") for number in range(turns)]
+        return [
+            self._run_turn(session, f"{session}-{number}")
+            for number in range(turns)
+            if time.monotonic() < self._until
+        ]
 
     def _run_turn(self, session: str, token: str) -> Turn:
         question = f"Pay for [{token}]."
@@ -295,9 +302,18 @@ def open_place(kind: str, folder: Path) -> Iterator[tuple[str, Callable[[], None
 
 
 def run(
-    folder: Path, turns: int, seed: int, kind: str = "sqlite", most_sessions: int = SESSIONS
+    folder: Path,
+    turns: int,
+    seed: int,
+    kind: str = "sqlite",
+    most_sessions: int = SESSIONS,
+    minutes: float = inf,
 ) -> Report:
-    """Runs turns, and compares what clients were told with journals and effects."""
+    """Runs turns, and compares what clients were told with journals and effects.
+
+    None begins after so many minutes.
+    """
+    until = time.monotonic() + minutes * 60
     with open_place(kind, folder) as (store, restart):
         prefixes = [find_namespace() if number else () for number in range(WORKERS)]
         processes = [Process(folder, store, prefix) for prefix in prefixes]
@@ -308,7 +324,10 @@ def run(
 
         ended = Progress(restart or kill_all, {turns // 3, 2 * turns // 3})
         try:
-            return _run(folder, turns, seed, processes, ended, most_sessions)
+            clients = [
+                Client(processes, seed * 1000 + number, ended, until) for number in range(WORKERS)
+            ]
+            return _run(folder, turns, clients, processes, most_sessions)
         finally:
             for process in processes:
                 process.end()
@@ -317,12 +336,10 @@ def run(
 def _run(
     folder: Path,
     turns: int,
-    seed: int,
+    clients: Sequence[Client],
     processes: Sequence[Process],
-    ended: Progress,
     most_sessions: int,
 ) -> Report:
-    clients = [Client(processes, seed * 1000 + number, ended) for number in range(WORKERS)]
     sessions = [f"s-{number}" for number in range(min(most_sessions, turns))]
     shares = [
         turns // len(sessions) + (place < turns % len(sessions)) for place in range(len(sessions))
@@ -386,6 +403,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--store", default="sqlite", help="sqlite, dynamodb or postgres")
     parser.add_argument("--sessions", type=int, default=SESSIONS)
+    parser.add_argument("--minutes", type=float, default=inf, help="begin no turn after these")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--relay", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -399,7 +417,10 @@ def main() -> None:
     os.environ.update(AWS_ACCESS_KEY_ID="AKIAKILLS", AWS_SECRET_ACCESS_KEY="k", AWS_REGION=REGION)
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        report = run(Path(folder), options.turns, options.seed, options.store, options.sessions)
+        report = run(
+            *(Path(folder), options.turns, options.seed),
+            *(options.store, options.sessions, options.minutes),
+        )
     more = {
         "seed": options.seed,
         "seconds": round(time.monotonic() - began),
