@@ -259,13 +259,13 @@ class Sessions:
         session.forget()
         return self.store.load(session.key)
 
-    def uses(self, prefix: str) -> bool:
-        """Whether this process uses a session whose label begins with a text.
+    def uses(self, owner: str) -> bool:
+        """Whether this process uses a session of an owner: an agent, its alias and its tenant.
 
         One that is new may not be in the store yet.
         """
         known, used = list(self._sessions.items()), self._used.keys
-        return any(label.startswith(prefix) and it.key in used for label, it in known)
+        return any(label.rpartition("/")[0] == owner and it.key in used for label, it in known)
 
     def forget(self, session: Session) -> None:
         """Drops the decoded session; the next turn reads its journal again."""
