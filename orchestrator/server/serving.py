@@ -75,7 +75,7 @@ def serve(settings: Settings, report: Callable[[str, ServerState], None]) -> Non
 
     check_binding(settings)
     if settings.workbench or settings.price:
-        from orchestrator.server.workbench.served import check_workbench
+        from orchestrator.server.workbench.served_agents import check_workbench
 
         check_workbench(settings)
     if settings.workers > 1 and settings.is_in_memory:
@@ -128,7 +128,7 @@ def _run_single(
 
 def _add_workbench(app: ASGIApp, state: ServerState, url: str) -> ASGIApp:
     # Its pages are loaded for those who ask for it alone.
-    from orchestrator.server.workbench.served import WorkbenchDoor
+    from orchestrator.server.workbench.served_agents import WorkbenchDoor
 
     door = WorkbenchDoor(app, state)
     state.workbench = f"{url}{door.address}"

@@ -132,7 +132,7 @@ def _read_inputs(payload: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     inputs = payload.get("invocationInputs") or []
     for item in inputs:
-        call = next(iter(item.values()), {})
+        call: Mapping[str, Any] = next(iter(item.values()), {})
         if "actionGroup" not in call or not ("function" in call or "apiPath" in call):
             raise DependencyFailed("the server hands a call over that has no name")
     return list(inputs)

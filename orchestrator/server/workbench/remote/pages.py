@@ -196,7 +196,7 @@ def _find_operation(operations: list[Operation], call: Mapping[str, Any]) -> Ope
 
 def split_prompt(text: str) -> list[dict[str, str]]:
     """A prompt's messages with their roles, where the trace has it as JSON; else all of it."""
-    found = json_or(text, None) if len(text) <= _LONGEST else None
+    found: Any = json_or(text, None) if len(text) <= _LONGEST else None
     messages = found.get("messages") if isinstance(found, dict) else None
     if not isinstance(messages, list) or not all(isinstance(it, dict) for it in messages):
         return [{"role": "", "text": text[:_LONGEST]}] if text else []
