@@ -61,7 +61,7 @@ class InMemoryStore:
 
     def __init__(self) -> None:
         self._journals: dict[str, _Journal] = {}
-        self._plans = LruCache[Callable[[], str]](_MOST_PLANS)
+        self._plans = LruCache[str](_MOST_PLANS)
         self._lock = Lock()
 
     def load(self, key: str, after: int = 0) -> list[Record]:
@@ -97,16 +97,11 @@ class InMemoryStore:
 
     def save_plan(self, digest: str, text: str) -> None:
         """Keeps the snapshot of a plan, until a hundred others were kept or read after it."""
-        self._plans.put(digest, lambda: text)
-
-    def save_plan_later(self, digest: str, take_snapshot: Callable[[], str]) -> None:
-        """`save_plan` of what is only made when somebody asks for it, which few do."""
-        self._plans.put(digest, take_snapshot)
+        self._plans.put(digest, text)
 
     def load_plan(self, digest: str) -> str | None:
         """The snapshot of the plan with a digest, if it is still kept."""
-        take_snapshot = self._plans.find(digest)
-        return take_snapshot() if take_snapshot is not None else None
+        return self._plans.find(digest)
 
     def labels(self, prefix: str, after: str, most: int) -> Sequence[str]:
         """The next labels, sorted, that begin with `prefix` after a known one."""
@@ -259,13 +254,13 @@ class Sessions:
         session.forget()
         return self.store.load(session.key)
 
-    def uses(self, prefix: str) -> bool:
-        """Whether this process uses a session whose label begins with a text.
+    def uses(self, owner: str) -> bool:
+        """Whether this process uses a session of an owner: an agent, its alias and its tenant.
 
         One that is new may not be in the store yet.
         """
         known, used = list(self._sessions.items()), self._used.keys
-        return any(label.startswith(prefix) and it.key in used for label, it in known)
+        return any(label.rpartition("/")[0] == owner and it.key in used for label, it in known)
 
     def forget(self, session: Session) -> None:
         """Drops the decoded session; the next turn reads its journal again."""
@@ -541,9 +536,7 @@ class Sessions:
         if digest in self.plans:
             return
         with suppress(DependencyFailed):
-            if isinstance(self.store, InMemoryStore):
-                self.store.save_plan_later(digest, take_snapshot)
-            elif (save := getattr(self.store, "save_plan", None)) is not None:
+            if (save := getattr(self.store, "save_plan", None)) is not None:
                 save(digest, take_snapshot())
             if len(self.plans) >= (_MOST_KNOWN_PLANS if self.durable else _MOST_PLANS):
                 self.plans.clear()  # those that are in use are kept again

@@ -94,7 +94,7 @@ class AgentCleanup:
     def _delete_owner(self, owner: str) -> bool:
         """Deletes what is not in use; whether all is gone."""
         memory, prefix, last = self._memory, f"{owner}/", ""
-        gone = not self._sessions.uses(prefix)
+        gone = not self._sessions.uses(owner)
         memory.delete(owner)
         for session_id in memory.find_unsummarised(owner, NEVER):
             memory.settle(owner, session_id)
