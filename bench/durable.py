@@ -19,7 +19,7 @@ from orchestrator.sessions import Sessions
 from orchestrator.sessions.open_store import open_store
 
 _AT_ONCE = 16  # turns, in a worker as in the process that invokes the agent
-_MODEL_SECONDS = 0.05
+_MODEL_SECONDS = 1.0
 _APPENDS = 4  # of a turn with one action: its begin, the calls, their outcomes, its end
 _UNENDED = ["ENQUEUED", "PENDING", "DELAYED"]
 _LOOK = 0.1  # seconds
@@ -29,8 +29,8 @@ def durable(turns: int = 100, alone: int = 10) -> list[Row]:
     """Submitted turns of one worker and of two, beside `invoke` on the same PostgreSQL; wall clock.
 
     The scripted model answers at once, which leaves the work of the machine's cores, and then after
-    50 ms. A worker asks its queue for turns every 0.2 seconds, so that it begins at most five times
-    as many a second as it runs at the same time.
+    a second. A worker asks its queue for turns every 0.2 seconds, so that it begins at most five
+    times as many a second as it runs at the same time.
     """
     with open_database("postgres") as url:
         if url is None:
@@ -48,11 +48,10 @@ def _measure(url: str, agent: Agent, turns: int, alone: int) -> Iterator[Row]:
     two = _rate_workers(url, agent, "two", 2, turns, 0.0)
     yield "durable: turns of two workers", two / one, "x one", None, f"{two:,.1f} turns/s"
     slow = [
-        _rate_workers(url, agent, f"slow-{count}", count, turns // 2, _MODEL_SECONDS)
-        for count in (1, 2)
+        _rate_workers(url, agent, f"slow-{count}", count, turns, _MODEL_SECONDS) for count in (1, 2)
     ]
     note = f"{slow[0]:,.1f} and {slow[1]:,.1f} turns/s"
-    yield "durable: two workers, a model of 50 ms", slow[1] / slow[0], "x one", None, note
+    yield "durable: two workers, a model of a second", slow[1] / slow[0], "x one", None, note
     in_worker, in_caller = _time_alone(url, agent, alone)
     note = f"a turn alone: {in_worker:.1f} ms in its worker, {in_caller:.1f} ms by `invoke`"
     yield "durable: an append", in_worker * 1000 / _APPENDS, "µs", None, note

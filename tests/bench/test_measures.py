@@ -60,7 +60,7 @@ def test_submitted_turns_are_measured():
     assert names == [
         "durable: turns of one worker",
         "durable: turns of two workers",
-        "durable: two workers, a model of 50 ms",
+        "durable: two workers, a model of a second",
         "durable: an append",
     ]
 
