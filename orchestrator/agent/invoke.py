@@ -21,6 +21,7 @@ from orchestrator.engine.trace.reply import (
     Event,
     Reply,
     RunEvents,
+    TextDelta,
     last_events,
     rebuild_reply,
     reply_of,
@@ -155,8 +156,9 @@ async def aevents(
     async with load_async_driver().WatchedTurn(run, listen=listen) as turn:
         try:
             for item in turn.steps:
-                if isinstance(item, str):  # most of them, in a long answer
-                    yield run_events.say(item)
+                if isinstance(item, str):  # as `of` does, without the call: the usual piece
+                    run_events.said.append(item)
+                    yield TextDelta(item)
                     continue
                 if not isinstance(item, UPDATES) and (item := await turn.wait(item)) is None:
                     break

@@ -139,6 +139,7 @@ class _EventLoop:
         self, run: Run, reading: Generator[Any, Any, Any], emit: Emit
     ) -> Generator[Any, Any, None]:
         """Emits the pieces of a reply, and waits for the others as long as the turn has time."""
+        is_taken_here = emit is hand_to_caller
         left = _FAIR  # pieces that may still come without a wait between them
         for step in reading:
             if not isinstance(step, _SHOWN):
@@ -148,7 +149,7 @@ class _EventLoop:
                     break
                 left = _FAIR
             if step:
-                if emit is hand_to_caller:  # as it does, without a generator for each piece
+                if is_taken_here:  # as `emit` does, without a generator for each piece
                     yield step
                 else:
                     yield from emit(step).__await__()

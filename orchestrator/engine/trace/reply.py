@@ -334,13 +334,17 @@ def rebuild_reply(plan: Plan, session: Session, log: TurnLog, session_id: str) -
 
 
 class RunEvents:
-    """From a driver's progress to the events of a stream."""
+    """From a driver's progress to the events of a stream.
 
-    __slots__ = ("_begun", "_checked", "_made", "_reported", "_run", "_said", "_shown", "_team")
+    Attributes:
+        said: The pieces of the answer that streams now; each has to be in it before the next item.
+    """
+
+    __slots__ = ("_begun", "_checked", "_made", "_reported", "_run", "_shown", "_team", "said")
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._said: list[str] = []  # pieces; a text that grows would be copied at each of them
+        self.said: list[str] = []  # pieces; a text that grows would be copied at each of them
         self._shown: set[str] = set()
         self._begun = False
         self._checked = 0  # checks of the text that streams now whose parts were sent
@@ -357,12 +361,10 @@ class RunEvents:
 
     def of(self, item: Update) -> Iterable[Event]:
         """The events of one item."""
-        return (self.say(item),) if isinstance(item, str) else self._report(item)
-
-    def say(self, text: str) -> TextDelta:
-        """The event of a piece of the answer."""
-        self._said.append(text)
-        return TextDelta(text)
+        if isinstance(item, str):
+            self.said.append(item)
+            return (TextDelta(item),)
+        return self._report(item)
 
     def _report(self, item: Progress | BranchEnded | StreamChecked) -> Iterator[Event]:
         if not self._begun:
@@ -404,7 +406,7 @@ class RunEvents:
         if isinstance(item.run, BranchRun) and item.run.branch.id not in self._shown:
             return
         if isinstance(effect, CallModel):
-            self._said.clear()
+            self.said.clear()
         else:
             self._shown.update([branch.id for branch in effect.branches])
 
@@ -453,7 +455,7 @@ class RunEvents:
                 yield TracePart(part)
         for part in self._parts.build_end_parts(run.log.end):
             yield TracePart(part)
-        yield from last_events(end(), "".join(self._said))
+        yield from last_events(end(), "".join(self.said))
 
     def _report_resumption(self) -> Iterator[Event]:
         # The caller's answer that this invocation brought; the caller has seen the steps before it.
