@@ -60,7 +60,7 @@ def test_steps_come_as_one_scrolls_and_all_of_them_are_filtered(
         assert numbers == [str(number) for number in range(1, 2 * ROWS + 1)]
 
         page.get_by_label("Filter steps").fill("tea-31")
-        page.get_by_text(f"1 of {COUNT}").wait_for()
+        page.get_by_text(f"1 of {COUNT}", exact=True).wait_for()
         assert more.count() == 0
         assert page.locator(".wf .row:visible").count() == 1
         page.get_by_label("Filter steps").fill("")

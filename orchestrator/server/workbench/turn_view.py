@@ -14,7 +14,7 @@ from orchestrator.server.workbench.remote.trace_steps import TraceStep
 
 # Rows that are laid out together, when they are seen: many would make a frame long.
 _GROUP = 10
-ROWS = 250
+ROWS = 100
 """Rows that a page begins with; it fetches the next ones as one comes near them."""
 
 MOST_ROWS = 1_000

@@ -8,7 +8,7 @@ const count = document.getElementById("shown");
 const list = document.querySelector(".wf");
 const more = document.getElementById("more");
 const atOnce = 1000; // rows that the server sends for one request
-const perFrame = 5; // groups of rows
+const perFrame = 2; // groups of rows
 let loading = null;
 let asked = 0;
 
