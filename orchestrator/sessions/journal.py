@@ -32,9 +32,9 @@ with a `kind`; `records.py` has the types of its members, reads them and upgrade
   had begun when their process stopped |
 | `returned` | the caller's results: `v`, `invocation_id`, `results`, `digest`, `at`, `attributes`,
   `prompt_attributes`, `owner`, `until`, `workflow`, `end_session` |
-| `decided` | what became of such calls: `v`, `invocation_id`, `decisions` (of each `key` the
-  `decision`: `happened` with the `text` and `state` of its result, `repeat` or `give_up`),
-  `digest`, `at`, `attributes`, `owner`, `until`, `workflow`, `end_session` |
+| `decided` | what became of such calls: `decisions` (of each `key` the `decision`: `happened` with
+  the `text` and `state` of its result, `repeat` or `give_up`), `v`, `invocation_id`, `digest`,
+  `at`, `attributes`, `owner`, `until`, `workflow`, `end_session` |
 | `claim` | another process goes on with the turn: `v`, `attributes`, `owner`, `until`,
   `workflow`, `end_session`; an empty `owner` has left it, and any process may |
 | `end` | the turn ended: `result`, `text`, `stop_reason`, `citations`, `error`, `message`,
