@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.agent.files import is_template
 from orchestrator.cli.agents import ensure_data_folder, load_agent, note_templates
 from orchestrator.cli.chat_commands import ChatCommands
 from orchestrator.cli.findings import error_document, show_error
@@ -72,6 +71,8 @@ def chat(
 def _load(
     terminal: Terminal, turn: Turn, words: Sequence[str], tool: Sequence[str] | None
 ) -> Agent:
+    from orchestrator.agent.files import is_template
+
     model = choose_model(turn)
     if is_template(turn.folder):
         from orchestrator.cli.templates import load_template_agent

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestrator.agent.files import is_script, is_template
 from orchestrator.cli.agents import find_team_plan, load_agent
 from orchestrator.cli.findings import format_path, show_finding
 from orchestrator.cli.options import (
@@ -87,6 +86,8 @@ def render(
       $ orchestrator render examples/flows/fan_in.pl plan="A bus every ten minutes"
       $ orchestrator render greeting.prompty question="Who are you?"
     """
+    from orchestrator.agent.files import is_script, is_template
+
     if is_script(folder):
         prompt, place = capture_first_prompt(folder, words or (), model, tool, lib or ())
         _show(terminal, prompt, place)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestrator.agent.files import is_script, is_template
 from orchestrator.cli.findings import error_document, show_error
 from orchestrator.cli.flow_view import FlowRunner
 from orchestrator.cli.options import Libraries, Strict, Tools, read_input, read_json
@@ -124,6 +123,7 @@ def run(terminal: Terminal, asked: RunOptions) -> None:
       $ orchestrator run greeting.prompty question="Who are you?" --model local
       $ orchestrator run prompts/Summarize input=@report.txt
     """
+    from orchestrator.agent.files import is_script, is_template
     from orchestrator.agent.flow import load_flow
 
     if not is_script(asked.file) and is_template(asked.file):
@@ -160,6 +160,7 @@ def run(terminal: Terminal, asked: RunOptions) -> None:
 
 
 def _check_runnable(file: Path) -> None:
+    from orchestrator.agent.files import is_script
     from orchestrator.flows.languages import ENDINGS
     from orchestrator.prompts.template_files import ENDINGS as TEMPLATES
 

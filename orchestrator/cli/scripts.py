@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.agent import files
 from orchestrator.cli.options import read_input
 from orchestrator.errors import ValidationError
 from orchestrator.support.safe_json import json_or
@@ -30,6 +29,7 @@ def capture_first_prompt(
         OrchestratorError: The script is wrong, or fails before it asks a model.
         ValidationError: It asks none.
     """
+    from orchestrator.agent import files
     from orchestrator.agent.flow import load_flow
     from orchestrator.cli.run import load_tools, parse_arguments
 
@@ -78,6 +78,7 @@ def template_prompt(
         TemplateError: It is wrong, or cannot be rendered.
         ValidationError: A required input is missing, or a word means no input.
     """
+    from orchestrator.agent import files
     from orchestrator.cli.run import load_tools
 
     template = files.load_template_file(path, load_tools(tool, dotted=True), strict=strict)

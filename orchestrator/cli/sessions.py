@@ -176,6 +176,8 @@ def _is_free(sessions: Sessions, info: SessionInfo) -> bool:
         return False
     except DependencyFailed:  # a journal that cannot be read can only be deleted
         return True
+    if session.open is not None and session.open.decision_request is not None:
+        return False  # its keys are all that is known of an action that may have taken effect
     return session.count == info.records
 
 

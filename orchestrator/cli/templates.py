@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.agent.files import load_template_file
 from orchestrator.cli.agents import choose_sessions, load_models
 from orchestrator.cli.findings import show_finding
 from orchestrator.cli.live import LiveTurn
@@ -33,6 +32,7 @@ def run_template(
     strict: bool,
 ) -> None:
     """Runs a template once; its answer goes to stdout as it streams, doubts go to stderr."""
+    from orchestrator.agent.files import load_template_file
     from orchestrator.agent.template_run import TemplateRun
 
     functions = load_tools(tool, dotted=True)
@@ -65,6 +65,8 @@ def load_template_agent(
     state: str | None,
 ) -> Agent:
     """The agent that a template is in a conversation."""
+    from orchestrator.agent.files import load_template_file
+
     functions = load_tools(tool, dotted=True)
     template = load_template_file(file, functions)
     inputs = read_template_inputs(words, template)

@@ -23,6 +23,7 @@ OUR_OWN = {
     },
     "PromptConfiguration": {"basePromptTemplateFile", "templateFormat"},
     "AgentDefinition": {
+        "unknownOutcomes",
         *("actionGroups", "agentCollaborators", "awsCompat", "knowledgeBases", "limits"),
         *("aliases", "orchestration"),
         "agentId",  # GetAgent's

@@ -110,7 +110,7 @@ def test_prompts_of_last_month_have_the_template_of_last_month(tmp_path: Path) -
 
 
 class Forgetful(InMemoryStore):
-    def save_plan_later(self, digest: str, take_snapshot: Any) -> None:
+    def save_plan(self, digest: str, text: str) -> None:
         """Keeps none."""
 
 

@@ -55,7 +55,7 @@ def record_outcome(run: Run, known: dict[str, Record], record: Record) -> None:
 
 
 def _settle_lost_calls(run: Run, calls: Sequence[Call], known: dict[str, Record]) -> None:
-    from orchestrator.engine.undecided_calls import GIVE_UP, HAPPENED
+    from orchestrator.engine.undecided_calls import HAPPENED, REPEAT
 
     unknown: list[Call] = []
     given_up: list[Call] = []
@@ -66,7 +66,7 @@ def _settle_lost_calls(run: Run, calls: Sequence[Call], known: dict[str, Record]
         elif decided["decision"] == HAPPENED:
             found = _read_result(run, decided)
         else:  # `False`: it is carried out
-            found = None if decided["decision"] == GIVE_UP else False
+            found = False if decided["decision"] == REPEAT else None
         if isinstance(found, ActionResult):
             record_outcome(run, known, action_record(call, found, began, run.now()))
         elif found is None:

@@ -25,7 +25,11 @@ _MOST_RUN_BYTES = 50_000_000  # of a run whose figures are in the list
 _MOST_LISTED = 200
 _HEAD = 65_536
 _CASE_MEMBERS = {"question", "turns", "say"}
-_CASE_IN_YAML = re.compile(r"^\s*-?\s*(?:question|turns|say)\s*:", re.MULTILINE)
+_CASE_IN_YAML = re.compile(
+    # Of blanks within a line alone: rows of empty lines are gone through once.
+    r"^[ \t]*+(?:-[ \t]++)?(?:question|turns|say)[ \t]*+:",
+    re.MULTILINE,
+)
 _RULES = Rules(max_nodes=200_000)
 
 

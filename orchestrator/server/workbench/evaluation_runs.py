@@ -11,7 +11,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.errors import OrchestratorError, ResourceNotFound, ValidationError
+from orchestrator.errors import (
+    OrchestratorError,
+    ResourceNotFound,
+    SessionConflict,
+    ValidationError,
+)
 from orchestrator.server.workbench.evaluation_files import (
     find_case_file,
     find_run,
@@ -27,7 +32,7 @@ from orchestrator.support.private_files import open_private
 from orchestrator.support.safe_json import json_or
 
 if TYPE_CHECKING:
-    from orchestrator.agent.evaluation import CaseResult, Evaluation, Execution, Run
+    from orchestrator.agent.evaluation import CaseResult, Evaluation, Run
     from orchestrator.models.prices import Price
 
 _LONGEST = 10_000  # characters of a field
@@ -168,7 +173,12 @@ def find_job(projects: Projects, project: Project, run: str) -> Job | None:
 def _hold(projects: Projects, project: Project, asked: RunRequest, file: Path) -> None:
     from orchestrator.agent.evaluation import Execution
 
+    running = projects.jobs.find(job_key(project))
+    if running is not None and not running.has_ended:
+        raise SessionConflict("an evaluation runs already; wait for its end, or stop it")
+    _refuse_stand_ins(project)
     evaluation = _build_evaluation(project, asked, projects.prices)
+    is_new = not file.exists()
     execution = Execution(evaluation, file)
     key = key_of(project.folder, file)
 
@@ -184,14 +194,19 @@ def _hold(projects: Projects, project: Project, asked: RunRequest, file: Path) -
     try:
         projects.jobs.begin(job_key(project), job)
     except BaseException:
-        _abandon(execution, file)
+        with execution:
+            if is_new:
+                file.unlink(missing_ok=True)
         raise
 
 
-def _abandon(execution: Execution, file: Path) -> None:
-    with execution:
-        if not execution.run.results:
-            file.unlink(missing_ok=True)
+def _refuse_stand_ins(project: Project) -> None:
+    # An evaluation builds agents anew, without what a server puts in the place of others.
+    if names := project.list_stand_ins():
+        raise ValidationError(
+            f"this server replaces parts of its agents ({', '.join(names)}), which an evaluation "
+            "would not; evaluate the folder with `orchestrator web` or `orchestrator eval`"
+        )
 
 
 def _build_evaluation(

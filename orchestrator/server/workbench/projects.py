@@ -72,6 +72,10 @@ class Project(ABC):
     def use(self) -> AbstractContextManager[Agent]:
         """The agent as it is now, which stays open as long as the `with` block runs."""
 
+    def list_stand_ins(self) -> list[str]:
+        """The options of a server that replace parts of its agents; none elsewhere."""
+        return []
+
     @abstractmethod
     def reason(self) -> str:
         """What is wrong with it; empty when nothing is."""

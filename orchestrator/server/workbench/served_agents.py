@@ -129,6 +129,7 @@ class ServedProject(Project):
         folder: Path | None = None,
     ) -> None:
         self._agents: Agents = state.agents
+        self._settings = state.settings
         self._ids = agent_id, alias_id
         self._folder = folder
         is_draft = alias_id == TEST_ALIAS
@@ -138,6 +139,11 @@ class ServedProject(Project):
         self.sessions = state.sessions
         self.model = None
         self.has_folder = folder is not None
+
+    def list_stand_ins(self) -> list[str]:
+        """The options of the server that replace parts of its agents."""
+        names = ("model", "models", "lambdas", "buckets", "guardrails")
+        return [f"`{name}`" for name in names if getattr(self._settings, name)]
 
     @property
     def folder(self) -> Path:
