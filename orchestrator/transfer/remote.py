@@ -238,6 +238,7 @@ class Remote:
         count, seen = 0, {token}
         while True:
             answer = self.call(what, operation, nextToken=token, **params)
+            count += 1  # an empty page, too: an endpoint may give such without end
             for item in answer.get(key) or ():
                 count += 1
                 if count > _MOST_PARTS:

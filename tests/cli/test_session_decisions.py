@@ -53,6 +53,12 @@ def test_what_is_undecided_is_listed(run, killed, script):
     assert (turn["state"], turn["stop_reason"]) == ("undecided", "undecided")
 
 
+def test_it_is_not_pruned(run, killed):
+    done = run("sessions", "prune", "--older-than=0s", killed, "--yes", "--json")
+    assert json.loads(done.stdout)["deleted"] == []
+    assert find_key(run, killed)
+
+
 def test_it_happened(run, killed, script, place):
     key = find_key(run, killed)
     words = ["sessions", "decide", "s-1", killed, script(PAID)]

@@ -22,6 +22,7 @@ from orchestrator.agent.evaluation.checks.base import shorten
 from orchestrator.agent.evaluation.conduct import hold_case
 from orchestrator.agent.evaluation.results import CaseResult, TurnResult, judge_turn
 from orchestrator.agent.evaluation.variants import Models, Variant, load_variant, runs_one_by_one
+from orchestrator.definition.files import FILE_NAMES
 from orchestrator.errors import OrchestratorError, ResourceNotFound, ValidationError
 from orchestrator.models.base import Model, Usage
 from orchestrator.models.prices import Price, find_price
@@ -266,7 +267,7 @@ def _needs_judge(case: Case) -> bool:
 
 def _find_agent(root: Path, name: str) -> Path:
     folder = root / name if name else root
-    if not (folder.is_file() or (folder / "agent.yaml").is_file()):
+    if not (folder.is_file() or any((folder / it).is_file() for it in FILE_NAMES)):
         what = f"the agent {name!r} of a case is not in" if name else "there is no agent in"
         raise ResourceNotFound(f"{what} {str(root)!r}")
     return folder

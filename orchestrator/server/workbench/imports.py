@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.definition.files import FILE_NAMES
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import (
     OrchestratorError,
@@ -184,8 +185,6 @@ def _plan_agents(
 
     def write() -> None:
         is_new = asked.into.startswith("new:")
-        for folder in folders.values() if is_new else ():
-            projects.check_name(folder)
         for key, folder in folders.items():
             write_files(texts[key], folder, force=True)
             if is_new:
@@ -207,6 +206,12 @@ def _choose_folders(
 
     if not into.startswith("new:"):
         folder = projects.find(into).folder
+        for name in FILE_NAMES[1:]:
+            if (folder / name).is_file():
+                raise ValidationError(
+                    f"the agent is described in {name!r}, and an import writes {FILE_NAMES[0]!r}; "
+                    "rename the file, or import the agent into a new folder"
+                )
         if len(agents) > 1:
             raise ValidationError(
                 f"the file has {len(agents)} agents: choose one of them to replace {into!r}"
@@ -216,6 +221,7 @@ def _choose_folders(
     folders = {key: root / name for key, name in name_folders(agents).items()}
     for folder in folders.values():
         _refuse_link(root, folder)
+        projects.check_name(folder)
     return folders
 
 

@@ -266,7 +266,8 @@ class Projects:
         known = self._projects.get(folder.name)
         if known is not None and known.folder != folder:
             raise ValidationError(
-                f"two agents are in folders called {folder.name!r}; rename one of them"
+                f"two agents are in folders called {folder.name!r}; rename one of them, "
+                "or import into the agent itself"
             )
 
     def import_roots(self) -> list[Path]:

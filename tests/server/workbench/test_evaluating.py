@@ -82,6 +82,28 @@ def test_a_run_is_started_watched_and_its_figures_are_those_of_its_file(tmp_path
         assert "Not good enough" in report.text
 
 
+def test_a_run_that_may_not_go_on_keeps_its_file(tmp_path: Path) -> None:
+    model = _GatedModel([answer("yes")])
+    with workbench(write_cases(tmp_path, [{"id": "c", "question": "Hi"}]), model=model) as bench:
+        (cases,) = bench.client.get(AT).json["cases"]
+        key = bench.client.post(f"{AT}/start", {"cases": cases["key"]}).json["run"]
+        assert model.asked.acquire(timeout=30)
+        refused = bench.client.post(f"{AT}/{key}/resume", {})
+        assert (refused.status, "runs already" in refused.text) == (409, True)
+        model.let.release()
+        assert watch(bench, key)["done"] == 1
+        assert bench.client.get(f"{AT}/{key}").json["results"][0]["case"] == "c"
+
+
+def test_files_of_blank_lines_are_passed_over(tmp_path: Path) -> None:
+    folder = write_cases(tmp_path)
+    (folder / "blank.yaml").write_text("\n" * 200_000 + " " * 200_000)  # quadratic would take hours
+    (folder / "other.yaml").write_text("- question: Hi\n  id: a\n")
+    with workbench(folder, []) as bench:
+        names = [one["name"] for one in bench.client.get(AT).json["cases"]]
+        assert names == ["cases.jsonl", "other.yaml"]
+
+
 def test_a_failing_case_opens_in_the_inspector(tmp_path: Path) -> None:
     with workbench(write_cases(tmp_path), SCRIPT) as bench:
         key = start(bench)

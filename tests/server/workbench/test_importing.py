@@ -105,6 +105,25 @@ def test_an_agent_of_the_workbench_is_replaced_after_its_difference_was_seen(
         assert bench.client.get("/").json["agents"][0]["name"] == "claims"
 
 
+@pytest.mark.parametrize("name", ["agent.yml", "agent.json"])
+def test_an_agent_in_a_file_of_another_name_is_not_given_a_second_one(
+    name: str, tmp_path: Path
+) -> None:
+    with workbench(tmp_path) as bench:
+        (bench.folder / "agent.yaml").rename(bench.folder / name)
+        refused = send(bench, pack("agent.json", AGENT), into="shop")
+        assert (refused.status, name in refused.text) == (400, True)
+        assert not (bench.folder / "agent.yaml").exists()
+
+
+def test_a_name_that_is_taken_is_refused_before_the_click(tmp_path: Path) -> None:
+    with workbench(tmp_path) as bench:
+        refused = send(
+            bench, pack("agent.json", {"agent": {**AGENT["agent"], "agentName": "shop"}})
+        )
+        assert (refused.status, "import into the agent itself" in refused.text) == (400, True)
+
+
 def test_of_several_agents_one_is_chosen(tmp_path: Path) -> None:
     resource = {
         "Type": "AWS::Bedrock::Agent",

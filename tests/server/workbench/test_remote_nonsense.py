@@ -92,6 +92,15 @@ def test_an_answer_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> No
         assert "more than 100 bytes" in last["message"]
 
 
+def test_citations_without_end_are_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "_MOST_TEXT", 1000)
+    citation = {"generatedResponsePart": {"textResponsePart": {"text": "x" * 600}}}
+    events = [{"chunk": {"bytes": b"", "attribution": {"citations": [citation]}}}] * 3
+    with answering(monkeypatch, *events) as (client, _):
+        last = client.post(f"{AT}/ask", {"question": "Hi"}).lines[-1]
+        assert "more than 1,000 bytes" in last["message"]
+
+
 def test_a_trace_without_end_is_not_kept_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "_MOST_TRACE", 50)
     part = {"trace": {"orchestrationTrace": {"rationale": {"text": "x" * 60}}}}

@@ -155,7 +155,9 @@ async def _read_events(invocation: Invocation, turn: RemoteTurn) -> AsyncGenerat
             piece: bytes = event["chunk"].get("bytes", b"")
             pieces.append(piece)
             size += len(piece)
-            turn.citations += event["chunk"].get("attribution", {}).get("citations", [])
+            citations = event["chunk"].get("attribution", {}).get("citations", [])
+            size += len(to_line({"citations": citations})) if citations else 0
+            turn.citations += citations
             yield to_line({"type": "text", "text": piece.decode("utf-8", "replace")})
         elif "trace" in event:
             turn.add_part(event["trace"])
@@ -176,7 +178,7 @@ async def _read_events(invocation: Invocation, turn: RemoteTurn) -> AsyncGenerat
             raise ValidationError(f"the server answered with more than {_MOST_TEXT:,} bytes")
     turn.text = b"".join(pieces).decode("utf-8", "replace")
     turn.stop_reason = "return_control" if turn.waits else "end_turn"
-    yield to_line(_describe_end(turn))
+    yield to_line(await run_blocking(_describe_end, turn))
 
 
 def _describe_end(turn: RemoteTurn) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -91,6 +92,9 @@ class _Reader:
     def __init__(self) -> None:
         self.steps: list[TraceStep] = []
         self._last: dict[str, TraceStep] = {}  # by collaborator
+        self._models: dict[str, TraceStep] = {}  # the last one of each collaborator
+        # Calls without an observation, by collaborator and the member that it will have.
+        self._open = defaultdict[tuple[str, str], deque[TraceStep]](deque)
 
     def take(self, part: Json) -> None:
         who, trace = _text(part.get("collaboratorName")), part.get("trace")
@@ -112,6 +116,10 @@ class _Reader:
         step = TraceStep(len(self.steps) + 1, kind, who, began=at, ended=at, **members)
         self.steps.append(step)
         self._last[who] = step
+        if kind == "model":
+            self._models[who] = step
+        if step.awaits:
+            self._open[who, step.awaits].append(step)
         return step
 
     def _take_single(self, who: str, kind: str, value: Json, at: int) -> None:
@@ -133,7 +141,7 @@ class _Reader:
         elif member == "modelInvocationOutput":
             self._take_reply(who, kind, value, at)
         elif member == "rationale":
-            if (model := self._find(who, "model")) is not None:
+            if (model := self._models.get(who)) is not None:
                 model.thought = _text(value.get("text"))
         elif member == "invocationInput":
             self._take_call(who, value, at)
@@ -164,18 +172,14 @@ class _Reader:
     def _take_observation(self, who: str, value: Json, at: int) -> None:
         output = next((one for one, _ in _CALLS.values() if one in value), "")
         if output:
-            step = next((it for it in self.steps if it.awaits == output and it.branch == who), None)
-            step = step or self._add(who, "results", at)
+            waiting = self._open.get((who, output))
+            step = waiting.popleft() if waiting else self._add(who, "results", at)
             step.awaits, step.ended = "", max(step.ended, at)
             step.text = _read_output(_object(value[output]))
             _measure(step, _object(value[output]))
             self._last[who] = step
-        elif value.get("type") == "REPROMPT" and (model := self._find(who, "model")) is not None:
+        elif value.get("type") == "REPROMPT" and (model := self._models.get(who)) is not None:
             model.state = "REPROMPT"
-
-    def _find(self, who: str, kind: str) -> TraceStep | None:
-        found = (it for it in reversed(self.steps) if it.branch == who and it.kind == kind)
-        return next(found, None)
 
 
 def _describe_call(member: str, call: Json) -> tuple[str, dict[str, Any]]:
