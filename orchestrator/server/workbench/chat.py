@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from typing import Any
 
@@ -17,25 +16,19 @@ from orchestrator.engine.results import ControlReturn
 from orchestrator.engine.run.options import Options
 from orchestrator.engine.trace.reply import Event, Files, Reply, TextDelta, TracePart, TurnEnd
 from orchestrator.errors import OrchestratorError, ValidationError
-from orchestrator.server.disconnects import EventResponse
 from orchestrator.server.runtime.invoke import run_blocking
+from orchestrator.server.workbench.lines import LineResponse, to_line
 from orchestrator.server.workbench.pages import read_session
 from orchestrator.server.workbench.projects import Project, Projects
 from orchestrator.sessions import session_label
 from orchestrator.support.safe_json import json_or
 
-_MEMBERS = ("question", "results", "states", "attributes", "prompt_attributes", "files")
+MEMBERS = ("question", "results", "states", "attributes", "prompt_attributes", "files")
 _KINDS: dict[type, str] = {dict: "an object of texts", list: "a list"}
 _STATES = ("", "FAILURE", "REPROMPT")  # (Bedrock: `responseState`)
 # Members of a trace part that repeat the prompt or the whole reply: a page asks for them when they
 # are looked at.
 _LONG = ("text", "rawResponse", "inferenceConfiguration", "metadata")
-
-
-class LineResponse(EventResponse):
-    """JSON values, one a line; a client that goes ends what makes them."""
-
-    media_type = "application/x-ndjson"
 
 
 class ChatActions:
@@ -47,7 +40,7 @@ class ChatActions:
     async def ask(self, request: Request) -> Response:
         """One turn, or the next part of one that waits; its events come as lines of JSON."""
         body = await read_body(request)
-        check_members(body)
+        check_members(body, MEMBERS, "a question")
         project = self._projects.find(request.path_params["agent"])
         stream = _stream_turn(project, read_session(request.path_params["session"]), body)
         await anext(stream)  # begun: whoever closes it stops the turn
@@ -141,14 +134,14 @@ async def read_body(request: Request) -> Mapping[str, Any]:
     return body
 
 
-def check_members(body: Mapping[str, Any]) -> None:
-    """Checks the names of what comes with a question.
+def check_members(body: Mapping[str, Any], known: Iterable[str], what: str) -> None:
+    """Checks the names of what comes with a request.
 
     Raises:
         ValidationError: One is unknown.
     """
-    if unknown := body.keys() - {*_MEMBERS}:
-        raise ValidationError(f"there is no member {min(unknown)!r} of a question")
+    if unknown := body.keys() - {*known}:
+        raise ValidationError(f"there is no member {min(unknown)!r} of {what}")
 
 
 def read_text(body: Mapping[str, Any], name: str) -> str:
@@ -252,11 +245,6 @@ async def stream_events(events: AsyncGenerator[Event, None]) -> AsyncGenerator[b
             yield to_line(
                 {"type": "error", "message": error.message, "error": type(error).__name__}
             )
-
-
-def to_line(item: Mapping[str, Any]) -> bytes:
-    """A JSON value on a line of its own."""
-    return json.dumps(item, ensure_ascii=True, default=str).encode() + b"\n"
 
 
 def describe_event(event: Event) -> Iterator[dict[str, Any]]:

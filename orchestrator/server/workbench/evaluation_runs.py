@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.errors import (
     OrchestratorError,
     ResourceNotFound,
-    SessionConflict,
     ValidationError,
 )
+from orchestrator.server.workbench.chat import check_members
 from orchestrator.server.workbench.evaluation_files import (
     find_case_file,
     find_run,
@@ -72,8 +72,7 @@ class RunRequest:
             ValidationError: It is not understood.
         """
         known = cls.__dataclass_fields__
-        if unknown := body.keys() - known.keys():
-            raise ValidationError(f"there is no member {min(unknown)!r} of an evaluation")
+        check_members(body, known, "an evaluation")
         texts = {name: body.get(name, "") for name in ("cases", "judge")}
         for name, value in texts.items():
             if not isinstance(value, str) or len(value) > _LONGEST:
@@ -173,9 +172,7 @@ def find_job(projects: Projects, project: Project, run: str) -> Job | None:
 def _hold(projects: Projects, project: Project, asked: RunRequest, file: Path) -> None:
     from orchestrator.agent.evaluation import Execution
 
-    running = projects.jobs.find(job_key(project))
-    if running is not None and not running.has_ended:
-        raise SessionConflict("an evaluation runs already; wait for its end, or stop it")
+    projects.jobs.check_free(job_key(project))  # before the run's file is opened
     _refuse_stand_ins(project)
     evaluation = _build_evaluation(project, asked, projects.prices)
     is_new = not file.exists()

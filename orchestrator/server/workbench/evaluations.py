@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
@@ -11,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from orchestrator.errors import OrchestratorError, ResourceNotFound, ValidationError
 from orchestrator.server.runtime.invoke import run_blocking
-from orchestrator.server.workbench.chat import LineResponse, read_body, to_line
+from orchestrator.server.workbench.chat import read_body
 from orchestrator.server.workbench.evaluation_files import (
     RunEntry,
     find_run,
@@ -29,6 +28,7 @@ from orchestrator.server.workbench.evaluation_runs import (
     result_key,
     resume_run,
 )
+from orchestrator.server.workbench.lines import show_progress
 from orchestrator.server.workbench.look import describe_project
 from orchestrator.server.workbench.pages import show
 from orchestrator.server.workbench.projects import Project, Projects
@@ -204,13 +204,7 @@ class Evaluations:
         job = find_job(self._projects, project, request.path_params["run"])
         if job is None:
             raise ResourceNotFound("the run is not held now")
-
-        async def stream() -> AsyncGenerator[bytes, None]:
-            async with aclosing(job.follow()) as states:
-                async for state in states:
-                    yield to_line(state)
-
-        return LineResponse(stream())
+        return show_progress(job)
 
     async def stop(self, request: Request) -> Response:
         """Stops a run; turns that run end first."""

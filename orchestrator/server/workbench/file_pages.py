@@ -12,7 +12,8 @@ from starlette.responses import JSONResponse, Response
 from orchestrator.errors import DefinitionError, OrchestratorError, ValidationError
 from orchestrator.models import Model
 from orchestrator.server.runtime.invoke import run_blocking
-from orchestrator.server.workbench.chat import LineResponse, read_body
+from orchestrator.server.workbench.chat import read_body
+from orchestrator.server.workbench.lines import LineResponse, to_line
 from orchestrator.server.workbench.look import describe_project
 from orchestrator.server.workbench.overview import describe_finding
 from orchestrator.server.workbench.pages import render, show
@@ -132,8 +133,6 @@ async def _run(
 
 
 async def _report_errors(lines: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    from orchestrator.server.workbench.chat import to_line
-
     yield b""
     async with aclosing(lines):
         try:

@@ -22,6 +22,7 @@ from orchestrator.errors import (
     ValidationError,
 )
 from orchestrator.server.workbench import saving
+from orchestrator.server.workbench.chat import check_members
 from orchestrator.server.workbench.dropped_files import unpack_files
 from orchestrator.server.workbench.projects import Project, Projects
 from orchestrator.server.workbench.template_imports import plan_template
@@ -61,9 +62,7 @@ class ImportRequest:
         Raises:
             ValidationError: It is not understood.
         """
-        known = cls.__dataclass_fields__
-        if unknown := body.keys() - known.keys():
-            raise ValidationError(f"there is no member {min(unknown)!r} of an import")
+        check_members(body, cls.__dataclass_fields__, "an import")
         for name in ("into", "agent", "stage", "digest"):
             if not isinstance(body.get(name, ""), str):
                 raise ValidationError(f"{name!r} must be a text")

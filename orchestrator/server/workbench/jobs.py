@@ -140,15 +140,27 @@ class Jobs:
             SessionConflict: One with this key runs.
         """
         with self._lock:
-            known = self._jobs.get(key)
-            if known is not None and not known.has_ended:
-                raise SessionConflict("that runs already; wait for its end, or stop it")
+            self._check_free(key)
             self._jobs.pop(key, None)
             for old in [one for one, it in self._jobs.items() if it.has_ended][:-_MOST_ENDED]:
                 del self._jobs[old]
             self._jobs[key] = job
         job.start()
         return job
+
+    def check_free(self, key: Key) -> None:
+        """Checks that no job with a key runs.
+
+        Raises:
+            SessionConflict: One does.
+        """
+        with self._lock:
+            self._check_free(key)
+
+    def _check_free(self, key: Key) -> None:
+        known = self._jobs.get(key)
+        if known is not None and not known.has_ended:
+            raise SessionConflict("that runs already; wait for its end, or stop it")
 
     def find(self, key: Key) -> Job | None:
         """The job with a key, also when it has ended."""

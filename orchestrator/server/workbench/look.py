@@ -176,15 +176,7 @@ def show_turn(projects: Projects, request: Request) -> Response:
         "agent": describe_project(project),
         "session": session,
         "turn": describe_turn_head(turn),
-        "totals": view.totals,
-        "costs": view.costs.as_dict(),
-        "milliseconds": view.milliseconds,
-        "steps": [
-            {**row.step.as_dict(), "dollars": row.dollars}
-            for group in view.groups
-            for row in group.rows
-        ],
-        "following": view.following,
+        **view.as_dict(),
     }
     return show(request, "turn.html", document, view=view)
 

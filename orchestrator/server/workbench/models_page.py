@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from dataclasses import asdict
 from typing import Any
 
@@ -13,8 +11,9 @@ from starlette.responses import JSONResponse, Response
 from orchestrator.errors import OrchestratorError, ResourceNotFound, ValidationError
 from orchestrator.models import weights
 from orchestrator.server.runtime.invoke import run_blocking
-from orchestrator.server.workbench.chat import LineResponse, read_body, to_line
+from orchestrator.server.workbench.chat import read_body
 from orchestrator.server.workbench.jobs import Job, Key
+from orchestrator.server.workbench.lines import show_progress
 from orchestrator.server.workbench.pages import show
 from orchestrator.server.workbench.projects import Project, Projects
 
@@ -97,13 +96,7 @@ class Models:
         job = self._projects.jobs.find(_job_key(_find(request)))
         if job is None:
             raise ResourceNotFound("the model is not fetched now")
-
-        async def stream() -> AsyncGenerator[bytes, None]:
-            async with aclosing(job.follow()) as states:
-                async for state in states:
-                    yield to_line(state)
-
-        return LineResponse(stream())
+        return show_progress(job)
 
     async def stop(self, request: Request) -> Response:
         """Stops a download; it goes on there when it is begun again."""

@@ -9,6 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from orchestrator.actions.base import Operation
 from orchestrator.agent.agent import Agent
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.engine.plan import StagePlan
@@ -51,19 +52,23 @@ def _describe_nothing() -> dict[str, Any]:
     return {name: [] for name in ("stages", "operations", "knowledge_bases", "collaborators")}
 
 
+def describe_operation(operation: Operation) -> dict[str, Any]:
+    """What a page says of an action."""
+    return {
+        "name": operation.xml_name,
+        "description": operation.description,
+        "parameters": [
+            {"name": it.name, "type": it.type, "required": it.required}
+            for it in operation.parameters
+        ],
+    }
+
+
 def _describe_parts(agent: Agent) -> dict[str, Any]:
     return {
         "stages": [_describe_stage(stage) for stage in agent.plan.stages.values()],
         "operations": [
-            {
-                "name": one.xml_name,
-                "description": one.description,
-                "parameters": [
-                    {"name": it.name, "type": it.type, "required": it.required}
-                    for it in one.parameters
-                ],
-                "waits": agent.plan.catalog.waits(one),
-            }
+            {**describe_operation(one), "waits": agent.plan.catalog.waits(one)}
             for one in agent.plan.catalog.operations
         ],
         "knowledge_bases": [

@@ -19,8 +19,9 @@ from orchestrator.errors import (
     ValidationError,
 )
 from orchestrator.server.runtime.invoke import run_blocking
-from orchestrator.server.workbench.chat import stream_events, to_line
+from orchestrator.server.workbench.chat import stream_events
 from orchestrator.server.workbench.evaluation_files import key_of
+from orchestrator.server.workbench.lines import to_line
 from orchestrator.server.workbench.projects import Project, walk_files
 from orchestrator.support.safe_json import json_or
 

@@ -76,9 +76,13 @@ class Project(ABC):
         """The options of a server that replace parts of its agents; none elsewhere."""
         return []
 
-    @abstractmethod
     def reason(self) -> str:
         """What is wrong with it; empty when nothing is."""
+        try:
+            self.agent()
+        except OrchestratorError as error:
+            return error.message
+        return ""
 
     def refresh(self) -> None:  # noqa: B027
         """Takes its name and instruction anew, where others write its files.
@@ -177,14 +181,6 @@ class FolderProject(Project):
             )
             self._files = files
         return self._now
-
-    def reason(self) -> str:
-        """What is wrong with it; empty when nothing is."""
-        try:
-            self.agent()
-        except OrchestratorError as error:
-            return error.message
-        return ""
 
     def close(self) -> None:
         """Ends what the agent has begun."""

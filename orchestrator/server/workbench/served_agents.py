@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orchestrator.agent.agent import Agent
-from orchestrator.errors import OrchestratorError, ResourceNotFound, ValidationError
+from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.models.prices import parse_prices
 from orchestrator.server.access.guards import is_loopback
 from orchestrator.server.ids import TEST_ALIAS
@@ -174,14 +174,6 @@ class ServedProject(Project):
     def use(self) -> Iterator[Agent]:
         """The agent as the server has it now, which the server keeps open."""
         yield self.agent()
-
-    def reason(self) -> str:
-        """What is wrong with it; empty when nothing is."""
-        try:
-            self.agent()
-        except OrchestratorError as error:
-            return error.message
-        return ""
 
     def close(self) -> None:
         """Leaves it to the server."""

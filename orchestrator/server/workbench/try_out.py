@@ -16,7 +16,8 @@ from orchestrator.engine.trace.past_turns import PastTurn
 from orchestrator.errors import DefinitionError, ResourceNotFound, SessionConflict, ValidationError
 from orchestrator.server.runtime.invoke import run_blocking
 from orchestrator.server.workbench import saving
-from orchestrator.server.workbench.chat import LineResponse, read_body
+from orchestrator.server.workbench.chat import read_body
+from orchestrator.server.workbench.lines import LineResponse
 from orchestrator.server.workbench.look import describe_project, describe_turn_head, find_turn
 from orchestrator.server.workbench.pages import read_number, read_session, render, show
 from orchestrator.server.workbench.projects import Project, Projects

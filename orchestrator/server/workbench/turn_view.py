@@ -65,6 +65,20 @@ class TurnView:
     costs: Costs
     lanes: list[Lane]  # of a team, or of iterations; else none
 
+    def as_dict(self) -> dict[str, Any]:
+        """The same as JSON data, for programs."""
+        return {
+            "totals": self.totals,
+            "costs": self.costs.as_dict(),
+            "milliseconds": self.milliseconds,
+            "steps": [
+                {**row.step.as_dict(), "dollars": row.dollars}
+                for group in self.groups
+                for row in group.rows
+            ],
+            "following": self.following,
+        }
+
 
 _LABELS = {
     "PRE_PROCESSING": "pre-processing",

@@ -29,7 +29,8 @@ from orchestrator.errors import (
     ValidationError,
 )
 from orchestrator.server.runtime.invoke import run_blocking
-from orchestrator.server.workbench.chat import delete_session, stream_events, to_line
+from orchestrator.server.workbench.chat import delete_session, stream_events
+from orchestrator.server.workbench.lines import to_line
 from orchestrator.server.workbench.pages import read_number
 from orchestrator.sessions import Record
 

@@ -20,7 +20,7 @@ from orchestrator.errors import (
 )
 from orchestrator.server.runtime.invoke import run_blocking
 from orchestrator.server.workbench.chat import (
-    LineResponse,
+    MEMBERS,
     add_states,
     check_members,
     describe_part,
@@ -28,8 +28,8 @@ from orchestrator.server.workbench.chat import (
     read_body,
     read_file,
     read_text,
-    to_line,
 )
+from orchestrator.server.workbench.lines import LineResponse, to_line
 from orchestrator.server.workbench.pages import read_session
 from orchestrator.server.workbench.remote.server import Invocation, RemoteAgent
 from orchestrator.server.workbench.remote.sessions import (
@@ -53,7 +53,7 @@ class RemoteActions:
     async def ask(self, agent: RemoteAgent, request: Request) -> Response:
         """One turn, or the next part of one that waits; its events come as lines of JSON."""
         body = await read_body(request)
-        check_members(body)
+        check_members(body, MEMBERS, "a question")
         session = self._sessions.open(agent.key, read_session(request.path_params["session"]))
         if session.is_busy:
             raise SessionConflict(f"session {session.id!r} is busy with another turn")

@@ -14,6 +14,7 @@ from orchestrator.actions.base import Operation
 from orchestrator.errors import OrchestratorError, ResourceNotFound
 from orchestrator.message import to_json
 from orchestrator.server.workbench.costs import Prices, find_cost, join_costs
+from orchestrator.server.workbench.overview import describe_operation
 from orchestrator.server.workbench.pages import read_number, read_session, show
 from orchestrator.server.workbench.parts import list_texts
 from orchestrator.server.workbench.remote.server import RemoteAgent, RemoteServer
@@ -69,17 +70,7 @@ class RemotePages:
             "model": str(data.get("foundationModel") or ""),
             "alias": agent.alias_id,
             "aliases": [{**one, "key": replace(agent, alias_id=one["id"]).key} for one in aliases],
-            "operations": [
-                {
-                    "name": one.xml_name,
-                    "description": one.description,
-                    "parameters": [
-                        {"name": it.name, "type": it.type, "required": it.required}
-                        for it in one.parameters
-                    ],
-                }
-                for one in agent.server.list_operations(agent)
-            ],
+            "operations": list(map(describe_operation, agent.server.list_operations(agent))),
             "sessions": [
                 {"id": one.id, "turns": len(one.turns), "updated": one.updated}
                 for one in self._sessions.list(agent.key)
@@ -111,15 +102,7 @@ class RemotePages:
         view = build_turn_view(steps, min(max(wanted, 1), max(len(steps), 1)), self._prices)
         document = {
             **self._describe_place(agent, request, turn),
-            "totals": view.totals,
-            "costs": view.costs.as_dict(),
-            "milliseconds": view.milliseconds,
-            "steps": [
-                {**row.step.as_dict(), "dollars": row.dollars}
-                for group in view.groups
-                for row in group.rows
-            ],
-            "following": view.following,
+            **view.as_dict(),
         }
         return show(request, "turn.html", document, view=view)
 
