@@ -58,8 +58,10 @@ class RemotePages:
     def show_agent(self, agent: RemoteAgent, request: Request) -> Response:
         """One agent: what it is made of, its aliases, and the sessions that were held here."""
         wrong = ""
+        operations: list[Operation] = []
         try:
             data = agent.server.read_definition(agent).data
+            operations = agent.server.list_operations(agent)
             aliases = agent.server.list_aliases(agent.agent_id)
         except OrchestratorError as error:  # it may answer all the same
             data, aliases, wrong = {}, [], error.message
@@ -70,7 +72,7 @@ class RemotePages:
             "model": str(data.get("foundationModel") or ""),
             "alias": agent.alias_id,
             "aliases": [{**one, "key": replace(agent, alias_id=one["id"]).key} for one in aliases],
-            "operations": list(map(describe_operation, agent.server.list_operations(agent))),
+            "operations": list(map(describe_operation, operations)),
             "sessions": [
                 {"id": one.id, "turns": len(one.turns), "updated": one.updated}
                 for one in self._sessions.list(agent.key)
