@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import gc
 import logging
 import math
 import multiprocessing
@@ -35,6 +34,7 @@ from orchestrator.server.ids import now
 from orchestrator.server.json_logs import JsonFormatter
 from orchestrator.server.probes import MetricsApp
 from orchestrator.server.protocols.http1 import Protocol
+from orchestrator.server.responsiveness import responsive
 from orchestrator.server.settings import Settings
 from orchestrator.support.aws import serving_at
 from orchestrator.support.logs import get_logger
@@ -119,8 +119,8 @@ def _run_single(
     before = {number: signal.signal(number, handle_signal) for number in _SIGNALS}
     try:
         report()
-        _keep_responsive()
-        server.run(sockets=[listening])
+        with responsive():
+            server.run(sockets=[listening])
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -238,25 +238,12 @@ def worker() -> ASGIApp:
     except OrchestratorError as error:
         _log.error("%s", error.message)
         sys.exit(STARTUP_FAILURE)
-    _keep_responsive()
     return app
-
-
-def _keep_responsive() -> None:
-    """Has neither the garbage collector nor threads that compute hold up the event loop.
-
-    To look at all that a process has until its end stops every turn for a tenth of a second. A
-    thread that computes gives the interpreter's lock away after five milliseconds, and the loop
-    needs it several times for one answer.
-    """
-    gc.collect()
-    gc.freeze()
-    sys.setswitchinterval(0.0005)
 
 
 @contextmanager
 def _worker_lifespan(state: ServerState, running: ActiveRequests) -> Iterator[None]:
-    with serving_at(state.settings.port), state, _single_lifespan(state, running):
+    with responsive(), serving_at(state.settings.port), state, _single_lifespan(state, running):
         yield
 
 

@@ -33,7 +33,7 @@ from orchestrator.engine.run.driver import (
 )
 from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.outcomes import StreamChecked, StreamedCall
-from orchestrator.message import clean
+from orchestrator.message import Block, clean
 from orchestrator.models.base import ModelReply
 from orchestrator.parsers.base import ANSWER
 from orchestrator.sessions import Record
@@ -42,6 +42,7 @@ from orchestrator.support.threads import in_thread
 T = TypeVar("T")
 
 _FAIR = 32  # pieces of a stream after which others have their turn
+_LONG = 32 * 1024  # characters of a reply that take as long to read as a thread takes to begin
 
 
 def run_turn(run: Run) -> Coroutine[Any, Any, None]:
@@ -118,7 +119,7 @@ class _EventLoop:
         if not run.needs_parser(effect, record):
             return run.end_call(record)
         parser = effect.stage.new_parser()
-        if parser.blocking:
+        if parser.blocking or _is_long(record["content"]):
             return self.in_time(run, self.run_blocking(run.parse, record, parser))
         return run.parse(record, parser)
 
@@ -318,6 +319,10 @@ def _read_pieces(
                 yield from (yield from run_blocking(take, item).__await__()) or ("",)
             else:
                 yield from take(item) or ("",)
+
+
+def _is_long(blocks: Sequence[Block]) -> bool:
+    return sum(len(block.get("text", "")) for block in blocks) > _LONG
 
 
 @types.coroutine

@@ -15,6 +15,7 @@ from orchestrator.knowledge.metadata import RESERVED, SOURCE, Attributes
 from orchestrator.knowledge.settings import search_of
 from orchestrator.knowledge.store import Store
 from orchestrator.models.embeddings import Embedder
+from orchestrator.models.embeddings.minilm import MiniLM
 from orchestrator.server.knowledge_bases.chunking import Chunker
 from orchestrator.support.logs import get_logger
 
@@ -180,7 +181,8 @@ class _BackgroundEmbedder:
 
     def __init__(self, embedder: Embedder) -> None:
         self.id, self.dimensions = embedder.id, embedder.dimensions
-        self._embedder = embedder
+        # On one core: the others are for requests.
+        self._embedder = MiniLM(threads=1) if isinstance(embedder, MiniLM) else embedder
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `Embedder.embed`."""

@@ -1,0 +1,35 @@
+"""While a server runs, its event loop comes before its threads that compute."""
+
+import os
+import sys
+import threading
+
+import pytest
+
+from orchestrator.server.responsiveness import responsive
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="a thread has a niceness of its own on Linux only"
+)
+
+
+def find_niceness(name: str) -> int:
+    found: list[int] = []
+    thread = threading.Thread(
+        target=lambda: found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id())),
+        name=name,
+    )
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def test_threads_that_compute_come_after_the_loop_and_those_of_short_requests() -> None:
+    own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    switch = sys.getswitchinterval()
+    with responsive():
+        assert find_niceness("orchestrator-action") == min(own + 5, 19)
+        assert find_niceness("AnyIO worker thread") == own
+        assert sys.getswitchinterval() < switch
+    assert find_niceness("orchestrator-action") == own
+    assert sys.getswitchinterval() == switch
