@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
 
 from orchestrator.agent.durable.database import VERSION, open_client
+from orchestrator.agent.durable.partitions import build_partition_key
 from orchestrator.agent.durable.sealing import open_input, seal_input, seal_schedule
 from orchestrator.agent.durable.submission import ENDS, Submission
 from orchestrator.agent.durable.workflow import REFUSED, SCHEDULED, TURN, name_agent
 from orchestrator.errors import ResourceNotFound, SessionConflict, ValidationError
+from orchestrator.sessions import session_label
 
 if TYPE_CHECKING:
     from dbos import WorkflowStatus
@@ -90,6 +92,7 @@ class DurableRuns:
             "queue_name": queue,
             "workflow_id": id,
             "app_version": VERSION,
+            "queue_partition_key": build_partition_key(_label(agent, session_id, id)),
             "authenticated_user": agent.plan.owner,
         }
         if delay:
@@ -160,6 +163,10 @@ class DurableRuns:
             workflow_ids=list(by_id), status=list(ENDS), load_input=False
         )
         return [(it.workflow_id, *by_id[it.workflow_id].read(it)) for it in found]
+
+
+def _label(agent: Agent, session_id: str | None, id: str) -> str:
+    return session_label(agent.plan.owner, session_id or id)
 
 
 def _name_schedule(agent: Agent, name: str) -> str:

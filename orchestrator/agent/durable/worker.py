@@ -19,6 +19,7 @@ from orchestrator.agent.durable.database import (
     make_private,
 )
 from orchestrator.agent.durable.liveness import Liveness
+from orchestrator.agent.durable.partitions import PartitionKeys
 from orchestrator.agent.durable.runs import QUEUE
 from orchestrator.agent.durable.workflow import (
     count_running,
@@ -89,6 +90,7 @@ class Worker:
             self._liveness.close()
             raise build_database_error(url, error) from error
         self._liveness.begin_to_take_over()
+        self._keys = PartitionKeys(queues)
 
     def _launch(
         self,
@@ -119,6 +121,7 @@ class Worker:
                 queue,
                 worker_concurrency=concurrency,
                 global_concurrency=most,
+                partition_concurrency=1,  # a session's turns run one after the other
                 limiter=rate and {"limit": rate[0], "period": rate[1]},
                 polling_interval_sec=_POLLING,
                 on_conflict="always_update",
@@ -145,6 +148,7 @@ class Worker:
         """
         # DBOS waits a second at least, also for nothing.
         running = count_running()
+        self._keys.close()
         self._dbos.destroy(workflow_completion_timeout_sec=ceil(seconds) if running else 0)
         self._liveness.close()
         set_agents({})

@@ -248,7 +248,7 @@ def test_a_turn_that_has_asked_a_remote_agent_is_not_asked_again(runs, sessions,
 
 
 def test_other_tenants_and_agents_find_nothing(runs, sessions, work):
-    agent = make_agent(sessions, [answer("For A."), answer("For B.")])
+    agent = make_agent(sessions, [answer("Yes."), answer("Yes.")])
     mine, other = agent.for_tenant("a"), agent.for_tenant("b")
     id = str(uuid4())
     submission = mine.submit("Hi", "s-1", runs=runs, request_id=id)
@@ -257,7 +257,7 @@ def test_other_tenants_and_agents_find_nothing(runs, sessions, work):
             stranger.find_submission(submission.id, runs=runs)
     assert other.submit("Hi", "s-1", runs=runs, request_id=id).id != submission.id
     with work(agent, concurrency=1):
-        assert mine.find_submission(submission.id, runs=runs).result(LONG).text == "For A."
+        assert mine.find_submission(submission.id, runs=runs).result(LONG).text == "Yes."
     assert len(mine.turns("s-1")) == 1
     assert session_label(mine.plan.owner, "s-1") != session_label(agent.plan.owner, "s-1")
 
@@ -311,3 +311,45 @@ def test_a_schedule_asks_by_itself(runs, sessions, work):
     assert [turn.text for turn in agent.turns("s-1")] == ["None is late."]
     runs.unschedule(agent, "morning")
     assert runs.client.list_schedules() == []
+
+
+def test_the_waiting_turns_of_a_session_take_no_place_of_their_queue(runs, sessions, work):
+    begun, go_on = Event(), Event()
+
+    class Blocks(ScriptedModel):
+        def complete(self, request):
+            if request.question == "Long":
+                begun.set()
+                assert go_on.wait(LONG)
+            return super().complete(request)
+
+    agent = make_agent(sessions, Blocks([answer("Yes.")] * 12, CLAUDE))
+    turns = [agent.submit("Long", "s-1", runs=runs)]
+    with work(agent, concurrency=2):
+        try:
+            assert begun.wait(LONG)
+            turns += [agent.submit(f"{n}?", "s-1", runs=runs) for n in range(1, 10)]
+            other = agent.submit("Hi", "s-2", runs=runs)
+            assert other.result(LONG).text == "Yes."
+            assert {it.status() for it in turns[1:]} == {"queued"}
+        finally:
+            go_on.set()
+        assert {it.result(LONG).text for it in turns} == {"Yes."}
+    assert len(agent.turns("s-1")) == 10
+
+
+@pytest.mark.parametrize("limits", [{"most": 4}, {"rate": (100, 60.0)}])
+def test_limits_of_all_workers_hold_for_many_sessions(runs, sessions, work, limits):
+    agent = make_agent(sessions, [answer("Yes.")] * 6)
+    turns = [agent.submit("Hi", f"s-{n % 3}", runs=runs) for n in range(6)]
+    with work(agent, **limits, concurrency=2):
+        assert {it.result(LONG).text for it in turns} == {"Yes."}
+
+
+def test_a_turn_without_a_partition_runs_too(runs, sessions, work):
+    agent = make_agent(sessions, [answer("Yes.")])
+    row = {"workflow_name": "orchestrator.turn", "queue_name": "turns", "app_version": "1"}
+    turn = {"agent": f"{agent.plan.agent_id}/{agent.plan.alias_id}", "question": "Hi"}
+    with work(agent):
+        handle = runs.client.enqueue(row, turn)
+        assert handle.get_result()["text"] == "Yes."
