@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from orchestrator.actions import ActionGroup
 from orchestrator.agent.flow_run import FlowAgents, FlowEvent, FlowResult, FlowRun
@@ -16,6 +16,10 @@ from orchestrator.flows.steps import Program
 from orchestrator.limits import Limits
 from orchestrator.models import Model
 from orchestrator.sessions import Sessions, SessionStore
+
+if TYPE_CHECKING:
+    from orchestrator.agent.durable import DurableRuns
+    from orchestrator.agent.durable.flows import FlowSubmission
 
 Mode = Literal["continue", "step"]
 Results = Mapping[str, Any] | str | bool
@@ -202,32 +206,109 @@ class Flow:
         """`resume_stream`, for an event loop."""
         return self._resume(state, options).astream()
 
+    def submit(
+        self,
+        arguments: Mapping[str, Any] | str | None = None,
+        *,
+        runs: DurableRuns,
+        name: str = "",
+        queue: str = "turns",
+        retries: int = 0,
+        delay: float = 0.0,
+        **options: Unpack[RunOptions],
+    ) -> FlowSubmission:
+        """Submits a run to the workers of a database (extra `dbos`); returns at once.
+
+        The worker has a `DurableFlow` of the same name: it has the model, the tools and the limits
+        of its own.
+
+        Args:
+            arguments: As for `run`.
+            runs: The database.
+            name: Names the script for workers; by default, its file does.
+            queue: The queue that workers take it from.
+            retries: How often it is run again, up to 10 times, when a dependency such as its model
+                has failed and no action was begun.
+            delay: Before how many seconds it does not begin.
+            **options: As for `run`. `sessions` is a database that the workers reach; with a
+                `run_id` the same submission twice is one run.
+
+        Raises:
+            ValidationError: An argument is wrong, or the sessions are in this process's memory.
+            SessionConflict: The `run_id` was submitted with other arguments.
+            DependencyFailed: The database does not answer.
+        """
+        from orchestrator.agent.durable.flows import DurableFlow
+
+        own: Any = check_options(options, RunOptions)
+        begins = {it: own.pop(it) for it in ("seed", "run_id", "step", "results") if it in own}
+        flow = DurableFlow(self, name, **own)
+        given = {"queue": queue, "retries": retries, "delay": delay, **begins}
+        return flow.submit(arguments, runs=runs, **given)
+
     def _start(self, arguments: Mapping[str, Any] | str | None, options: RunOptions) -> FlowRun:
-        values: Any = {} if arguments is None else arguments
-        if not isinstance(values, Mapping | str):
-            raise ValidationError(
-                f"the arguments are values by name, and no {type(values).__name__}: give a mapping"
-            )
-        return FlowRun.start(self._agents, values, **_check_options(options, RunOptions))
+        values = check_arguments(arguments)
+        return FlowRun.start(self._agents, values, **check_options(options, RunOptions))
 
     def _resume(self, state: Mapping[str, Any], options: ResumeOptions) -> FlowRun:
-        more = _check_options(options, ResumeOptions)
+        more = check_options(options, ResumeOptions)
         mode, text = more.pop("mode", "continue"), more.pop("text", "")
         results = more.pop("results", None)
-        if mode not in ("continue", "step"):
-            raise ValidationError(f"the mode is {mode!r}; it is 'continue' or 'step'")
+        check_mode(mode)
         known = read_state(state, self.program.digest)
-        if text and known["waits_for"] != "user":
-            raise ValidationError("the run does not wait for the user; leave the text out")
-        answer: Results = text if known["waits_for"] == "user" else mode
-        if known["waits_for"] == "call":
-            if results is None:
-                raise ValidationError("the run waits for the result of a call; give results=")
-            answer = results
+        answer = choose_answer(known["waits_for"], mode, text, results)
         return FlowRun.resume(self._agents, known, answer, **more)
 
 
-def _check_options(options: Mapping[str, Any], known: type) -> dict[str, Any]:
+def check_arguments(arguments: object) -> Mapping[str, Any] | str:
+    """The arguments of a run.
+
+    Raises:
+        ValidationError: They are no values by name, and no text.
+    """
+    values: Any = {} if arguments is None else arguments
+    if not isinstance(values, Mapping | str):
+        raise ValidationError(
+            f"the arguments are values by name, and no {type(values).__name__}: give a mapping"
+        )
+    return values
+
+
+def check_mode(mode: object) -> None:
+    """Checks how a run goes on.
+
+    Raises:
+        ValidationError: There is no such mode.
+    """
+    if mode not in ("continue", "step"):
+        raise ValidationError(f"the mode is {mode!r}; it is 'continue' or 'step'")
+
+
+def choose_answer(waits_for: str, mode: str, text: str, results: Results | None) -> Results:
+    """What a run that waits is given: the user's text, the results of calls, or the mode.
+
+    Raises:
+        ValidationError: It waits for something else.
+    """
+    if text and waits_for != "user":
+        raise ValidationError("the run does not wait for the user; leave the text out")
+    if waits_for != "call":
+        return text if waits_for == "user" else mode
+    if results is None:
+        raise ValidationError("the run waits for the result of a call; give results=")
+    return results
+
+
+def check_options(options: Mapping[str, Any], known: type) -> dict[str, Any]:
+    """A copy of a run's options.
+
+    Args:
+        options: The options.
+        known: The `TypedDict` of those that there are.
+
+    Raises:
+        TypeError: There is no such option, or no `model`.
+    """
     if unknown := options.keys() - known.__annotations__.keys():
         raise TypeError(
             f"unknown options {sorted(unknown)}; there are {', '.join(known.__annotations__)}"

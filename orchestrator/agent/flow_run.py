@@ -75,8 +75,9 @@ class FlowAgents:
     Compiling takes milliseconds, and a run of a short script less than one.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, name: str = _NAME) -> None:
         self.program = program
+        self._name = name
         self._compiled: LruCache[_CompiledFlow] = LruCache(_MOST_COMPILED)
 
     def find(
@@ -101,7 +102,7 @@ class FlowAgents:
     ) -> _CompiledFlow:
         orchestration = FlowOrchestration(self.program, tools)
         agent = Agent(
-            _NAME,
+            self._name,
             "Run a script.",
             model,
             action_groups=groups,
@@ -112,7 +113,13 @@ class FlowAgents:
 
 
 class FlowRun:
-    """An agent around a script, for one run, or one part of it between two pauses."""
+    """An agent around a script, for one run, or one part of it between two pauses.
+
+    Attributes:
+        agent: The agent.
+        session_id: The session of its turn, which names the run.
+        request: What it is asked: a `question`, or `results`.
+    """
 
     def __init__(
         self,
@@ -130,8 +137,8 @@ class FlowRun:
     ) -> None:
         check_parallel(agents.program, parallel)
         self._program = agents.program
-        self._session_id = session_id
-        self._input = request
+        self.session_id = session_id
+        self.request = request
         self._pending: deque[FlowEvent] = deque()
         self._last: FlowEvent | None = None
         self._listener = Listener(self._queue_event, seen=dict(seen), sent=sum(seen.values()))
@@ -140,9 +147,9 @@ class FlowRun:
         check_parts(action_groups, (), limits, _FOREVER)
         model = resolve_model(model)
         compiled = agents.find(model, tools, action_groups)
-        self._agent = compiled.adapt(model, self._listener, parallel)
-        self._agent.plan = replace(self._agent.plan, limits=limits)
-        self._agent.sessions = Sessions.of(sessions)
+        self.agent = compiled.adapt(model, self._listener, parallel)
+        self.agent.plan = replace(self.agent.plan, limits=limits)
+        self.agent.sessions = Sessions.of(sessions)
 
     @classmethod
     def start(
@@ -186,12 +193,12 @@ class FlowRun:
             options = {**options, "sessions": InMemoryStore()}
         run = cls(agents, state["session"], {"results": results}, state["events"], **options)
         if own:
-            run._agent.sessions.store.append(run._key, 0, state["journal"])
+            run.agent.sessions.store.append(run._key, 0, state["journal"])
         return run
 
     @property
     def _key(self) -> str:
-        return self._agent.sessions.key(session_label(self._agent.plan.owner, self._session_id))
+        return self.agent.sessions.key(session_label(self.agent.plan.owner, self.session_id))
 
     # Ways to run
 
@@ -204,8 +211,8 @@ class FlowRun:
             return _result_of(event)
         # Nobody listens: no event is built.
         self._listener.tell = None
-        with self._open_agent() as agent:
-            return self._build_result(agent.invoke(session_id=self._session_id, **self._input))
+        with self.open_agent() as agent:
+            return self._build_result(agent.invoke(session_id=self.session_id, **self.request))
 
     async def arun(self, on_event: Callable[[FlowEvent], None] | None = None) -> FlowResult:
         """`run`, for an event loop."""
@@ -215,15 +222,15 @@ class FlowRun:
                     on_event(event)
             return _result_of(event)
         self._listener.tell = None
-        with self._open_agent() as agent:
-            reply = await agent.ainvoke(session_id=self._session_id, **self._input)
+        with self.open_agent() as agent:
+            reply = await agent.ainvoke(session_id=self.session_id, **self.request)
             return self._build_result(reply)
 
     def stream(self) -> Generator[FlowEvent, None, None]:
         """Runs it; its events."""
         try:
-            with self._open_agent() as agent:
-                with closing(agent.stream(session_id=self._session_id, **self._input)) as events:
+            with self.open_agent() as agent:
+                with closing(agent.stream(session_id=self.session_id, **self.request)) as events:
                     for event in events:
                         yield from self._translate_event(event)
         except OrchestratorError as error:
@@ -233,8 +240,8 @@ class FlowRun:
     async def astream(self) -> AsyncGenerator[FlowEvent, None]:
         """Runs it; its events, for an event loop."""
         try:
-            with self._open_agent() as agent:
-                events = agent.astream(session_id=self._session_id, **self._input)
+            with self.open_agent() as agent:
+                events = agent.astream(session_id=self.session_id, **self.request)
                 async with aclosing(events):
                     async for event in events:
                         for one in self._translate_event(event):
@@ -244,9 +251,19 @@ class FlowRun:
                 yield one
             raise
 
+    def reset(self) -> None:
+        """Forgets what was heard of another turn of the session."""
+        self._listener.outcome = self._listener.pause = None
+
+    def describe(self, reply: Reply) -> dict[str, Any]:
+        """The outcome as JSON data, for `FlowResult.from_record`."""
+        paused = None if reply.return_control is None else {"run_id": self.session_id}
+        return FlowResult(self._listener, reply, paused).as_record()
+
     @contextmanager
-    def _open_agent(self) -> Generator[Agent, None, None]:
-        with self._agent as agent:
+    def open_agent(self) -> Generator[Agent, None, None]:
+        """The agent, until the block ends; a conflict there is one of the run."""
+        with self.agent as agent:
             try:
                 yield agent
             except SessionConflict as error:
@@ -304,12 +321,12 @@ class FlowRun:
         # script.
         if "another version" in error.message:
             return FlowError(
-                f"the run {self._session_id!r} was begun with another version of this script; "
+                f"the run {self.session_id!r} was begun with another version of this script; "
                 "finish it with that one, or choose another run_id",
                 file=self._program.file,
-                message_zh=f"运行 {self._session_id} 由此脚本的另一版本开始，无法继续",
+                message_zh=f"运行 {self.session_id} 由此脚本的另一版本开始，无法继续",
             )
-        return SessionConflict(f"the run {self._session_id!r} cannot go on: {error.message}")
+        return SessionConflict(f"the run {self.session_id!r} cannot go on: {error.message}")
 
     def _build_result(self, reply: Reply) -> FlowResult:
         # A trace is built when it is first read, which needs the agent open.
@@ -322,12 +339,12 @@ class FlowRun:
     def _build_state(self) -> dict[str, Any]:
         listener = self._listener
         more = {
-            "session": self._session_id,
+            "session": self.session_id,
             "events": listener.seen,
             "waits_for": waits_for(listener.pause),
         }
         # Records before the last turn are of parts that are over: the run goes on without them.
-        records = self._agent.sessions.store.load(self._key)
+        records = self.agent.sessions.store.load(self._key)
         first = max(at for at, one in enumerate(records) if one["kind"] == "turn")
         return state_of(self._program.digest, records[first:], more)
 
@@ -352,6 +369,12 @@ def waits_for(pause: Pause | AskUser | None) -> str:
     if pause is None:
         return "call"
     return "user" if isinstance(pause, AskUser) else "breakpoint"
+
+
+_RECORDED = (
+    *("output", "variables", "messages", "waits_for", "question", "line", "statement"),
+    *("warnings", "paused"),
+)
 
 
 class FlowResult:
@@ -394,6 +417,19 @@ class FlowResult:
             self.question = pause.text if isinstance(pause, AskUser) else ""
             self.line, self.statement = pause.place.line, pause.place.statement
             self.output, self.variables = pause.output, dict(pause.variables)
+
+    def as_record(self) -> dict[str, Any]:
+        """All but the reply, as JSON data."""
+        return {name: getattr(self, name) for name in _RECORDED} | {"messages": list(self.messages)}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any], reply: Reply) -> FlowResult:
+        """The result that `as_record` has described."""
+        result = cls.__new__(cls)
+        result.reply = reply
+        for name in _RECORDED:
+            setattr(result, name, record[name])
+        return result
 
     @property
     def trace(self) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""`orchestrator worker`: runs turns that were submitted, beside any number of other workers."""
+"""`orchestrator worker`: runs what was submitted, beside any number of other workers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.agents import load_agent, load_models
-from orchestrator.cli.options import Database, Model
+from orchestrator.cli.agents import choose_sessions, load_agent, load_models
+from orchestrator.cli.options import Database, Model, Tools
+from orchestrator.cli.run import load_tools
 from orchestrator.cli.terminal import Terminal, clean, format_count
 from orchestrator.cli.verb import AGENT_FAILED, option, setting, verb
 from orchestrator.errors import ValidationError
 
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
+    from orchestrator.agent.durable import DurableFlow
 
 _RATE = re.compile(r"([1-9][0-9]{0,8})/([0-9]{1,6}(?:\.[0-9]{1,3})?)")
 
@@ -32,7 +34,8 @@ class WorkerOptions:
     """What a worker works for, and how much."""
 
     folders: Annotated[
-        list[Path], typer.Argument(metavar="FOLDER...", help="The folders of the agents.")
+        list[Path],
+        typer.Argument(metavar="FOLDER|SCRIPT...", help="The folders of the agents, and scripts."),
     ]
     database: Database
     queue: Annotated[
@@ -55,13 +58,14 @@ class WorkerOptions:
         ),
     ] = None
     model: Model = None
+    tool: Tools = None
     state: Annotated[
         str | None,
         option(
             "--state",
             "FILE|URL",
             "Where the sessions are, which all workers share. "
-            "Default with SQLite: FOLDER/.orchestrator/sessions.sqlite.",
+            "Default with SQLite: FOLDER/.orchestrator/sessions.sqlite. Scripts need it.",
         ),
     ] = None
     lease: Annotated[
@@ -75,7 +79,7 @@ class WorkerOptions:
 
 @verb
 def worker(terminal: Terminal, asked: WorkerOptions) -> None:
-    """Run turns that were submitted to a database.
+    """Run turns and scripts that were submitted to a database.
 
     Any number of workers, on any number of machines, share the queues of a database. SIGTERM and
     Ctrl-C end one: it takes no more turns, and waits for those that run. What it leaves, or what a
@@ -85,29 +89,34 @@ def worker(terminal: Terminal, asked: WorkerOptions) -> None:
       $ orchestrator worker my-agent --database sqlite:///runs.sqlite
       $ orchestrator worker a b --database $DATABASE --state $DATABASE
       $ orchestrator worker a --database $DATABASE --queue sonnet --rate 600/60
+      $ orchestrator worker report.pl --database sqlite:///runs.sqlite --state sessions.sqlite
     """
     from orchestrator.agent.durable import Worker
     from orchestrator.agent.durable.database import check_url
     from orchestrator.agent.durable.runs import QUEUE
+    from orchestrator.agent.files import is_script
 
     check_url(asked.database)
     rate = _parse_rate(asked.rate)
     if asked.concurrency < 1 or asked.lease < 1:
         raise ValidationError("--concurrency and --lease are numbers from 1")
     check_state(asked.database, asked.state)
-    agents = [_load(folder, asked, terminal) for folder in asked.folders]
+    scripts = [path for path in asked.folders if is_script(path)]
+    flows = _load_flows(scripts, asked, terminal)
+    agents = [_load(path, asked, terminal) for path in asked.folders if path not in scripts]
     queues = asked.queue or [QUEUE]
     with _wait_for_signal() as stopped:
         work = Worker(
             asked.database,
             agents,
+            flows=flows,
             queues=queues,
             concurrency=asked.concurrency,
             most=asked.most,
             rate=rate,
             lease=asked.lease,
         )
-        names = [agent.name for agent in agents]
+        names = [*(agent.name for agent in agents), *(flow.name for flow in flows)]
         if terminal.json:
             terminal.line({"worker": work.id, "agents": names, "queues": queues})
         terminal.note(f"Worker {work.id} runs turns of {clean(', '.join(names))}; Ctrl-C ends it.")
@@ -135,6 +144,31 @@ def _load(folder: Path, asked: WorkerOptions, terminal: Terminal) -> Agent:
     agent = load_agent(folder, asked.model, "kept", asked.state)
     load_models(agent, terminal)
     return agent
+
+
+def _load_flows(
+    scripts: Sequence[Path], asked: WorkerOptions, terminal: Terminal
+) -> list[DurableFlow]:
+    from orchestrator.agent.durable import DurableFlow
+    from orchestrator.agent.flow import load_flow
+    from orchestrator.sessions import Sessions
+
+    if asked.tool and not scripts:
+        raise ValidationError("--tool is for scripts, and there is none")
+    if not scripts:
+        return []
+    if asked.state is None:
+        raise ValidationError("scripts need --state, the database of their sessions")
+    sessions = Sessions.of(choose_sessions(scripts[0], "kept", asked.state))
+    tools = load_tools(asked.tool)
+    model = asked.model or "local"
+    flows = [
+        DurableFlow(load_flow(path), model=model, tools=tools, sessions=sessions)
+        for path in scripts
+    ]
+    for flow in flows:
+        load_models(flow.agent, terminal)
+    return flows
 
 
 def _parse_rate(text: str | None) -> tuple[int, float] | None:

@@ -88,12 +88,15 @@ def test_a_batch_that_is_begun_again_submits_nothing_twice(run, shop, worker, mo
     [
         (["--rate=fast"], "--rate 'fast' is not N/SECONDS"),
         (["--rate=1/0"], "--rate '1/0' is not N/SECONDS"),
+        (["--tool=a=b.py:c"], "--tool is for scripts"),
+        (["script.pl"], "scripts need --state"),
         (["--concurrency=0"], "are numbers from 1"),
         (["--database=postgresql://u:secret@h/d"], "give --state, the database"),
         (["--database=mysql://u:secret@h/d"], "neither sqlite:///FILE"),
     ],
 )
 def test_wrong_options_are_refused(run, shop, options, wrong):
+    Path("script.pl").write_text("Say it. -> text")
     given = options if "database" in options[0] else ["--database=sqlite:///runs.sqlite", *options]
     done = run("worker", shop, *given)
     assert (done.exit_code, wrong in done.stderr) == (2, True)
@@ -103,3 +106,20 @@ def test_wrong_options_are_refused(run, shop, options, wrong):
 def test_a_database_of_workers_asks_no_model_here(run, shop, script):
     done = ask(run, shop, script())
     assert (done.exit_code, "--model is not for --database" in done.stderr) == (2, True)
+
+
+def test_a_worker_runs_scripts_under_the_names_of_their_files(run, shop, worker):
+    from orchestrator import load_flow
+    from orchestrator.agent.durable import DurableRuns
+    from orchestrator.testing import ScriptedModel
+
+    Path("poem.pl").write_text("Name a thing. -> thing\n@twice($thing) -> two\n")
+    Path("tools.py").write_text("def twice(text):\n    return text * 2\n")
+    Path("words.jsonl").write_text('"rain"\n')
+    model = f"--model=scripted:words.jsonl@{CLAUDE}"
+    process = worker("poem.pl", model, "--state=sessions.sqlite", "--tool=twice=tools.py:twice")
+    assert json.loads(process.stdout.readline())["agents"][-1] == "poem.pl"
+    with DurableRuns("sqlite:///runs.sqlite") as runs:
+        options = {"model": ScriptedModel([]), "sessions": "sessions.sqlite"}
+        submission = load_flow("poem.pl").submit(runs=runs, **options)
+        assert submission.result(60).output == "rainrain"

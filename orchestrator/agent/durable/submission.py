@@ -45,14 +45,8 @@ ENDS = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 _SHORTEST, _LONGEST = 0.02, 1.0  # seconds between two looks
 
 
-class Submission:
-    """A turn that was submitted.
-
-    Any process may have one, and as many as there are: the database has the turn.
-
-    Attributes:
-        id: Names it; `Agent.find_submission` finds it by this id.
-    """
+class Handle:
+    """What was submitted, in the database: where it is, and how to cancel it."""
 
     def __init__(self, client: DBOSClient, id: str, agent: Agent) -> None:
         self.id = id
@@ -60,7 +54,7 @@ class Submission:
         self._agent = agent
 
     def __repr__(self) -> str:
-        return f"Submission({self.id!r})"
+        return f"{type(self).__name__}({self.id!r})"
 
     def status(self) -> State:
         """`queued`, `running`, `ended`, `failed` or `cancelled`."""
@@ -68,36 +62,7 @@ class Submission:
 
     async def astatus(self) -> State:
         """`status`, for an event loop."""
-        return await _in_thread(self.status)
-
-    def result(self, timeout: float | None = None) -> Reply:
-        """Waits for the turn's end; its reply.
-
-        A turn that was cancelled has one whose `stop_reason` is `cancelled`. Where control was
-        returned, `Agent.submit(results=...)` goes on, from any process, as long as the session
-        lives. So it does with the `undecided.answer(...)` of an `ActionOutcomeUnknown` that waits
-        for a decision.
-
-        Args:
-            timeout: For how many seconds to wait; for ever when `None`.
-
-        Raises:
-            OrchestratorError: The turn failed.
-            TimeoutError: It has not ended yet.
-        """
-        until = None if timeout is None else time.monotonic() + timeout
-        pause = _SHORTEST
-        while (state := self.status()) in ("queued", "running"):
-            left = pause if until is None else until - time.monotonic()
-            if left <= 0:
-                raise TimeoutError(f"the turn {self.id} is {state} after {timeout} seconds")
-            time.sleep(min(pause, left))
-            pause = min(pause * 1.5, _LONGEST)
-        return read_reply(self._load(), self._agent)
-
-    async def aresult(self, timeout: float | None = None) -> Reply:
-        """`result`, for an event loop."""
-        return await _in_thread(partial(self.result, timeout))
+        return await self._do_in_thread(self.status)
 
     def cancel(self) -> None:
         """Cancels the turn: before it begins, or after the effect that is being carried out.
@@ -119,7 +84,60 @@ class Submission:
 
     async def acancel(self) -> None:
         """`cancel`, for an event loop."""
-        await _in_thread(self.cancel)
+        await self._do_in_thread(self.cancel)
+
+    async def _do_in_thread(self, function: Callable[[], T]) -> T:
+        return await as_awaitable(in_thread(function, at_once=False))
+
+    def _wait(self, timeout: float | None) -> WorkflowStatus:
+        until = None if timeout is None else time.monotonic() + timeout
+        pause = _SHORTEST
+        while (state := self.status()) in ("queued", "running"):
+            left = pause if until is None else until - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(f"the turn {self.id} is {state} after {timeout} seconds")
+            time.sleep(min(pause, left))
+            pause = min(pause * 1.5, _LONGEST)
+        return self._load()
+
+    def _load(self, *, input: bool = False, output: bool = True) -> WorkflowStatus:
+        found = self._client.list_workflows(
+            workflow_ids=[self.id], load_input=input, load_output=output
+        )
+        if not found:
+            raise ResourceNotFound(f"there is no turn {self.id!r} in the database any more")
+        return found[0]
+
+
+class Submission(Handle):
+    """A turn that was submitted.
+
+    Any process may have one, and as many as there are: the database has the turn.
+
+    Attributes:
+        id: Names it; `Agent.find_submission` finds it by this id.
+    """
+
+    def result(self, timeout: float | None = None) -> Reply:
+        """Waits for the turn's end; its reply.
+
+        A turn that was cancelled has one whose `stop_reason` is `cancelled`. Where control was
+        returned, `Agent.submit(results=...)` goes on, from any process, as long as the session
+        lives. So it does with the `undecided.answer(...)` of an `ActionOutcomeUnknown` that waits
+        for a decision.
+
+        Args:
+            timeout: For how many seconds to wait; for ever when `None`.
+
+        Raises:
+            OrchestratorError: The turn failed.
+            TimeoutError: It has not ended yet.
+        """
+        return read_reply(self._wait(timeout), self._agent)
+
+    async def aresult(self, timeout: float | None = None) -> Reply:
+        """`result`, for an event loop."""
+        return await self._do_in_thread(partial(self.result, timeout))
 
     def read(self, status: WorkflowStatus) -> tuple[Reply | None, Exception | None, float]:
         """Of a workflow that has ended: the reply or the error, and the seconds that it took."""
@@ -129,14 +147,6 @@ class Submission:
             return read_reply(status, self._agent), None, seconds
         except OrchestratorError as error:
             return None, error, seconds
-
-    def _load(self, *, input: bool = False, output: bool = True) -> WorkflowStatus:
-        found = self._client.list_workflows(
-            workflow_ids=[self.id], load_input=input, load_output=output
-        )
-        if not found:
-            raise ResourceNotFound(f"there is no turn {self.id!r} in the database any more")
-        return found[0]
 
 
 def read_state(status: WorkflowStatus) -> State:
@@ -155,7 +165,7 @@ def read_reply(status: WorkflowStatus, agent: Agent) -> Reply:
         raise _read_error(status)
     if status.status == "CANCELLED":
         return Reply("", "cancelled", "")
-    output = open_result(dict(status.output or {}), status.workflow_id)
+    output = open_output(status)
     control = output["return_control"]
     reply = Reply(
         output["text"],
@@ -169,6 +179,11 @@ def read_reply(status: WorkflowStatus, agent: Agent) -> Reply:
     if output.get("undecided"):
         raise _build_undecided_error(output, reply)
     return reply
+
+
+def open_output(status: WorkflowStatus) -> dict[str, Any]:
+    """The result of a workflow that has ended, as its worker has described it."""
+    return open_result(dict(status.output or {}), status.workflow_id)
 
 
 def _build_undecided_error(output: dict[str, Any], reply: Reply) -> ActionOutcomeUnknown:
@@ -215,7 +230,3 @@ class _StoredDetails(Details):
 
     def notes(self) -> list[str]:
         return list(self._output["notes"])
-
-
-async def _in_thread(function: Callable[[], T]) -> T:
-    return await as_awaitable(in_thread(function, at_once=False))

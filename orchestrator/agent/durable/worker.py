@@ -31,6 +31,7 @@ from orchestrator.errors import OrchestratorError, ValidationError
 
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
+    from orchestrator.agent.durable.flows import DurableFlow
 
 _POLLING = 0.2  # seconds
 
@@ -44,8 +45,9 @@ class Worker:
     def __init__(
         self,
         url: str,
-        agents: Sequence[Agent],
+        agents: Sequence[Agent] = (),
         *,
+        flows: Sequence[DurableFlow] = (),
         queues: Sequence[str] = (QUEUE,),
         concurrency: int = 8,
         most: int | None = None,
@@ -57,6 +59,7 @@ class Worker:
         Args:
             url: The database that turns are submitted to.
             agents: Whose turns it runs.
+            flows: Whose runs it runs.
             queues: Which queues it takes turns from, each with the limits that follow. Give each
                 model a queue of its own to limit what it is asked.
             concurrency: How many turns of a queue it runs at the same time.
@@ -69,13 +72,12 @@ class Worker:
             ValidationError: There is a worker in this process, or an agent cannot be worked for.
         """
         check_url(url)
-        self._agents = {name_agent(agent): agent for agent in agents}
-        _check_agents(agents)
+        _check_agents([*agents, *(flow.agent for flow in flows)])
         dbos = import_dbos()
         if dbos._dbos._dbos_global_instance is not None:
             raise ValidationError("this process has a worker, or another application of DBOS")
         register_workflows(dbos)
-        set_agents(self._agents)
+        set_agents(agents, flows)
         self.id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(8).hex()}"
         self._dbos = dbos.DBOS
         try:
@@ -151,7 +153,7 @@ class Worker:
         self._keys.close()
         self._dbos.destroy(workflow_completion_timeout_sec=ceil(seconds) if running else 0)
         self._liveness.close()
-        set_agents({})
+        set_agents(())
         return not count_running()
 
 
@@ -180,4 +182,7 @@ def _check_agents(agents: Sequence[Agent]) -> None:
                 "worker finds them; give sessions= a database"
             )
         if names.count(name) > 1:
-            raise ValidationError(f"two agents are {name!r}; give one another agent_id")
+            raise ValidationError(
+                f"{agent.name!r} is there twice ({name}); give an agent another agent_id, and a "
+                "flow another name"
+            )

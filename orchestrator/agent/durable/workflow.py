@@ -37,6 +37,7 @@ from orchestrator.sessions import TurnLog, session_label
 
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
+    from orchestrator.agent.durable.flows import DurableFlow
 
 TURN = "orchestrator.turn"
 SCHEDULED = "orchestrator.scheduled_turn"
@@ -47,6 +48,7 @@ _LIVING = ("DELAYED", "ENQUEUED", "PENDING")  # what DBOS calls workflows that h
 
 # Of the worker in this process: DBOS calls functions by their names, with data alone.
 _agents: dict[str, Agent] = {}
+_flows: dict[str, DurableFlow] = {}
 
 
 def name_agent(agent: Agent) -> str:
@@ -54,10 +56,13 @@ def name_agent(agent: Agent) -> str:
     return f"{agent.plan.agent_id}/{agent.plan.alias_id}"
 
 
-def set_agents(agents: Mapping[str, Agent]) -> None:
-    """Says which agents this process works for."""
+def set_agents(agents: Sequence[Agent], flows: Sequence[DurableFlow] = ()) -> None:
+    """Says which agents and flows this process works for."""
     _agents.clear()
-    _agents.update(agents)
+    _flows.clear()
+    _agents.update({name_agent(agent): agent for agent in agents})
+    _agents.update({name_agent(flow.agent): flow.agent for flow in flows})
+    _flows.update({name_agent(flow.agent): flow for flow in flows})
 
 
 _running: set[str] = set()
@@ -92,7 +97,7 @@ def run_turn(turn: dict[str, Any]) -> dict[str, Any]:
     agent, asked = _find_agent(turn), _read_turn(turn, workflow_id)
     _running.add(workflow_id)
     try:
-        reply = _run_with_retries(agent, asked)
+        result = _run(agent, asked)
     except TurnLeft as left:
         raise (left.__cause__ or left) from None
     except OrchestratorError as error:
@@ -107,7 +112,18 @@ def run_turn(turn: dict[str, Any]) -> dict[str, Any]:
         raise sealed from None
     finally:
         _running.discard(workflow_id)
-    return seal_result(build_result(reply), workflow_id)
+    return seal_result(result, workflow_id)
+
+
+def _run(agent: Agent, turn: _Turn) -> dict[str, Any]:
+    flow = _flows.get(name_agent(agent))
+    if flow is None:
+        return build_result(_run_with_retries(agent, turn))
+    run = flow.open_run(turn.session_id)
+    turn.before = run.reset
+    with run.open_agent() as own:
+        reply = _run_with_retries(own, turn)
+        return {**build_result(reply), "run": run.describe(reply)}
 
 
 def _waits_for_decision(error: OrchestratorError, turn: _Turn) -> bool:
@@ -127,8 +143,8 @@ def _find_agent(turn: dict[str, Any]) -> Agent:
     agent = _agents.get(name) if isinstance(name, str) else None
     if agent is None or not isinstance(tenant, str):
         raise ValidationError(
-            f"this worker has no agent {str(name)[:60]!r}; start one with the agent's folder, on a "
-            "queue of its own"
+            f"this worker has no agent or script {str(name)[:60]!r}; start one with its folder or "
+            "file, on a queue of its own"
         )
     return agent.for_tenant(tenant) if tenant else agent
 
@@ -161,6 +177,11 @@ class _Turn:
         self.session_id = session_id
         self.options = options
         self.retries = retries
+        self.before: Callable[[], None] = _do_nothing  # called when no other turn is left to run
+
+
+def _do_nothing() -> None:
+    pass
 
 
 def _read_turn(turn: dict[str, Any], workflow_id: str) -> _Turn:
@@ -240,6 +261,7 @@ def _run_when_free(agent: Agent, turn: _Turn) -> Reply:
     while True:
         try:
             _finish_left_turn(agent, turn)
+            turn.before()
             return agent.invoke_in_steps(
                 carry_out_effect,
                 turn.question,
