@@ -83,18 +83,17 @@ State = Annotated[
         "Default with --session: FOLDER/.orchestrator/sessions.sqlite.",
     ),
 ]
-Database = Annotated[
-    str,
-    typer.Option(
-        "--database",
-        metavar="URL",
-        help="The database of submitted turns: postgresql://USER@HOST/NAME, or sqlite:///FILE to "
-        "try it on one machine.",
-        envvar="ORCHESTRATOR_DATABASE",
-        show_envvar=False,
-        show_default=False,
-    ),
-]
+_DATABASE = typer.Option(
+    "--database",
+    metavar="URL",
+    help="The database of submitted turns: postgresql://USER@HOST/NAME, or sqlite:///FILE to "
+    "try it on one machine.",
+    envvar="ORCHESTRATOR_DATABASE",
+    show_envvar=False,
+    show_default=False,
+)
+Database = Annotated[str, _DATABASE]
+OptionalDatabase = Annotated[str | None, _DATABASE]
 PromptAttributes = Annotated[
     list[str] | None,
     option(

@@ -8,12 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from orchestrator.cli.agents import ensure_data_folder, get_sessions_file
+from orchestrator.cli.options import OptionalDatabase
 from orchestrator.cli.session_state import find_session
 from orchestrator.cli.sessions import HERE, Folder, State, open_chosen_sessions
 from orchestrator.cli.terminal import Terminal, clean, format_count
@@ -174,15 +176,22 @@ def _open_target(folder: Path, state: str | None) -> Sessions:
 
 
 @verb
-def rotate_key(terminal: Terminal, folder: Folder = HERE, state: State = None) -> None:
+def rotate_key(
+    terminal: Terminal,
+    folder: Folder = HERE,
+    state: State = None,
+    database: OptionalDatabase = None,
+) -> None:
     """Encrypt what is kept with the first key of ORCHESTRATOR_ENCRYPTION_KEYS.
 
-    Sessions, and memories and a server's documents beside them, that an older key or none has
-    written are written again. When it is done, the other keys can be taken out a day later.
+    Sessions, memories and a server's documents beside them, and submitted turns of --database, that
+    an older key or none has written are written again. When it is done, the other keys can be taken
+    out a day later.
 
     [bold]Examples[/bold]
       $ orchestrator sessions rotate-key my-agent
       $ orchestrator sessions rotate-key --state sessions.sqlite
+      $ orchestrator sessions rotate-key --state $DATABASE --database $DATABASE
     """
     from orchestrator.sessions import EncryptedStore
     from orchestrator.support.encryption import KEYS
@@ -191,7 +200,12 @@ def rotate_key(terminal: Terminal, folder: Folder = HERE, state: State = None) -
     if not isinstance(store, EncryptedStore):
         raise ValidationError(f"there is no key to encrypt with: set {KEYS}")
     counts, failures = {"records": 0, "plans": 0, "summaries": 0, "documents": 0}, []
-    for what, count, rotate in _list_rotations(store, state or get_sessions_file(folder)):
+    if database is not None:
+        counts["turns"] = 0
+    rotations = chain(
+        _list_rotations(store, state or get_sessions_file(folder)), _list_submitted(database)
+    )
+    for what, count, rotate in rotations:
         try:
             counts[count] += rotate()
         except OrchestratorError as error:
@@ -220,6 +234,16 @@ def _list_rotations(
     with _open_beside(state, "documents.sqlite", _open_documents) as documents:
         if documents is not None:
             yield "documents", "documents", documents.rotate
+
+
+def _list_submitted(database: str | None) -> Iterator[tuple[str, str, Callable[[], int]]]:
+    if database is None:
+        return
+    from orchestrator.agent.durable.rotation import open_rotations
+
+    with open_rotations(database) as rotations:
+        for what, rotate in rotations:
+            yield what, "turns", rotate
 
 
 @contextmanager

@@ -41,9 +41,16 @@ def open_input(stored: dict[str, Any], workflow_id: str) -> dict[str, Any]:
             and has to be.
         DependencyFailed: AWS KMS did not decrypt its key.
     """
+    return _open(stored, _place_input(stored, workflow_id), _describe_input(workflow_id))
+
+
+def _place_input(stored: dict[str, Any], workflow_id: str) -> tuple[str, str]:
     schedule = stored.get(_SCHEDULE)
-    place = (workflow_id, "input") if schedule is None else (str(schedule), _SCHEDULE)
-    return _open(stored, place, f"the input of the turn {workflow_id[:60]!r}")
+    return (workflow_id, "input") if schedule is None else (str(schedule), _SCHEDULE)
+
+
+def _describe_input(workflow_id: str) -> str:
+    return f"the input of the turn {workflow_id[:60]!r}"
 
 
 def seal_result(result: dict[str, Any], workflow_id: str) -> dict[str, Any]:
@@ -81,6 +88,49 @@ def open_message(message: str, workflow_id: str) -> str:
         refuse_sealed(message, what)
         return message
     return cipher.open(message, _SCOPE, (workflow_id, "error"), what)
+
+
+def reseal_input(stored: dict[str, Any], workflow_id: str) -> dict[str, Any]:
+    """A workflow's input, or a schedule's turn, as the first key seals it.
+
+    Raises:
+        EncryptionError: It is of a key that is not given, or was changed or moved.
+        DependencyFailed: AWS KMS gave no key, or did not decrypt one.
+    """
+    place = _place_input(stored, workflow_id)
+    sealed = _reseal(stored, place, _describe_input(workflow_id))
+    return {**sealed, _SCHEDULE: place[0]} if place[1] == _SCHEDULE else sealed
+
+
+def reseal_schedule(stored: dict[str, Any], schedule: str) -> dict[str, Any]:
+    """A schedule's turn as the first key seals it; raises as `reseal_input` does."""
+    return (
+        reseal_input({**stored, _SCHEDULE: schedule}, schedule)
+        if _SEALED in stored
+        else (seal_schedule(stored, schedule))
+    )
+
+
+def reseal_result(stored: dict[str, Any], workflow_id: str) -> dict[str, Any]:
+    """A workflow's result as the first key seals it; raises as `reseal_input` does."""
+    return _reseal(stored, (workflow_id, "result"), f"the result of the turn {workflow_id!r}")
+
+
+def reseal_message(message: str, workflow_id: str) -> str:
+    """An error's message as the first key seals it; raises as `reseal_input` does."""
+    cipher = get_cipher()
+    if cipher is None or cipher.is_current(message):
+        return message
+    opened = open_message(message, workflow_id)
+    return cipher.seal(opened, _SCOPE, (workflow_id, "error"))
+
+
+def _reseal(stored: dict[str, Any], place: tuple[str, str], what: str) -> dict[str, Any]:
+    cipher = get_cipher()
+    if cipher is None or cipher.is_current(stored.get(_SEALED)):
+        return stored
+    plain = stored.get(_SEALED) is None
+    return _seal(stored if plain else _open(stored, place, what), place)
 
 
 def _seal(content: dict[str, Any], place: tuple[str, str]) -> dict[str, Any]:
