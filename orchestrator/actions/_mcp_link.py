@@ -15,9 +15,9 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import httpx2
 from mcp.client import Client
@@ -34,9 +34,19 @@ from mcp_types import (
 )
 
 from orchestrator.actions._mcp_process import MOST_BYTES, ServerProcess
+from orchestrator.actions._mcp_spans import (
+    TOOL_ERROR,
+    fail_span,
+    replace_sdk_spans,
+    trace_request,
+)
 from orchestrator.actions._mcp_tools import MOST_CHARS, NoAnswer, Refusal
 from orchestrator.actions.hosts import Hosts, RefusedAddress
 from orchestrator.support.logs import get_logger
+from orchestrator.support.tracing import build_trace_headers
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
 
 _log = get_logger("orchestrator.mcp")
 _GRACE = 0.5  # seconds that answers may be late: the SDK's own limit ends first
@@ -108,7 +118,8 @@ class Link:
                     return tools
             raise Refusal(f"its list of tools has more than {_MOST_PAGES} pages")
 
-        return self._ask(ask(), until)
+        with self._trace("tools/list"):
+            return self._ask(ask(), until)
 
     def call(self, name: str, arguments: dict[str, Any], until: float) -> dict[str, Any]:
         """What a tool returned, in MCP's members; raises as `tools` does."""
@@ -118,12 +129,26 @@ class Link:
             called = await self._client.call_tool(name, arguments, read_timeout_seconds=left)
             return _to_dict(called)
 
-        return self._ask(ask(), until + _GRACE)
+        with self._trace("tools/call", name) as span:
+            called = self._ask(ask(), until + _GRACE)
+            if called.get("isError"):
+                fail_span(span, TOOL_ERROR)
+            return called
+
+    def _trace(self, method: str, tool: str = "") -> AbstractContextManager[Span]:
+        version = str(self._client.protocol_version)
+        return trace_request(method, tool, http=self._start.url is not None, version=version)
 
     def _ask(self, question: Coroutine[Any, Any, T], until: float) -> T:
+        async def ask() -> T:
+            replace_sdk_spans()  # the task has a context of its own, with the caller's span
+            return await question
+
+        asked = ask()
         try:
-            future = asyncio.run_coroutine_threadsafe(question, self._loop)
+            future = asyncio.run_coroutine_threadsafe(asked, self._loop)
         except RuntimeError:
+            asked.close()
             question.close()
             raise NoAnswer("it has ended") from None
         try:
@@ -164,6 +189,7 @@ class Link:
             self._main.cancel()
 
     def _run(self) -> None:
+        replace_sdk_spans()  # the handshake is no turn's
         try:
             self._main = self._loop.create_task(self._keep_open())
             self._loop.run_until_complete(self._main)
@@ -254,7 +280,7 @@ def _to_exception(error: Any) -> Exception:
         return NoAnswer("the connection broke" if code == CONNECTION_CLOSED else "the time was up")
     # Its message may hold anything; only what is wrong with the arguments helps a model.
     advice = str(error.error.message)[:2000] if code == INVALID_PARAMS else None
-    return Refusal(f"error {code}", advice, begun=code not in _NOT_BEGUN)
+    return Refusal(f"error {code}", advice, begun=code not in _NOT_BEGUN, kind=str(code))
 
 
 def _reason(error: BaseException) -> str:
@@ -272,6 +298,7 @@ class _CheckedTransport(httpx2.AsyncHTTPTransport):
         self._hosts = hosts
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        request.headers.update(build_trace_headers())
         host = request.url.host
         port = request.url.port or (443 if request.url.scheme == "https" else 80)
         try:

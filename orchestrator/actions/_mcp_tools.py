@@ -26,8 +26,11 @@ class NoAnswer(Exception):
 class Refusal(Exception):
     """The server answered with an error of the protocol."""
 
-    def __init__(self, message: str, advice: str | None = None, *, begun: bool = False) -> None:
+    def __init__(
+        self, message: str, advice: str | None = None, *, begun: bool = False, kind: str = ""
+    ) -> None:
         super().__init__(message)
+        self.kind = kind  # the code of the error, for spans
         self.advice = advice  # a text for the model, when it can mend the call
         self.begun = begun  # whether the call may have taken effect before
 

@@ -10,6 +10,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+SCOPE = "bedrock-orchestrator"
+"""What this package's tracers and meters are called."""
+
 _HEADER = "traceparent"
 
 
@@ -22,6 +25,11 @@ def build_trace_headers() -> dict[str, str]:
     carrier: dict[str, str] = {}
     TraceContextTextMapPropagator().inject(carrier)
     return {_HEADER: carrier[_HEADER]} if _HEADER in carrier else {}
+
+
+def get_traceparent() -> str:
+    """The header's value in the current span; empty where there is none."""
+    return build_trace_headers().get(_HEADER, "")
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from orchestrator.agent.durable.submission import ENDS, Submission
 from orchestrator.agent.durable.workflow import REFUSED, SCHEDULED, TURN, name_agent
 from orchestrator.errors import ResourceNotFound, SessionConflict, ValidationError
 from orchestrator.sessions import session_label
+from orchestrator.support.tracing import get_traceparent
 
 if TYPE_CHECKING:
     from dbos import WorkflowStatus
@@ -82,7 +83,8 @@ class DurableRuns:
         request_id = given.pop("request_id", "")
         id = _build_id(agent, request_id)
         turn = build_turn(agent, question, session_id, given, retries)
-        sealed = seal_input(turn, id)
+        trace = get_traceparent()
+        sealed = seal_input({**turn, "trace": trace} if trace else turn, id)
         known = self.client.list_workflows(workflow_ids=[id]) if request_id else ()
         if known:
             _check_same(known[0], turn, request_id)
@@ -227,7 +229,8 @@ def build_turn(
 def _check_same(known: WorkflowStatus, turn: dict[str, Any], request_id: str) -> None:
     stored: Any = known.input
     args = [] if stored is None else list(stored["args"])
-    if [open_input(it, known.workflow_id) for it in args] != [turn]:
+    given = [open_input(it, known.workflow_id) for it in args]
+    if [{name: it[name] for name in it if name != "trace"} for it in given] != [turn]:
         raise SessionConflict(
             f"request_id {request_id!r} was submitted with other arguments; they stand"
         )

@@ -34,6 +34,7 @@ from orchestrator.errors import (
     ValidationError,
 )
 from orchestrator.sessions import TurnLog, session_label
+from orchestrator.support.tracing import continue_trace
 
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
@@ -97,7 +98,8 @@ def run_turn(turn: dict[str, Any]) -> dict[str, Any]:
     agent, asked = _find_agent(turn), _read_turn(turn, workflow_id)
     _running.add(workflow_id)
     try:
-        result = _run(agent, asked)
+        with continue_trace(asked.trace):
+            result = _run(agent, asked)
     except TurnLeft as left:
         raise (left.__cause__ or left) from None
     except OrchestratorError as error:
@@ -157,7 +159,7 @@ REFUSED = frozenset(
     )
 )
 _MEMBERS = frozenset(
-    ("agent", "tenant", "question", "session_id", "options", "retries"),
+    ("agent", "tenant", "question", "session_id", "options", "retries", "trace"),
 )
 
 
@@ -171,12 +173,14 @@ class _Turn:
         session_id: str,
         options: dict[str, Any],
         retries: int,
+        trace: str,
     ) -> None:
         self.workflow = workflow  # its id
         self.question = question
         self.session_id = session_id
         self.options = options
         self.retries = retries
+        self.trace = trace  # the header `traceparent` of whoever has submitted it
         self.before: Callable[[], None] = _do_nothing  # called when no other turn is left to run
 
 
@@ -188,6 +192,7 @@ def _read_turn(turn: dict[str, Any], workflow_id: str) -> _Turn:
     # What stands in the database may have been written by anybody who can write to it.
     question, options = turn.get("question", ""), turn.get("options", {})
     retries, id = turn.get("retries", 0), turn_id_of(workflow_id)
+    trace = turn.get("trace", "")
     session = find_session(turn, workflow_id)
     if (
         not turn.keys() <= _MEMBERS
@@ -197,9 +202,10 @@ def _read_turn(turn: dict[str, Any], workflow_id: str) -> _Turn:
         or not REFUSED.isdisjoint(options)
         or not isinstance(retries, int)
         or not 0 <= retries <= _MOST_RETRIES
+        or not isinstance(trace, str)
     ):
         raise _build_input_error()
-    return _Turn(workflow_id, question, session, {**options, "request_id": id}, retries)
+    return _Turn(workflow_id, question, session, {**options, "request_id": id}, retries, trace)
 
 
 def _build_input_error() -> ValidationError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-SCOPE: Final = "bedrock-orchestrator"
+from orchestrator.support.tracing import SCOPE as SCOPE
 
 INVOKE_AGENT: Final = "invoke_agent"
 INVOKE_WORKFLOW: Final = "invoke_workflow"

@@ -1,0 +1,70 @@
+"""Spans of requests to MCP servers, and the trace that requests and submitted turns carry."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.engine.telemetry import names
+
+SCRIPT = Path(__file__).with_name("observed_requests.py")
+
+
+def observe(folder: Path, case: str) -> Any:
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), str(folder), case],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    assert "canary" not in done.stdout
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(("case", "transport"), [("stdio", "pipe"), ("http", "tcp")])
+def test_a_call_of_a_tool_is_a_span_below_the_action(
+    tmp_path: Path, case: str, transport: str
+) -> None:
+    pytest.importorskip("mcp")
+    found = observe(tmp_path, case)
+    own = {span["name"]: span for span in found["spans"] if span["scope"] == names.SCOPE}
+    add, fails = own["tools/call add"], own["tools/call fails"]
+    assert add["above"] == own["execute_tool demo::add"]["id"]
+    assert add["kind"] == "CLIENT" and add["status"] == ["UNSET", None]
+    version = add["attributes"].pop("mcp.protocol.version")
+    assert version.startswith("20")
+    assert add["attributes"] == {
+        "mcp.method.name": "tools/call",
+        "network.transport": transport,
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "add",
+    }
+    # Neither the message nor the SDK's own spans of what we ask.
+    assert (fails["status"], fails["events"]) == (["ERROR", None], [])
+    assert fails["attributes"]["error.type"] == "tool_error"
+    assert not [span for span in found["spans"] if span["name"].startswith("MCP send")]
+
+
+def test_a_server_over_http_is_in_the_trace_of_the_turn(tmp_path: Path) -> None:
+    pytest.importorskip("mcp")
+    found = observe(tmp_path, "http")
+    (mine,) = [one for one in found["spans"] if one["name"] == "invoke_agent boss"]
+    calls = [one for one in found["spans"] if one["name"] == "tools/call add"]
+    client, server = sorted(calls, key=lambda one: str(one["kind"]))
+    assert (client["trace"], server["trace"]) == (mine["trace"], mine["trace"])
+    assert server["above"] == client["id"]  # by the request's `_meta`
+    assert f"{mine['trace']}-{client['id']}" in [one[3:-3] for one in found["headers"]]
+
+
+def test_a_submitted_turn_is_in_the_trace_of_whoever_submitted_it(tmp_path: Path) -> None:
+    pytest.importorskip("dbos")
+    found = observe(tmp_path, "submitted")
+    spans = {span["name"]: span for span in found["spans"]}
+    caller, turn = spans["caller"], spans["invoke_agent boss"]
+    assert (turn["trace"], turn["above"]) == (caller["trace"], caller["id"])
