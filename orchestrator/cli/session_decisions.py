@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from orchestrator.cli.agents import load_agent
 from orchestrator.cli.options import Model
 from orchestrator.cli.return_control import list_waiting_calls, read_named_values
-from orchestrator.cli.session_state import find_session, local_time, session_id
-from orchestrator.cli.sessions import HERE, Folder, Id, State, open_chosen_sessions
+from orchestrator.cli.session_state import find_session, local_time
+from orchestrator.cli.sessions import HERE, Folder, Id, State
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import option, verb
 from orchestrator.errors import ValidationError
@@ -37,6 +37,9 @@ def decide(
         list[str] | None,
         option("--give-up", "KEY", "Leave it; the turn ends as failed. Repeatable."),
     ] = None,
+    tenant: Annotated[
+        str, option("--tenant", "NAME", "The tenant whose session it is, of those of a server.")
+    ] = "",
     model: Model = None,
 ) -> None:
     """Say what became of an action whose process stopped in it, and go on with its turn.
@@ -50,13 +53,16 @@ def decide(
       $ orchestrator sessions decide s-1 my-agent --happened 'bank::pay="paid"'
       $ orchestrator sessions decide s-1 my-agent --repeat bank::pay
       $ orchestrator sessions decide s-1 my-agent --give-up bank::pay
+      $ orchestrator sessions decide s-1 my-agent --tenant acme --state $DATABASE
     """
-    info = find_session(open_chosen_sessions(folder, state), session)
-    id = session_id(info)
-    agent = load_agent(folder, model, id, state)
-    if info.label != f"{agent.plan.owner}/{id}":
+    id = session.rpartition("/")[2]
+    agent = load_agent(folder, model, id, state).for_tenant(tenant)
+    label = f"{agent.plan.owner}/{id}"
+    if all(info.label != label for info in agent.sessions.store.list()):
+        other = find_session(agent.sessions, session).label
         raise ValidationError(
-            f"session {info.label!r} is of another agent, alias or tenant than {str(folder)!r}"
+            f"session {other!r} is of another agent, alias or tenant than {str(folder)!r}"
+            f"{f' and {tenant!r}' if tenant else '; --tenant names one of a server'}"
         )
     undecided = next(iter(agent.find_undecided(id)), None)
     if undecided is None:

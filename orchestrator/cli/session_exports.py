@@ -225,7 +225,12 @@ def _list_rotations(
 
     for info in list(store.list()):
         yield f"session {info.label!r}", "records", partial(store.rotate, info.key)
-    yield "what past prompts were made of", "plans", store.rotate_plans
+    for digest in store.list_plans():
+        yield (
+            f"what past prompts were made of ({digest[:12]})",
+            "plans",
+            partial(store.rotate_plan, digest),
+        )
     now = time.time_ns()
     with _open_beside(state, "memory.sqlite", open_memory) as memory:
         for owner, memory_id, _, _ in memory.memories(now) if memory is not None else ():

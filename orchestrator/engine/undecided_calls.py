@@ -157,6 +157,16 @@ def build_undecided_error(log: TurnLog, session_id: str) -> ActionOutcomeUnknown
     return error
 
 
+def build_given_up_error(log: TurnLog, session_id: str) -> ActionOutcomeUnknown:
+    """The error of a turn whose undecided calls a changed agent has given up."""
+    calls = ", ".join(repr(key) for key in (log.decision_request or {}).get("undecided", ()))
+    return ActionOutcomeUnknown(
+        f"turn {log.start['id']} of session {session_id!r} was given up, and has ended: nobody "
+        f"knows whether its calls of the idempotency keys {calls} took effect. The session goes "
+        "on with the next question"
+    )
+
+
 def read_decisions(
     waiting: Sequence[WaitingCall], results: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
@@ -172,10 +182,17 @@ def read_decisions(
     ]
 
 
+def is_given_up(result: object) -> bool:
+    """Whether a result says that its call is left as it is."""
+    if not isinstance(result, Mapping):
+        return False
+    return result.get("responseState") == "FAILURE" or result.get("confirmationState") == "DENY"
+
+
 def _read_decision(result: Mapping[str, Any]) -> dict[str, Any]:
-    state = result.get("responseState") or ""
-    if state == "FAILURE" or result.get("confirmationState") == "DENY":
+    if is_given_up(result):
         return {"decision": GIVE_UP}
+    state = result.get("responseState") or ""
     if not result.get("responseBody"):
         return {"decision": REPEAT}
     return {"decision": HAPPENED, "text": result_text(result), "state": state}

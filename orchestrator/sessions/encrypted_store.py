@@ -104,16 +104,17 @@ class EncryptedStore:
         except EncryptionError:  # of a key that is not here any more, or plain where it may not be
             return None
 
-    def rotate_plans(self) -> int:
-        """Encrypts the snapshots of plans with the first key; how many were not.
+    def list_plans(self) -> tuple[str, ...]:
+        """The digests of the plans of which there is a snapshot."""
+        found: Iterator[str] = getattr(self._store, "list_plans", lambda: iter(()))()
+        return (*found,)
+
+    def rotate_plan(self, digest: str) -> bool:
+        """Encrypts the snapshot of a plan with the first key; whether it was not.
 
         Raises:
-            EncryptionError: One cannot be decrypted; those before it were changed.
+            EncryptionError: It cannot be decrypted; it stays as it is.
         """
-        found: Iterator[str] = getattr(self._store, "list_plans", lambda: iter(()))()
-        return sum(map(self._rotate_plan, list(found)))
-
-    def _rotate_plan(self, digest: str) -> bool:
         store: Any = self._store
         kept: str | None = store.load_plan(digest)
         if kept is None or self._cipher.is_current(kept):

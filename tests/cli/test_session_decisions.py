@@ -5,6 +5,10 @@ import json
 import pytest
 from cli_support import call
 
+from orchestrator import Agent
+from orchestrator.sessions import session_label
+from orchestrator.testing import ScriptedModel
+
 PAID = "<answer>Paid.</answer>"
 WORKS = """
 def lambda_handler(event, context):
@@ -80,6 +84,23 @@ def test_given_up(run, killed, script, place):
     assert done.exit_code == 1 and "nobody knows" in done.stderr and paid(place) == []
     (listed,) = json.loads(run("sessions", "list", killed, "--json").stdout)
     assert listed["state"] == "failed"
+
+
+def test_that_of_one_of_a_servers_tenants(run, killed, script, place):
+    key = find_key(run, killed)
+    (store,) = killed.rglob("sessions.sqlite")
+    with Agent.load(killed, model=ScriptedModel([PAID]), sessions=store) as agent:
+        sessions = agent.sessions
+        label = session_label(agent.plan.owner, "s-1")
+        tenants = session_label(agent.for_tenant("acme").plan.owner, "s-1")
+        records = list(sessions.records(label))
+        sessions.store.append(sessions.key(tenants), 0, records, label=tenants, at=1)
+    words = ["sessions", "decide", "s-1", killed, script(PAID), "--repeat", key]
+    nobodys = run(*words, "--tenant", "other")
+    assert nobodys.exit_code != 0 and paid(place) == []
+    done = run(*words, "--tenant", "acme")
+    assert (done.exit_code, done.stdout.strip(), paid(place)) == (0, "Paid.", [key])
+    assert find_key(run, killed) == key  # the one without a tenant still waits
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,23 @@ def test_rotation_leaves_what_it_cannot_read_and_says_so(tmp_path: Path, keys: A
     assert "I am Ana." in run("sessions", "show", "s-1", "--state", file).stdout
 
 
+def test_rotation_goes_on_after_a_past_prompt_that_it_cannot_read(
+    tmp_path: Path, keys: Any
+) -> None:
+    file = tmp_path / "s.sqlite"
+    for key, instruction in ((1, "You greet."), (2, "You thank."), (2, "You smile.")):
+        keys(key)
+        with Agent("a", instruction, ScriptedModel(["<answer>Hi!"], CLAUDE), sessions=file) as it:
+            it.invoke("Hi", f"s-{instruction[-4:-1]}")
+    keys(3, 2)
+    done = run("sessions", "rotate-key", "--state", file, "--json")
+    told = json.loads(done.stdout)
+    assert (done.exit_code, told["plans"]) == (1, 2)
+    assert [it.partition(" (")[0] for it in told["failed"] if "past prompts" in it] == [
+        "what past prompts were made of"
+    ]
+
+
 def test_memories_are_encrypted_beside_sessions(tmp_path: Path, keys: Any) -> None:
     memory = EncryptedMemory(InMemoryMemory())
     agent = Agent(

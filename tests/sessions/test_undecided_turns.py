@@ -291,6 +291,31 @@ def test_another_version_of_the_agent_decides_nothing(places: Places) -> None:
     assert agent.decide("s-1", happened={key: "paid"}).text == "Paid."
 
 
+@pytest.mark.parametrize("group", [False, True], ids=["instruction", "function"])
+def test_another_version_of_the_agent_may_give_up(places: Places, group: bool) -> None:
+    key, bank = places.leave_turn("s-1"), Bank()
+    places.agent(bank).recover()
+    changed = places.agent(bank, answer("I do not know."), name="bank")
+    if group:
+        changed = Agent(
+            "bank",
+            agent_id=changed.plan.agent_id,
+            model=changed.plan.stages["ORCHESTRATION"].model,
+            instruction="You answer questions about payments of all kinds.",
+            sessions=changed.sessions,
+        )
+    else:
+        changed = changed.with_changes(instruction="You pay nobody at all, and say so.")
+    assert [one.calls[0].key for one in changed.find_undecided("s-1")] == [key]
+    with pytest.raises(SessionConflict, match="or all given up"):
+        changed.decide("s-1", happened={key: "paid"})
+    with pytest.raises(ActionOutcomeUnknown, match=key) as failed:
+        changed.decide("s-1", give_up=[key])
+    assert failed.value.undecided is None and changed.find_undecided() == []
+    assert changed.invoke("Did you pay?", "s-1").text == "I do not know."
+    assert bank.keys == []
+
+
 def test_an_agent_may_end_such_turns_instead(places: Places) -> None:
     key, bank = places.leave_turn("s-1"), Bank()
     agent = places.agent(bank, answer("Hello!"), unknown_outcomes="end")

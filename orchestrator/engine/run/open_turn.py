@@ -13,9 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 from orchestrator.engine.attachments import files_for
-from orchestrator.engine.calls import invocation_input, match_results
-from orchestrator.engine.effects import Dispatch, WaitingCall
+from orchestrator.engine.effects import Dispatch
 from orchestrator.engine.plan import Plan
+from orchestrator.engine.run.given_results import (
+    check_results,
+    gives_all_up,
+    read_turn_decisions,
+)
 from orchestrator.engine.run.input import Input
 from orchestrator.engine.run.replay import Replay, build_version_conflict
 from orchestrator.engine.run.restore import restore_history
@@ -284,10 +288,19 @@ def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input
             "expired"
         )
     if log.decision_request:
-        decisions = _read_decisions(plan, session, log, results)
+        try:
+            decisions = read_turn_decisions(plan, session, log, results)
+        except SessionConflict:  # of another version of the agent, which can only end it
+            if not gives_all_up(log, results):
+                raise
+            from orchestrator.engine.undecided_calls import build_given_up_error
+
+            error = build_given_up_error(log, given.session_id)
+            _give_up(sessions, session, log, given)
+            raise error from None
         record: Record = {"kind": "decided", "decisions": decisions}
     else:
-        _check_results(plan, session, log, results)
+        check_results(plan, session, log, results)
         record = {"kind": "returned", "results": results}
     record |= {
         "invocation_id": id,
@@ -356,51 +369,6 @@ def _name_call(result: dict[str, Any]) -> str:
         return ""
     name = member.get("function") or f"{member.get('httpMethod')}::{member.get('apiPath')}"
     return f"{member.get('actionGroup')}::{name}"
-
-
-def _check_results(
-    plan: Plan, session: Session, log: TurnLog, results: list[dict[str, Any]]
-) -> None:
-    # Before they are written down: results that fit no call must not end the turn.
-    suspended = log.suspend_record or {}
-    effect = Replay(plan, log, session).find_awaited_results(suspended.get("waits", ""))
-    if effect is None:
-        raise build_version_conflict("waits for results that this version does not ask for")
-    _check_same_agent(plan, log, suspended, effect.waiting)
-    match_results(effect.waiting, results)
-
-
-def _read_decisions(
-    plan: Plan, session: Session, log: TurnLog, results: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    from orchestrator.engine.undecided_calls import KIND, read_decisions
-
-    suspended = log.decision_request or {}
-    replay = Replay(plan, log, session)
-    found, agent_id = replay.find_interrupted_calls(suspended.get("waits", ""))
-    calls = [call for call in found if call.key in suspended["undecided"]]
-    if len(calls) != len(suspended["undecided"]):
-        raise build_version_conflict("has begun calls that this version does not make")
-    waiting = [WaitingCall(call, KIND, agent_id) for call in calls]
-    _check_same_agent(plan, log, suspended, waiting)
-    return read_decisions(waiting, results)
-
-
-# The results are of calls that another definition described to the model, and to whoever confirmed
-# or carried them out.
-def _check_same_agent(
-    plan: Plan, log: TurnLog, suspended: Record, waiting: Sequence[WaitingCall]
-) -> None:
-    asked = [
-        {name: value for name, value in call.items() if name != "collaboratorName"}
-        for one in suspended["inputs"]
-        for call in one.values()
-    ]
-    asks = [call for one in waiting for call in invocation_input(one, one.agent_id).values()]
-    if asked != asks:
-        raise build_version_conflict("handed over calls that this version describes otherwise")
-    if log.start.get("plan", plan.digest) != plan.digest:
-        raise build_version_conflict("was written with other prompts, models or tools")
 
 
 def _check_version(plan: Plan, session: Session, log: TurnLog) -> None:
