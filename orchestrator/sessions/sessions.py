@@ -166,6 +166,8 @@ class Sessions:
         self.leaving = False
         self.observers: tuple[Any, ...] = ()
         self._notes_unfinished = hasattr(self.store, "list_unfinished")
+        # Sessions as they were when their turn waited for somebody, or for a workflow
+        self._suspended: LruCache[SessionInfo] = LruCache(cached)
         self._cached = cached
         self._most_bytes = cached_bytes
         self._idle_bytes = 0  # of the sessions that stay decoded and are not in use
@@ -447,9 +449,19 @@ class Sessions:
         Raises:
             DependencyFailed: The store cannot be read.
         """
-        for label, log in self._list_open_turns(prefix, self.clock() - quiet):
-            if log.suspend_record is None and not log.workflow and not self.is_running(log):
-                yield label
+        for info in self._list_unfinished(prefix, self.clock() - quiet):
+            # What waits, waits until somebody writes; it is not read again in each round.
+            if self._suspended.find(info.label) == info:
+                continue
+            session = self._peek_unfinished(info.label)
+            log = session.open if session is not None else None
+            if log is None or session is None:
+                continue
+            if log.suspend_record is not None or log.workflow:
+                if session.count == info.records:
+                    self._suspended.put(info.label, info)
+            elif not self.is_running(log):
+                yield info.label
 
     def find_undecided_turns(self, prefix: str) -> Iterator[tuple[str, TurnLog]]:
         """The turns that wait for a decision, in sessions whose labels begin with a text.
@@ -459,24 +471,22 @@ class Sessions:
         Raises:
             DependencyFailed: The store cannot be read.
         """
-        for label, log in self._list_open_turns(prefix, self.clock()):
-            if log.decision_request is not None:
-                yield label, log
+        for info in self._list_unfinished(prefix, self.clock()):
+            session = self._peek_unfinished(info.label)
+            log = session.open if session is not None else None
+            if log is not None and log.decision_request is not None:
+                yield info.label, log
 
-    def _list_open_turns(self, prefix: str, before: int) -> Iterator[tuple[str, TurnLog]]:
+    def _list_unfinished(self, prefix: str, before: int) -> Iterator[SessionInfo]:
         store: Any = self.store
         find = store.list_unfinished if self._notes_unfinished else store.list
         # A list, since the turns are gone on with, and ended, while it is read.
-        found = [it.label for it in find() if it.label.startswith(prefix) and it.updated <= before]
-        for label in found:
-            if self.key(label) not in self._used.keys:
-                log = self._peek_open_turn(label)
-                if log is not None:
-                    yield label, log
+        found = [it for it in find() if it.label.startswith(prefix) and it.updated <= before]
+        return (info for info in found if self.key(info.label) not in self._used.keys)
 
-    def _peek_open_turn(self, label: str) -> TurnLog | None:
+    def _peek_unfinished(self, label: str) -> Session | None:
         try:
-            return self.peek(label).open
+            return self.peek(label)
         except DependencyFailed as error:
             from orchestrator.support.logs import get_logger  # seldom needed, and not light
 

@@ -51,6 +51,27 @@ def test_recovery_suspends_the_turn_and_says_what_is_undecided(places: Places) -
     assert undecided.as_dict()["calls"][0]["key"] == key
 
 
+def test_recovery_reads_what_waits_once(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    key, bank = places.leave_turn("s-1"), Bank()
+    agent = places.agent(bank, PAID)
+    read: list[str] = []
+    store: Any = agent.sessions.store
+    load = store.load
+
+    def count(key: str, first: int = 0) -> Any:
+        read.append(key)
+        return load(key, first)
+
+    agent.recover()
+    monkeypatch.setattr(store, "load", count)
+    assert agent.recover() == [] and len(read) <= 1
+    assert agent.recover() == [] and len(read) <= 1
+    assert [one.calls[0].key for one in agent.find_undecided()] == [key]
+    assert agent.decide("s-1", repeat=[key]).text == "Paid."
+    read.clear()
+    assert agent.recover() == [] and read == []
+
+
 def test_it_happened(places: Places) -> None:
     key, bank = places.leave_turn("s-1"), Bank()
     agent = places.agent(bank, PAID)
