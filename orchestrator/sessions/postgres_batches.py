@@ -12,16 +12,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_FEW = 32  # records that are read for several sessions together
+# Of each of several sessions that are read together
+_FEW = 32  # records
+_SMALL = 256 * 1024  # bytes of them
 
 LINES = "string_agg(sum || ' ' || record, E'\\n' ORDER BY place)"
 """Records as one text, for `sessions.rows.read_lines`."""
 
-# Entries, where there are any, with the new records, if they are few, as they were at one moment.
+_NEW = "FROM orchestrator_journal AS one WHERE one.key = asked.key AND place >= after"
+# Entries, where there are any, with the new records, if they are few and small, as they were at one
+# moment. The length of a record is known without reading it (PostgreSQL: "TOAST").
 _FIND_SOME = (
-    "SELECT asked.key, label, updated, records, sum, CASE WHEN records - after > %s THEN NULL ELSE "
-    f"(SELECT {LINES} FROM orchestrator_journal AS one WHERE one.key = asked.key AND "
-    "place >= after) END FROM unnest(%s::text[], %s::integer[]) AS asked (key, after) "
+    "SELECT asked.key, label, updated, records, sum, CASE WHEN records - after > %s OR "
+    f"(SELECT sum(octet_length(record)) {_NEW}) > %s THEN NULL ELSE "
+    f"(SELECT {LINES} {_NEW}) END FROM unnest(%s::text[], %s::integer[]) AS asked (key, after) "
     "LEFT JOIN orchestrator_session AS it ON it.key = asked.key"
 ).encode()
 # Appends to several sessions. Of each either the entry and all records are written or nothing; the
@@ -90,14 +94,14 @@ class Found(NamedTuple):
     text: str | None  # the records
 
     def has_more(self, after: int) -> bool:
-        """Whether the records are too many to have been read."""
-        return self.entry is not None and self.entry[3] - after > _FEW
+        """Whether there are records that were not read: too many, or too large."""
+        return self.entry is not None and self.text is None and self.entry[3] > after
 
 
 def find_some(loads: Sequence[Load], db: Connection) -> list[Found | None]:
     """What is there of sessions; `None` for one that is to be read alone."""
     keys, afters = zip(*loads, strict=True)
-    values = (_FEW, _to_array(keys), _to_array(afters))
+    values = (_FEW, _SMALL, _to_array(keys), _to_array(afters))
     rows = _try_together(lambda: db.execute(_FIND_SOME, values).fetchall(), db)
     if rows is None:
         return [None] * len(loads)

@@ -133,12 +133,14 @@ def test_a_session_that_is_locked_keeps_nobody_else_waiting(
     assert [store.load(key(name)) for name in "abc"] == [[FIRST, SECOND]] * 3
 
 
-def test_sessions_are_read_together_but_for_long_ones(
+def test_sessions_are_read_together_but_for_long_and_large_ones(
     store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = [{**FIRST, "id": place} for place in range(100)]
     store.append(key("long"), 0, long, label="a/b/long", at=1)
     store.append(key("short"), 0, [FIRST, SECOND], label="a/b/short", at=1)
+    large = [FIRST, {**SECOND, "text": "large" * 60_000}]
+    store.append(key("large"), 0, large, label="a/b/large", at=1)
     alone, find_alone = [], store._find_alone
 
     def note(*asked: Any) -> Any:
@@ -152,19 +154,20 @@ def test_sessions_are_read_together_but_for_long_ones(
     def find(loads: Sequence[Any], db: Any) -> Any:
         sizes.append(len(loads))
         held.set()
-        while len(sizes) == 1 and store._loads.waiting < 4:
+        while len(sizes) == 1 and store._loads.waiting < 6:
             os.sched_yield()
         return found(loads, db)
 
     monkeypatch.setattr(postgres_store, "find_some", find)
-    asked = [("short", 0), ("long", 99), ("long-2", 0), ("none", 3)]
+    asked = [("short", 0), ("long", 99), ("long-2", 0), ("none", 3), ("large", 0), ("short", 2)]
     with ThreadPoolExecutor(16) as threads:
         first = threads.submit(store.load, key("long"))
         assert held.wait(60)
         loads = [threads.submit(store.load, key(name), after) for name, after in asked]
     assert first.result() == long
-    assert [it.result() for it in loads] == [[FIRST, SECOND], long[99:], [], []]
-    assert (sizes, alone) == ([1, 4], [(key("long"), 0)])
+    assert [it.result() for it in loads] == [[FIRST, SECOND], long[99:], [], [], large, []]
+    # The two of one session are in two groups.
+    assert (sizes, alone) == ([1, 5, 1], [(key("long"), 0), (key("large"), 0)])
 
 
 def test_groups_whose_server_restarts_are_written_once(
