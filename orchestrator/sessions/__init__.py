@@ -2,9 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from orchestrator.sessions.in_memory_store import InMemoryStore
 from orchestrator.sessions.journal import Record, Said, SessionInfo, SessionStore
 from orchestrator.sessions.session import HISTORY_GUARD, Past, Session, TurnLog
-from orchestrator.sessions.sessions import NEVER, Clock, InMemoryStore, Sessions, session_label
+from orchestrator.sessions.sessions import Clock, Sessions, session_label
+from orchestrator.sessions.store_use import NEVER
 from orchestrator.support.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ def open_store(name: str | Path | StoreUrl) -> SessionStore:
     """
     url = parse_store(name)
     if isinstance(url, MemoryUrl):
-        from orchestrator.sessions.sessions import InMemoryStore
+        from orchestrator.sessions.in_memory_store import InMemoryStore
 
         return InMemoryStore()
     if isinstance(url, DynamoUrl):

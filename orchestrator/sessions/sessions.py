@@ -5,15 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
 
 from orchestrator.errors import DependencyFailed, SessionBusy, SessionConflict, ValidationError
+from orchestrator.sessions.in_memory_store import MOST_PLANS, InMemoryStore
 from orchestrator.sessions.journal import (
     VERSION,
     Record,
@@ -25,9 +23,9 @@ from orchestrator.sessions.journal import (
     drop_undone_turns,
     leaves_turn_open,
 )
-from orchestrator.sessions.responses import add_responses
 from orchestrator.sessions.session import Session, TurnLog
 from orchestrator.sessions.sizes import are_small, measure
+from orchestrator.sessions.store_use import NEVER, StoreUse
 from orchestrator.support.lru_cache import LruCache
 from orchestrator.support.process_locks import ProcessLocks
 
@@ -38,85 +36,10 @@ if TYPE_CHECKING:
 Clock = Callable[[], int]
 """Tells the time in nanoseconds since 1970; tests inject their own."""
 
-NEVER = 1 << 62
-"""An idle time-out that no session reaches, in nanoseconds."""
-
 _BATCH = 16  # after how many turns in memory idle sessions are looked for
 _THREADS = 16  # for event loops, when a store does not say how many are of use
-_MOST_PLANS = 100  # whose snapshots are kept in memory
 _MOST_KNOWN_PLANS = 10_000  # of which `Sessions` knows that a durable store has them
 _GRACE = 60_000_000_000  # after a turn's own time limit, before any process may take it over
-
-
-class _Journal(list[Record]):
-    __slots__ = ("label", "updated")
-    label: str
-    updated: int
-
-
-class InMemoryStore:
-    """A `SessionStore` that forgets everything when the process ends."""
-
-    durable = False
-
-    def __init__(self) -> None:
-        self._journals: dict[str, _Journal] = {}
-        self._plans = LruCache[str](_MOST_PLANS)
-        self._lock = Lock()
-
-    def load(self, key: str, after: int = 0) -> list[Record]:
-        """The records of a session after the first `after` ones."""
-        journal = self._journals.get(key)
-        records = journal[after:] if journal else []
-        add_responses(records)
-        return records
-
-    def append(
-        self, key: str, expected: int, records: Sequence[Record], *, label: str = "", at: int = 0
-    ) -> None:
-        """Appends, if the journal has exactly `expected` records; else a `SessionConflict`."""
-        with self._lock:
-            journal = self._journals.get(key)
-            if journal is None:
-                journal = self._journals[key] = _Journal()
-                journal.label = label
-            if len(journal) != expected:
-                raise SessionConflict("the session was changed by another invocation; try again")
-            journal.extend(records)
-            journal.updated = at
-
-    def last_change(self, key: str) -> int:
-        """When the last record of a session was written; 0 when there is none."""
-        journal = self._journals.get(key)
-        return journal.updated if journal is not None else 0
-
-    def delete(self, key: str) -> None:
-        """Deletes a session."""
-        with self._lock:
-            self._journals.pop(key, None)
-
-    def save_plan(self, digest: str, text: str) -> None:
-        """Keeps the snapshot of a plan, until a hundred others were kept or read after it."""
-        self._plans.put(digest, text)
-
-    def load_plan(self, digest: str) -> str | None:
-        """The snapshot of the plan with a digest, if it is still kept."""
-        return self._plans.find(digest)
-
-    def labels(self, prefix: str, after: str, most: int) -> Sequence[str]:
-        """The next labels, sorted, that begin with `prefix` after a known one."""
-        with self._lock:
-            labels = [it.label for it in self._journals.values()]
-        return sorted(it for it in labels if it.startswith(prefix) and it > after)[:most]
-
-    def list(self) -> Iterator[SessionInfo]:
-        """All sessions, the last changed first."""
-        with self._lock:
-            rows = [
-                SessionInfo(key, journal.label, len(journal), journal.updated)
-                for key, journal in self._journals.items()
-            ]
-        return iter(sorted(rows, key=lambda row: -row.updated))
 
 
 def session_label(owner: str, session_id: str) -> str:
@@ -173,9 +96,7 @@ class Sessions:
         self._idle_bytes = 0  # of the sessions that stay decoded and are not in use
         self._sessions: dict[str, Session] = {}
         self.plans: set[str] = set()
-        with _STORES_LOCK:
-            identity = getattr(self.store, "identity", id(self.store))
-            self._used = _STORES.setdefault(identity, _StoreUse())
+        self._used = StoreUse.of(getattr(self.store, "identity", id(self.store)))
 
     @classmethod
     def of(cls, value: Any) -> Sessions:
@@ -548,7 +469,7 @@ class Sessions:
         with suppress(DependencyFailed):
             if (save := getattr(self.store, "save_plan", None)) is not None:
                 save(digest, take_snapshot())
-            if len(self.plans) >= (_MOST_KNOWN_PLANS if self.durable else _MOST_PLANS):
+            if len(self.plans) >= (_MOST_KNOWN_PLANS if self.durable else MOST_PLANS):
                 self.plans.clear()  # those that are in use are kept again
             self.plans.add(digest)
 
@@ -604,36 +525,6 @@ class Sessions:
 
 # What this process does with the sessions of one store, whoever opened the store. All members from
 # `ttls` on are for a store in memory.
-class _StoreUse:
-    __slots__ = ("__weakref__", "keys", "lock", "queue", "released", "remembered", "ttls")
-
-    def __init__(self) -> None:
-        self.keys: set[str] = set()  # the sessions that are in use
-        self.lock = Lock()
-        self.ttls: dict[str, int] = {}  # idle time-outs
-        self.queue: deque[str] = deque()  # the one to look at next first
-        # Sessions that are to be summarised, which closes them, before they are freed.
-        self.remembered: set[str] = set()
-        self.released = 0  # how often a session was released since others were freed
-
-    def note_ttl(self, key: str, ttl: int) -> None:
-        if key not in self.ttls:
-            self.queue.append(key)
-            self.ttls[key] = ttl
-        elif ttl != NEVER:
-            self.ttls[key] = ttl
-
-    def note_remembered(self, session: Session) -> None:
-        if session.memory_id:
-            self.remembered.add(session.key)
-        else:
-            self.remembered.discard(session.key)
-
-
-_STORES: WeakValueDictionary[Hashable, _StoreUse] = WeakValueDictionary()
-_STORES_LOCK = Lock()
-
-
 def _is_undone(record: Any) -> bool:
     return isinstance(record, dict) and record.get("kind") == "undone"
 

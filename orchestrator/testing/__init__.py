@@ -8,7 +8,7 @@ from orchestrator.support.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from orchestrator.models.scripted_model import ScriptedModel
-    from orchestrator.sessions.sessions import InMemoryStore
+    from orchestrator.sessions.in_memory_store import InMemoryStore
     from orchestrator.testing.bedrock import Answer, BedrockAgents, ServedAgent
     from orchestrator.testing.fakes import FakeClock, FakeEmbedder, FakeGuardrail, FakeKnowledgeBase
 
@@ -28,7 +28,7 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(("Answer", "BedrockAgents", "ServedAgent"), "bedrock"),
     **dict.fromkeys(("FakeClock", "FakeEmbedder", "FakeGuardrail", "FakeKnowledgeBase"), "fakes"),
-    "InMemoryStore": "orchestrator.sessions.sessions",
+    "InMemoryStore": "orchestrator.sessions.in_memory_store",
     "ScriptedModel": "orchestrator.models.scripted_model",
 }
 

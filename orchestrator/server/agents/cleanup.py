@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.engine.plan import owner_of, tenant_key_of
 from orchestrator.errors import DependencyFailed, OrchestratorError, SessionConflict
 from orchestrator.server.wire.faults import log_failure
-from orchestrator.sessions.sessions import NEVER
+from orchestrator.sessions.store_use import NEVER
 from orchestrator.support.logs import get_logger
 
 if TYPE_CHECKING:
