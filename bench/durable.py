@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
 
 from bench import subject
 from bench.databases import open_database
@@ -18,8 +19,13 @@ from orchestrator import Agent
 from orchestrator.sessions import Sessions
 from orchestrator.sessions.open_store import open_store
 
+if TYPE_CHECKING:
+    from orchestrator.agent.durable import DurableRuns
+
 _AT_ONCE = 16  # turns, in a worker as in the process that invokes the agent
 _MODEL_SECONDS = 1.0
+_SLOW_TURNS = 3 * _AT_ONCE  # of each worker, whose model takes its time
+_LONGEST = 600.0  # seconds that workers may take for a row
 _APPENDS = 4  # of a turn with one action: its begin, the calls, their outcomes, its end
 _UNENDED = ["ENQUEUED", "PENDING", "DELAYED"]
 _LOOK = 0.1  # seconds
@@ -48,7 +54,8 @@ def _measure(url: str, agent: Agent, turns: int, alone: int) -> Iterator[Row]:
     two = _rate_workers(url, agent, "two", 2, turns, 0.0)
     yield "durable: turns of two workers", two / one, "x one", None, f"{two:,.1f} turns/s"
     slow = [
-        _rate_workers(url, agent, f"slow-{count}", count, turns, _MODEL_SECONDS) for count in (1, 2)
+        _rate_workers(url, agent, f"slow-{count}", count, _SLOW_TURNS, _MODEL_SECONDS)
+        for count in (1, 2)
     ]
     note = f"{slow[0]:,.1f} and {slow[1]:,.1f} turns/s"
     yield "durable: two workers, a model of a second", slow[1] / slow[0], "x one", None, note
@@ -94,10 +101,17 @@ def _rate_workers(
         for number in range(turns * workers):
             agent.submit(QUESTION, f"{queue}-{number}", runs=runs, queue=queue)
         with _run_workers(url, queue, workers, seconds):
-            while runs.client.list_workflows(queue_name=queue, status=_UNENDED, limit=1):
-                time.sleep(_LOOK)
+            _wait_for_end(runs, queue)
         rows = runs.client.list_workflows(queue_name=queue, load_input=False, load_output=False)
     return find_steady_rate([(str(row.executor_id), int(row.completed_at or 0)) for row in rows])
+
+
+def _wait_for_end(runs: DurableRuns, queue: str) -> None:
+    until = time.monotonic() + _LONGEST
+    while runs.client.list_workflows(queue_name=queue, status=_UNENDED, limit=1):
+        if time.monotonic() > until:
+            raise TimeoutError(f"the turns of {queue!r} have not ended after {_LONGEST:.0f} s")
+        time.sleep(_LOOK)
 
 
 def find_steady_rate(ends: Sequence[tuple[str, int]]) -> float:

@@ -209,8 +209,7 @@ class FlowRun:
                 for event in events:
                     on_event(event)
             return _result_of(event)
-        # Nobody listens: no event is built.
-        self._listener.tell = None
+        self.mute()
         with self.open_agent() as agent:
             return self._build_result(agent.invoke(session_id=self.session_id, **self.request))
 
@@ -221,7 +220,7 @@ class FlowRun:
                 async for event in events:
                     on_event(event)
             return _result_of(event)
-        self._listener.tell = None
+        self.mute()
         with self.open_agent() as agent:
             reply = await agent.ainvoke(session_id=self.session_id, **self.request)
             return self._build_result(reply)
@@ -250,6 +249,10 @@ class FlowRun:
             for one in self._translate_error(error):
                 yield one
             raise
+
+    def mute(self) -> None:
+        """Nobody listens: no event is built, nor kept."""
+        self._listener.tell = None
 
     def reset(self) -> None:
         """Forgets what was heard of another turn of the session."""

@@ -25,6 +25,7 @@ from orchestrator.agent.flow import (
 )
 from orchestrator.agent.flow_run import FlowAgents, FlowResult, FlowRun
 from orchestrator.errors import SessionConflict, ValidationError
+from orchestrator.models import resolve_model
 from orchestrator.sessions import Sessions
 
 if TYPE_CHECKING:
@@ -72,7 +73,9 @@ class DurableFlow:
         """
         self.name = name or _name_program(flow.program)
         given = check_options(options, FlowOptions)
-        self._options = {**given, "sessions": Sessions.of(given.get("sessions"))}
+        # Once, and not for each run: a model may have weights to load, and a store connections.
+        model, sessions = resolve_model(given["model"]), Sessions.of(given.get("sessions"))
+        self._options = {**given, "model": model, "sessions": sessions}
         self._agents = FlowAgents(flow.program, f"flow {self.name}")
         self.agent: Agent = self.open_run("run").agent
 
@@ -81,7 +84,9 @@ class DurableFlow:
 
     def open_run(self, run_id: str) -> FlowRun:
         """What runs a turn of the run with this id."""
-        return FlowRun(self._agents, run_id, {}, {}, **self._options)
+        run = FlowRun(self._agents, run_id, {}, {}, **self._options)
+        run.mute()
+        return run
 
     def submit(
         self,
