@@ -103,7 +103,7 @@ def find_unfinished_calls(log: TurnLog, agent: Agent | None) -> list[UnfinishedC
         branch = record.get("branch", "")
         if record["kind"] == "intent":
             unfinished |= {(branch, call["id"]): call for call in record["calls"]}
-        elif record["kind"] == "action":
+        elif record["kind"] in ("action", "branch"):
             unfinished.pop((branch, record["id"]), None)
     texts = dict(_describe_calls(log, agent)) if unfinished and agent is not None else {}
     return [

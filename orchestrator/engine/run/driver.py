@@ -43,6 +43,7 @@ from orchestrator.engine.run.outcomes import (
     StreamChecked,
     StreamedCall,
     build_effect_error,
+    build_lost_branch,
     guard,
     orchestrate,
     retrieve,
@@ -299,8 +300,11 @@ async def _run_branch(
     emit: Emit | None,
 ) -> Record:
     if branch.collaborator.agent is None:
-        work = backend.run_blocking(run_remote_branch, run, branch)
-        record = await backend.in_time(run, work)
+        if await backend.write(run, table.intend, branch):
+            work = backend.run_blocking(run_remote_branch, run, branch)
+            record = await backend.in_time(run, work)
+        else:
+            record = build_lost_branch(run, branch)
         await backend.write(run, table.write, record)
     else:
         below = table.open_run(branch)

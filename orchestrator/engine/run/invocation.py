@@ -19,6 +19,7 @@ from orchestrator.actions.base import Call, CallContext
 from orchestrator.engine.calls import AttributeMerger
 from orchestrator.engine.effects import (
     LIVE,
+    Branch,
     Branches,
     CallModel,
     Dispatch,
@@ -463,6 +464,11 @@ def _find_written(given: Any) -> Any:
 def _intent(calls: list[Call]) -> Record:
     begun = [{"id": call.id, "key": call.key, "name": call.operation.xml_name} for call in calls]
     return {"kind": "intent", "calls": begun}
+
+
+def build_branch_intent(branch: Branch, key: str) -> Record:
+    """The `intent` record of a remote collaborator that is about to be asked."""
+    return {"kind": "intent", "calls": [{"id": branch.id, "key": key, "name": branch.team}]}
 
 
 def decode_file(file: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 from orchestrator.engine.effects import LIVE, Branch, Branches, Converse, Live
 from orchestrator.engine.results import ControlReturn, Failure, Result
 from orchestrator.engine.run.branches import BranchRun, Budget, Lock
-from orchestrator.engine.run.invocation import Run
+from orchestrator.engine.run.invocation import Run, build_branch_intent
 from orchestrator.engine.run.replay import STOPPED, build_stopped_record
 from orchestrator.engine.state import Iteration
 from orchestrator.errors import DefinitionError, FlowError, OrchestratorError, rebuild_error
@@ -177,6 +177,20 @@ class BranchTable:
         """The record of an iteration that is not begun, because another has failed; else `None`."""
         # No journal has this record: when the turn goes on, the iteration may run after all.
         return build_stopped_record(branch, self._run.now()) if self.is_stopped else None
+
+    def intend(self, branch: Branch) -> bool:
+        """Writes that a remote collaborator is about to be asked; not if that was written before.
+
+        Then a process has stopped after it, and nobody knows what the collaborator did.
+        """
+        run = self._run
+        key = run.replay.build_branch_key(branch)
+        if run.replay.has_begun(key):
+            return False
+        if run.sessions.durable:
+            with self.lock:
+                run.flush(build_branch_intent(branch, key))
+        return True
 
     def write(self, record: Record) -> None:
         """Writes the end of a remote branch, beside branches of other threads."""

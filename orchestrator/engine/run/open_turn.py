@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from orchestrator.actions.base import Call
 from orchestrator.engine.attachments import files_for
-from orchestrator.engine.effects import Dispatch
+from orchestrator.engine.effects import Branch, Branches, Dispatch
 from orchestrator.engine.plan import Plan
 from orchestrator.engine.run.given_results import (
     check_results,
@@ -381,9 +382,11 @@ def _check_version(plan: Plan, session: Session, log: TurnLog) -> None:
     reached = Replay(plan, log, session).send(None)
     own = [record for record in log.records if not record.get("branch")]
     begun = {call["id"] for one in own if one["kind"] == "intent" for call in one["calls"]}
-    begun -= {record["id"] for record in own if record["kind"] == "action"}
+    begun -= {record["id"] for record in own if record["kind"] in ("action", "branch")}
     if begun:
-        calls = reached.calls if isinstance(reached, Dispatch) else []
+        calls: Sequence[Call | Branch] = ()
+        if isinstance(reached, (Dispatch, Branches)):
+            calls = reached.calls if isinstance(reached, Dispatch) else reached.branches
         if not begun <= {call.id for call in calls}:
             raise build_version_conflict("has begun calls that this version does not make")
 

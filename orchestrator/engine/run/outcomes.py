@@ -19,7 +19,7 @@ from orchestrator.engine.effects import (
 from orchestrator.engine.results import Answer, Failure
 from orchestrator.engine.run.invocation import Run, end_record
 from orchestrator.engine.run.stream_filter import ask_guardrail, build_stream_filter
-from orchestrator.errors import DependencyFailed, OrchestratorError
+from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, OrchestratorError
 from orchestrator.message import clean
 from orchestrator.models.base import ModelReply
 from orchestrator.parsers.base import ANSWER
@@ -234,6 +234,19 @@ def orchestrate(run: Run, effect: Orchestrate) -> Record:
     return {"kind": "orchestrated", "state": effect.state, **decision, **times}
 
 
+def build_lost_branch(run: Run, branch: Branch) -> Record:
+    """The record of a remote collaborator that a process has asked, and stopped before its answer.
+
+    It is not asked again: nobody knows whether it has acted.
+    """
+    error = ActionOutcomeUnknown(
+        f"nobody knows what the collaborator {branch.team!r} did: the process stopped while it "
+        "worked. It was not asked again; look at the remote agent's session",
+        resource=branch.team,
+    )
+    return _build_remote_record(run, branch, Failure(error, "failure"), {}, run.now())
+
+
 def run_remote_branch(run: Run, branch: Branch) -> Record:
     """Has a remote collaborator work; its `branch` record, not yet written."""
     remote, began = branch.collaborator.remote, run.now()
@@ -258,6 +271,12 @@ def run_remote_branch(run: Run, branch: Branch) -> Record:
             more["trace"] = list(reply.trace)
         if reply.files:
             more["files"] = list(map(encode_file, reply.files))
+    return _build_remote_record(run, branch, result, more, began)
+
+
+def _build_remote_record(
+    run: Run, branch: Branch, result: Answer | Failure, more: Record, began: int
+) -> Record:
     ended = run.now()
     return {
         **end_record(result, ended),
