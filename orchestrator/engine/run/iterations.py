@@ -185,7 +185,7 @@ class BranchTable:
         """
         run = self._run
         key = run.replay.build_branch_key(branch)
-        if run.replay.has_begun(key):
+        if run.replay.has_intent(key):
             return False
         if run.sessions.durable:
             with self.lock:

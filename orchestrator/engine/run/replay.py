@@ -439,7 +439,7 @@ class Replay:
         """The key by which the journal notes that a remote collaborator is about to be asked."""
         return f"{self.turn.start.request_id}:{branch.id}"
 
-    def has_begun(self, key: str) -> bool:
+    def has_intent(self, key: str) -> bool:
         """Whether the journal says that what has this idempotency key was about to be done."""
         return key in self._intents
 
@@ -453,7 +453,7 @@ class Replay:
         if isinstance(effect, Branches):
             paths = [one.get("branch", "") for one in self.log.records]
             begun = any(branch.has(path) for path in paths for branch in effect.branches)
-            begun |= any(self.has_begun(self.build_branch_key(it)) for it in effect.branches)
+            begun |= any(self.has_intent(self.build_branch_key(it)) for it in effect.branches)
             lost = [build_stopped_record(branch, at) for branch in effect.branches]
         else:
             begun = any(call.key in self._intents for call in effect.calls)
