@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from orchestrator.support.private_files import open_private
 from orchestrator.support.safe_json import json_or
 
 if TYPE_CHECKING:
-    from orchestrator.agent.evaluation import CaseResult, Evaluation, Run
+    from orchestrator.agent.evaluation import CaseResult, Evaluation, Run, Variant
     from orchestrator.models.prices import Price
 
 _LONGEST = 10_000  # characters of a field
@@ -217,13 +217,14 @@ def _build_evaluation(
     cases = choose_cases(read_cases(file.path), [one for one in asked.only if one])
     judge = build_judge(asked.judge, project.folder) if asked.judge else None
     check_judge(cases, judge)
+    variants = combine_variants(
+        [one or project.model for one in asked.models] or [project.model],
+        [_find_prompts(project, one) for one in asked.prompts],
+    )
     return Evaluation(
         project.folder,
         cases,
-        combine_variants(
-            [one or project.model for one in asked.models] or [project.model],
-            [_find_prompts(project, one) for one in asked.prompts],
-        ),
+        tuple(_name_prompts(project, one) for one in variants),
         repeat=asked.repeat,
         concurrency=asked.concurrency,
         judge=judge,
@@ -236,6 +237,13 @@ def _build_evaluation(
 def _session_prefix(key: str) -> str:
     """What the ids of a run's sessions begin with, and no others."""
     return f"{SESSION_PREFIX}{key}:"
+
+
+def _name_prompts(project: Project, variant: Variant) -> Variant:
+    """A variant that is named by its folder in the agent's own, not by a path of this machine."""
+    if variant.prompts is None:
+        return variant
+    return replace(variant, prompts_name=variant.prompts.relative_to(project.folder).as_posix())
 
 
 def _find_prompts(project: Project, name: str) -> Path | None:
