@@ -27,17 +27,21 @@ class Variant:
     Attributes:
         model: Used instead of the agent's models: a spec, or a model.
         prompts: Used instead of the agent's `templates/`.
+        prompts_name: What names these; their path as it was given, when it is empty.
     """
 
     model: str | Model | None = None
     prompts: Path | None = None
+    prompts_name: str = ""
 
     @property
     def name(self) -> str:
         """What names it in runs and reports."""
         spec = self.model.model_id if isinstance(self.model, Model) else self.model
         model = spec or OWN
-        return model if self.prompts is None else f"{model} + {self.prompts.as_posix()}"
+        if self.prompts is None:
+            return model
+        return f"{model} + {self.prompts_name or self.prompts.as_posix()}"
 
 
 def runs_one_by_one(model: Model) -> bool:

@@ -20,7 +20,7 @@ from orchestrator.server.runtime.invoke import run_blocking
 from orchestrator.server.workbench.lines import LineResponse, to_line
 from orchestrator.server.workbench.pages import read_session
 from orchestrator.server.workbench.projects import Project, Projects
-from orchestrator.sessions import session_label
+from orchestrator.sessions import Sessions, session_label
 from orchestrator.support.safe_json import json_or
 
 MEMBERS = ("question", "results", "states", "attributes", "prompt_attributes", "files")
@@ -41,7 +41,7 @@ class ChatActions:
         """One turn, or the next part of one that waits; its events come as lines of JSON."""
         body = await read_body(request)
         check_members(body, MEMBERS, "a question")
-        project = self._projects.find(request.path_params["agent"])
+        project = await find_project(self._projects, request)
         stream = _stream_turn(project, read_session(request.path_params["session"]), body)
         await anext(stream)  # begun: whoever closes it stops the turn
         return LineResponse(stream)
@@ -60,18 +60,19 @@ class ChatActions:
 
     async def end(self, request: Request) -> Response:
         """Ends a session; its next turn begins anew."""
-        project = self._projects.find(request.path_params["agent"])
+        project = await find_project(self._projects, request)
         await run_blocking(_end_session, project, read_session(request.path_params["session"]))
         return JSONResponse({})
 
     async def delete(self, request: Request) -> Response:
         """Deletes a session and its journal."""
         agent, session = await self._find(request)
-        await run_blocking(delete_session, agent, session)
+        label = session_label(agent.plan.owner, session)
+        await run_blocking(delete_session, agent.sessions, label)
         return JSONResponse({})
 
     async def _find(self, request: Request) -> tuple[Agent, str]:
-        project = self._projects.find(request.path_params["agent"])
+        project = await find_project(self._projects, request)
         return await run_blocking(project.agent), read_session(request.path_params["session"])
 
 
@@ -105,20 +106,28 @@ async def _stream_turn(
                 yield line
 
 
-def delete_session(agent: Agent, session_id: str) -> None:
-    """Deletes a session and its journal.
+def delete_session(sessions: Sessions, label: str) -> None:
+    """Deletes the session with a label, and its journal.
 
     Raises:
         SessionConflict: Another process runs a turn of it.
     """
-    sessions = agent.sessions
-    session = sessions.acquire(session_label(agent.plan.owner, session_id), 1 << 62)
+    session = sessions.acquire(label, 1 << 62)
     try:
         sessions.refuse_running(session)
         sessions.store.delete(session.key)
     finally:
         sessions.forget(session)
         sessions.release(session)
+
+
+async def find_project(projects: Projects, request: Request) -> Project:
+    """The agent of a request; to find it may compile agents, which takes a thread.
+
+    Raises:
+        ResourceNotFound: There is none.
+    """
+    return await run_blocking(projects.find, request.path_params["agent"])
 
 
 async def read_body(request: Request) -> Mapping[str, Any]:

@@ -6,17 +6,13 @@ import json
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, field
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.errors import (
-    OrchestratorError,
-    ResourceNotFound,
-    ValidationError,
-)
-from orchestrator.server.workbench.chat import check_members
+from orchestrator.errors import ResourceNotFound, ValidationError
+from orchestrator.server.workbench.chat import check_members, delete_session
 from orchestrator.server.workbench.evaluation_files import (
     find_case_file,
     find_run,
@@ -25,14 +21,13 @@ from orchestrator.server.workbench.evaluation_files import (
     make_run_file,
 )
 from orchestrator.server.workbench.jobs import Job, Key
-from orchestrator.server.workbench.look import SESSION_PREFIX
+from orchestrator.server.workbench.look import SESSION_PREFIX, read_session_id
 from orchestrator.server.workbench.projects import Project, Projects
-from orchestrator.sessions import session_label
 from orchestrator.support.private_files import open_private
 from orchestrator.support.safe_json import json_or
 
 if TYPE_CHECKING:
-    from orchestrator.agent.evaluation import CaseResult, Evaluation, Run
+    from orchestrator.agent.evaluation import CaseResult, Evaluation, Run, Variant
     from orchestrator.models.prices import Price
 
 _LONGEST = 10_000  # characters of a field
@@ -174,10 +169,10 @@ def _hold(projects: Projects, project: Project, asked: RunRequest, file: Path) -
 
     projects.jobs.check_free(job_key(project))  # before the run's file is opened
     _refuse_stand_ins(project)
-    evaluation = _build_evaluation(project, asked, projects.prices)
+    key = key_of(project.folder, file)
+    evaluation = _build_evaluation(project, asked, projects.prices, key)
     is_new = not file.exists()
     execution = Execution(evaluation, file)
-    key = key_of(project.folder, file)
 
     def hold(job: Job) -> None:
         with execution, closing(execution.iterate()) as results:
@@ -207,7 +202,7 @@ def _refuse_stand_ins(project: Project) -> None:
 
 
 def _build_evaluation(
-    project: Project, asked: RunRequest, known: Mapping[str, Price]
+    project: Project, asked: RunRequest, known: Mapping[str, Price], key: str
 ) -> Evaluation:
     from orchestrator.agent.evaluation import Evaluation, read_cases
     from orchestrator.agent.evaluation.matrix import check_judge
@@ -222,20 +217,33 @@ def _build_evaluation(
     cases = choose_cases(read_cases(file.path), [one for one in asked.only if one])
     judge = build_judge(asked.judge, project.folder) if asked.judge else None
     check_judge(cases, judge)
+    variants = combine_variants(
+        [one or project.model for one in asked.models] or [project.model],
+        [_find_prompts(project, one) for one in asked.prompts],
+    )
     return Evaluation(
         project.folder,
         cases,
-        combine_variants(
-            [one or project.model for one in asked.models] or [project.model],
-            [_find_prompts(project, one) for one in asked.prompts],
-        ),
+        tuple(_name_prompts(project, one) for one in variants),
         repeat=asked.repeat,
         concurrency=asked.concurrency,
         judge=judge,
         prices={**known, **parse_prices(filter(None, asked.prices), "the price")},
         sessions=project.sessions,
-        session_prefix=SESSION_PREFIX,
+        session_prefix=_session_prefix(key),
     )
+
+
+def _session_prefix(key: str) -> str:
+    """What the ids of a run's sessions begin with, and no others."""
+    return f"{SESSION_PREFIX}{key}:"
+
+
+def _name_prompts(project: Project, variant: Variant) -> Variant:
+    """A variant that is named by its folder in the agent's own, not by a path of this machine."""
+    if variant.prompts is None:
+        return variant
+    return replace(variant, prompts_name=variant.prompts.relative_to(project.folder).as_posix())
 
 
 def _find_prompts(project: Project, name: str) -> Path | None:
@@ -285,32 +293,21 @@ def result_key(result: CaseResult) -> str:
 
 
 def delete_run(projects: Projects, project: Project, key: str) -> None:
-    """Deletes a run that the workbench made, and its sessions.
+    """Deletes a run that the workbench made, and all of its sessions.
 
     Raises:
         ResourceNotFound: There is none.
         ValidationError: It is somebody else's, or goes on.
+        SessionConflict: Another process runs a turn of one of its sessions.
     """
-    from orchestrator.agent.evaluation import read_run
-
     entry = find_run(project.folder, key)
     job = find_job(projects, project, key)
     if entry.path.parent != get_run_folder(project.folder):
         raise ValidationError("the workbench deletes the runs alone that it made")
     if job is not None and not job.has_ended:
         raise ValidationError("the run goes on; stop it first")
-    with suppress(OrchestratorError):  # a damaged file goes, too
-        ids = [one.session for one in read_run(entry.path).results]
-        _delete_sessions(project, [one for one in ids if one.startswith(SESSION_PREFIX)])
+    for info in [*project.sessions.store.list()]:
+        if read_session_id(info).startswith(_session_prefix(key)):
+            delete_session(project.sessions, info.label)
     entry.path.unlink(missing_ok=True)
     _request_file(entry.path).unlink(missing_ok=True)
-
-
-def _delete_sessions(project: Project, ids: Sequence[str]) -> None:
-    from orchestrator.server.workbench.chat import delete_session
-
-    agent = project.agent()
-    known = {info.label for info in project.sessions.store.list()}
-    for id in ids:
-        if session_label(agent.plan.owner, id) in known:
-            delete_session(agent, id)

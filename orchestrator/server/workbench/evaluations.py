@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from orchestrator.errors import OrchestratorError, ResourceNotFound, ValidationError
 from orchestrator.server.runtime.invoke import run_blocking
-from orchestrator.server.workbench.chat import read_body
+from orchestrator.server.workbench.chat import find_project, read_body
 from orchestrator.server.workbench.evaluation_files import (
     RunEntry,
     find_run,
@@ -186,21 +186,21 @@ class Evaluations:
     async def start(self, request: Request) -> Response:
         """Starts a run."""
         asked = RunRequest.read(await read_body(request))
-        project = self._projects.find(request.path_params["agent"])
+        project = await find_project(self._projects, request)
         key = await run_blocking(begin_run, self._projects, project, asked)
         return JSONResponse({"run": key})
 
     async def resume(self, request: Request) -> Response:
         """Goes on with a run."""
         await read_body(request)
-        project = self._projects.find(request.path_params["agent"])
+        project = await find_project(self._projects, request)
         await run_blocking(resume_run, self._projects, project, request.path_params["run"])
         return JSONResponse({})
 
     async def watch(self, request: Request) -> Response:
         """How far a run is, as lines of JSON, until it has ended."""
         await read_body(request)
-        project = self._projects.find(request.path_params["agent"])
+        project = await find_project(self._projects, request)
         job = find_job(self._projects, project, request.path_params["run"])
         if job is None:
             raise ResourceNotFound("the run is not held now")
@@ -209,7 +209,7 @@ class Evaluations:
     async def stop(self, request: Request) -> Response:
         """Stops a run; turns that run end first."""
         await read_body(request)
-        project = self._projects.find(request.path_params["agent"])
+        project = await find_project(self._projects, request)
         job = find_job(self._projects, project, request.path_params["run"])
         if job is not None:
             job.stop()
@@ -218,6 +218,6 @@ class Evaluations:
     async def delete(self, request: Request) -> Response:
         """Deletes a run and its sessions."""
         await read_body(request)
-        project = self._projects.find(request.path_params["agent"])
+        project = await find_project(self._projects, request)
         await run_blocking(delete_run, self._projects, project, request.path_params["run"])
         return JSONResponse({})

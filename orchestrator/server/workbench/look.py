@@ -97,12 +97,17 @@ def list_sessions(project: Project) -> list[dict[str, Any]]:
 
 def is_of_evaluation(info: SessionInfo) -> bool:
     """Whether an evaluation of a page has held a session."""
-    return info.label.rpartition("/")[2].startswith(SESSION_PREFIX)
+    return read_session_id(info).startswith(SESSION_PREFIX)
+
+
+def read_session_id(info: SessionInfo) -> str:
+    """A session's id, as pages name it."""
+    return info.label.rpartition("/")[2]
 
 
 def _describe_session(info: SessionInfo) -> dict[str, Any]:
     return {
-        "id": info.label.rpartition("/")[2],
+        "id": read_session_id(info),
         "records": info.records,
         "updated": info.updated,
     }

@@ -16,7 +16,7 @@ from orchestrator.engine.plan import StagePlan
 from orchestrator.errors import OrchestratorError, ResourceNotFound, ValidationError
 from orchestrator.prompts import list_dialects, load_dialect
 from orchestrator.server.runtime.invoke import run_blocking
-from orchestrator.server.workbench.chat import read_body
+from orchestrator.server.workbench.chat import find_project, read_body
 from orchestrator.server.workbench.look import describe_project
 from orchestrator.server.workbench.pages import show
 from orchestrator.server.workbench.projects import Project, Projects
@@ -192,7 +192,7 @@ async def forget(projects: Projects, request: Request) -> Response:
     memory, session = body.get("memory"), body.get("session") or None
     if not isinstance(memory, str) or not memory:
         raise ValidationError("'memory' must be the id of a memory")
-    project = projects.find(request.path_params["agent"])
+    project = await find_project(projects, request)
     agent = await run_blocking(project.agent)
     if agent.plan.features.memory is None:
         raise ResourceNotFound("the agent has no memory")

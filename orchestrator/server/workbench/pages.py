@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from functools import cache, partial
@@ -39,6 +40,7 @@ def _environment() -> Environment:
         "place": format_place,
         "call": describe_arguments,
         "dollars": format_dollars,
+        "json": format_json,
         "count": lambda number: f"{number:,}",
     }
     return made
@@ -55,6 +57,11 @@ def render(name: str, root: str = ROOT, **values: Any) -> str:
 def format_moment(at: int) -> str:
     """A time in nanoseconds since 1970, for people."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at / 1e9))
+
+
+def format_json(value: Any) -> str:
+    """A value as JSON to read; the page encodes it as any other text."""
+    return json.dumps(value, ensure_ascii=False, indent=2)
 
 
 def format_place(path: str) -> str:

@@ -16,7 +16,7 @@ from orchestrator.engine.trace.past_turns import PastTurn
 from orchestrator.errors import DefinitionError, ResourceNotFound, SessionConflict, ValidationError
 from orchestrator.server.runtime.invoke import run_blocking
 from orchestrator.server.workbench import saving
-from orchestrator.server.workbench.chat import read_body
+from orchestrator.server.workbench.chat import find_project, read_body
 from orchestrator.server.workbench.lines import LineResponse
 from orchestrator.server.workbench.look import describe_project, describe_turn_head, find_turn
 from orchestrator.server.workbench.pages import read_number, read_session, render, show
@@ -144,7 +144,7 @@ class TryOut:
     async def _stream(
         self, request: Request, body: Mapping[str, Any]
     ) -> AsyncGenerator[bytes, None]:
-        project = self._projects.find(request.path_params["agent"])
+        project = await find_project(self._projects, request)
         with ExitStack() as held:
             own = await run_blocking(held.enter_context, project.use())
             run, agent, session = await run_blocking(self._prepare, request, body, own)

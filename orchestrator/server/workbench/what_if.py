@@ -32,7 +32,7 @@ from orchestrator.server.runtime.invoke import run_blocking
 from orchestrator.server.workbench.chat import delete_session, stream_events
 from orchestrator.server.workbench.lines import to_line
 from orchestrator.server.workbench.pages import read_number
-from orchestrator.sessions import Record
+from orchestrator.sessions import Record, session_label
 
 _PATIENCE = 3_600.0  # seconds that a question to the user may wait
 _MOST_RESULTS = 1_000
@@ -237,8 +237,9 @@ class WhatIf:
             with suppress(asyncio.CancelledError):
                 await task
             if not has_ended:  # half a run is nothing to go on from
+                label = session_label(agent.plan.owner, session)
                 with suppress(SessionConflict):
-                    await run_blocking(delete_session, agent, session)
+                    await run_blocking(delete_session, agent.sessions, label)
 
 
 class _DecidedExecutor:

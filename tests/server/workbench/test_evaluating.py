@@ -215,6 +215,23 @@ def test_a_run_and_its_sessions_are_deleted(tmp_path: Path) -> None:
         assert not list((folder / ".orchestrator/evaluations").iterdir())
 
 
+def test_sessions_of_a_run_go_with_it_also_without_a_result(tmp_path: Path) -> None:
+    folder = write_cases(tmp_path)
+    with workbench(folder, SCRIPT * 2) as bench:
+        key, other = start(bench), start(bench)
+        file = next(it for it in bench.client.get(AT).json["runs"] if it["key"] == key)["name"]
+        head, *_ = (folder / file).read_text().splitlines()
+        (folder / file).write_text(f"{head}\n")  # as if it had ended before the first result
+        # Its sessions are known without the agent, too.
+        (folder / "agent.yaml").write_text("agentName: shop\nfoundationModel: [1]\n")
+        store = bench.projects.all()[0].sessions.store
+        assert len(list(store.list())) == 4
+        assert bench.client.post(f"{AT}/{key}/delete", {}).status == 200
+        ids = [info.label.rpartition("/")[2] for info in store.list()]
+        assert len(ids) == 2
+        assert all(id.startswith(f"eval:{other}:") for id in ids)
+
+
 @pytest.mark.parametrize(
     ("body", "status", "text"),
     [

@@ -18,11 +18,13 @@ from workbench_support import MODEL, Client, answer, enter, price, write_shop
 from orchestrator import ValidationError
 from orchestrator.models import ModelReply, ModelRequest
 from orchestrator.models.prices import parse_prices
+from orchestrator.server.operations import Caller
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
 from orchestrator.server.state import ServerState
 from orchestrator.server.workbench.projects import Projects
 from orchestrator.server.workbench.remote.server import RemoteServer
+from orchestrator.server.workbench.remote.sessions import RemoteSessions, RemoteTurn
 from orchestrator.server.workbench.run import run_in_thread
 from orchestrator.testing import ScriptedModel
 
@@ -111,7 +113,6 @@ def test_what_the_server_s_api_does_not_give_is_said(tmp_path: Path) -> None:
         turn = client.get(at).json["turns"][0]["id"]
         for path in (
             f"/agents/{key}/definition",
-            f"/agents/{key}/memory",
             f"{at}/turns/{turn}/steps/1/what-if",
         ):
             assert client.get(path).status == 404
@@ -122,6 +123,33 @@ def test_what_the_server_s_api_does_not_give_is_said(tmp_path: Path) -> None:
         assert "what-if, forks and earlier sessions are the server's own" in page
         assert "What if…" not in client.page(f"{at}/turns/{turn}/steps/1").text
         assert "Edit and fork" not in client.page(at).text
+
+
+def test_memories_are_shown_and_forgotten_by_their_id(tmp_path: Path) -> None:
+    own = write_shop(tmp_path)
+    with (own / "agent.yaml").open("a") as file:
+        file.write("memoryConfiguration:\n  enabledMemoryTypes: [SESSION_SUMMARY]\n")
+    summary = f"<summary><topic name='tea'>{HOSTILE} Likes tea.</topic></summary>"
+    with remote(own, [answer("Noted."), summary]) as (client, _, key, state):
+        at = f"/agents/{key}/memory"
+        assert "The API does not list memories" in client.page(at).text
+        assert "Nothing is remembered under this id" in client.page(f"{at}?id=ana").text
+        (folder,) = state.agents.folders.all()
+        agent = state.agents.resolve_alias(Caller(), folder.agent_id, "TSTALIASID")
+        agent.invoke("I like tea.", "s-1", memory_id="ana")
+        agent.end_session("s-1")
+        (memory,) = client.get(f"{at}?id=ana").json["memories"]
+        (session,) = memory["sessions"]
+        assert session["sessionSummary"]["sessionId"] == "s-1"
+        assert "Likes tea" in session["sessionSummary"]["summaryText"]
+        page = client.page(f"{at}?id=ana").text
+        assert "Likes tea" in page
+        assert HOSTILE not in page
+        assert client.post(f"{at}/forget", {}).status == 400
+        assert client.post(f"{at}/forget", {"memory": "ana"}).status == 200
+        assert client.get(f"{at}?id=ana").json["memories"] == []
+        refused = client.page(f"{at}?id=%20n%20o")
+        assert (refused.status, "does not give this memory" in refused.text) == (200, True)
 
 
 def test_calls_are_handed_over_with_the_form_of_the_server_s_schema(tmp_path: Path) -> None:
@@ -225,3 +253,16 @@ def test_an_address_with_a_password_is_refused(url: str) -> None:
     with pytest.raises(ValidationError, match="password") as found:
         RemoteServer(url)
     assert "secret" not in str(found.value)
+
+
+def test_texts_count_to_what_is_kept_of_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.server.workbench.remote.sessions._MOST_KEPT", 1000)
+    sessions = RemoteSessions()
+    for id, turn in (
+        ("text", RemoteTurn("q", text="x" * 600)),
+        ("question", RemoteTurn("x" * 600)),
+        ("citations", RemoteTurn("q", citations=["x" * 600])),
+        ("waits", RemoteTurn("q", waits=[{"x": "x" * 600}])),
+    ):
+        sessions.keep("agent", sessions.open("agent", id), turn)
+        assert [one.id for one in sessions.list("agent")] == [id]  # the one before made room

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,8 @@ from orchestrator import ValidationError
 from orchestrator.server.serving import serve, serve_in_thread
 from orchestrator.server.settings import Settings
 from orchestrator.server.state import ServerState
+from orchestrator.server.workbench.projects import Project
+from orchestrator.server.workbench.served_agents import ServedProjects
 from orchestrator.testing import ScriptedModel
 
 
@@ -138,3 +141,37 @@ def test_without_the_option_there_is_none(tmp_path: Path) -> None:
         host, _, port = url.removeprefix("http://").partition(":")
         assert state.workbench == ""
         assert Client(host, int(port)).send("GET", "/workbench/").status == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("sessions/s-1/ask", {"question": "Hi"}),
+        ("sessions/s-1/fork", {"turn": "x"}),
+        ("sessions/s-1/end", {}),
+        ("sessions/s-1/delete", {}),
+        ("sessions/s-1/turns/x/steps/1/run", {}),
+        ("memory/forget", {"memory": "ana"}),
+        ("evaluations/start", {"cases": "x"}),
+        ("evaluations/x/resume", {}),
+        ("evaluations/x/watch", {}),
+        ("evaluations/x/stop", {}),
+        ("evaluations/x/delete", {}),
+    ],
+)
+def test_no_agent_is_compiled_on_the_event_loop(
+    path: str, body: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_loop: list[bool] = []
+    list_all = ServedProjects.all
+
+    def watch(projects: ServedProjects) -> list[Project]:
+        on_loop.append(asyncio._get_running_loop() is not None)
+        return list_all(projects)
+
+    with serving(write_shop(tmp_path), [answer("Hello.")]) as (_, _, client, _):
+        (agent,) = client.get("/").json["agents"]
+        monkeypatch.setattr(ServedProjects, "all", watch)
+        client.post(f"/agents/{agent['key']}/{path}", body)
+    assert on_loop
+    assert not any(on_loop)

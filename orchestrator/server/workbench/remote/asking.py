@@ -77,6 +77,14 @@ class RemoteActions:
         self._sessions.forget(agent.key, read_session(request.path_params["session"]))
         return JSONResponse({})
 
+    async def forget_memory(self, agent: RemoteAgent, request: Request) -> Response:
+        """Has the server forget a memory."""
+        memory = read_text(await read_body(request), "memory")
+        if not memory:
+            raise ValidationError("'memory' must be the id of a memory")
+        await run_blocking(agent.server.forget, agent, memory)
+        return JSONResponse({})
+
     async def _stream(
         self,
         agent: RemoteAgent,

@@ -21,8 +21,8 @@ Action = Callable[[Request], Awaitable[Response]]
 
 _KEY = re.compile(r"remote-(?P<server>[0-9]{1,3})-(?P<agent>\w{10})-(?P<alias>\w{10})", re.ASCII)
 _NOT_GIVEN = (
-    "the API of a remote server does not give this: where prompts come from, what-if, forks, "
-    "memories and earlier sessions are the server's own, and `orchestrator serve --workbench` "
+    "the API of a remote server does not give this: where prompts come from, what-if, forks "
+    "and earlier sessions are the server's own, and `orchestrator serve --workbench` "
     "shows them beside it"
 )
 
@@ -64,6 +64,7 @@ class RemoteDoor:
             "/sessions/{session}/ask": self._actions.ask,
             "/sessions/{session}/end": self._actions.end,
             "/sessions/{session}/delete": self._actions.forget,
+            "/memory/forget": self._actions.forget_memory,
         }.get(path)
 
         async def act(request: Request) -> Response:

@@ -42,6 +42,7 @@ class RemotePages:
             f"{turn}/trace": self.show_trace,
             f"{turn}/steps/{{step}}": self.show_step,
             f"{turn}/steps/{{step}}/parts": self.show_parts,
+            "/memory": self.show_memory,
         }
 
     def describe_server(self, server: RemoteServer) -> dict[str, Any]:
@@ -79,6 +80,25 @@ class RemotePages:
             ],
         }
         return show(request, "remote_agent.html", document)
+
+    def show_memory(self, agent: RemoteAgent, request: Request) -> Response:
+        """What the agent remembers under the id that is asked for: the API lists no ids."""
+        wanted = request.query_params.get("id", "").strip()
+        found: list[dict[str, Any]] = []
+        wrong = ""
+        if wanted:
+            try:
+                found = agent.server.list_memories(agent, wanted)
+            except OrchestratorError as error:  # another id may be right
+                wrong = error.message
+        sessions = [{"sessionSummary": one} for one in found]
+        document = {
+            "agent": _describe(agent),
+            "wanted": wanted,
+            "wrong": wrong,
+            "memories": [{"id": wanted, "sessions": sessions}] if found else [],
+        }
+        return show(request, "memory.html", document)
 
     def show_session(self, agent: RemoteAgent, request: Request) -> Response:
         """One session: what was said here."""

@@ -25,6 +25,8 @@ TEST_ALIAS = "TSTALIASID"
 _ID = re.compile(r"[0-9A-Za-z]{10}")
 _KNOWN_SECONDS = 30.0  # that a definition is not asked for again
 _MOST_ALIASES = _MOST_KNOWN = 100
+_MOST_MEMORIES = 500  # summaries of sessions
+_MEMORIES_AT_ONCE = 100
 
 
 @dataclass(slots=True)
@@ -142,12 +144,7 @@ class RemoteServer:
         Raises:
             OrchestratorError: It was refused, or the server cannot be reached.
         """
-        target = Target(
-            f"the agent {agent.agent_id}/{agent.alias_id} of {self.url}",
-            agent.agent_id,
-            "allow bedrock:InvokeAgent",
-            "check its id, and the address of the server",
-        )
+        target = self._describe_target(agent, "InvokeAgent")
         with translate_errors(target):
             answer = self._runtime.invoke_agent(
                 agentId=agent.agent_id,
@@ -157,6 +154,50 @@ class RemoteServer:
                 **members,
             )
         return Invocation(answer["completion"], target)
+
+    def list_memories(self, agent: RemoteAgent, memory_id: str) -> list[dict[str, Any]]:
+        """What an agent remembers under an id, as GetAgentMemory gives it; so much at most.
+
+        Raises:
+            OrchestratorError: It was refused, or the server cannot be reached.
+        """
+        found: list[dict[str, Any]] = []
+        token: dict[str, str] = {}
+        while len(found) < _MOST_MEMORIES:
+            with translate_errors(self._describe_target(agent, "GetAgentMemory")):
+                page = self._runtime.get_agent_memory(
+                    agentId=agent.agent_id,
+                    agentAliasId=agent.alias_id,
+                    memoryId=memory_id,
+                    memoryType="SESSION_SUMMARY",
+                    maxItems=_MEMORIES_AT_ONCE,
+                    **token,
+                )
+            contents = page.get("memoryContents") or []
+            found += [_read_summary(it.get("sessionSummary") or {}) for it in contents]
+            if not contents or not page.get("nextToken"):
+                break
+            token = {"nextToken": page["nextToken"]}
+        return found[:_MOST_MEMORIES]
+
+    def forget(self, agent: RemoteAgent, memory_id: str) -> None:
+        """Has an agent forget what it remembers under an id.
+
+        Raises:
+            OrchestratorError: It was refused, or the server cannot be reached.
+        """
+        with translate_errors(self._describe_target(agent, "DeleteAgentMemory")):
+            self._runtime.delete_agent_memory(
+                agentId=agent.agent_id, agentAliasId=agent.alias_id, memoryId=memory_id
+            )
+
+    def _describe_target(self, agent: RemoteAgent, operation: str) -> Target:
+        return Target(
+            f"the agent {agent.agent_id}/{agent.alias_id} of {self.url}",
+            agent.agent_id,
+            f"allow bedrock:{operation}",
+            "check its id, and the address of the server",
+        )
 
     def close(self) -> None:
         """Ends its connections."""
@@ -224,6 +265,12 @@ class RemoteAgent:
     def key(self) -> str:
         """Its name in addresses."""
         return f"remote-{self.server.number}-{self.agent_id}-{self.alias_id}"
+
+
+def _read_summary(given: dict[str, Any]) -> dict[str, Any]:
+    texts = restore_json(given)
+    names = ("sessionId", "sessionStartTime", "sessionExpiryTime", "summaryText")
+    return {name: texts.get(name, "") for name in names}
 
 
 def _read_operations(document: Document) -> Iterator[Operation]:

@@ -27,6 +27,8 @@ class RemoteTurn:
         waits: `invocationInputs` of calls that the server waits for, with their `invocation_id`.
         error: Why it ended early; empty otherwise.
         lost: Trace parts that were too much to keep.
+        trace_size: Characters of the trace parts.
+        size: Characters of all of it, as of the last `measure`.
     """
 
     question: str
@@ -40,16 +42,22 @@ class RemoteTurn:
     citations: list[Any] = field(default_factory=list)
     error: str = ""
     lost: int = 0
+    trace_size: int = 0
     size: int = 0
 
     def add_part(self, part: dict[str, Any]) -> None:
         """Keeps a trace part, if there is room."""
         size = len(json.dumps(part))
-        if self.size + size > _MOST_TRACE:
+        if self.trace_size + size > _MOST_TRACE:
             self.lost += 1
             return
-        self.size += size
+        self.trace_size += size
         self.parts.append(part)
+
+    def measure(self) -> None:
+        """Takes its size anew, of all that is kept of it."""
+        texts = self.question, self.text, self.error, json.dumps([self.citations, self.waits])
+        self.size = self.trace_size + sum(map(len, texts))
 
     def steps(self) -> list[TraceStep]:
         """Its steps."""
@@ -96,6 +104,7 @@ class RemoteSessions:
     def keep(self, agent: str, session: RemoteSession, turn: RemoteTurn) -> None:
         """Adds a turn, or says that it has changed; what was seen first is forgotten for it."""
         session.updated = time.time_ns()
+        turn.measure()
         with self._lock:
             if turn not in session.turns:
                 session.turns = [*session.turns, turn][-_MOST_TURNS:]

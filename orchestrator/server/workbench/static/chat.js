@@ -13,7 +13,7 @@ let running = null;
 
 function nameOf(value) {
   const call = value.actionGroupInvocationInput || {};
-  return [call.actionGroupName, call.function || call.apiPath].filter(Boolean).join("::");
+  return [call.verb?.toUpperCase(), call.actionGroupName, call.function || call.apiPath].filter(Boolean).join("::");
 }
 
 function argumentsOf(call) {
