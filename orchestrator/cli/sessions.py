@@ -20,12 +20,12 @@ from orchestrator.cli.session_state import (
     session_state,
     show_turn,
 )
-from orchestrator.cli.terminal import Terminal, format_count, format_line
+from orchestrator.cli.terminal import Terminal, clean, format_count, format_line
 from orchestrator.cli.verb import option, verb
 from orchestrator.errors import DependencyFailed, SessionConflict
 
 if TYPE_CHECKING:
-    from orchestrator.sessions import SessionInfo, Sessions
+    from orchestrator.sessions import SessionInfo, Sessions, SessionStore
 
 Id = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The agent's folder.")]
@@ -143,7 +143,8 @@ def prune(
 ) -> None:
     """Delete the sessions that nobody used for some time; without --yes, only list them.
 
-    A session whose turn runs stays, and so does one that is used meanwhile.
+    A session whose turn runs stays, and so does one that is used meanwhile. What past prompts were
+    made of goes with the last session that had it; all journals are read for that.
 
     [bold]Examples[/bold]
       $ orchestrator sessions prune --older-than 30d my-agent
@@ -157,14 +158,27 @@ def prune(
     pruned = [info for info in old if _is_free(sessions, info)]
     for info in pruned if yes else ():
         sessions.store.delete(info.key)
+    plans = _delete_unused_plans(terminal, sessions.store) if yes else 0
     if terminal.json:
         labels = [info.label for info in pruned]
-        terminal.document({"deleted" if yes else "would_delete": labels})
+        terminal.document({"deleted": labels, "plans": plans} if yes else {"would_delete": labels})
         return
     for info in pruned:
         terminal.block(format_line(session_id(info), [local_time(info.updated), info.label]))
     found = format_count(len(pruned), "session")
+    if plans:
+        found += f", and what prompts of {format_count(plans, 'version')} of agents were made of"
     terminal.print(f"deleted {found}" if yes else f"{found} to delete; --yes deletes")
+
+
+def _delete_unused_plans(terminal: Terminal, store: SessionStore) -> int:
+    from orchestrator.sessions.unused_plans import delete_unused_plans
+
+    try:
+        return delete_unused_plans(store)
+    except DependencyFailed as error:
+        terminal.note(clean(f"what past prompts were made of stays: {error.message}"))
+        return 0
 
 
 def _is_free(sessions: Sessions, info: SessionInfo) -> bool:

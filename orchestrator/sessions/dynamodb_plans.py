@@ -7,7 +7,8 @@
 | part of a long snapshot | `p#`, the nonce and a number | `text` |
 
 Their partition is `plan#` and the digest. Parts are written first, so a snapshot is whole or not
-there. They belong to no session: they stay when sessions are deleted, or expire.
+there. They belong to no session: they stay when sessions are deleted, or expire, until
+`orchestrator sessions prune` finds that no session names them.
 """
 
 from __future__ import annotations
@@ -46,6 +47,19 @@ def replace_plan(table: DynamoTable, digest: str, old: str, new: str) -> bool:
         return False
     table.write_batch(deletes=_find_parts(rows, nonce))
     return True
+
+
+def delete_plan(table: DynamoTable, digest: str) -> None:
+    """Deletes the snapshot of a plan with all its parts, if there is one.
+
+    Raises:
+        DependencyFailed: DynamoDB failed.
+    """
+    rows = list(_find(table, digest).values())
+    # The snapshot first: without it, its parts are nobody's.
+    rows.sort(key=lambda row: row["sk"] != _SNAPSHOT)
+    for row in rows:
+        table.write_batch(deletes=[row])
 
 
 def load_plan(table: DynamoTable, digest: str) -> str | None:

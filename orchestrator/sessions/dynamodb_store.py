@@ -326,6 +326,10 @@ class DynamoStore:
         """The digests of all plans that were kept."""
         return dynamodb_plans.list_plans(self._table)
 
+    def delete_plan(self, digest: str) -> None:
+        """Deletes the snapshot of a plan, if there is one."""
+        dynamodb_plans.delete_plan(self._table, digest)
+
     def replace_plan(self, digest: str, old: str, new: str) -> bool:
         """Puts a snapshot in the place of one that stands there still; whether it did."""
         return dynamodb_plans.replace_plan(self._table, digest, old, new)

@@ -109,6 +109,12 @@ class EncryptedStore:
         found: Iterator[str] = getattr(self._store, "list_plans", lambda: iter(()))()
         return (*found,)
 
+    def delete_plan(self, digest: str) -> None:
+        """Deletes the snapshot of a plan, if there is one."""
+        delete = getattr(self._store, "delete_plan", None)
+        if delete is not None:
+            delete(digest)
+
     def rotate_plan(self, digest: str) -> bool:
         """Encrypts the snapshot of a plan with the first key; whether it was not.
 

@@ -103,7 +103,9 @@ class SessionStore(Protocol):
 
     One that keeps what prompts were made of has two more: `save_plan(digest, text)`, which does
     nothing where the digest is known, and `load_plan(digest)`, which gives the text or `None`.
-    Without them, past prompts are shown with the templates of today.
+    Without them, past prompts are shown with the templates of today. With `list_plans()`, which
+    gives all digests, and `delete_plan(digest)`, those that no session names any more are deleted
+    when sessions are pruned.
 
     One with `list_unfinished()`, which is `list` of those sessions whose last turn has not ended
     and does not wait for its caller, is told that by `append(..., unfinished=...)`.

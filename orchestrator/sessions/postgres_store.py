@@ -241,6 +241,11 @@ class PostgresStore:
         """The digests of all plans that were kept."""
         return (str(row[0]) for row in self._db.rows("SELECT digest FROM orchestrator_plan"))
 
+    def delete_plan(self, digest: str) -> None:
+        """Deletes the snapshot of a plan, if there is one."""
+        statement = "DELETE FROM orchestrator_plan WHERE digest = %s"
+        self._db.repeat(lambda: self._db.run(lambda db: db.execute(statement, (digest,))))
+
     def replace_plan(self, digest: str, old: str, new: str) -> bool:
         """Puts a snapshot in the place of one that stands there still; whether it did."""
         return bool(self._db.rows(_REPLACE_PLAN, (new, digest, old)))

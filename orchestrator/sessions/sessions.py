@@ -39,6 +39,7 @@ Clock = Callable[[], int]
 _BATCH = 16  # after how many turns in memory idle sessions are looked for
 _THREADS = 16  # for event loops, when a store does not say how many are of use
 _MOST_KNOWN_PLANS = 10_000  # of which `Sessions` knows that a durable store has them
+_KEPT_ANEW = 3_600_000_000_000  # after which a store is given the snapshots of plans again
 _GRACE = 60_000_000_000  # after a turn's own time limit, before any process may take it over
 
 
@@ -96,6 +97,7 @@ class Sessions:
         self._idle_bytes = 0  # of the sessions that stay decoded and are not in use
         self._sessions: dict[str, Session] = {}
         self.plans: set[str] = set()
+        self._plans_since = clock()  # since when these are known
         self._used = StoreUse.of(getattr(self.store, "identity", id(self.store)))
 
     @classmethod
@@ -158,6 +160,9 @@ class Sessions:
 
     def _read(self, session: Session) -> None:
         last = session.last
+        if self.durable and last is None and self.clock() - self._plans_since > _KEPT_ANEW:
+            self._plans_since = self.clock()
+            self.plans.clear()  # somebody may have deleted those that no session named
         news = self.store.load(session.key) if last is None else self._load_after(session, last)
         if session.count and any(_is_undone(record) for record in news):
             # A turn that was applied here already may be the one that was undone.

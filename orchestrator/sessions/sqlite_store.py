@@ -250,6 +250,12 @@ class SQLiteStore:
             )
         return bool(changed.rowcount)
 
+    def delete_plan(self, digest: str) -> None:
+        """Deletes the snapshot of a plan, if there is one."""
+        with self._file.transaction() as db:
+            db.execute(_MAKE_PLANS)
+            db.execute("DELETE FROM plan WHERE digest = ?", (digest,))
+
     def _find_plans(self, statement: str, values: Sequence[Any] = ()) -> Sequence[Sequence[Any]]:
         # Older files have no such table, and a reader makes none.
         has_plans = self._file.rows("SELECT 1 FROM sqlite_master WHERE name = 'plan'")

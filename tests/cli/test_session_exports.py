@@ -98,7 +98,7 @@ def test_pruning_shows_what_it_would_delete_and_then_does(run, kept):
     assert shown.splitlines()[0].startswith("aged ") and "1 session to delete; --yes" in shown
     assert len(journals(kept / STATE)) == 3
     done = run("sessions", "prune", "--older-than=30d", "--state", kept / STATE, "--yes", "--json")
-    assert json.loads(done.stdout) == {"deleted": ["a/b/aged"]}
+    assert json.loads(done.stdout) == {"deleted": ["a/b/aged"], "plans": 0}
     assert journals(kept / STATE) == old
     assert run("sessions", "prune", "--older-than=1w", kept, "--yes").stdout == (
         "deleted 0 sessions\n"

@@ -15,6 +15,7 @@ from orchestrator.message import text_of
 from orchestrator.models import Model, ModelReply, ModelRequest
 from orchestrator.sessions import NEVER, EncryptedStore, SessionStore
 from orchestrator.sessions.open_store import open_store
+from orchestrator.sessions.unused_plans import delete_unused_plans
 from orchestrator.support.encryption import Cipher
 from orchestrator.support.encryption.key_sources import GivenKey
 
@@ -199,6 +200,28 @@ def test_snapshots_of_plans_are_read_with_their_key_only(open_one: Open) -> None
     assert (other.load_plan(KEY), other.load_plan(key("b"))) == (None, None)
     both = EncryptedStore(store, Cipher([KEYS[1], KEYS[0]]))
     assert (both.load_plan(KEY), both.load_plan(key("b"))) == (PLAIN, PLAIN)
+
+
+@pytest.mark.parametrize("wrap", [lambda store: store, seal], ids=["plain", "sealed"])
+def test_snapshots_that_no_session_names_are_deleted(
+    open_one: Open, wrap: Callable[[Any], Any]
+) -> None:
+    one = wrap(open_one())
+    long = PLAIN + "b" * 800_000
+    for digest, text in (("a", PLAIN), ("b", long), ("c", PLAIN)):
+        one.save_plan(digest, text)
+    turn = {"kind": "turn", "id": "t-1", "plan": "c"}
+    one.append(KEY, 0, [turn], label="a/b/s-1", at=1)
+    if not one.durable:  # it forgets them by itself
+        assert delete_unused_plans(one) == 0
+        return
+    assert delete_unused_plans(one) == 2
+    assert [one.load_plan(it) for it in "abc"] == [None, None, PLAIN]
+    assert (delete_unused_plans(one), list(one.list_plans())) == (0, ["c"])
+    one.save_plan("b", long)
+    assert wrap(open_one()).load_plan("b") == long
+    one.delete(KEY)
+    assert delete_unused_plans(one) == 2
 
 
 def test_of_many_writers_of_a_plan_one_is_read(open_one: Open) -> None:
