@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 _LONGEST_NAME = 64  # (Bedrock: `ToolName` of Converse)
 
@@ -92,8 +92,7 @@ class Call:
     key: str = ""  # idempotency key: the same when the same call is carried out after a crash
 
 
-@dataclass(frozen=True, slots=True)
-class CallContext:
+class CallContext(NamedTuple):
     """What an executor may know of the invocation besides the call; a turn's calls may share it.
 
     Attributes are read-only: an action changes them by returning an `ActionResult` with others.
