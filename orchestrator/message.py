@@ -179,7 +179,7 @@ def _whole(content: Sequence[Block], origin: str) -> tuple[Span, ...]:
 
 def text_of(content: Sequence[Block]) -> str:
     """The text blocks of `content`, joined."""
-    return "".join(block["text"] for block in content if "text" in block)
+    return "".join([block["text"] for block in content if "text" in block])
 
 
 def clean(value: Any) -> Any:

@@ -828,7 +828,8 @@ class Agent:
         wait = self.plan.limits.session_wait
         if wait is not None:
             return await aopen_when_free(wait, partial(self._aopen_request, request))
-        return await self._aopen_request(request)
+        # A store in memory does not block.
+        return await self._aopen_request(request) if self.sessions.durable else self._open(request)
 
     async def _aopen_request(self, request: Input) -> Run | Reply:
         if not self.sessions.durable:

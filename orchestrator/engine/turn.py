@@ -146,8 +146,9 @@ def _react(turn: Turn) -> Generator[Effect, Any, Result]:
             turn.prompt_attributes,
             live,
             turn.excluded,
-            pending=pending,
-            unsaid=_collect_unsaid(turn),
+            None,
+            pending,
+            _collect_unsaid(turn) if turn.reprompts else (),
         )
         pending = None
         turn.add_tokens(outcome)
@@ -160,7 +161,7 @@ def _react(turn: Turn) -> Generator[Effect, Any, Result]:
             if ended is not None:
                 return ended
         elif isinstance(decision, (Answer, Refusal)):
-            return _hide_corrections(turn, decision)
+            return _hide_corrections(turn, decision) if turn.reprompts else decision
         elif isinstance(decision, Reprompt):
             misread += 1
             turn.reprompts.append((number, decision.text))
@@ -173,7 +174,7 @@ def _react(turn: Turn) -> Generator[Effect, Any, Result]:
 
 def _collect_unsaid(turn: Turn) -> tuple[str, ...]:
     # A small model may take a correction that it got for what the user is to be told.
-    if not turn.dialect.grounded or not turn.reprompts:
+    if not turn.dialect.grounded:
         return ()
     return tuple(text for _, text in turn.reprompts)
 
@@ -278,8 +279,11 @@ def decide(record: Record, sources: Mapping[str, dict[str, Any]]) -> Decision:
 def _decide_usual(content: Sequence[Block]) -> Act | Answer:
     # A reply as models usually write it: the parser has made sure of that. What it returns would
     # be made here only to be taken apart again.
-    uses = [block["toolUse"] for block in content if "toolUse" in block]
-    return Act(uses=uses) if uses else Answer(usual_answer(content))
+    uses = []
+    for block in content:
+        if "toolUse" in block:
+            uses.append(block["toolUse"])
+    return Act((), (), "", (), uses) if uses else Answer(usual_answer(content))
 
 
 def _single(details: Mapping[str, Any], member: str) -> list[dict[str, Any]]:

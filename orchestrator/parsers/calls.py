@@ -258,11 +258,12 @@ def is_action(use: Any) -> bool:
     if type(use) is not dict or type(use.get("input")) is not dict:
         return False
     name = use.get("name")
-    return type(name) is str and _names_action(name)
+    return type(name) is str and names_action(name)
 
 
 @lru_cache(maxsize=1024)
-def _names_action(name: str) -> bool:
+def names_action(name: str) -> bool:
+    """Whether the name of a native call is well formed, and that of an action."""
     parts = _split(name)
     return parts is not None and not (parts[0] == _SPECIAL or parts[1].startswith(_KNOWLEDGE_BASE))
 

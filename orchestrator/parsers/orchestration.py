@@ -32,6 +32,7 @@ from orchestrator.parsers.calls import (
     Calls,
     build_action,
     is_action,
+    names_action,
     tool_uses,
 )
 from orchestrator.parsers.scanner import Piece, Scanner
@@ -214,7 +215,8 @@ def is_usual(blocks: Sequence[Block], name: str) -> bool:
         if "text" in block:
             text += block["text"]
         elif "toolUse" in block:
-            if not is_action(block["toolUse"]):
+            use = block["toolUse"]
+            if type(use["input"]) is not dict or not names_action(use["name"]):
                 return False
             calls = True
     return _is_plain(text, name) if calls else _split_usual(text) is not None

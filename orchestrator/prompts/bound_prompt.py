@@ -113,9 +113,11 @@ def join_messages(
     head: Sequence[Message], middle: Sequence[Message], tail: Sequence[Message]
 ) -> list[Message]:
     """The messages of all three, neighbours of one role merged."""
-    messages = list(head)
+    messages = [*head]
     for more in (middle, tail):
-        if more and messages and messages[-1]["role"] == more[0]["role"]:
+        if not more:
+            continue
+        if messages and messages[-1]["role"] == more[0]["role"]:
             append_message(messages, more[0])
             more = more[1:]
         messages += more

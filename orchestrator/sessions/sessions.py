@@ -450,10 +450,12 @@ class Sessions:
             count, news = count - 1, [session.unwritten, *records]
             session.unwritten = None
         try:
-            options: dict[str, Any] = {"label": session.label, "at": self.clock()}
+            store, key, label, at = self.store, session.key, session.label, self.clock()
             if self._notes_unfinished:
-                options["unfinished"] = leaves_turn_open(news)
-            self.store.append(session.key, count, news, **options)
+                more = {"unfinished": leaves_turn_open(news)}
+                store.append(key, count, news, label=label, at=at, **more)
+            else:
+                store.append(key, count, news, label=label, at=at)
         except BaseException as error:
             # Another process may have written, or the append may have succeeded all the same.
             self.forget(session)

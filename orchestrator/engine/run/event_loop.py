@@ -194,7 +194,19 @@ class _EventLoop:
         return lanes.do_soon(run.session.key, partial(work, *arguments), is_small)
 
     def perform(self, run: Run, call: Call, context: CallContext) -> Pending[Record]:
-        return _perform(run, call, context)
+        # An executor with `acall` runs in the loop; any other one blocks, and gets a thread.
+        began = run.now()
+        acall = getattr(run.plan.catalog.executor(call.operation), "acall", None)
+        if acall is None:
+            return _perform_later(run, call, context, began, None)
+        work: Coroutine[Any, Any, ActionResult] = acall(call, context)
+        try:
+            waits_for = work.send(None)
+        except StopIteration as stop:  # it had nothing to wait for: no timer is needed
+            return action_record(call, stop.value, began, run.now())
+        except Exception as error:  # whatever an executor raises is its outcome
+            return build_failed_action_record(run, call, error, began)
+        return _perform_later(run, call, context, began, _resume(work, waits_for))
 
     async def perform_all(
         self,
@@ -207,7 +219,7 @@ class _EventLoop:
 
         async def perform_gated(call: Call) -> None:
             async with gate:
-                record = _perform(run, call, context)
+                record = self.perform(run, call, context)
                 await take(record if isinstance(record, dict) else await record)
 
         try:
@@ -252,22 +264,6 @@ _BACKEND = _EventLoop()
 
 async def _call(work: Callable[..., T], *arguments: Any) -> T:
     return work(*arguments)
-
-
-def _perform(run: Run, call: Call, context: CallContext) -> Pending[Record]:
-    # An executor with `acall` runs in the loop; any other one blocks, and gets a thread.
-    began = run.now()
-    acall = getattr(run.plan.catalog.executor(call.operation), "acall", None)
-    if acall is None:
-        return _perform_later(run, call, context, began, None)
-    work: Coroutine[Any, Any, ActionResult] = acall(call, context)
-    try:
-        waits_for = work.send(None)
-    except StopIteration as stop:  # it had nothing to wait for: no timer is needed
-        return action_record(call, stop.value, began, run.now())
-    except Exception as error:  # whatever an executor raises is its outcome
-        return build_failed_action_record(run, call, error, began)
-    return _perform_later(run, call, context, began, _resume(work, waits_for))
 
 
 async def _perform_later(

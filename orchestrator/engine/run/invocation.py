@@ -118,11 +118,11 @@ class Run:
         self.checked: tuple[str, Verdict, bool] | None = None
         self.guard_interval: int | None = None
         self.owes = self.left = False
-        if replay is None and len(self.log.records) > 1:
+        if replay is None and len(self.log) > 1:
             restore_team(plan, self.log, session)
         self.replay = replay or Replay(plan, self.log, session)
         self.now = sessions.clock
-        self._before = len(self.log.records)
+        self._before = len(self.log)
         self._after: int | None = None
         self.sessions = sessions
         self._unwritten: list[Record] = []
@@ -151,13 +151,14 @@ class Run:
         else:
             self._unwritten.append(outcome)
             at = outcome["ended"]
-        self.replay.steps.append((effect, outcome))
-        following = self.replay.send(outcome)
+        replay = self.replay
+        replay.steps.append((effect, outcome))
+        following = replay.send(outcome)
         if self.causes and isinstance(following, Failure):
             self._name_cause(following.error, outcome)
         if self.deadline is not None and at > self.deadline and isinstance(following, LIVE):
             following = self.fail(self.build_timeout_error())
-        self.owes = bool(self._unwritten) and isinstance(following, self._written_before)
+        self.owes = isinstance(following, self._written_before) if self._unwritten else False
         return following
 
     def _name_cause(self, error: OrchestratorError, outcome: Any) -> None:
@@ -395,7 +396,7 @@ class Run:
 
     def close(self) -> None:
         """Gives the session back."""
-        self._after = len(self.log.records)
+        self._after = len(self.log)
         self.sessions.release(self.session)
 
     def flush(self, *last: Record) -> None:

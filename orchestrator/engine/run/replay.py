@@ -129,7 +129,7 @@ class Replay:
         self._feed: list[Record] = []
         self._intents: Collection[str] = ()
         self._decisions: Mapping[str, Record] = _NOTHING
-        if len(log.records) > 1:
+        if len(log) > 1:
             self._feed_from(log.find_records(self.path) if records is None else records)
 
     def _feed_from(self, records: Sequence[Record]) -> None:
