@@ -89,7 +89,7 @@ def worker(terminal: Terminal, asked: WorkerOptions) -> None:
       $ orchestrator worker my-agent --database sqlite:///runs.sqlite
       $ orchestrator worker a b --database $DATABASE --state $DATABASE
       $ orchestrator worker a --database $DATABASE --queue sonnet --rate 600/60
-      $ orchestrator worker report.pl --database sqlite:///runs.sqlite --state sessions.sqlite
+      $ orchestrator worker report.pl --database $DATABASE --state $DATABASE
     """
     from orchestrator.agent.durable import Worker
     from orchestrator.agent.durable.database import check_url
