@@ -10,8 +10,9 @@ from orchestrator.sessions.journal import SessionStore
 def delete_unused_plans(store: SessionStore) -> int:
     """Deletes the snapshots of plans that no turn in the store names; how many.
 
-    All journals are read for that. A process that has begun a turn with such a plan at the same
-    time keeps it again within an hour (`Sessions.keep_plan`).
+    All journals are read for that. A process that still has such an agent keeps it again with the
+    first session that it reads more than an hour later (`Sessions.plans`). Prompts of turns that
+    it began before are shown with the templates of today until then.
 
     Raises:
         DependencyFailed: A journal cannot be read, so that nobody knows what it names; nothing was
