@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, SpanKind, Status, StatusCode
 
-from orchestrator.support.tracing import SCOPE
+from orchestrator.support.tracing import (
+    ERROR_TYPE,
+    EXECUTE_TOOL,
+    OPERATION_NAME,
+    SCOPE,
+    TOOL_NAME,
+)
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -26,9 +32,6 @@ if TYPE_CHECKING:
 METHOD_NAME: Final = "mcp.method.name"
 PROTOCOL_VERSION: Final = "mcp.protocol.version"
 TRANSPORT: Final = "network.transport"
-OPERATION_NAME: Final = "gen_ai.operation.name"
-TOOL_NAME: Final = "gen_ai.tool.name"
-ERROR_TYPE: Final = "error.type"
 TOOL_ERROR: Final = "tool_error"
 """The kind of error of a call that the tool itself has answered with one."""
 
@@ -51,7 +54,7 @@ def trace_request(method: str, tool: str, *, http: bool, version: str) -> Iterat
         TRANSPORT: "tcp" if http else "pipe",
     }
     if tool:
-        attributes |= {OPERATION_NAME: "execute_tool", TOOL_NAME: tool}
+        attributes |= {OPERATION_NAME: EXECUTE_TOOL, TOOL_NAME: tool}
     started = trace.get_tracer(SCOPE).start_as_current_span(
         f"{method} {tool}" if tool else method,
         kind=SpanKind.CLIENT,

@@ -262,11 +262,6 @@ def open_sessions(name: str | Path) -> Sessions:
     return Sessions.of(name)
 
 
-def session_id(info: SessionInfo) -> str:
-    """The id of a stored session, as its caller gave it."""
-    return info.label.rsplit("/", 1)[-1]
-
-
 def find_session(sessions: Sessions, name: str) -> SessionInfo:
     """The stored session that is called `name`: its id, or `agent/alias/id`.
 
@@ -275,7 +270,7 @@ def find_session(sessions: Sessions, name: str) -> SessionInfo:
         ValidationError: Several agents have a session of that id.
     """
     infos = sessions.store.list()
-    found = {it.label: it for it in infos if name in (it.label, session_id(it))}
+    found = {it.label: it for it in infos if name in (it.label, it.session_id)}
     return pick_one(found, f"session {name!r}", "sessions")
 
 

@@ -16,7 +16,6 @@ from orchestrator.cli.session_state import (
     local_time,
     open_sessions,
     read_turns,
-    session_id,
     session_state,
     show_turn,
 )
@@ -51,7 +50,7 @@ def list_(terminal: Terminal, folder: Folder = HERE, state: State = None) -> Non
     sessions = open_chosen_sessions(folder, state)
     listed: list[dict[str, Any]] = [
         {
-            "id": session_id(info),
+            "id": info.session_id,
             "agent": agent_name(folder, info),
             "state": session_state(sessions, info),
             "label": info.label,
@@ -164,7 +163,7 @@ def prune(
         terminal.document({"deleted": labels, "plans": plans} if yes else {"would_delete": labels})
         return
     for info in pruned:
-        terminal.block(format_line(session_id(info), [local_time(info.updated), info.label]))
+        terminal.block(format_line(info.session_id, [local_time(info.updated), info.label]))
     found = format_count(len(pruned), "session")
     if plans:
         found += f", and what prompts of {format_count(plans, 'version')} of agents were made of"

@@ -55,11 +55,11 @@ def delete_plan(table: DynamoTable, digest: str) -> None:
     Raises:
         DependencyFailed: DynamoDB failed.
     """
-    rows = list(_find(table, digest).values())
-    # The snapshot first: without it, its parts are nobody's.
-    rows.sort(key=lambda row: row["sk"] != _SNAPSHOT)
-    for row in rows:
-        table.write_batch(deletes=[row])
+    rows = _find(table, digest)
+    head = rows.pop(_SNAPSHOT, None)
+    if head is not None:
+        table.write_batch(deletes=[head])  # without it, its parts are nobody's
+    table.write_batch(deletes=[*rows.values()])
 
 
 def load_plan(table: DynamoTable, digest: str) -> str | None:

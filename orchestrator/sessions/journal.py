@@ -83,6 +83,11 @@ class SessionInfo:
     records: int  # how many records its journal has
     updated: int  # when the last one was written, in nanoseconds since 1970
 
+    @property
+    def session_id(self) -> str:
+        """Its id, as its caller gave it."""
+        return self.label.rpartition("/")[2]
+
 
 class SessionStore(Protocol):
     """Keeps journals. Safe for many threads; processes may share what a store keeps.

@@ -379,12 +379,11 @@ class Sessions:
             # What waits, waits until somebody writes; it is not read again in each round.
             if self._suspended.find(info.label) == info:
                 continue
-            session = self._peek_unfinished(info.label)
-            log = session.open if session is not None else None
-            if log is None or session is None:
+            count, log = self._peek_open_turn(info.label)
+            if log is None:
                 continue
             if log.suspend_record is not None or log.workflow:
-                if session.count == info.records:
+                if count == info.records:
                     self._suspended.put(info.label, info)
             elif not self.is_running(log):
                 yield info.label
@@ -398,8 +397,7 @@ class Sessions:
             DependencyFailed: The store cannot be read.
         """
         for info in self._list_unfinished(prefix, self.clock()):
-            session = self._peek_unfinished(info.label)
-            log = session.open if session is not None else None
+            _, log = self._peek_open_turn(info.label)
             if log is not None and log.decision_request is not None:
                 yield info.label, log
 
@@ -410,16 +408,18 @@ class Sessions:
         found = [it for it in find() if it.label.startswith(prefix) and it.updated <= before]
         return (info for info in found if self.key(info.label) not in self._used.keys)
 
-    def _peek_unfinished(self, label: str) -> Session | None:
+    def _peek_open_turn(self, label: str) -> tuple[int, TurnLog | None]:
+        # With the number of the session's records.
         try:
-            return self.peek(label)
+            session = self.peek(label)
+            return session.count, session.open
         except DependencyFailed as error:
             from orchestrator.support.logs import get_logger  # seldom needed, and not light
 
             get_logger("orchestrator.sessions").warning(
                 "a turn that a process may have left is not gone on with: %s", error
             )
-            return None
+            return 0, None
 
     def key(self, label: str) -> str:
         """The store's key of a session."""
@@ -530,8 +530,6 @@ class Sessions:
                 self._idle_bytes -= session.size
 
 
-# What this process does with the sessions of one store, whoever opened the store. All members from
-# `ttls` on are for a store in memory.
 def _is_undone(record: Any) -> bool:
     return isinstance(record, dict) and record.get("kind") == "undone"
 

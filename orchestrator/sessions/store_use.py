@@ -16,6 +16,8 @@ NEVER = 1 << 62
 class StoreUse:
     """Which sessions of a store are in use, and which are to be freed when.
 
+    All attributes from `ttls` on are for a store in memory.
+
     Attributes:
         keys: The sessions that are in use.
         lock: Guards all of it.

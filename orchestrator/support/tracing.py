@@ -9,9 +9,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 SCOPE = "bedrock-orchestrator"
 """What this package's tracers and meters are called."""
+
+# What more than one room says; the other names are in `engine/telemetry/names.py`.
+EXECUTE_TOOL: Final = "execute_tool"
+OPERATION_NAME: Final = "gen_ai.operation.name"
+TOOL_NAME: Final = "gen_ai.tool.name"
+ERROR_TYPE: Final = "error.type"
 
 _HEADER = "traceparent"
 

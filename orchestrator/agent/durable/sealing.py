@@ -104,11 +104,9 @@ def reseal_input(stored: dict[str, Any], workflow_id: str) -> dict[str, Any]:
 
 def reseal_schedule(stored: dict[str, Any], schedule: str) -> dict[str, Any]:
     """A schedule's turn as the first key seals it; raises as `reseal_input` does."""
-    return (
-        reseal_input({**stored, _SCHEDULE: schedule}, schedule)
-        if _SEALED in stored
-        else (seal_schedule(stored, schedule))
-    )
+    if _SEALED in stored:
+        return reseal_input({**stored, _SCHEDULE: schedule}, schedule)
+    return seal_schedule(stored, schedule)
 
 
 def reseal_result(stored: dict[str, Any], workflow_id: str) -> dict[str, Any]:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from typing import Final
 
+from orchestrator.support.tracing import ERROR_TYPE as ERROR_TYPE
+from orchestrator.support.tracing import EXECUTE_TOOL as EXECUTE_TOOL
+from orchestrator.support.tracing import OPERATION_NAME as OPERATION_NAME
 from orchestrator.support.tracing import SCOPE as SCOPE
+from orchestrator.support.tracing import TOOL_NAME as TOOL_NAME
 
 INVOKE_AGENT: Final = "invoke_agent"
 INVOKE_WORKFLOW: Final = "invoke_workflow"
 CHAT: Final = "chat"
-EXECUTE_TOOL: Final = "execute_tool"
 RETRIEVAL: Final = "retrieval"
 
-OPERATION_NAME: Final = "gen_ai.operation.name"
 PROVIDER_NAME: Final = "gen_ai.provider.name"
 AGENT_NAME: Final = "gen_ai.agent.name"
 AGENT_ID: Final = "gen_ai.agent.id"
@@ -38,11 +40,9 @@ USAGE_INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
 USAGE_OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
 USAGE_CACHE_READ_INPUT_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
 USAGE_CACHE_CREATION_INPUT_TOKENS: Final = "gen_ai.usage.cache_creation.input_tokens"
-TOOL_NAME: Final = "gen_ai.tool.name"
 TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
 TOOL_TYPE: Final = "gen_ai.tool.type"
 TOKEN_TYPE: Final = "gen_ai.token.type"
-ERROR_TYPE: Final = "error.type"
 
 # What users and models have written: only where that was asked for.
 INPUT_MESSAGES: Final = "gen_ai.input.messages"

@@ -20,7 +20,7 @@ from orchestrator.server.runtime.invoke import run_blocking
 from orchestrator.server.workbench.lines import LineResponse, to_line
 from orchestrator.server.workbench.pages import read_session
 from orchestrator.server.workbench.projects import Project, Projects
-from orchestrator.sessions import Sessions, session_label
+from orchestrator.sessions import NEVER, Sessions, session_label
 from orchestrator.support.safe_json import json_or
 
 MEMBERS = ("question", "results", "states", "attributes", "prompt_attributes", "files")
@@ -112,7 +112,7 @@ def delete_session(sessions: Sessions, label: str) -> None:
     Raises:
         SessionConflict: Another process runs a turn of it.
     """
-    session = sessions.acquire(label, 1 << 62)
+    session = sessions.acquire(label, NEVER)
     try:
         sessions.refuse_running(session)
         sessions.store.delete(session.key)

@@ -21,7 +21,7 @@ from orchestrator.server.workbench.evaluation_files import (
     make_run_file,
 )
 from orchestrator.server.workbench.jobs import Job, Key
-from orchestrator.server.workbench.look import SESSION_PREFIX, read_session_id
+from orchestrator.server.workbench.look import SESSION_PREFIX
 from orchestrator.server.workbench.projects import Project, Projects
 from orchestrator.support.private_files import open_private
 from orchestrator.support.safe_json import json_or
@@ -307,7 +307,7 @@ def delete_run(projects: Projects, project: Project, key: str) -> None:
     if job is not None and not job.has_ended:
         raise ValidationError("the run goes on; stop it first")
     for info in [*project.sessions.store.list()]:
-        if read_session_id(info).startswith(_session_prefix(key)):
+        if info.session_id.startswith(_session_prefix(key)):
             delete_session(project.sessions, info.label)
     entry.path.unlink(missing_ok=True)
     _request_file(entry.path).unlink(missing_ok=True)

@@ -97,17 +97,12 @@ def list_sessions(project: Project) -> list[dict[str, Any]]:
 
 def is_of_evaluation(info: SessionInfo) -> bool:
     """Whether an evaluation of a page has held a session."""
-    return read_session_id(info).startswith(SESSION_PREFIX)
-
-
-def read_session_id(info: SessionInfo) -> str:
-    """A session's id, as pages name it."""
-    return info.label.rpartition("/")[2]
+    return info.session_id.startswith(SESSION_PREFIX)
 
 
 def _describe_session(info: SessionInfo) -> dict[str, Any]:
     return {
-        "id": read_session_id(info),
+        "id": info.session_id,
         "records": info.records,
         "updated": info.updated,
     }
