@@ -26,6 +26,7 @@ from orchestrator.errors import ValidationError
 from orchestrator.message import AUTHOR, Block, Message, Span, Text, text_of
 from orchestrator.models.base import CallFormat
 from orchestrator.models.grounds import render_result
+from orchestrator.support.invisible import BREAKS, SPACES, UNSEEN
 from orchestrator.support.safe_json import json_or
 from orchestrator.support.words import drop_http_verb
 
@@ -34,9 +35,11 @@ CALL_OPEN, CALL_CLOSE = "<tool_call>\n", "\n</tool_call>"
 _NAME = re.compile(r"(?<=[a-z,;:] )[^\W\d_a-z]\w+")
 RESULT_OPEN, RESULT_CLOSE = "<tool_response>\n", "\n</tool_response>"
 ANSWER, ANSWER_CLOSE = "<answer>", "</answer>"
-# What begins one of the tags, also in the ways in which models take it for one.
-_WHITE = "[\\s\u200b-\u200f\u2060\ufeff]{0,8}"
-_TAG = re.compile(f"<(?={_WHITE}/?{_WHITE}(tool(?:s|_call|_response))(?!\\w))", re.IGNORECASE)
+# What begins one of the tags, also in the ways in which models take it for one: with white space
+# around the slash, and with what nobody sees between any two of its letters.
+_GAP = f"[{BREAKS}{SPACES}{UNSEEN}]*+"
+_NAMES = "|".join(f"[{UNSEEN}]*+".join(name) for name in ("tools", "tool_call", "tool_response"))
+_TAG = re.compile(f"<(?={_GAP}(?:/{_GAP})?({_NAMES})(?!\\w))", re.IGNORECASE)
 
 
 def system_text(system: str) -> str:

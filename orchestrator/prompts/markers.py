@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
 from orchestrator.message import AUTHOR
+from orchestrator.support.invisible import BREAKS, SPACES, UNSEEN
 
 # The marks of a dialect that names none.
 USUAL_MARKERS = ("Human", "Assistant", "System", "User", "Bot")
@@ -21,19 +22,10 @@ Piece = tuple[str, str]
 
 # Models read invisible characters, other spaces and other colons as the usual ones: none of them
 # may hide a mark.
-_BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
-_SPACES = " \t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"
-# Unicode's format characters, and what else is not seen: joiners, fillers, variation selectors.
-_UNSEEN = (
-    "\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5"
-    "\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
-    "\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
-    "\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f\U000e0100-\U000e01ef"
-)
 _COLONS = ":\uff1a\ufe55\ufe13\u2236\ua789"
-_LINE_START = rf"(?:\A|(?<=[{_BREAKS}]))[{_SPACES}{_UNSEEN}]*"
-_HIDDEN = re.compile(f"[{_UNSEEN}]+")
-_SPACE = re.compile(f"[{_SPACES}]+")
+_LINE_START = rf"(?:\A|(?<=[{BREAKS}]))[{SPACES}{UNSEEN}]*"
+_HIDDEN = re.compile(f"[{UNSEEN}]+")
+_SPACE = re.compile(f"[{SPACES}]+")
 # A mark may begin in so many characters before a piece. Only these are searched again, so that a
 # long prompt costs the same for each step.
 _WINDOW = 64
@@ -41,9 +33,9 @@ _WINDOW = 64
 
 def _build_mark_pattern(mark: str) -> str:
     """An expression of a mark, with any invisible characters between its letters."""
-    between = f"[{_UNSEEN}]*"
+    between = f"[{UNSEEN}]*"
     words = [between.join(map(re.escape, word)) for word in mark.split()]
-    return f"[{_SPACES}{_UNSEEN}]+".join(words) + between
+    return f"[{SPACES}{UNSEEN}]+".join(words) + between
 
 
 class Markers:
@@ -89,7 +81,7 @@ def end_of(text: str) -> str:
     """The end of a text in which a mark could begin."""
     if len(text) <= _WINDOW:
         return text
-    line = text[max(map(text.rfind, _BREAKS)) + 1 :]
+    line = text[max(map(text.rfind, BREAKS)) + 1 :]
     if len(line) > _WINDOW:  # of which nobody may see much
         line = _SPACE.sub(" ", _HIDDEN.sub("", line))
     return f"\n{line}" if len(line) <= _WINDOW else f"|{line[-_WINDOW:]}"  # no line begins there
