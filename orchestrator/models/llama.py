@@ -70,13 +70,17 @@ class Runtime:
         self.beginnings = Beginnings(self, states, _identify(file, settings))
 
     def generate(
-        self, body: dict[str, Any], then: Callable[[], None] | None = None
+        self,
+        body: dict[str, Any],
+        then: Callable[[], None] | None = None,
+        is_enough: Callable[[dict[str, Any]], bool] | None = None,
     ) -> Generator[dict[str, Any], None, None]:
         """Yields the chunks of one completion as they come; closing it stops the work.
 
         `body` is the completion request, as llama.cpp's server takes it, without `stream`. `then`
         is called after the last chunk of a completion that was not stopped and did not fail, before
-        another one can begin.
+        another one can begin. `is_enough` says of each chunk whether it is the last one that is
+        wanted; the thread that decodes calls it, so that little is decoded after it.
         """
         chunks: SimpleQueue[Any] = SimpleQueue()
         stopped = threading.Event()
@@ -86,7 +90,7 @@ class Runtime:
             nonlocal failed
             failed |= "error" in chunk
             chunks.put(chunk)
-            return stopped.is_set()
+            return stopped.is_set() or (is_enough is not None and is_enough(chunk))
 
         def work() -> None:
             try:

@@ -16,7 +16,8 @@ from typing import Any
 from orchestrator.errors import DependencyFailed, ResourceNotFound
 from orchestrator.models import weights
 from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage
-from orchestrator.models.llama import Runtime, Settings, report_reading, runtime
+from orchestrator.models.decoding import Reply
+from orchestrator.models.llama import Runtime, Settings, runtime
 from orchestrator.models.prompt_beginnings import Reading, common_beginning, static_part
 from orchestrator.models.reply_plan import decode_reply
 from orchestrator.models.tool_calls import CALL_OPEN, ReplyReader, system_text, turns
@@ -24,9 +25,6 @@ from orchestrator.models.weights import Progress
 from orchestrator.support.logs import get_logger
 
 _log = get_logger(__name__)
-
-_FULL = "model_context_window_exceeded"
-_STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", _FULL: _FULL}
 
 # Length of a reply when the stage's inference configuration names none.
 MAX_TOKENS = 1024
@@ -133,11 +131,19 @@ class LocalModel(Model):
         """
         read = self.prepare(request)
         model = self._runtime(self._progress)
-        body = self._body(request, model)
+        body = self._body(request)
+
+        def write_prompt(begun: str) -> list[Any]:
+            return self._prompt(request, model, begun)
 
         def decode(grammar: str, reader: ReplyReader) -> Generator[str, None, tuple[Usage, str]]:
-            limits = {"grammar": grammar} if grammar else {}
-            return self._decode(model, {**body, **limits}, reader)
+            reply = Reply(model, body, grammar, self._settings.context)
+            try:
+                yield from reply.decode(write_prompt, reader, self.reading)
+            except DependencyFailed as error:
+                error.resource = self.model_id
+                raise
+            return reply.usage, reply.reason
 
         reader, usage, reason = yield from decode_reply(request, decode)
         # What was read for this request alone is no cached part of it.
@@ -159,50 +165,24 @@ class LocalModel(Model):
             )
         return int(error["n_prompt_tokens"]) - context
 
-    def _prompt(self, request: ModelRequest, model: Runtime) -> list[Any]:
+    def _prompt(self, request: ModelRequest, model: Runtime, begun: str = "") -> list[Any]:
         # Values go in as separate text pieces, so that none of them can write a chat token.
-        system = [("system", system_text(request.system))] if request.system else []
-        return [*model.chat.prompt([*system, *turns(request.messages)])]
-
-    def _decode(
-        self, model: Runtime, body: dict[str, Any], reader: ReplyReader
-    ) -> Generator[str, None, tuple[Usage, str]]:
-        last: dict[str, Any] = {}
-        chunks = model.generate(body)
-        try:
-            for chunk in chunks:
-                if "error" in chunk:
-                    return self._handle_error(chunk["error"])
-                report_reading(chunk, self.reading)
-                last = chunk
-                text = chunk["choices"][0]["text"]
-                shown = reader.feed(text) if text else ""
-                if shown:
-                    yield shown
-        finally:
-            chunks.close()
-        timings = last.get("timings")
-        reason = last["choices"][0]["finish_reason"] if last else None
-        if timings is None or reason is None:
-            raise DependencyFailed(
-                f"the reply of {self.model_id!r} broke off", resource=self.model_id
-            )
-        cached, read = timings["cache_n"], timings["prompt_n"]
-        generated = timings["predicted_n"]
-        if reason == "length" and cached + read + generated >= self._settings.context:
-            reason = _FULL
-        return Usage(read, generated, cached), _STOP_REASONS[reason]
+        said = [("system", system_text(request.system))] if request.system else []
+        said += turns(request.messages)
+        if begun:
+            given = said.pop()[1] if said and said[-1][0] == "assistant" else ""
+            said.append(("assistant", given + begun))
+        return [*model.chat.prompt(said)]
 
     def _runtime(self, progress: Progress | None) -> Runtime:
         if self._file is None:
             self._file = weights.path(self._name, progress)
         return runtime(self._file, self._settings, progress)
 
-    def _body(self, request: ModelRequest, model: Runtime) -> dict[str, Any]:
+    def _body(self, request: ModelRequest) -> dict[str, Any]:
         inference = request.inference
         body: dict[str, Any] = {
             **request.additional,
-            "prompt": self._prompt(request, model),
             "max_tokens": inference.get("maximumLength", MAX_TOKENS),
             "temperature": inference.get("temperature", 0.0),
             "stop": list(inference.get("stopSequences", ())),
@@ -221,14 +201,6 @@ class LocalModel(Model):
                 biases = body.get("logit_bias", ())
                 body["logit_bias"] = [*biases, [CALL_OPEN[0], self._call_bias]]
         return body
-
-    def _handle_error(self, error: dict[str, Any]) -> tuple[Usage, str]:
-        if error.get("type") == "exceed_context_size_error":
-            return Usage(int(error.get("n_prompt_tokens", 0))), _FULL
-        raise DependencyFailed(
-            f"the embedded model {self.model_id!r} refused the request: {error.get('message')}",
-            resource=self.model_id,
-        )
 
     def _reply(self, reader: ReplyReader, reason: str, usage: Usage) -> ModelReply:
         content = reader.blocks(f"tooluse_{secrets.token_hex(8)}")

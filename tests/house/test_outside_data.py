@@ -35,6 +35,7 @@ TRUSTED = {
     "cli.examples:_set_member": "names of members that the command itself writes",
     "guardrails.pii:_compile_patterns": "the table of the same file",
     "guardrails.pii:_ibans": "lengths of a table of the same file",
+    "models.forced_text:_compile_set": "sets of characters of our own grammars",
     "models.tool_calls:": "the names of the tags, in a comprehension",
     "parsers.tags:CallLookahead.__init__": "the grammars of `parsers`",
     "parsers.tags:Rules.__init__": "the grammars of `parsers`",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ class PretendRuntime:
     def __init__(self, *wishes: str | Sequence[str]) -> None:
         self.wishes = [[one] if isinstance(one, str) else list(one) for one in wishes]
         self.said: list[str] = []
+        self._so_far = ""
         self.prompts: list[list[tuple[str, str]]] = []
 
     @property
@@ -42,18 +43,38 @@ class PretendRuntime:
         self.prompts.append([*turns])
         return [*turns]
 
-    def generate(self, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        assert self.wishes, "there is one decoding more than the test knows of"
-        grammar = Grammar(body["grammar"])
-        text = next((one for one in self.wishes[0] if grammar.accepts(one)), None)
-        assert text is not None, f"the grammar lets none of these pass: {self.wishes[0]}"
-        del self.wishes[0]
-        self.said.append(text)
-        pieces = [text[at : at + 5] for at in range(0, len(text), 5)]
-        for piece in pieces:
-            yield {"choices": [{"text": piece, "finish_reason": None}]}
-        timings = {"cache_n": 0, "prompt_n": 9, "predicted_n": len(pieces)}
+    def generate(
+        self,
+        body: dict[str, Any],
+        then: object = None,
+        is_enough: Callable[[dict[str, Any]], bool] = lambda chunk: False,
+    ) -> Iterator[dict[str, Any]]:
+        role, begun = self.prompts[-1][-1]
+        begun = begun if role == "assistant" else ""
+        goes_on = self._so_far and begun.startswith(self._so_far)
+        text = self.said[-1] if goes_on else self.choose(begun, body["grammar"])
+        self._so_far = begun
+        for at in range(len(begun), len(text), 5):
+            self._so_far += text[at : at + 5]
+            read = {"cache_n": 0, "prompt_n": 9, "predicted_n": at // 5 + 1}
+            choice = {"text": text[at : at + 5], "finish_reason": None}
+            chunk = {"choices": [choice], "timings": read}
+            yield chunk
+            if is_enough(chunk):
+                return
+        timings = {"cache_n": 0, "prompt_n": 9, "predicted_n": len(text) // 5}
+        self._so_far = ""
         yield {"choices": [{"text": "", "finish_reason": "stop"}], "timings": timings}
+
+    def choose(self, begun: str, grammar: str) -> str:
+        assert self.wishes, "there is one decoding more than the test knows of"
+        rest = Grammar(grammar)
+        for wish in self.wishes[0]:
+            if wish.startswith(begun) and rest.accepts(wish[len(begun) :]):
+                del self.wishes[0]
+                self.said.append(wish)
+                return wish
+        raise AssertionError(f"the grammar lets none of these pass: {self.wishes[0]}")
 
 
 def pretend(
