@@ -1,7 +1,7 @@
 """What of a reply a grammar leaves no choice about.
 
 A model decides little of a call: which function, and which values. All between follows from the
-grammar, and is read as a part of the prompt in a third of the time in which it would be decoded.
+grammar. Read as a part of the prompt it takes a third of the time that decoding it takes.
 
 `ForcedText` follows a reply through a grammar of `grammar.py`: llama.cpp's GBNF, as that file
 writes it, with one rule on each line.
@@ -25,6 +25,9 @@ _TOKEN = re.compile(
     r"|(?P<name>[\w-]++)|(?P<count>\{[0-9,]++\})|(?P<sign>[()|*+?]))",
     re.DOTALL,
 )
+# The last word or signs of a text. What follows may belong to the same token, and a model is not
+# used to the same text in other tokens: after a token `{` it leaves out what comes after `{"`.
+_LAST = re.compile(r" ?(?:[^\w\s]|_)*+[^\W_]*+\Z")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _MEANINGS = {"n": "\n", "r": "\r", "t": "\t"}
 _WRITTEN = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
@@ -72,19 +75,29 @@ class ForcedText:
     def force(self, least: int = 1) -> str:
         """Takes what must come next, as far as there is no choice; returns it.
 
-        Takes nothing when that is shorter than `least` characters and does not end the reply.
+        Where the reply goes on after that, its last word or signs are left to the model. Takes
+        nothing when there are fewer than `least` characters, unless they end the reply.
         """
-        before, forced = self._ways, ""
+        ways, forced = self._ways, self._take_forced()
+        if self.is_whole:
+            return forced
+        forced = _LAST.sub("", forced)
+        self._ways = ways
+        if len(forced) < least:
+            return ""
+        self.accept(forced)
+        return forced
+
+    def _take_forced(self) -> str:
+        forced: list[str] = []
         while len(forced) < _MOST_FORCED:
             tops = {None if way is None else way.sequence[way.at] for way in self._ways}
             top = tops.pop() if len(tops) == 1 else None
             if top is None or top.kind != "char":
                 break
             self._take(top.text)
-            forced += top.text
-        if len(forced) < least and not self.is_whole:
-            self._ways, forced = before, ""
-        return forced
+            forced.append(top.text)
+        return "".join(forced)
 
     def write_rest(self) -> str:
         """The grammar of what may still come.

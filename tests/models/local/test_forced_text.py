@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from itertools import cycle
 from typing import Any
 
@@ -8,12 +10,14 @@ import pytest
 from gbnf import Grammar
 from hypothesis import example, given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from orchestrator.models.base import CallFormat, OperationFormat
 from orchestrator.models.forced_text import ForcedText
 from orchestrator.models.grammar import build_introduction, continuation_grammar, grammar_of
 from orchestrator.models.grounds import Grounds
 
+TOKEN = re.compile(r" ?(?:[^\W_]+|[^\w\s]+|_+)|\s")
 SAID = Grounds(("What about claim-857 and claim-9, Élena “Petrova”?",), now="claim-857, claim-9")
 ID = {"type": "string", "description": "Id of the claim, for example claim-857."}
 DAY = {"type": "string", "description": "First day as YYYY-MM-DD, for example 2027-06-14."}
@@ -53,8 +57,8 @@ CALLS = [
 ]
 
 
-def split(text: str, grammar: str, sizes: list[int]) -> list[tuple[bool, str]]:
-    """A reply as it comes about: what is decoded, in pieces of these sizes, and what is forced."""
+def split(text: str, grammar: str, sizes: Sequence[int] = (99,)) -> list[tuple[bool, str]]:
+    """A reply as it comes about: what is forced, and what is decoded, in tokens of these sizes."""
     ahead, parts, at = ForcedText(grammar), [], 0
     for size in cycle(sizes):
         forced = ahead.force()
@@ -65,7 +69,9 @@ def split(text: str, grammar: str, sizes: list[int]) -> list[tuple[bool, str]]:
         assert ahead.is_whole or Grammar(ahead.write_rest()).accepts(text[at:])
         if at == len(text):
             return parts
-        piece = text[at : at + size]
+        token = TOKEN.match(text, at)
+        assert token is not None
+        piece = token[0][:size]
         parts.append((False, piece))
         at += len(piece)
         ahead.accept(piece)
@@ -82,45 +88,88 @@ def test_nothing_is_forced_that_a_reply_can_do_without(text: str, sizes: list[in
     split(text, grammar_of(FORM, SAID), sizes)
 
 
+def decoded(parts: list[tuple[bool, str]]) -> list[str]:
+    return [piece for is_forced, piece in parts if not is_forced]
+
+
 def test_a_call_is_decoded_where_it_has_a_choice() -> None:
-    parts = split(CALLS[0], grammar_of(FORM, SAID, must_call=True), [1])
-    decoded = [piece for forced, piece in parts if not forced]
+    parts = split(CALLS[0], grammar_of(FORM, SAID, must_call=True))
+    assert parts == snapshot(
+        [
+            (
+                True,
+                """\
+<tool_call>
+{"name":\
+""",
+            ),
+            (False, ' "'),
+            (False, "claims"),
+            (False, "__"),
+            (False, "get"),
+            (True, '", "arguments": {"id":'),
+            (False, ' "'),
+            (False, "claim"),
+            (False, "-"),
+            (False, "857"),
+            (False, '"}}'),
+            (
+                True,
+                """\
+
+</tool_call>\
+""",
+            ),
+        ]
+    )
     # The function, the id rather than "?", which id, and no option after it.
-    assert decoded == ["c", "g", "c", "8", "}"]
-    assert parts[0] == (True, '<tool_call>\n{"name": "')
-    assert parts[4] == (True, 'et", "arguments": {"id": "')
+    assert decoded(parts) == snapshot(
+        [' "', "claims", "__", "get", ' "', "claim", "-", "857", '"}}']
+    )
+
+
+def test_the_word_before_a_choice_is_decoded_with_it() -> None:
+    grammar = 'root ::= "it is gre" ( "en" | "y" ) " and {" ( "}" | "1}" )\n'
+    parts = split("it is green and {1}", grammar)
+    assert parts == snapshot(
+        [
+            (True, "it is"),
+            (False, " green"),
+            (True, " and"),
+            (False, " {"),
+            (False, "1"),
+            (True, "}"),
+        ]
+    )
 
 
 def test_one_token_decides_a_choice() -> None:
-    assert split("green", grammar_of(CHOICES), [1]) == [
-        *[(False, "g"), (True, "re"), (False, "e"), (True, "n")],
-    ]
+    assert split("red", grammar_of(CHOICES), [1]) == [(False, "r"), (True, "ed")]
 
 
 def test_the_pending_call_waits_only_for_its_values() -> None:
     pending = ("claims__get", {"id": "?", "deep": True})
     form = CallFormat("tool_use", OPERATIONS, unknown_value="?", pending=pending)
     text = call("claims__get", id="claim-9", deep=True)
-    parts = split(text, continuation_grammar(form, SAID), [1])
-    assert [piece for forced, piece in parts if not forced] == ["c", "9"]
-    without = split(
-        call("claims__get", id="?", deep=True), continuation_grammar(form, Grounds()), [1]
+    assert decoded(split(text, continuation_grammar(form, SAID))) == snapshot(
+        [' "', "claim", "-", "9"]
     )
-    assert [forced for forced, _ in without] == [True]
+    unfilled = call("claims__get", id="?", deep=True)
+    assert split(unfilled, continuation_grammar(form, Grounds())) == [(True, unfilled)]
 
 
 def test_the_opening_of_a_sentence_is_forced() -> None:
     ahead = ForcedText(build_introduction("I can help with "))
-    assert (ahead.force(), ahead.is_whole) == ("I can help with ", False)
-    ahead.accept("claims.")
+    assert (ahead.force(), ahead.is_whole) == ("I can help with", False)
+    ahead.accept(" claims.")
     assert (ahead.force(), ahead.is_whole) == ("", True)
 
 
 def test_what_is_short_is_left_to_the_model() -> None:
-    ahead = ForcedText('root ::= "abc" ( "d" | "e" ) "fg"\n')
-    assert ahead.force(4) == ""
-    assert ahead.force(3) == "abc"
-    ahead.accept("d")
+    ahead = ForcedText('root ::= "a bc " ( "d" | "e" ) "fg"\n')
+    assert ahead.force(5) == ""
+    assert ahead.force(4) == "a bc"
+    ahead.accept(" d")
     assert (ahead.force(10), ahead.is_whole) == ("fg", True)  # it ends the reply
 
 
