@@ -20,11 +20,11 @@ _STOP_REASONS = {"stop": "end_turn", "length": "max_tokens"}
 _LEAST = 10
 
 
-class Reply:
+class Decoding:
     """One reply that is decoded under a grammar, or without one.
 
     Attributes:
-        usage: What it used. Tokens that were read instead of decoded count as the reply's.
+        usage: What it used. What was read after the first decoded token counts as the reply's.
         reason: Why it ended; empty before.
     """
 

@@ -86,7 +86,8 @@ class ForcedText:
         if len(forced) < least:
             return ""
         self.accept(forced)
-        return forced
+        # With too many ways to go on, the rest could not be written.
+        return forced if self._ways else ""
 
     def _take_forced(self) -> str:
         forced: list[str] = []

@@ -16,7 +16,7 @@ from typing import Any
 from orchestrator.errors import DependencyFailed, ResourceNotFound
 from orchestrator.models import weights
 from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage
-from orchestrator.models.decoding import Reply
+from orchestrator.models.decoding import Decoding
 from orchestrator.models.llama import Runtime, Settings, runtime
 from orchestrator.models.prompt_beginnings import Reading, common_beginning, static_part
 from orchestrator.models.reply_plan import decode_reply
@@ -137,7 +137,7 @@ class LocalModel(Model):
             return self._prompt(request, model, begun)
 
         def decode(grammar: str, reader: ReplyReader) -> Generator[str, None, tuple[Usage, str]]:
-            reply = Reply(model, body, grammar, self._settings.context)
+            reply = Decoding(model, body, grammar, self._settings.context)
             try:
                 yield from reply.decode(write_prompt, reader, self.reading)
             except DependencyFailed as error:

@@ -185,3 +185,11 @@ def test_a_grammar_with_too_many_ways_forces_nothing() -> None:
     words = " | ".join(f'"{number:05}"' for number in range(2000))
     ahead = ForcedText(f"root ::= ( {words} )\n")
     assert (ahead.force(), ahead.is_whole) == ("", False)
+    ahead = ForcedText(f'root ::= "those" ( {words} )\n')
+    assert (ahead.force(), ahead.is_whole) == ("", False)
+    # Where that comes later, what was forced stays, and the rest can be written.
+    ahead = ForcedText(f'root ::= "one of those: " [a-z] ( {words} )\n')
+    assert ahead.force() == "one of those:"
+    assert Grammar(ahead.write_rest()).accepts(" a01999")
+    ahead.accept(" a")
+    assert ahead.force() == ""
