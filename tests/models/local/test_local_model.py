@@ -71,6 +71,17 @@ def test_a_call_is_well_formed_whatever_the_model_thinks(light: LocalModel) -> N
     assert block["toolUse"]["toolUseId"].startswith("tooluse_")
 
 
+def test_what_the_grammar_forces_of_a_call_is_not_decoded(light: LocalModel) -> None:
+    asked = request("Look up claim-857.", call_format=FORM, inference={"maximumLength": 60})
+    asked.system = SYSTEM
+    quick = light.complete(asked)
+    # Where a text could end the reply, every token is decoded.
+    asked.inference = {"maximumLength": 60, "stopSequences": ["@@"]}
+    slow = light.complete(asked)
+    assert quick.content[0]["toolUse"]["input"] == slow.content[0]["toolUse"]["input"]
+    assert quick.usage.output_tokens < slow.usage.output_tokens - 5
+
+
 def test_an_id_that_nobody_gave_stays_unknown(light: LocalModel) -> None:
     asked = request("Look up a claim.", call_format=FORM, inference={"maximumLength": 60})
     asked.system = Text.of(SYSTEM, (Span(0, 0, len(SYSTEM), AUTHOR),))
