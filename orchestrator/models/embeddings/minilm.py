@@ -126,6 +126,9 @@ def _load(file: Path) -> _Engine:
 
 
 def _load_session(file: Path) -> Callable[[list[int]], Any]:
+    # From 1.29 on the library reports sessions to its maker, and keeps an id of the machine; it
+    # decides that when it is imported (Privacy.md in its wheel).
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     np, onnxruntime = import_dependency("numpy"), import_dependency("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # texts run side by side instead

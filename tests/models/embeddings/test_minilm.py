@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -114,3 +118,13 @@ def test_the_weights_lie_beside_their_licence(minilm: MiniLM) -> None:
     assert "Apache License" in file.with_name("LICENSE").read_text()
     notice = file.with_name("NOTICE").read_text()
     assert file.name in notice and "tokenizer.json" in notice
+
+
+def test_the_library_reports_nothing_to_its_maker(tmp_path: Path) -> None:
+    program = 'from orchestrator.models.embeddings import MiniLM; MiniLM().embed(["x"])'
+    quiet = ("CI", "ORT_DISABLE_TELEMETRY", "XDG_CACHE_HOME")  # in CI it is silent anyway
+    environment = {name: value for name, value in os.environ.items() if name not in quiet}
+    environment |= {"HOME": str(tmp_path), "ORCHESTRATOR_MODELS": str(weights.folder())}
+    environment["PYTHONPATH"] = str(Path(__file__).parents[3])
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=120)
+    assert [*tmp_path.rglob("*")] == []
