@@ -24,11 +24,13 @@ from tests.clients.conftest import (
 pytestmark = pytest.mark.skipif(bool(find_node_trouble()), reason=find_node_trouble())
 
 ANSWER = "<answer>You have 12 days left.</answer>"
-CALL = call("vacations__get_days", employee="7")
+CALL = [{"text": "<thinking>I look it up.</thinking>"}, *call("vacations__get_days", employee="7")]
+OLDEST = "ag-ui-client-0.0.42"
+CLIENTS = ["@ag-ui/client", "ag-ui-client-0.0.59", OLDEST]
 
 
-def run(serve: Serve, group: dict[str, Any]) -> Any:
-    """What the client saw of a run of an agent with this group."""
+def run(serve: Serve, client: str, group: dict[str, Any]) -> Any:
+    """What a client saw of a run of an agent with this group."""
     served = serve([CALL, ANSWER])
     control = boto3.client("bedrock-agent")
     agent = control.create_agent(
@@ -39,7 +41,9 @@ def run(serve: Serve, group: dict[str, Any]) -> Any:
     )["agent"]["agentId"]
     control.create_agent_action_group(agentId=agent, agentVersion="DRAFT", **group)
     control.prepare_agent(agentId=agent)
-    given = {"URL": f"{served.url}/ag-ui", "QUESTION": "How many days? I am 7.", "RESULT": "12"}
+    by = "tool" if client == OLDEST else "resume"
+    given = {"CLIENT": client, "ANSWER_BY": by}
+    given |= {"URL": f"{served.url}/ag-ui", "QUESTION": "How many days? I am 7.", "RESULT": "12"}
     done = subprocess.run(
         ["node", "--no-warnings", "ag_ui.mjs"],
         cwd=NODE,
@@ -52,20 +56,24 @@ def run(serve: Serve, group: dict[str, Any]) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_an_agent_runs(serve: Serve) -> None:
-    assert run(serve, GROUP) == {
-        "outcomes": ["success"],
+@pytest.mark.parametrize("client", CLIENTS)
+def test_an_agent_runs(serve: Serve, client: str) -> None:
+    assert run(serve, client, GROUP) == {
+        "outcomes": [""] if client == OLDEST else ["success"],
         "text": "You have 12 days left.",
         "calls": ["vacations::get_days"],
+        "thoughts": ["I look it up."],
         "failed": False,
     }
 
 
-def test_a_return_of_control_is_an_interrupt(serve: Serve) -> None:
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_return_of_control_is_an_interrupt(serve: Serve, client: str) -> None:
     group = {**GROUP, "actionGroupExecutor": {"customControl": "RETURN_CONTROL"}}
-    assert run(serve, group) == {
-        "outcomes": ["interrupt", "success"],
+    assert run(serve, client, group) == {
+        "outcomes": ["", ""] if client == OLDEST else ["interrupt", "success"],
         "text": "You have 12 days left.",
         "calls": ["vacations__get_days"],
+        "thoughts": ["I look it up."],
         "failed": False,
     }

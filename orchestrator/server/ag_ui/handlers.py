@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from orchestrator.engine.trace.reply import Event, TurnEnd
 from orchestrator.server.ag_ui.events import RunMapper
+from orchestrator.server.ag_ui.older_clients import to_older
 from orchestrator.server.ag_ui.requests import CANCELLED, RunRequest, parse_request
 from orchestrator.server.chat.responses import build_error
 from orchestrator.server.chat.return_control import build_results, find_session
@@ -80,19 +81,21 @@ async def _stream(
 ) -> AsyncGenerator[bytes, None]:
     """The events as server-sent events; the first item is empty, for whoever begins it."""
     mapper = RunMapper(asked.run)
+    # Who sends no version of the protocol is older than the first one.
+    encode = _encode if asked.run.protocol_version else _encode_older
     async with aclosing(events):
         yield b""
         try:
             for item in mapper.start():
-                yield _encode(item)
+                yield encode(item)
             async for event in api.limit_events(events):
                 if isinstance(event, TurnEnd):
                     attributes = await run_blocking(_read_attributes, agent, asked.run.thread_id)
                     for item in mapper.finish(event, attributes):
-                        yield _encode(item)
+                        yield encode(item)
                 else:
                     for item in mapper.of(event):
-                        yield _encode(item)
+                        yield encode(item)
         except Exception as error:
             yield api.to_error_event(error, request)
 
@@ -102,4 +105,13 @@ def _read_attributes(agent: Agent, session: str) -> Mapping[str, str]:
 
 
 def _encode(event: Any) -> bytes:
-    return to_sse(event.model_dump(mode="json", by_alias=True, exclude_none=True))
+    return to_sse(_to_json(event))
+
+
+def _encode_older(event: Any) -> bytes:
+    return to_sse(to_older(_to_json(event)))
+
+
+def _to_json(event: Any) -> dict[str, Any]:
+    members: dict[str, Any] = event.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return members

@@ -23,6 +23,7 @@ ANY = TypeAdapter(Event)
 def body(text: str = "How many?", thread: str = "thread-1", **members: Any) -> dict[str, Any]:
     messages = [{"id": "m-1", "role": "user", "content": text}]
     return {
+        "protocolVersion": "1.0",
         "threadId": thread,
         "runId": "run-1",
         "state": {},
