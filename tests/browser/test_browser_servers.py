@@ -114,6 +114,8 @@ def test_axe_finds_nothing_in_remote_pages(
             f"/agents/{key}",
             f"{at}/turns/{turn}",
             f"{at}/turns/{turn}/steps/1",
+            f"/agents/{key}/memory",
+            f"/agents/{key}/memory?id=nobody",
         ):
             visit(page, bench, path)
             assert find_violations(page, axe) == [], path

@@ -44,6 +44,19 @@ def test_a_server_alone_needs_no_folder(tmp_path: Path, monkeypatch: pytest.Monk
     assert "agents of http://127.0.0.1:9" in found.output
 
 
+def test_one_of_several_agents_may_be_wrong(tmp_path: Path) -> None:
+    own = write_shop(tmp_path / "right")
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "agent.yaml").write_text("agentName: [\n")
+    found = web(own, broken, "--json")
+    assert found.exit_code == 0, found.output
+    assert [one["name"] for one in json.loads(found.output)["agents"]] == ["shop", "broken"]
+    alone = web(broken)
+    assert alone.exit_code != 0
+    assert "agent.yaml:2:1" in alone.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

@@ -42,6 +42,7 @@ def show_home(
     """All agents, those of remote servers too."""
     agents = [
         {
+            "wrong": one.reason(),  # first: that reads changed files, and so its name
             "key": one.key,
             "name": one.name,
             "instruction": one.instruction,

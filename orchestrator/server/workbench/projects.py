@@ -112,7 +112,8 @@ class FolderProject(Project):
         self._files: Any = None
         self._definitions = ""  # the texts of the definition and of the collaborators' ones
         self.key = folder.name
-        self.refresh()
+        # Until the definition has been read, which may be wrong.
+        self.name, self.instruction = folder.name, ""
 
     def refresh(self) -> None:
         """Takes its name and instruction from its file.
@@ -180,6 +181,7 @@ class FolderProject(Project):
                 )
             )
             self._files = files
+            self.refresh()
         return self._now
 
     def close(self) -> None:
@@ -214,7 +216,7 @@ class Projects:
         Raises:
             ResourceNotFound: There is no such folder, or no agent in it.
             ValidationError: Two have the same name.
-            OrchestratorError: A definition is wrong, or the sessions' file cannot be opened.
+            OrchestratorError: All definitions are wrong, or the sessions' file cannot be opened.
         """
         self.prices = prices or {}
         self.jobs = Jobs()
@@ -224,16 +226,19 @@ class Projects:
         self._shared = None if state is None else Sessions.of(state)
         self._projects: dict[str, Project] = {}
         self._roots: dict[Path, None] = {}  # folders of agents' folders
+        wrong: list[OrchestratorError] = []
         for given in folders:
             found = find_agent_folders(given)
             for folder in found:
-                self.add(folder)
+                wrong += self._add_found(folder)
             # Beside the agents of a folder; of an agent's own folder nothing outside is written.
             is_agent = found[0] == (given.parent if given.is_file() else given).resolve()
             root = found[0] / _IMPORTED if is_agent else given.resolve()
             self._roots[root] = None
             for folder in _list_agents(root) if is_agent else ():
-                self.add(folder)
+                wrong += self._add_found(folder)
+        if wrong and len(wrong) == len(self._projects) and not servers:
+            raise wrong[0]
 
     def add(self, folder: Path) -> Project:
         """Adds the agent in a folder, or takes the one that is known.
@@ -242,16 +247,29 @@ class Projects:
             ValidationError: Another folder has the same name.
             OrchestratorError: The definition is wrong, or the sessions' file cannot be opened.
         """
+        project = self._open(folder)
+        project.refresh()
+        self._projects[project.key] = project
+        return project
+
+    def _add_found(self, folder: Path) -> list[OrchestratorError]:
+        """Adds the agent in a folder, a wrong one too: its page says why. What is wrong."""
+        project = self._open(folder)
+        self._projects[project.key] = project
+        try:
+            project.refresh()
+        except OrchestratorError as error:
+            return [error]
+        return []
+
+    def _open(self, folder: Path) -> Project:
         self.check_name(folder)
         known = self._projects.get(folder.name)
         if known is not None:
-            known.refresh()
             return known
         file = _find_file(folder) if self._sessions_file is None else self._sessions_file
         sessions = self._shared or Sessions.of(file)
-        project = FolderProject(folder, sessions, file.with_name("memory.sqlite"), self._model)
-        self._projects[project.key] = project
-        return project
+        return FolderProject(folder, sessions, file.with_name("memory.sqlite"), self._model)
 
     def check_name(self, folder: Path) -> None:
         """Checks that no other agent is in a folder of the same name.

@@ -148,6 +148,27 @@ def test_an_agent_that_is_wrong_says_so_and_is_read_again(tmp_path: Path) -> Non
         assert bench.client.get("/agents/shop").json["wrong"] == ""
 
 
+def test_one_wrong_agent_does_not_hide_the_others(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "agent.yaml").write_text("agentName: [\n")
+    with workbench(tmp_path / "right", [answer("Yes.")], broken) as bench:
+        ask(bench)
+        told = {one["key"]: one for one in bench.client.get("/").json["agents"]}
+        assert told["shop"]["wrong"] == ""
+        assert (told["broken"]["name"], told["broken"]["sessions"]) == ("broken", 0)
+        assert "agent.yaml:2:1" in told["broken"]["wrong"]
+        page = bench.client.page("/").text
+        assert "not YAML" in page
+        assert bench.client.page("/agents/broken").status == 200
+        (found,) = bench.client.get("/agents/broken/definition").json["findings"]
+        assert (found["name"], found["line"]) == ("agent.yaml", 2)
+        for file in ("actions.py", "agent.yaml"):
+            (broken / file).write_bytes((bench.folder / file).read_bytes())
+        again = {one["key"]: one for one in bench.client.get("/").json["agents"]}
+        assert (again["broken"]["wrong"], again["broken"]["name"]) == ("", told["shop"]["name"])
+
+
 def test_what_is_not_there_is_404_in_both_forms(tmp_path: Path) -> None:
     with workbench(tmp_path, [answer("Yes.")]) as bench:
         turn = ask(bench)
