@@ -11,9 +11,11 @@ from typing import Any
 from orchestrator.engine.calls import invocation_input, match_results
 from orchestrator.engine.effects import WaitingCall
 from orchestrator.engine.plan import Plan
-from orchestrator.engine.run.replay import Replay, build_version_conflict
+from orchestrator.engine.run.replay import WAYS_OUT, Replay, build_version_conflict
 from orchestrator.errors import SessionConflict
 from orchestrator.sessions import Record, Session, TurnLog
+
+_WAYS_OF_DECISION = "decide its calls with that version, give all of them up, or end the session"
 
 
 def check_results(
@@ -55,10 +57,8 @@ def read_turn_decisions(
         waiting = [WaitingCall(call, KIND, agent_id) for call in calls]
         _check_same_agent(plan, log, suspended, waiting)
     except SessionConflict as error:
-        raise SessionConflict(
-            f"{error.message}; calls of unknown outcome are decided with that version, or all "
-            "given up"
-        ) from error
+        # Another question does not give up what nobody has decided.
+        raise SessionConflict(error.message.replace(WAYS_OUT, _WAYS_OF_DECISION)) from error
     return read_decisions(waiting, results)
 
 

@@ -499,11 +499,14 @@ def _ids_of(effect: Dispatch | Branches) -> list[str]:
     return [it.id for it in (effect.calls if isinstance(effect, Dispatch) else effect.branches)]
 
 
+WAYS_OUT = "finish it with that version, give it up by another question, or end the session"
+
+
 def build_version_conflict(how: str) -> SessionConflict:
     """The error of a turn that this version of its agent cannot go on with."""
     return SessionConflict(
         f"the session's open turn was begun with another version of this agent (its journal {how}"
-        "): finish it with that version, give it up by another question, or end the session"
+        f"): {WAYS_OUT}"
     )
 
 
