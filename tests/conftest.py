@@ -34,7 +34,8 @@ _LOCAL_NAMES = frozenset({None, "", "localhost", b"localhost", socket.gethostnam
 
 def pytest_configure(config: pytest.Config) -> None:
     with suppress(ImportError):  # they are not there where clients of others are tested
-        _set_profile("exhaustive" if config.getoption("exhaustive") else "quick")
+        chosen = "exhaustive" if config.getoption("exhaustive") else "quick"
+        _set_profile(chosen, config.getoption("--hypothesis-seed", None) is not None)
         _keep_commands()
     # A shell lets what it starts in the background ignore Ctrl-C, and so would the programs that
     # tests start and interrupt.
@@ -48,11 +49,16 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def _set_profile(name: str) -> None:
+def _set_profile(name: str, has_seed: bool) -> None:
     from hypothesis import HealthCheck, settings
 
-    # No property depends on the speed of the machine.
-    anyhow: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+    # No property depends on the speed of the machine, nor on chance: a commit that has passed
+    # passes everywhere. Other inputs are what `make fuzz` and `--hypothesis-seed` look for.
+    anyhow: dict[str, Any] = {
+        "deadline": None,
+        "derandomize": not has_seed,
+        "suppress_health_check": [HealthCheck.too_slow],
+    }
     settings.register_profile("quick", max_examples=10, **anyhow)
     settings.register_profile("exhaustive", max_examples=200, **anyhow)
     settings.load_profile(name)
