@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from orchestrator.engine.plan import Member, StagePlan
     from orchestrator.engine.prompt_history import Talk
     from orchestrator.limits import Limits
-    from orchestrator.prompts import BoundPrompt
 
 ROUTE = "route"
 """The last part of a branch's id when a routed turn consists of it."""
@@ -42,8 +41,6 @@ class CallModel:
     # The tool name and arguments of the call that the user was last asked values for
     pending: tuple[str, Mapping[str, Any]] | None = None
     unsaid: tuple[str, ...] = ()  # texts for the model that no user may read
-    # The bound prompt and its messages, once they were asked for, if they are few
-    prompt: tuple[BoundPrompt, list[Message]] | None = None
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -10,6 +10,7 @@ from base64 import b64decode
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from orchestrator.actions.base import Call, Operation, Parameter
@@ -35,17 +36,11 @@ from orchestrator.sessions.journal import Record
 from orchestrator.support.safe_json import iter_texts
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Slot:
     """One call of a reply, and what the model will read as its result."""
 
-    id: str  # the tool-use id that the result answers
-    name: str  # the tool name as the model wrote it
-    call: Call | None = None  # the validated call, or `None` when it is wrong
-    text: str | None = None  # the result; `None` until it is known
+    # What few calls have stays the class's own: an instance with all of it takes twice as long.
     error: bool = False  # whether the result tells of a mistake
-    # How the call waits for the caller (`actionInvocationType`); empty: it does not
-    waits: str = ""
     # The parameters whose values the model says that it does not know
     unknown: Sequence[Parameter] = ()
     values: Mapping[str, Any] | None = None  # the arguments as the model gave them
@@ -56,6 +51,14 @@ class Slot:
     payloads: str = ""  # the text that has the payloads which it shares
     # Whether no guardrail has to read the text any more: it did, or the text is ours
     checked: bool = False
+
+    def __init__(self, id: str, name: str) -> None:
+        self.id = id  # the tool-use id that the result answers
+        self.name = name  # the tool name as the model wrote it
+        self.call: Call | None = None  # the validated call, or `None` when it is wrong
+        self.text: str | None = None  # the result; `None` until it is known
+        # How the call waits for the caller (`actionInvocationType`); empty: it does not
+        self.waits = ""
 
     def reject(self, text: str) -> None:
         """Answers the call with a mistake that the model can mend, in words of our own."""
@@ -78,6 +81,7 @@ class Slot:
         }
 
 
+_TEXT = itemgetter("text")
 NO_VALUES: Mapping[str, str] = {}
 
 
@@ -352,11 +356,11 @@ class Turn:
 
     def add_step(self, results: list[dict[str, Any]]) -> None:
         """Takes a finished step into the scratchpad: the model's last reply, and its results."""
+        reply, scratchpad = self.last_reply, self.scratchpad
         self.results = results
-        self._step = len(self.scratchpad), self.last_reply
-        self.scratchpad += step_messages(self.dialect, self.last_reply["content"], results)
-        for result in results:
-            self._shown.append(result["text"])
+        self._step = len(scratchpad), reply
+        scratchpad += step_messages(self.dialect, reply["content"], results)
+        self._shown += map(_TEXT, results)
 
     def texts_of_others(self) -> Iterator[str]:
         """What this turn has shown to its model, and the model did not write."""

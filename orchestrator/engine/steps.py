@@ -89,18 +89,27 @@ def _take_payloads(turn: Turn, slots: list[Slot]) -> None:
 
 
 def _slots(turn: Turn, decided: Act, number: int) -> list[Slot]:
-    if decided.uses:
-        catalog, dialect, slots = turn.plan.catalog, turn.dialect, []
-        for index, use in enumerate(decided.uses):
-            key = f"{turn.start.request_id}:{number}:{index}"
-            slots.append(_prepare_use(catalog, use, dialect, f"call-{number}-{index}", key))
-    else:
-        slots = _prepare_parsed(turn, decided, number)
+    slots = (_prepare_uses if decided.uses else _prepare_parsed)(turn, decided, number)
     for slot in slots:
         if slot.error:
             turn.reprompts.append((number, slot.text or ""))
     if turn.done:
         _stop_repetitions(turn, slots, turn.done)
+    return slots
+
+
+def _prepare_uses(turn: Turn, decided: Act, number: int) -> list[Slot]:
+    # As `prepare` does, for native calls: their values need not be taken out of the parser's shape.
+    catalog, dialect, slots = turn.plan.catalog, turn.dialect, []
+    for index, use in enumerate(decided.uses):
+        id, key = f"call-{number}-{index}", f"{turn.start.request_id}:{number}:{index}"
+        operation = catalog.find_tool(use["name"])
+        if operation is None:
+            slots.append(prepare(catalog, build_action(use), dialect, id, key))
+            continue
+        slot = Slot(use["toolUseId"], operation.xml_name)
+        _check_values(slot, catalog, operation, use["input"], dialect, id, key)
+        slots.append(slot)
     return slots
 
 
@@ -145,12 +154,13 @@ def _take_outcomes(turn: Turn, slots: list[Slot], outcomes: list[Record]) -> Non
     failure: OrchestratorError | None = None
     before = turn.prompt_attributes
     for slot, outcome in zip(slots, outcomes, strict=True):
-        state = outcome.get("state")
-        slot.text, slot.error = outcome["text"], bool(state)
-        if state == "FAILURE":
-            failed = _build_failure(slot, outcome)
-            failure = failure or failed
-            slot.reject(_describe_failure(failed, outcome))
+        slot.text = outcome["text"]
+        if state := outcome.get("state"):
+            slot.error = True
+            if state == "FAILURE":
+                failed = _build_failure(slot, outcome)
+                failure = failure or failed
+                slot.reject(_describe_failure(failed, outcome))
         turn.add_response(slot)
         if "prompt_attributes" in outcome:
             given = outcome["prompt_attributes"]
@@ -225,18 +235,6 @@ def _build_failure(slot: Slot, outcome: Record) -> OrchestratorError:
     return DependencyFailed(message, resource=slot.name)
 
 
-def _prepare_use(
-    catalog: Catalog, use: Mapping[str, Any], dialect: Dialect, id: str, key: str
-) -> Slot:
-    # `prepare` for a native call, whose values need not be taken out of the parser's shape.
-    operation = catalog.find_tool(use["name"])
-    if operation is None:
-        return prepare(catalog, build_action(use), dialect, id, key)
-    slot = Slot(use["toolUseId"], operation.xml_name)
-    _check_values(slot, catalog, operation, use["input"], dialect, id, key)
-    return slot
-
-
 def prepare(catalog: Catalog, item: Mapping[str, Any], dialect: Dialect, id: str, key: str) -> Slot:
     """Finds and validates one action call; mistakes become results that the model can mend.
 
@@ -275,13 +273,13 @@ def _check_values(
         if slot.unknown:
             slot.operation = operation
             return
-    compiled = catalog.find_compiled(operation)
-    arguments, problems = compiled.check(values, dialect.protocol)
+    check, slot.waits, _ = catalog.find_compiled(operation)
+    arguments, problems = check(values, dialect.protocol)
     if problems:
+        slot.waits = ""
         slot.reject(" ".join(problems))
-        return
-    slot.call = Call(id, operation, arguments, key)
-    slot.waits = compiled.waits
+    else:
+        slot.call = Call(id, operation, arguments, key)
 
 
 def _find_unknown(

@@ -48,7 +48,7 @@ class BoundPrompt:
         """
         if self._bind_steps is not None and scratchpad:
             bound = self._bind_steps(scratchpad)
-            return join_messages(bound._head, (), bound._tail)
+            return join_messages(bound._head, bound._tail)
         return join_messages(self._head, scratchpad, self._tail)
 
 
@@ -109,18 +109,15 @@ class BoundTextPrompt(BoundPrompt):
         return [Message("user", [{"text": text}], partial(spans_of, pieces))]
 
 
-def join_messages(
-    head: Sequence[Message], middle: Sequence[Message], tail: Sequence[Message]
-) -> list[Message]:
-    """The messages of all three, neighbours of one role merged."""
+def join_messages(head: Sequence[Message], *others: Sequence[Message]) -> list[Message]:
+    """The messages of all, in a new list; neighbours of one role are merged."""
     messages = [*head]
-    for more in (middle, tail):
-        if not more:
-            continue
-        if messages and messages[-1]["role"] == more[0]["role"]:
-            append_message(messages, more[0])
-            more = more[1:]
-        messages += more
+    for more in others:
+        if more:
+            if messages and messages[-1]["role"] == more[0]["role"]:
+                append_message(messages, more[0])
+                more = more[1:]
+            messages += more
     return messages
 
 

@@ -462,7 +462,7 @@ def fill_slots(
     for slot in slots:
         if slot.anchor:
             if history:
-                messages = join_messages(messages, history, ())
+                messages = join_messages(messages, history)
         elif message := slot.message(values):
             if messages:
                 append_message(messages, message)

@@ -240,9 +240,10 @@ def _dispatch(run: Run, effect: Dispatch, backend: Backend) -> Pending[list[Reco
     # one for each write, a turn took a tenth longer (measured: `python -m bench turn`).
     if run.sessions.durable:
         return _dispatch_durably(run, effect, backend)
-    known, calls = find_pending_calls(run, effect)
-    if len(calls) != 1 or known:
-        return _perform_all(run, effect, backend, known, calls)
+    calls = effect.calls
+    if len(calls) != 1 or run.replay.is_interrupted:
+        return _perform_all(run, effect, backend, *find_pending_calls(run, effect))
+    run.intend(calls)
     record = backend.perform(run, calls[0], run.context())
     if not isinstance(record, dict):
         return _record_later(run, record)

@@ -115,9 +115,9 @@ class _EventLoop:
         return record if isinstance(record, dict) else await record
 
     def _read(self, run: Run, effect: CallModel, reply: ModelReply, began: int) -> Pending[Record]:
-        record = run.model_record(effect, reply, began)
-        if not run.needs_parser(effect, record):
-            return run.end_call(record)
+        record = run.read_reply(effect, reply, began)
+        if "ended" in record:
+            return record
         parser = effect.stage.new_parser()
         if parser.blocking or _is_long(record["content"]):
             return self.in_time(run, self.run_blocking(run.parse, record, parser))

@@ -214,7 +214,7 @@ class Run:
         return ModelRequest(
             stage.stage,
             bound.system,
-            messages.copy(),  # what a model does to its list must not reach the trace
+            messages,
             stage.tools,
             stage.inference,
             stage.additional,
@@ -227,7 +227,7 @@ class Run:
         )
 
     def model_record(self, effect: CallModel, reply: ModelReply, began: int) -> Record:
-        """The record of a model's reply, which `parse` or `end_call` completes."""
+        """The record of a model's reply, which `parse` completes."""
         reply.content = normalise_blocks(reply.content)
         record: Record = {
             "kind": "model",
@@ -242,10 +242,13 @@ class Run:
             record["stop_sequence"] = reply.stop_sequence
         return record
 
-    def needs_parser(self, effect: CallModel, record: Record) -> bool:
-        """Whether a reply's record is to have what a parser makes of it (`parse`)."""
+    def read_reply(self, effect: CallModel, reply: ModelReply, began: int) -> Record:
+        """The record of a whole reply; without `ended`, a parser is to complete it (`parse`)."""
+        record = self.model_record(effect, reply, began)
         name = effect.stage.loop_parser
-        return not (name and self.sessions.lean and is_usual(record["content"], name))
+        if name and self.sessions.lean and is_usual(record["content"], name):
+            record["ended"] = self.now()
+        return record
 
     def parse(self, record: Record, parser: Parser) -> Record:
         """Adds to a reply's record what a parser makes of it, which may block."""
@@ -259,10 +262,6 @@ class Run:
             record["raw"] = parsed.raw
         if parsed.notes:
             record["notes"] = list(parsed.notes)
-        return self.end_call(record)
-
-    def end_call(self, record: Record) -> Record:
-        """Notes the time at which a reply had been read."""
         record["ended"] = self.now()
         return record
 

@@ -60,9 +60,6 @@ STOPPED = "cancelled"
 
 _OUTCOMES = frozenset(_KINDS.values())
 _NOTHING: Mapping[str, Any] = {}
-# Longer lists of messages are built again when they are needed: a turn of many steps would hold
-# many of them.
-_FEW = 32
 _UNBOUND: tuple[Mapping[str, str], Mapping[str, str], None] = ({}, {}, None)
 
 
@@ -338,29 +335,13 @@ class Replay:
         return self.result
 
     def prompt(self, effect: CallModel) -> tuple[BoundPrompt, list[Message]]:
-        """The bound prompt of a model call, and all its messages."""
-        prompt = effect.prompt
-        if prompt is None:
-            prompt = (
-                self._bind_conversation(effect)
-                if isinstance(effect, Converse)
-                else self._bind_template(effect)
-            )
-            if effect.upto <= _FEW:
-                effect.prompt = prompt
-        return prompt
-
-    def _bind_template(self, effect: CallModel) -> tuple[BoundPrompt, list[Message]]:
+        """The bound prompt of a model call, and all its messages in a list of the caller's own."""
         stage = effect.stage
+        if isinstance(effect, Converse):
+            return self._bind_conversation(effect)
         attributes, values, bound = self._bound.get(stage.stage, _UNBOUND)
         if bound is None or attributes is not effect.attributes or values is not effect.values:
-            history: Sequence[Message] = self.past.history
-            if self._more and ("turns" in self._more or "thinking" in self._more):
-                history = self._select_history()
-            elif len(history) != self.before:  # a trace that is read later; turns have ended since
-                history = history[: self.before]
-            bound = stage.template.bind(self._values(effect), history)
-            self._bound[stage.stage] = (effect.attributes, effect.values, bound)
+            bound = self._bind_template(effect)
         scratchpad = effect.scratchpad
         if len(scratchpad) != effect.upto:
             scratchpad = scratchpad[: effect.upto]
@@ -368,6 +349,17 @@ class Replay:
         if self._more and not bound.raw_text and stage.stage == ORCHESTRATION:
             messages = self._with_files(messages)
         return bound, messages
+
+    def _bind_template(self, effect: CallModel) -> BoundPrompt:
+        history: Sequence[Message] = self.past.history
+        if self._more and ("turns" in self._more or "thinking" in self._more):
+            history = self._select_history()
+        elif len(history) != self.before:  # a trace that is read later; turns have ended since
+            history = history[: self.before]
+        stage = effect.stage
+        bound = stage.template.bind(self._values(effect), history)
+        self._bound[stage.stage] = (effect.attributes, effect.values, bound)
+        return bound
 
     def _select_history(self) -> Sequence[Message]:
         turns, thinking = self._more.get("turns"), self._more.get("thinking", True)

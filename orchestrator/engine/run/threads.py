@@ -71,10 +71,8 @@ class _Threads:
     def complete(self, run: Run, effect: CallModel) -> Record:
         stage, began = effect.stage, run.now()
         reply = stage.model.complete(run.request(effect))
-        record = run.model_record(effect, reply, began)
-        if run.needs_parser(effect, record):
-            return run.parse(record, stage.new_parser())
-        return run.end_call(record)
+        record = run.read_reply(effect, reply, began)
+        return record if "ended" in record else run.parse(record, stage.new_parser())
 
     async def stream(self, run: Run, call: StreamedCall, emit: Emit) -> Record:
         # No asynchronous generator is between the model and the listener: with one, a token took a
