@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -85,13 +85,10 @@ _TEXT = itemgetter("text")
 NO_VALUES: Mapping[str, str] = {}
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Start:
     """What a turn begins with."""
 
-    request_id: str  # a UUID; trace ids, idempotency keys and hand-over ids are made from it
-    question: str
-    prompt_attributes: Mapping[str, str] = field(default_factory=dict)
+    # What few turns have stays the class's own, as of `Slot`.
     # The branch of the journal that the turn's records are in; empty for the agent that was invoked
     path: str = ""
     team: str = ""  # names the agent in its team: the names above it, and its own
@@ -116,6 +113,14 @@ class Start:
     remembers: Callable[[], bool] = bool
     # The messages of earlier turns, for a custom orchestration
     earlier: Callable[[], Sequence[Message]] = tuple
+
+    def __init__(
+        self, request_id: str, question: str, prompt_attributes: Mapping[str, str]
+    ) -> None:
+        # A UUID; trace ids, idempotency keys and hand-over ids are made from it
+        self.request_id = request_id
+        self.question = question
+        self.prompt_attributes = prompt_attributes
 
 
 @dataclass(slots=True, eq=False, repr=False)

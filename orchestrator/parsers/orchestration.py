@@ -224,11 +224,14 @@ def is_usual(blocks: Sequence[Block], name: str) -> bool:
 
 def read_usual(blocks: Sequence[Block]) -> tuple[str, str]:
     """The rationale of a usual reply, and its answer, which is empty if it has calls."""
-    text = text_of(blocks)
-    if any("toolUse" in block for block in blocks):
-        return _rationale_before_calls(text, blocks), ""
-    head = text.partition("<answer>")[0].strip()
-    return _usual_rationale(head, blocks), usual_answer(blocks)
+    text = ""
+    for block in blocks:
+        if "text" in block:
+            text += block["text"]
+        elif "toolUse" in block:
+            return _rationale_before_calls(text_of(blocks), blocks), ""
+    head, _, rest = text.partition("<answer>")
+    return _usual_rationale(head.strip(), blocks), rest.partition("</answer>")[0].strip()
 
 
 def usual_answer(blocks: Sequence[Block]) -> str:

@@ -184,16 +184,11 @@ class Replay:
         from uuid import UUID, uuid5
 
         above = self.turn.start
-        return Start(
-            str(uuid5(UUID(above.request_id), branch.id)),
-            branch.message,
-            branch.attributes,
-            path=branch.id,
-            team=branch.team,
-            limits=branch.limits,
-            retrieval=above.retrieval,
-            files=above.files,
-        )
+        request_id = str(uuid5(UUID(above.request_id), branch.id))
+        start = Start(request_id, branch.message, branch.attributes)
+        start.path, start.team, start.limits = branch.id, branch.team, branch.limits
+        start.retrieval, start.files = above.retrieval, above.files
+        return start
 
     def _past_of(self, branch: Branch) -> Past:
         past = self.past

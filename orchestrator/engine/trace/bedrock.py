@@ -101,25 +101,27 @@ class TraceParts(ModelCallParts):
 
         Steps before `since` were sent to the caller before.
         """
-        steps = self._replay.steps[:upto]
+        steps = self._replay.steps[since:upto]
         parts: list[dict[str, Any]] = []
         if since:
-            number = steps[since][0].number
+            number = steps[0][0].number
             self._at_step(number)
             self._reprompted = sum(step <= number for step, _ in self._replay.turn.reprompts)
-        for index in range(since, len(steps)):
-            effect, outcome = steps[index]
+        asked = since > 0  # whether the caller has seen what the step asked for
+        for effect, outcome in steps:
             if isinstance(outcome, dict) and "began" in outcome:
                 began: int = outcome["began"]
             else:
                 began = _began(outcome, end, self._started)
-            teamwork = isinstance(effect, Branches)
-            if index > since or not since or teamwork:
-                parts += self.before(effect, began, outcome)
             if isinstance(effect, Branches):
+                parts += self.before(effect, began, outcome)
                 parts += self._teamwork(effect, outcome, began)
-            elif outcome is not None:
-                parts += self.after(effect, outcome)
+            else:
+                if not asked:
+                    parts += self.before(effect, began, outcome)
+                if outcome is not None:
+                    parts += self.after(effect, outcome)
+            asked = False
         parts += self.build_end_parts(end)
         return parts
 
@@ -160,15 +162,15 @@ class TraceParts(ModelCallParts):
         `at` is in nanoseconds since 1970. A known outcome names the model that answered.
         """
         parts: list[dict[str, Any]] = []
+        number = effect.number
         if self._replay.turn.reprompts:
-            parts += self._reprompts(effect.number - isinstance(effect, CallModel), at)
-        if effect.number != self._number:
-            self._at_step(effect.number)
-        if isinstance(effect, CallModel):
-            if effect.stage.stage != MEMORY_SUMMARIZATION:  # the service's traces leave it out
-                parts.append(self._model_input(effect, at, outcome or {}))
-            return parts
+            parts += self._reprompts(number - isinstance(effect, CallModel), at)
+        if number != self._number:
+            self._at_step(number)
         match effect:
+            case CallModel():
+                if effect.stage.stage != MEMORY_SUMMARIZATION:  # the service's traces leave it out
+                    parts.append(self._model_input(effect, at, outcome or {}))
             case Dispatch():
                 for call in effect.calls:
                     parts.append(self._call_part(call, at, "LAMBDA"))
@@ -263,8 +265,10 @@ class TraceParts(ModelCallParts):
         if isinstance(effect, CallModel):
             if effect.stage.stage == MEMORY_SUMMARIZATION:
                 return []
-            checks = map(self.build_check_part, outcome.get("checks", ()))
-            return [*checks, *self._model_output(effect, outcome)]
+            parts = self._model_output(effect, outcome)
+            if "checks" in outcome:
+                parts = [*map(self.build_check_part, outcome["checks"]), *parts]
+            return parts
         match effect:
             case Dispatch():
                 return [*map(self._result_part, outcome)]

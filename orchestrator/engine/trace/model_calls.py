@@ -100,11 +100,10 @@ class ModelCallParts(PartWriter):
             "metadata": metadata,
         }
         for block in record["content"]:
-            # What a reasoning model thought.
-            if "reasoningContent" in block and block["reasoningContent"].get("reasoningText"):
-                text = block["reasoningContent"]["reasoningText"]
-                entry["reasoningContent"] = {"reasoningText": text}
-                break
+            if "reasoningContent" in block:  # what a reasoning model thought
+                if text := block["reasoningContent"].get("reasoningText"):
+                    entry["reasoningContent"] = {"reasoningText": text}
+                    break
         if stage != ORCHESTRATION:
             self._add_parsed_response(entry, stage, record["response"])
             return [self._stage_part(stage, ended, "modelInvocationOutput", entry)]
@@ -118,7 +117,7 @@ class ModelCallParts(PartWriter):
         if not isinstance(effect, Converse) and effect.stage.dialect.protocol != "tool_use":
             return text_of(record["content"])
         return raw_reply(
-            str(record.get("model") or effect.stage.model.model_id),
+            record.get("model") or effect.stage.model.model_id,
             record["content"],
             record["stop"],
             record["usage"],

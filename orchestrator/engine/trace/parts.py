@@ -145,14 +145,13 @@ def action_input(call: Call, execution: str) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=64)
-def _second(seconds: str) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(int(seconds)))
+def _second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
 class _Times(dict[int, str]):
     """Times as the service writes them, by nanoseconds since 1970; parts mostly tell the same."""
 
     def __missing__(self, at: int) -> str:
-        digits = str(at) if at >= 1_000_000_000 else f"{at:010}"
-        text = self[at] = f"{_second(digits[:-9])}.{digits[-9:]}Z"
+        text = self[at] = f"{_second(at // 1_000_000_000)}.{at % 1_000_000_000:09}Z"
         return text
