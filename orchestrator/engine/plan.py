@@ -26,6 +26,7 @@ from orchestrator.prompts.placeholders import (
     ROUTING_CLASSIFIER,
 )
 from orchestrator.prompts.steps import EMPTY
+from orchestrator.support.value_objects import ValueObject
 
 if TYPE_CHECKING:
     from orchestrator.engine.effects import Effect
@@ -125,8 +126,8 @@ def _in_memory() -> MemoryStore:
     return InMemoryMemory()
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Memory(ValueObject):
     """What an agent remembers from one session to the next (Bedrock: session summaries)."""
 
     # Keeps the summaries; in memory when it is left out

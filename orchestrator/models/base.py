@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from orchestrator.limits import REPLY_BYTES
 from orchestrator.message import Block, Message, normalise_blocks, text_of
+from orchestrator.support.value_objects import ValueObject
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, ThreadPoolExecutor
@@ -41,8 +42,8 @@ class Usage(NamedTuple):
         return Usage._make(map(add, self, other))
 
 
-@dataclass(frozen=True, slots=True)
-class OperationFormat:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class OperationFormat(ValueObject):
     """One operation as a model has to write it."""
 
     name: str  # the tool name in the dialect's grammar: `GET::claims::/claims/{id}`, `hr__get_days`
@@ -57,8 +58,8 @@ class Scope(Protocol):
         """How much nearer a user's text is to what the agent is not for; `None`: not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallFormat:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CallFormat(ValueObject):
     """What a well-formed reply may look like, for backends that can constrain decoding to it."""
 
     protocol: str  # `"xml"` or `"tool_use"` (see `orchestrator.prompts.dialects`)
