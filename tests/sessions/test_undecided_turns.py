@@ -328,7 +328,7 @@ def test_another_version_of_the_agent_may_give_up(places: Places, group: bool) -
     else:
         changed = changed.with_changes(instruction="You pay nobody at all, and say so.")
     assert [one.calls[0].key for one in changed.find_undecided("s-1")] == [key]
-    with pytest.raises(SessionConflict, match="give all of them up, or end the session$") as told:
+    with pytest.raises(SessionConflict, match=r"give all of them up, or end the session$") as told:
         changed.decide("s-1", happened={key: "paid"})
     assert "another question" not in str(told.value)
     with pytest.raises(ActionOutcomeUnknown, match=key) as failed:
