@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from orchestrator.support.value_objects import ValueObject
-
 __all__ = ["Diagnostic"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Diagnostic(ValueObject):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostic:
     """One finding about a file or text.
 
     Attributes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from orchestrator.errors import ValidationError
-from orchestrator.support.value_objects import ValueObject
 
 # The longest replies of today's models are half a megabyte of text.
 REPLY_BYTES = 16_000_000
@@ -17,8 +16,8 @@ _FROM_ZERO = frozenset({"actions", "reprompts"})
 _SECONDS = frozenset({"seconds", "action_seconds", "session_wait"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Limits(ValueObject):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
     """Budgets of one turn; a turn that reaches one stops with `LimitExceeded`.
 
     Each is a whole number from 1 (`actions` and `reprompts` from 0); those in seconds are

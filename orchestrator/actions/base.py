@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from orchestrator.support.value_objects import ValueObject
-
 _LONGEST_NAME = 64  # (Bedrock: `ToolName` of Converse)
 
 
@@ -22,8 +20,8 @@ def _shorten_name(name: str) -> str:
     return f"{name[: _LONGEST_NAME - 9]}_{digest}"
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Parameter(ValueObject):
+@dataclass(frozen=True, slots=True)
+class Parameter:
     """One parameter of an operation."""
 
     name: str
@@ -40,8 +38,8 @@ class Parameter(ValueObject):
     explode: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Operation(ValueObject):
+@dataclass(frozen=True, slots=True)
+class Operation:
     """One callable operation of an action group."""
 
     group: str  # the action group's name

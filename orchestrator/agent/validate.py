@@ -30,7 +30,6 @@ from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
 from orchestrator.memory import MemoryStore
 from orchestrator.prompts.placeholders import STAGES
-from orchestrator.support.value_objects import ValueObject
 
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
@@ -42,8 +41,8 @@ _COMPAT = frozenset({AWS_TRACE, SINGLE_KNOWLEDGE_BASE})
 _MOST_DAYS = 365  # (Bedrock: MemoryConfiguration.storageDays)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Collaborator(ValueObject):
+@dataclass(frozen=True, slots=True)
+class Collaborator:
     """An agent that a supervisor may give work to."""
 
     # The agent; a `RemoteAgent`, such as `BedrockAgent`, is asked over the network

@@ -26,7 +26,6 @@ from orchestrator.prompts.placeholders import (
     ROUTING_CLASSIFIER,
 )
 from orchestrator.prompts.steps import EMPTY
-from orchestrator.support.value_objects import ValueObject
 
 if TYPE_CHECKING:
     from orchestrator.engine.effects import Effect
@@ -126,8 +125,8 @@ def _in_memory() -> MemoryStore:
     return InMemoryMemory()
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Memory(ValueObject):
+@dataclass(frozen=True, slots=True)
+class Memory:
     """What an agent remembers from one session to the next (Bedrock: session summaries)."""
 
     # Keeps the summaries; in memory when it is left out

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from orchestrator.message import Message, Text
-from orchestrator.support.value_objects import ValueObject
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Prompt(ValueObject, Sequence[Message]):
+@dataclass(frozen=True, slots=True)
+class Prompt(Sequence[Message]):
     """The exact prompt of a stage, as `Agent.render` shows it: a sequence of its messages."""
 
     stage: str  # the prompt type

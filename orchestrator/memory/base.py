@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from orchestrator.support.value_objects import ValueObject
 
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class SessionSummary(ValueObject):
+@dataclass(frozen=True, slots=True)
+class SessionSummary:
     """One session, summarised (Bedrock: `MemorySessionSummary`)."""
 
     memory_id: str  # whose memory it belongs to

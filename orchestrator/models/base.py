@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from orchestrator.limits import REPLY_BYTES
 from orchestrator.message import Block, Message, normalise_blocks, text_of
-from orchestrator.support.value_objects import ValueObject
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, ThreadPoolExecutor
@@ -42,8 +41,8 @@ class Usage(NamedTuple):
         return Usage._make(map(add, self, other))
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class OperationFormat(ValueObject):
+@dataclass(frozen=True, slots=True)
+class OperationFormat:
     """One operation as a model has to write it."""
 
     name: str  # the tool name in the dialect's grammar: `GET::claims::/claims/{id}`, `hr__get_days`
@@ -58,8 +57,8 @@ class Scope(Protocol):
         """How much nearer a user's text is to what the agent is not for; `None`: not known."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class CallFormat(ValueObject):
+@dataclass(frozen=True, slots=True)
+class CallFormat:
     """What a well-formed reply may look like, for backends that can constrain decoding to it."""
 
     protocol: str  # `"xml"` or `"tool_use"` (see `orchestrator.prompts.dialects`)

@@ -31,7 +31,6 @@ from orchestrator.prompts.template_files import (
     read_yaml,
 )
 from orchestrator.support.spelling import find_close
-from orchestrator.support.value_objects import ValueObject
 
 if TYPE_CHECKING:
     from orchestrator.prompts.partials import Partial
@@ -53,8 +52,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[0-9]+)?")
 _PROFILE = re.compile(r"[a-z]{2,6}(?:-gov)?\.(?=[a-z0-9]+\.)")
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class StageDefaults(ValueObject):
+@dataclass(frozen=True, slots=True)
+class StageDefaults:
     """A stage's template and settings in a dialect, for definitions that do not say them."""
 
     template: str

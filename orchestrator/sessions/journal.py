@@ -61,8 +61,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from orchestrator.support.value_objects import ValueObject
-
 Record = dict[str, Any]
 """A record of any kind."""
 
@@ -76,8 +74,8 @@ VERSION = 1
 """The version of the records that this program writes. One without `v` is of version 0."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class SessionInfo(ValueObject):
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
     """A stored session, for lists."""
 
     key: str  # the store's key
