@@ -396,7 +396,7 @@ def _set_up(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA synchronous=NORMAL")
     db.execute("PRAGMA foreign_keys=ON")
     # A log that grew since others always read is cut when it is begun anew. Any other one stays as
-    # long as it is: SQLite writes where it wrote before, which takes half as long as to grow a file.
+    # long as it is: to write where SQLite wrote before takes half as long as to grow a file.
     db.execute(f"PRAGMA journal_size_limit={_LONG_LOG * 4096}")
 
 

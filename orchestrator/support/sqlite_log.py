@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from io import FileIO
 
 # "WAL File Format": the log's head, and one before each page; both have the salt of the log.
 _HEAD, _PAGE_HEAD = 32, 24
@@ -20,12 +21,12 @@ class WriteAheadLog:
     written since have the old one. So the file keeps its length, and room on the disk.
     """
 
-    __slots__ = ("_at", "_path")
+    __slots__ = ("_file", "_path")
 
     def __init__(self, path: str) -> None:
         """The log at `path`, which need not be there yet."""
         self._path = path
-        self._at = -1
+        self._file: FileIO | None = None
 
     def has(self, pages: int) -> bool:
         """Whether the log has at least so many pages, from one on."""
@@ -34,18 +35,19 @@ class WriteAheadLog:
         # By a file of its own: to look at a path takes four times as long. SQLite deletes the log
         # only when the last connection is closed.
         try:
-            if self._at < 0:
-                self._at = os.open(self._path, os.O_RDONLY)
-            head = os.pread(self._at, _HEAD, 0)
+            if self._file is None:
+                self._file = open(self._path, "rb", buffering=0)
+            at = self._file.fileno()
+            head = os.pread(at, _HEAD, 0)
             page = _PAGE_HEAD + int.from_bytes(head[_PAGE_SIZE], "big")
-            salt = os.pread(self._at, 8, _HEAD + (pages - 1) * page + _SALT_OF_PAGE)
+            salt = os.pread(at, 8, _HEAD + (pages - 1) * page + _SALT_OF_PAGE)
             return len(salt) == 8 and salt == head[_SALT]
         except OSError:  # there is none
             return False
 
     def close(self) -> None:
         """Closes the log."""
-        at, self._at = self._at, -1
-        if at >= 0:
+        file, self._file = self._file, None
+        if file is not None:
             with suppress(OSError):
-                os.close(at)
+                file.close()
