@@ -13,14 +13,16 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions.lambda_contract import value_text
 from orchestrator.actions.schemas import list_required
 from orchestrator.errors import DefinitionError
-from orchestrator.support.regexes import Regex, RegexTooLarge, compile_schema_pattern
 from orchestrator.support.safe_json import json_or
 from orchestrator.support.work_budget import CheckBudget
+
+if TYPE_CHECKING:  # few schemas have patterns
+    from orchestrator.support.regexes import Regex
 
 Coerce = Callable[[Any], Any]
 
@@ -265,6 +267,8 @@ def _checks(schema: Mapping[str, Any]) -> list[Coerce]:
 def find_unchecked_patterns(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The patterns in a schema that RE2 cannot match, and why; they are not checked."""
     if isinstance(pattern := schema.get("pattern"), str):
+        from orchestrator.support.regexes import compile_schema_pattern
+
         try:
             compile_schema_pattern(pattern)
         except DefinitionError as error:
@@ -342,6 +346,8 @@ def _bound(bound: float, holds: Callable[[Any, float], bool], text: str) -> Coer
 def _pattern(pattern: str) -> Coerce:
     @cache
     def compile_once() -> tuple[Regex | None, int]:
+        from orchestrator.support.regexes import RegexTooLarge, compile_schema_pattern
+
         try:
             regex = compile_schema_pattern(pattern)
         except DefinitionError as error:

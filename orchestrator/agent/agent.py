@@ -43,7 +43,6 @@ from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.options import Options, may_block, read_options
 from orchestrator.engine.run.restore import restore_history
 from orchestrator.engine.run.threads import run_turn
-from orchestrator.engine.trace.past_turns import PastTurn, load_past_turns
 from orchestrator.engine.trace.reply import Event, Reply
 from orchestrator.errors import ValidationError
 from orchestrator.guardrails import Guardrail
@@ -57,6 +56,7 @@ from orchestrator.support.threads import in_thread
 if TYPE_CHECKING:
     from orchestrator.agent.durable import DurableRuns, Submission
     from orchestrator.agent.recovery import RecoveredTurn
+    from orchestrator.engine.trace.past_turns import PastTurn
     from orchestrator.engine.undecided_calls import Undecided
 
 _MOST_TENANTS = 1_000  # whose plans an agent keeps
@@ -790,6 +790,8 @@ class Agent:
             ValidationError: The id is not valid.
             DependencyFailed: The session's journal cannot be read.
         """
+        from orchestrator.engine.trace.past_turns import load_past_turns
+
         check_id("session_id", session_id)
         return load_past_turns(self.sessions, session_label(self.plan.owner, session_id), self.plan)
 

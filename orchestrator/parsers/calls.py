@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.message import to_json
 from orchestrator.parsers import codes
-from orchestrator.parsers.text_calls import TextCall, read_fncall, read_function, read_invoke
 from orchestrator.support.safe_json import json_or
+
+if TYPE_CHECKING:
+    from orchestrator.parsers.text_calls import TextCall
 
 _VERBS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"})
 _KNOWLEDGE_BASE = "x_amz_knowledgebase_"
@@ -97,6 +99,9 @@ class Calls:
 
         `closed` says whether a tag ended it, and not the end of the reply.
         """
+        # Most models call tools natively.
+        from orchestrator.parsers.text_calls import read_fncall, read_function, read_invoke
+
         kind, raw = tag[:9].lower(), tag + body
         if kind == "<function":
             call = read_function(body, closed=closed)

@@ -17,7 +17,6 @@ from orchestrator.parsers.base import ANSWER, THINKING, Parsed, build_response
 from orchestrator.parsers.calls import tool_uses
 from orchestrator.parsers.orchestration import answer_parts, span_of
 from orchestrator.parsers.scanner import Piece, Scanner
-from orchestrator.parsers.text_calls import decode
 
 
 class _StreamedAnswer(Scanner, ABC):
@@ -217,6 +216,8 @@ class Routing(_BufferedParser):
     __slots__ = ()
 
     def _read(self, text: str) -> Parsed:
+        from orchestrator.parsers.text_calls import decode
+
         span = span_of(text, len(text))
         # Thinking that was never closed ends where the text ends, and may hold the choice.
         after = span[1] if span and span[1] < len(text) else 0
@@ -261,6 +262,8 @@ class MemorySummary(_BufferedParser):
     __slots__ = ()
 
     def _read(self, text: str) -> Parsed:
+        from orchestrator.parsers.text_calls import decode
+
         notes: list[str] = []
         span, start, end = _summary_of(text)
         found = list(_TOPIC.finditer(text, start, end))

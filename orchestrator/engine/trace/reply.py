@@ -6,7 +6,7 @@ import base64
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.engine.effects import AwaitResults, Branches, CallModel, is_within
 from orchestrator.engine.plan import Plan
@@ -16,11 +16,13 @@ from orchestrator.engine.run.driver import BranchEnded, Progress, Update
 from orchestrator.engine.run.invocation import Run, count_known_records
 from orchestrator.engine.run.outcomes import StreamChecked
 from orchestrator.engine.run.restore import rebuild_replay
-from orchestrator.engine.trace.bedrock import TraceParts, find_waiting_record
 from orchestrator.errors import OrchestratorError, SessionConflict, rebuild_error
 from orchestrator.models.base import Usage
 from orchestrator.sessions import Session, TurnLog
 from orchestrator.sessions.journal import Record
+
+if TYPE_CHECKING:  # many processes read no trace
+    from orchestrator.engine.trace.bedrock import TraceParts
 
 
 class Details:
@@ -253,6 +255,8 @@ def reply_of(run: Run) -> Reply:
 
 def _trace_parts(run: Run, reported: int) -> TraceParts:
     # What makes the trace of a run, of which the caller has seen `reported` records.
+    from orchestrator.engine.trace.bedrock import TraceParts
+
     return TraceParts(run.plan, run.session_id, run.log.start["at"], run.replay, reported=reported)
 
 
@@ -303,6 +307,8 @@ def rebuild_reply(plan: Plan, session: Session, log: TurnLog, session_id: str) -
     Raises:
         OrchestratorError: The turn had failed, or waits for a decision; its error again.
     """
+    from orchestrator.engine.trace.bedrock import TraceParts
+
     end = log.end or log.suspend_record or log.start
     is_undecided, control = log.decision_request is not None, None
     if end["kind"] == "suspend" and not is_undecided:
@@ -431,6 +437,8 @@ class RunEvents:
         self, item: Progress, effect: Branches, maker: TraceParts
     ) -> Iterator[dict[str, Any]]:
         """The calls that collaborators wait for: no driver carries them out."""
+        from orchestrator.engine.trace.bedrock import find_waiting_record
+
         waiting = find_waiting_record(item.outcome)
         record: Record
         for branch, record in zip(effect.branches, item.outcome, strict=True):
