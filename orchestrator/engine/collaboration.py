@@ -203,15 +203,22 @@ def _share(turn: Turn, branches: Sequence[Branch]) -> None:
 def _render_answer(turn: Turn, outcome: Record) -> str:
     # With sources, an answer goes in parts, so that the supervisor can go on citing them.
     citations = outcome.get("citations") or []
+    answer = str(outcome["text"])
     if not citations:
-        return str(outcome["text"])
-    parts = []
+        return answer
+    parts: list[dict[str, Any]] = []
+    position = 0
     for citation in citations:
         found = source_ids(citation["retrievedReferences"], turn.sources)
         turn.sources.update(found)
         text = citation["generatedResponsePart"]["textResponsePart"]["text"]
+        start = answer.find(text, position)
+        if start >= 0:  # what stands between is said, too, without a source
+            parts.append({"text": answer[position:start].strip(), "sources": []})
+            position = start + len(text)
         parts.append({"text": text, "sources": list(found)})
-    return turn.dialect.partial("answer_parts", parts=parts)
+    parts.append({"text": answer[position:].strip(), "sources": []})
+    return turn.dialect.partial("answer_parts", parts=[one for one in parts if one["text"]])
 
 
 def _as_result(outcome: Record) -> Answer | Refusal | Failure:

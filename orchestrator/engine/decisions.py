@@ -36,24 +36,27 @@ def source_ids(
 
 
 def cite(
-    parts: Sequence[Mapping[str, Any]], sources: Mapping[str, dict[str, Any]]
+    parts: Sequence[Mapping[str, Any]], sources: Mapping[str, dict[str, Any]], answer: str
 ) -> list[dict[str, Any]]:
     """Bedrock's citations of an answer whose parts (`generatedResponseParts`) name their sources.
 
-    Each part that has a known source has one, with the part's span in the whole text; `end`
-    is the last character's index, as the service counts.
+    Each part that has a known source has one, with the part's span in `answer`; `end` is the last
+    character's index, as the service counts. A part that does not stand there, which only other
+    people's parsers write, has its place among the parts joined by blanks.
     """
     citations = []
-    start = 0
+    position = 0
     for part in parts:
         text = part.get("text") or ""
+        found = answer.find(text, position)
+        start = position if found < 0 else found
         ids = [reference.get("sourceId") for reference in part.get("references") or ()]
         known = [sources[id] for id in ids if id in sources]
         if known:
             span = {"start": start, "end": max(start + len(text) - 1, start)}
             response = {"textResponsePart": {"text": text, "span": span}}
             citations.append({"generatedResponsePart": response, "retrievedReferences": known})
-        start += len(text) + 1
+        position = start + len(text) + (found < 0)
     return citations
 
 

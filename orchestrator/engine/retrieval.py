@@ -24,6 +24,7 @@ def search(turn: Turn, slots: Sequence[Slot], number: int) -> Generator[Effect, 
     stage = turn.plan.knowledge_response
     for index, slot in enumerate(slots):
         base, query = slot.search or ("", "")
+        known = frozenset(turn.sources)
         found = yield from _retrieve(turn, base, query, number, f"search-{number}-{index}")
         if stage is None:
             slot.text = _results(turn.dialect, found)
@@ -31,6 +32,8 @@ def search(turn: Turn, slots: Sequence[Slot], number: int) -> Generator[Effect, 
             results, blocked = yield from _check_results(turn, stage, found, number, index)
             if blocked:
                 slot.reject(results)
+                for id in found.keys() - known:  # nobody has read it, so nobody cites it
+                    del turn.sources[id]
             else:
                 outcome = yield from _generate(turn, stage, query, results, number)
                 slot.text = _render_answer(turn, outcome)
@@ -55,7 +58,18 @@ def answer_from_knowledge(turn: Turn) -> Generator[Effect, Any, Result]:
         return refusal
     parts = _parts(outcome)
     text = " ".join(part.get("text") or "" for part in parts)  # as parts are joined as they stream
-    return Answer(text or REFUSAL, citations=cite(parts, turn.sources))
+    answer = Answer(text or REFUSAL, citations=cite(parts, turn.sources, text))
+    cite_for_model(turn, answer)
+    return answer
+
+
+def cite_for_model(turn: Turn, answer: Answer) -> None:
+    """Finds the sources of an answer whose model cannot name them."""
+    if turn.dialect.engine_cites and turn.sources and not answer.citations:
+        from orchestrator.engine.attribution import attribute
+
+        parts = attribute(answer.text, turn.question, turn.sources)
+        answer.citations = cite(parts, turn.sources, answer.text)
 
 
 def _retrieve(

@@ -28,7 +28,7 @@ from orchestrator.engine.payloads import expand_payloads, readable
 from orchestrator.engine.pending_calls import find_missing_call, take_consent
 from orchestrator.engine.plan import StagePlan
 from orchestrator.engine.results import Answer, Failure, Refusal, Result
-from orchestrator.engine.retrieval import answer_from_knowledge
+from orchestrator.engine.retrieval import answer_from_knowledge, cite_for_model
 from orchestrator.engine.session_summary import remember
 from orchestrator.engine.state import NO_VALUES, Turn, build_limit_error
 from orchestrator.engine.steps import act
@@ -161,7 +161,9 @@ def _react(turn: Turn) -> Generator[Effect, Any, Result]:
             if ended is not None:
                 return ended
         elif isinstance(decision, (Answer, Refusal)):
-            return _hide_corrections(turn, decision) if turn.reprompts else decision
+            if turn.reprompts or turn.sources:
+                _finish(turn, decision)
+            return decision
         elif isinstance(decision, Reprompt):
             misread += 1
             turn.reprompts.append((number, decision.text))
@@ -172,6 +174,13 @@ def _react(turn: Turn) -> Generator[Effect, Any, Result]:
     raise build_limit_error("iterations", turn.limits.iterations, "steps of the ReAct loop")
 
 
+def _finish(turn: Turn, result: Answer | Refusal) -> None:
+    if turn.reprompts:
+        _hide_corrections(turn, result)
+    if isinstance(result, Answer):
+        cite_for_model(turn, result)
+
+
 def _collect_unsaid(turn: Turn) -> tuple[str, ...]:
     # A small model may take a correction that it got for what the user is to be told.
     if not turn.dialect.grounded:
@@ -179,11 +188,10 @@ def _collect_unsaid(turn: Turn) -> tuple[str, ...]:
     return tuple(text for _, text in turn.reprompts)
 
 
-def _hide_corrections(turn: Turn, result: Answer | Refusal) -> Answer | Refusal:
+def _hide_corrections(turn: Turn, result: Answer | Refusal) -> None:
     if any(text and text in result.text for text in _collect_unsaid(turn)):
         turn.forget_reply()
         result.text = _UNDONE
-    return result
 
 
 def _post_process(
@@ -263,7 +271,8 @@ def decide(record: Record, sources: Mapping[str, dict[str, Any]]) -> Decision:
         final = details["agentFinalResponse"]
         answer = Answer(final["responseText"], "max_tokens" if stop == "max_tokens" else "end_turn")
         if cited := final.get("citations"):
-            answer.citations = cite(cited.get("generatedResponseParts") or (), sources)
+            said = cited.get("generatedResponseParts") or ()
+            answer.citations = cite(said, sources, answer.text)
         return answer
     if kind and len(details) == 2 and "actionGroupInvocations" in details:  # and nothing else
         return Act(details["actionGroupInvocations"] or [], [], "")

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from orchestrator.models.grounds import Grounds
+from orchestrator.support.content_words import find_content_words
 
 # Numbers up to this one count things, or name days and months in other words.
 _MOST_COUNTED = 12
@@ -22,10 +23,6 @@ _ID = re.compile(
 )
 _QUOTED = re.compile('["“„«「《]([^"“”„«»「」《》\n]{3,120})["”“»」》]')
 _SPACE = re.compile(r"[\W_]+")
-# What a sentence is about: the beginnings of its longer words; of scripts without spaces, pairs.
-_CONTENT = re.compile(
-    r"(?<![^\W_])[^\W\d_\u3040-\u30ff\u4e00-\u9fff]{5}|(?=([\u3040-\u30ff\u4e00-\u9fff]{2}))"
-)
 
 _DAYS = (
     "monday montag lundi lunes lunedì maandag 星期一 周一 礼拜一",
@@ -147,11 +144,7 @@ class AnswerCheck:
 
 def share_content(sentence: str, other: str) -> bool:
     """Whether two sentences have a content word in common, as far as that can be told."""
-    return not _find_content(sentence).isdisjoint(_find_content(other))
-
-
-def _find_content(text: str) -> set[str]:
-    return {found[0] or found[1] for found in _CONTENT.finditer(text.casefold())}
+    return not find_content_words(sentence).isdisjoint(find_content_words(other))
 
 
 def _simplify(text: str) -> str:

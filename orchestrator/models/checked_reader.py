@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from orchestrator.models.base import CallFormat
 from orchestrator.models.tool_calls import CALL_CLOSE, CALL_OPEN, ReplyReader, render_call
+from orchestrator.support.sentences import SENTENCE_END
 
-# Possessive: a long row of marks is gone through once.
-_END = re.compile(r"[.!?]++[\"')\]”»]*+\s++|[。！？]++[”」》]*+\s*+|\n++")
 _MARKS = ".!?。！？"
 # Characters that are held back while a sentence does not end.
 _MOST_HELD = 2000
@@ -42,7 +40,7 @@ class CheckedReader(ReplyReader):
         self._held += piece
         if not piece.strip(_MARKS) and len(self._held) <= _MOST_HELD:
             return ""
-        ends = [found.end() for found in _END.finditer(self._held)]
+        ends = [found.end() for found in SENTENCE_END.finditer(self._held)]
         # A mark at the end of what is known may go on: `3.` to `3.5`.
         end = max((end for end in ends if end < len(self._held)), default=0)
         if not end and len(self._held) > _MOST_HELD:
@@ -60,7 +58,7 @@ class CheckedReader(ReplyReader):
             return ""
         shown = ""
         while whole and not self.withheld:
-            found = _END.search(whole)
+            found = SENTENCE_END.search(whole)
             size = found.end() if found else len(whole)
             if self._check is None or self._check(whole[:size]):
                 shown, whole = shown + whole[:size], whole[size:]

@@ -41,7 +41,7 @@ DEFAULT = "tool-use"
 _PROTOCOLS = ("xml", "tool_use", "text")
 _MEMBERS = (
     *("patterns", "extends", "protocol", "parser", "turn_markers", "unknown_value", "no_repeat"),
-    *("asks_first", "grounded", "tools_in_prompt", "stages", "models"),
+    *("asks_first", "grounded", "engine_cites", "tools_in_prompt", "stages", "models"),
 )
 _STAGE = ("template", "enabled", "inference")
 _INFERENCE = ("maximumLength", "temperature", "topP", "topK", "stopSequences")
@@ -78,6 +78,7 @@ class Dialect:
     # Whether a call that changes something waits for the user's yes, unless he said to do it
     asks_first: bool
     grounded: bool  # whether answers and values are held against what was said and returned
+    engine_cites: bool  # whether the engine finds an answer's sources, since the model can't
     # Whether its models know only those tools that their prompt describes, although their calls may
     # be native blocks
     tools_in_prompt: bool
@@ -281,6 +282,7 @@ def _read_dialect(name: str, overrides: Path | None) -> Dialect:
         no_repeat=find("no_repeat").get("no_repeat", False),
         asks_first=find("asks_first").get("asks_first", False),
         grounded=find("grounded").get("grounded", False),
+        engine_cites=find("engine_cites").get("engine_cites", False),
         tools_in_prompt=protocol != "tool_use"
         or find("tools_in_prompt").get("tools_in_prompt", False),
         stages=_read_stages(files, where),

@@ -51,3 +51,7 @@ class WriteAheadLog:
         if file is not None:
             with suppress(OSError):
                 file.close()
+
+    def __del__(self) -> None:
+        """As the connections of a file that nobody has closed."""
+        self.close()

@@ -12,7 +12,7 @@ from orchestrator import Agent
 from orchestrator.engine.decisions import source_ids
 from orchestrator.engine.plan import Features
 from orchestrator.guardrails import LocalGuardrail, Pii
-from orchestrator.testing import FakeKnowledgeBase
+from orchestrator.testing import FakeKnowledgeBase, ScriptedModel
 
 SEARCH = ("GET::x_amz_knowledgebase_HANDBOOK01::Search", {"searchQuery": "q"})
 
@@ -69,6 +69,26 @@ def test_citations_hold_passages_as_they_were_found() -> None:
     assert SECRET not in prompt_texts(model)
     (one,) = reply.citations
     assert one["retrievedReferences"][0]["content"]["text"] == f"Ask {SECRET}."
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+def test_a_blocked_passage_is_not_cited(blocked: bool) -> None:
+    said = "The store opens at nine in the morning."
+    base = FakeKnowledgeBase("HANDBOOK01", [f"{said} {'Ask for the bomb.' * blocked}".strip()])
+    call = {"name": "GET__x_amz_knowledgebase_HANDBOOK01__Search", "input": {"searchQuery": "q"}}
+    script: list[Any] = [[{"toolUse": {"toolUseId": "t-1", **call}}]]
+    script += [] if blocked else ["<answer>It opens at nine.</answer>"]
+    features = Features(guardrail=Watching(), guard_results=True)
+    subject = Agent(
+        "hr",
+        INSTRUCTION,
+        ScriptedModel([*script, f"<answer>{said}"], "local"),
+        knowledge_bases=[base],
+        features=features,
+        prompts={"KNOWLEDGE_BASE_RESPONSE_GENERATION": {"promptState": "ENABLED"}},
+    )
+    reply = subject.invoke("When?", "s-1")
+    assert (reply.text, len(reply.citations)) == (said, not blocked)
 
 
 @pytest.mark.parametrize("chunk", [1, 4, 9, 64])

@@ -218,3 +218,21 @@ def test_what_the_parser_cites_becomes_the_answers_citations() -> None:
     (cited,) = reply.citations
     assert cited["generatedResponsePart"]["textResponsePart"]["span"] == {"start": 0, "end": 6}
     assert cited["retrievedReferences"] == [base.found("days")]
+
+
+def test_parts_are_cited_where_they_stand() -> None:
+    handler: dict[str, Any] = {}
+    headed = PARSER.replace('{"responseText": said}', '{"responseText": "So: - " + said}')
+    exec(compile(headed, "parser", "exec"), handler)
+    base = Handbook()
+    one = agent(
+        ScriptedModel(["?days", f"Twelve.@{base.source('days')}"], MODELS["claude-3"]),
+        knowledge_bases=[base],
+        prompts={"ORCHESTRATION": OWN},
+        override_lambda=handler["second"],
+    )
+    reply = one.invoke("How many?", "s-1")
+    (cited,) = reply.citations
+    span = cited["generatedResponsePart"]["textResponsePart"]["span"]
+    assert reply.text == "So: - Twelve."
+    assert reply.text[span["start"] : span["end"] + 1] == "Twelve."

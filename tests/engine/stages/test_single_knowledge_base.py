@@ -162,3 +162,11 @@ def test_a_guardrail_reads_the_results_first_when_it_is_asked_to(check: bool) ->
     assert ("ana@example.com" in asked(model.requests[0])) is not check
     assert reply.text == "Write to {EMAIL}."
     sound(reply)
+
+
+def test_the_engine_cites_for_a_model_that_did_not() -> None:
+    base = Handbook(text="Everybody has twelve days of {}.")
+    model = ScriptedModel(["<answer>Everybody has twelve days of leave.</answer>"], "local")
+    reply = short(model, base).invoke("leave", "s-1")
+    (one,) = reply.citations
+    assert one["retrievedReferences"] == [base.found("leave")]

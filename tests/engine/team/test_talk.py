@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from crew import Desk, crew
 from teams import agent, model_of
+from whole_agents import INSTRUCTION
 
 from orchestrator import ActionGroup, Agent, Collaborator, SQLiteStore
-from orchestrator.testing import FakeKnowledgeBase
+from orchestrator.testing import FakeKnowledgeBase, ScriptedModel
 
 SEARCH = "GET__x_amz_knowledgebase_HANDBOOK01__Search"
 
@@ -270,3 +271,25 @@ def test_an_attribute_of_a_collaborators_action_reaches_the_next_ones(tmp_path: 
     crew(tmp_path).invoke(session_id="s-1", results=control.answer("booked"))
     note = (tmp_path / "effects.txt").read_text().splitlines()[-1].split()
     assert (note[0], note[2]) == ("note", "credit,open_claim")
+
+
+def test_what_a_collaborator_says_without_a_source_reaches_its_supervisor() -> None:
+    call = {"toolUseId": "t-1", "name": SEARCH, "input": {"searchQuery": "q"}}
+    base = FakeKnowledgeBase("HANDBOOK01", ["Vacation must be taken before April."])
+    said = "Hello there. Vacation must be taken before April. Ask for more."
+    model = ScriptedModel([[{"toolUse": call}], f"<answer>{said}"], "local")
+    reader = Agent("reader", INSTRUCTION, model, knowledge_bases=[base])
+    boss = agent("boss", {"Go": [[("reader", "When?")], "Fine."]}, reader)
+    boss.invoke("Go!", "s-1")
+    (result,) = [
+        block["toolResult"]["content"][0]["text"]
+        for block in model_of(boss).requests[-1].messages[-1]["content"]
+        if "toolResult" in block
+    ]
+    parts = [part.split("</text>") for part in result.split("<text>")[1:]]
+    told = [(text.strip(), "<source>" in sources) for text, sources in parts]
+    assert told == [
+        ("Hello there.", False),
+        ("Vacation must be taken before April.", True),
+        ("Ask for more.", False),
+    ]
