@@ -34,6 +34,13 @@ if TYPE_CHECKING:
 _LONGEST = 400
 
 
+def report_broken_agent(terminal: Terminal, name: str, reason: str) -> None:
+    """Says of one of several agents that it is wrong, and why."""
+    terminal.path(assemble("  ", (clean(name), "name"), (" is wrong:", "error")))
+    for line in reason.splitlines():
+        terminal.path(style_text(f"    {clean(line)}"))
+
+
 def format_path(path: str | Path) -> str:
     """A path as it is best read: from the working directory, or else from `~`, if it lies there."""
     for folder, name in ((Path.cwd, ""), (Path.home, "~/")):

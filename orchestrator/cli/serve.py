@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestrator.cli.findings import report_broken_agent
 from orchestrator.cli.options import Prices, parse_pairs
 from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
 from orchestrator.cli.verb import option, setting, verb
@@ -283,9 +284,7 @@ def _report_start(terminal: Terminal, url: str, world: ServerState) -> None:
             )
         )
     for one in wrong:
-        terminal.path(assemble("  ", (clean(one["agentName"]), "name"), (" is wrong:", "error")))
-        for line in one["reason"].splitlines():
-            terminal.path(style_text(f"    {clean(line)}"))
+        report_broken_agent(terminal, one["agentName"], one["reason"])
     if not agents and not wrong:
         terminal.path(
             style_text("  There are no agents yet: give FOLDER, or create one with boto3.")

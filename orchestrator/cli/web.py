@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from orchestrator.cli.findings import report_broken_agent
 from orchestrator.cli.options import Model, Prices
 from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
 from orchestrator.cli.verb import option, setting, verb
@@ -105,11 +106,15 @@ def _connect(urls: list[str], region: str | None, profile: str | None) -> list[R
 
 
 def _report_start(terminal: Terminal, url: str, projects: Projects) -> None:
-    agents = [{"name": one.name, "folder": str(one.folder)} for one in projects.all()]
+    found = {one.key: {"name": one.name, "folder": str(one.folder)} for one in projects.all()}
+    agents = [one for key, one in found.items() if key not in projects.broken]
+    wrong = [{**found[key], "reason": error.message} for key, error in projects.broken.items()]
     servers = [one.url for one in projects.servers]
     if terminal.json:
-        document = {"url": url, "agents": agents}
-        terminal.line({**document, "servers": servers} if servers else document)
+        more = {"servers": servers, "wrong": wrong}
+        terminal.line(
+            {"url": url, "agents": agents, **{name: it for name, it in more.items() if it}}
+        )
         return
     terminal.path(assemble("The workbench is at ", (url, "name")))
     terminal.path(
@@ -117,6 +122,8 @@ def _report_start(terminal: Terminal, url: str, projects: Projects) -> None:
     )
     for one in agents:
         terminal.path(assemble("  ", (clean(one["name"]), "name"), f"  {clean(one['folder'])}"))
+    for one in wrong:
+        report_broken_agent(terminal, one["name"], one["reason"])
     for server in servers:
         terminal.path(assemble("  agents of ", (clean(server), "name")))
     terminal.out.file.flush()

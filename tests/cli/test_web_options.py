@@ -37,24 +37,40 @@ def test_folders_and_servers_are_opened_together(tmp_path: Path) -> None:
     }
 
 
+def break_agent(own: Path) -> None:
+    (own / "agent.yaml").write_text("agentName: broken\ninstructions: You help.\n")
+
+
+def test_one_wrong_agent_does_not_keep_the_others_away(tmp_path: Path) -> None:
+    right, broken = write_shop(tmp_path), tmp_path / "broken"
+    broken.mkdir()
+    break_agent(broken)
+    found = web(right, broken, "--json")
+    assert found.exit_code == 0, found.output
+    document = json.loads(found.output)
+    assert document["agents"] == [{"name": "shop", "folder": str(right)}]
+    (wrong,) = document["wrong"]
+    assert (wrong["name"], wrong["folder"]) == ("broken", str(broken))
+    assert "agent.yaml:2:1" in wrong["reason"]
+    assert "did you mean 'instruction'" in wrong["reason"]
+    shown = web(tmp_path)
+    assert "broken is wrong:" in shown.output
+    assert "agent.yaml:2:1" in shown.output
+
+
+def test_wrong_agents_alone_are_no_workbench(tmp_path: Path) -> None:
+    own = write_shop(tmp_path)
+    break_agent(own)
+    found = web(own)
+    assert found.exit_code == 2
+    assert "instructions" in found.output
+
+
 def test_a_server_alone_needs_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     found = web("http://127.0.0.1:9")
     assert found.exit_code == 0, found.output
     assert "agents of http://127.0.0.1:9" in found.output
-
-
-def test_one_of_several_agents_may_be_wrong(tmp_path: Path) -> None:
-    own = write_shop(tmp_path / "right")
-    broken = tmp_path / "broken"
-    broken.mkdir()
-    (broken / "agent.yaml").write_text("agentName: [\n")
-    found = web(own, broken, "--json")
-    assert found.exit_code == 0, found.output
-    assert [one["name"] for one in json.loads(found.output)["agents"]] == ["shop", "broken"]
-    alone = web(broken)
-    assert alone.exit_code != 0
-    assert "agent.yaml:2:1" in alone.output
 
 
 @pytest.mark.parametrize(

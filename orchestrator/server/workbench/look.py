@@ -40,19 +40,21 @@ def show_home(
     describe_servers: Callable[[], list[dict[str, Any]]], projects: Projects, request: Request
 ) -> Response:
     """All agents, those of remote servers too."""
-    agents = [
-        {
-            "wrong": one.reason(),  # first: that reads changed files, and so its name
-            "key": one.key,
-            "name": one.name,
-            "instruction": one.instruction,
-            "folder": str(one.folder) if one.has_folder else "",
-            "sessions": len(list_sessions(one)),
-        }
-        for one in projects.all()
-    ]
+    agents = [_describe_agent(one) for one in projects.all()]
     document = {"agents": agents, "servers": describe_servers()}
     return show(request, "home.html", document)
+
+
+def _describe_agent(project: Project) -> dict[str, Any]:
+    wrong = project.reason()  # first: a file that was mended gives another name
+    return {
+        "key": project.key,
+        "name": project.name,
+        "instruction": project.instruction,
+        "folder": str(project.folder) if project.has_folder else "",
+        "sessions": len(list_sessions(project)),
+        "wrong": wrong,
+    }
 
 
 def show_agent(projects: Projects, request: Request) -> Response:

@@ -112,8 +112,8 @@ class FolderProject(Project):
         self._files: Any = None
         self._definitions = ""  # the texts of the definition and of the collaborators' ones
         self.key = folder.name
-        # Until the definition has been read, which may be wrong.
-        self.name, self.instruction = folder.name, ""
+        self.name = folder.name  # until its definition is read
+        self.instruction = ""
 
     def refresh(self) -> None:
         """Takes its name and instruction from its file.
@@ -174,6 +174,7 @@ class FolderProject(Project):
             elif before is not None:
                 before.agent.close()
             self._definitions = _read_definitions(self.folder)
+            self.refresh()
             files = list(_iterate_files(self.folder, self._definitions))
             self._now = _Loaded(
                 Agent.load(
@@ -181,7 +182,6 @@ class FolderProject(Project):
                 )
             )
             self._files = files
-            self.refresh()
         return self._now
 
     def close(self) -> None:
@@ -206,6 +206,8 @@ class Projects:
     ) -> None:
         """Finds the agents: each folder is one, or has some in it.
 
+        One whose definition is wrong does not keep the others from being there: `broken` has it.
+
         Args:
             folders: The folders.
             model: A model instead of every other.
@@ -226,19 +228,28 @@ class Projects:
         self._shared = None if state is None else Sessions.of(state)
         self._projects: dict[str, Project] = {}
         self._roots: dict[Path, None] = {}  # folders of agents' folders
-        wrong: list[OrchestratorError] = []
+        self.broken: dict[str, OrchestratorError] = {}  # by key, as they were found
         for given in folders:
             found = find_agent_folders(given)
             for folder in found:
-                wrong += self._add_found(folder)
+                self._take(folder)
             # Beside the agents of a folder; of an agent's own folder nothing outside is written.
             is_agent = found[0] == (given.parent if given.is_file() else given).resolve()
             root = found[0] / _IMPORTED if is_agent else given.resolve()
             self._roots[root] = None
             for folder in _list_agents(root) if is_agent else ():
-                wrong += self._add_found(folder)
-        if wrong and len(wrong) == len(self._projects) and not servers:
-            raise wrong[0]
+                self._take(folder)
+        self._read_definitions()
+
+    def _read_definitions(self) -> None:
+        for project in self.all():
+            try:
+                project.refresh()
+            except OrchestratorError as error:
+                self.broken[project.key] = error
+        if self.broken and len(self.broken) == len(self._projects) and not self.servers:
+            self.close()
+            raise next(iter(self.broken.values()))
 
     def add(self, folder: Path) -> Project:
         """Adds the agent in a folder, or takes the one that is known.
@@ -247,29 +258,20 @@ class Projects:
             ValidationError: Another folder has the same name.
             OrchestratorError: The definition is wrong, or the sessions' file cannot be opened.
         """
-        project = self._open(folder)
+        project = self._take(folder)
         project.refresh()
-        self._projects[project.key] = project
         return project
 
-    def _add_found(self, folder: Path) -> list[OrchestratorError]:
-        """Adds the agent in a folder, a wrong one too: its page says why. What is wrong."""
-        project = self._open(folder)
-        self._projects[project.key] = project
-        try:
-            project.refresh()
-        except OrchestratorError as error:
-            return [error]
-        return []
-
-    def _open(self, folder: Path) -> Project:
+    def _take(self, folder: Path) -> Project:
         self.check_name(folder)
         known = self._projects.get(folder.name)
         if known is not None:
             return known
         file = _find_file(folder) if self._sessions_file is None else self._sessions_file
         sessions = self._shared or Sessions.of(file)
-        return FolderProject(folder, sessions, file.with_name("memory.sqlite"), self._model)
+        project = FolderProject(folder, sessions, file.with_name("memory.sqlite"), self._model)
+        self._projects[project.key] = project
+        return project
 
     def check_name(self, folder: Path) -> None:
         """Checks that no other agent is in a folder of the same name.

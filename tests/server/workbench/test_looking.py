@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from workbench_support import Workbench, answer, price, workbench, write_shop
+from workbench_support import MODEL, Workbench, answer, price, workbench, write_shop
 
 from orchestrator.server.workbench.projects import FolderProject
 
@@ -148,25 +148,26 @@ def test_an_agent_that_is_wrong_says_so_and_is_read_again(tmp_path: Path) -> Non
         assert bench.client.get("/agents/shop").json["wrong"] == ""
 
 
-def test_one_wrong_agent_does_not_hide_the_others(tmp_path: Path) -> None:
-    broken = tmp_path / "broken"
-    broken.mkdir()
-    (broken / "agent.yaml").write_text("agentName: [\n")
-    with workbench(tmp_path / "right", [answer("Yes.")], broken) as bench:
+def test_one_wrong_agent_is_shown_beside_the_others_until_it_is_mended(tmp_path: Path) -> None:
+    own = tmp_path / "broken"
+    own.mkdir()
+    (own / "agent.yaml").write_text("agentName: other\ninstructions: You help.\n")
+    with workbench(tmp_path, [answer("Yes.")], own) as bench:
         ask(bench)
-        told = {one["key"]: one for one in bench.client.get("/").json["agents"]}
-        assert told["shop"]["wrong"] == ""
-        assert (told["broken"]["name"], told["broken"]["sessions"]) == ("broken", 0)
-        assert "agent.yaml:2:1" in told["broken"]["wrong"]
-        page = bench.client.page("/").text
-        assert "not YAML" in page
-        assert bench.client.page("/agents/broken").status == 200
-        (found,) = bench.client.get("/agents/broken/definition").json["findings"]
-        assert (found["name"], found["line"]) == ("agent.yaml", 2)
-        for file in ("actions.py", "agent.yaml"):
-            (broken / file).write_bytes((bench.folder / file).read_bytes())
-        again = {one["key"]: one for one in bench.client.get("/").json["agents"]}
-        assert (again["broken"]["wrong"], again["broken"]["name"]) == ("", told["shop"]["name"])
+        shop, broken = bench.client.get("/").json["agents"]
+        assert (shop["name"], shop["wrong"], shop["sessions"]) == ("shop", "", 1)
+        assert broken["name"] == "broken"
+        assert "agent.yaml:2:1" in broken["wrong"]
+        page = unescape(bench.client.page("/").text)
+        assert "The agent does not load." in page
+        assert "did you mean 'instruction'" in page
+        findings = bench.client.get("/agents/broken/definition").json["findings"]
+        assert (findings[0]["name"], findings[0]["line"]) == ("agent.yaml", 2)
+        (own / "agent.yaml").write_text(
+            f"agentName: other\nfoundationModel: {MODEL}\ninstruction: {'You help people. ' * 4}\n"
+        )
+        mended = bench.client.get("/").json["agents"][1]
+        assert (mended["name"], mended["wrong"]) == ("other", "")
 
 
 def test_what_is_not_there_is_404_in_both_forms(tmp_path: Path) -> None:
