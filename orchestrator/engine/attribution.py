@@ -21,9 +21,9 @@ from orchestrator.support.sentences import find_sentences
 SHARE = 0.6
 """How many of a sentence's words have to stand in a sentence of the passage."""
 
-# Bounds of the work: characters of an answer, and of all passages together.
-_MOST_ANSWER = 10_000
-_MOST_FOUND = 50_000
+# Bounds of the work, a quarter of a second: characters of an answer, and of all passages together.
+_MOST_ANSWER = 5_000
+_MOST_FOUND = 30_000
 _MOST_SOURCES = 3  # of one sentence
 
 _FEW = 1  # content words with which a sentence says too little to be compared alone
