@@ -154,15 +154,11 @@ class Run:
         replay = self.replay
         replay.steps.append((effect, outcome))
         following = replay.send(outcome)
-        if not isinstance(following, LIVE):
-            self.owes = False
-            if self.causes and isinstance(following, Failure):
-                self._name_cause(following.error, outcome)
-        elif self.deadline is not None and at > self.deadline:
-            self.owes = False
-            return self.fail(self.build_timeout_error())
-        else:
-            self.owes = bool(self._unwritten) and isinstance(following, self._written_before)
+        if self.causes and isinstance(following, Failure):
+            self._name_cause(following.error, outcome)
+        if self.deadline is not None and at > self.deadline and isinstance(following, LIVE):
+            following = self.fail(self.build_timeout_error())
+        self.owes = isinstance(following, self._written_before) if self._unwritten else False
         return following
 
     def _name_cause(self, error: OrchestratorError, outcome: Any) -> None:
