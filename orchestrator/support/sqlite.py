@@ -13,16 +13,15 @@ from typing import Any, NamedTuple
 
 from orchestrator.errors import DependencyFailed
 from orchestrator.support.private_files import create_private, tighten_file
-from orchestrator.support.sqlite_log import CAN_READ, WriteAheadLog
 
 # Opening a database: "Result and Error Codes".
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
 _WAY_OUT = "restore it from a backup, or move it away to begin a new one"
 _PATIENCE = 30.0  # seconds that a connection waits for another one
-# How many pages the write-ahead log has when it is copied into the file. It is what SQLite itself
-# copies after ("Write-Ahead Logging").
-_LONG_LOG = 1000
-# Every so many pages more, whoever copies it keeps others from writing meanwhile, and waits for
+# How many bytes the write-ahead log has when it is copied into the file. It is what SQLite itself
+# copies after ("Write-Ahead Logging"): its head, and 1000 pages with a head each.
+_LONG_LOG = 32 + 1000 * (24 + 4096)
+# Every so many bytes more, whoever copies it keeps others from writing meanwhile, and waits for
 # those who read: else those who never pause would let it grow without end.
 _ENDLESS_LOG = 4 * _LONG_LOG
 _READERS_PATIENCE = 1.0  # seconds
@@ -75,10 +74,9 @@ class SqliteFile:
         self._reading = Lock()
         self._reader: sqlite3.Connection | None = None
         self._hasty: sqlite3.Connection | None = None  # waits for nobody: see `reserve`
-        # Another connection has another database in memory.
-        self._can_reserve = CAN_READ and self.path != ":memory:"
-        self._log = WriteAheadLog(f"{os.path.realpath(self.path)}-wal")
-        self._pressed_at = 0  # so long was the log when others were last kept from writing
+        self._can_reserve = self.path != ":memory:"  # another connection has another one of these
+        self._pressed_at = 0  # how long the log was when others were last kept from writing
+        self._log_path = f"{os.path.realpath(self.path)}-wal"
         try:
             self._open(layout)
         except FAILURES as error:
@@ -215,7 +213,7 @@ class SqliteFile:
             if self._can_reserve:
                 self._used = self._hasty
                 self._used.execute("BEGIN IMMEDIATE")
-                if self._log.has(1) and not self._log.has(_LONG_LOG):  # nobody else changes it now
+                if 0 < self._measure_log() < _LONG_LOG:  # nobody else changes it from here on
                     reservation = Reservation(self, self._lock)
         except FAILURES:
             pass  # it is busy; or what is wrong is said when it is used without haste
@@ -245,11 +243,10 @@ class SqliteFile:
     def _end_transaction(self) -> None:
         # Undoes what is not committed, and ends the reservation if there is one.
         db, self._used = self._used, self._db
-        if not db.in_transaction:  # some errors have ended it already, too
-            return
         try:
             with suppress(sqlite3.Error):  # the first error says more
-                db.execute("ROLLBACK")
+                if db.in_transaction:  # some errors have ended it already
+                    db.execute("ROLLBACK")
         finally:
             if db is self._hasty and db.in_transaction:
                 # It would keep everybody out of the file for good; the next one is another.
@@ -258,14 +255,15 @@ class SqliteFile:
 
     def _copy_log(self) -> None:
         # The transaction that comes next begins the log anew, for which SQLite syncs it.
-        if not self._log.has(_LONG_LOG):
+        size = self._measure_log()
+        if size < _LONG_LOG:
             self._pressed_at = 0
             return
         with suppress(sqlite3.Error):  # as when SQLite does it by itself: the log has it all
-            if not self._log.has(self._pressed_at + _ENDLESS_LOG):
+            if size - self._pressed_at < _ENDLESS_LOG:
                 self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             elif self._copy_whole_log():
-                self._pressed_at += _ENDLESS_LOG
+                self._pressed_at = size
 
     def _copy_whole_log(self) -> bool:
         # Whether it was tried: another process may be copying it right now.
@@ -275,6 +273,13 @@ class SqliteFile:
         finally:
             _set_patience(self._db, _PATIENCE)
         return bool(length >= 0)
+
+    def _measure_log(self) -> int:
+        # Of all processes, and no less than what is not copied: see `_set_up`.
+        try:
+            return os.stat(self._log_path).st_size
+        except OSError:  # there is none
+            return 0
 
     def rows(self, statement: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
         """What a statement finds.
@@ -312,7 +317,6 @@ class SqliteFile:
     def close(self) -> None:
         """Closes the file."""
         with self._reading, self._lock:
-            self._log.close()  # before SQLite deletes it
             self._db.close()
             self._reader = self._reader or self._db  # nobody opens another one
             self._reader.close()
@@ -344,13 +348,11 @@ class _Transaction(_Use):
     __slots__ = ()
 
     def __enter__(self) -> sqlite3.Connection:
-        file = self._file
-        self._lock.acquire()
-        db = self._db = file._used
-        if db is not file._db:  # reserved by this thread, which has the lock; it has begun already
+        db = super().__enter__()
+        if self._file._is_reserved:  # by this thread, which has the lock; it has begun already
             return db
         try:
-            file._copy_log()
+            self._file._copy_log()
             db.execute("BEGIN IMMEDIATE")
         except BaseException as error:
             super().__exit__(type(error), error, None)
@@ -395,9 +397,9 @@ class Reservation:
 def _set_up(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA synchronous=NORMAL")
     db.execute("PRAGMA foreign_keys=ON")
-    # A log that grew since others always read is cut when it is begun anew. Any other one stays as
-    # long as it is: to write where SQLite wrote before takes half as long as to grow a file.
-    db.execute(f"PRAGMA journal_size_limit={_LONG_LOG * 4096}")
+    # A log that is begun anew is cut to what it has then, so that its file's size says how long it
+    # is: SQLite tells that in no other way.
+    db.execute("PRAGMA journal_size_limit=0")
 
 
 def _set_patience(db: sqlite3.Connection, seconds: float) -> None:
