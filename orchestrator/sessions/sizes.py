@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import marshal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from sys import getsizeof
 from typing import Any
 
-from orchestrator.message import make_json_encoder
+from orchestrator.message import make_json_encoder, to_json
 
 _SMALL = 64 * 1024  # bytes of records that are written while an event loop waits
-_LONGEST = 7  # how many times as long as marshalled a value's JSON is at most (`false, `: one byte)
 _MAPPING, _LIST, _ITEM, _OTHER = 232, 56, 8, 28  # as `getsizeof` has them; keys are few, and shared
 _FEW, _IN_MEMORY = 2048, 6  # so many bytes of few values take so many times as many in memory
 _SCALARS = frozenset((int, float, bool, type(None)))
@@ -21,34 +19,28 @@ def are_small(*values: Any) -> bool:
     """Whether JSON values are so small that an event loop may wait for them to be written.
 
     They are as large as what the store writes: a character that is not ASCII has six bytes or
-    twelve. What cannot be written at all may be small.
+    twelve. What is no JSON value is not small.
     """
     if any(isinstance(value, str) and len(value) > _SMALL for value in values):
         return False  # to encode some megabytes takes long, too
-    length = _find_length(values)
-    if length is not None and length <= _SMALL / _LONGEST:
-        return True
-    try:
-        return len(_to_ascii(values)) <= _SMALL
-    except (TypeError, ValueError, RecursionError):  # types of others, and what holds itself
-        return False
+    length = _find_length(values, _to_ascii)
+    return length is not None and length <= _SMALL
 
 
 def measure(values: Any) -> int:
     """About how many bytes of memory JSON values take."""
     # To count the values of each record took a third of all bytecodes of a turn (measured).
-    length = _find_length(values)
+    length = _find_length(values, to_json)
     if length is None or length > _FEW:
         return _count(values)
     return length * _IN_MEMORY
 
 
-def _find_length(values: Any) -> int | None:
-    # The fastest way to go through a value, five times as fast as JSON; it has about as many bytes.
-    # `None` for types of others, and what holds itself.
+def _find_length(values: Any, encode: Callable[[Any], str]) -> int | None:
+    # The fastest way to go through a value; `None` for types of others, and what holds itself.
     try:
-        return len(marshal.dumps(values, 2))  # 2: what stands twice counts twice
-    except ValueError:
+        return len(encode(values))
+    except (TypeError, ValueError, RecursionError):
         return None
 
 
