@@ -242,7 +242,8 @@ class Projects:
         self._read_definitions()
 
     def _read_definitions(self) -> None:
-        for project in self.all():
+        # Not `all()`: a server's agents are others, which are read when they are asked for.
+        for project in self._projects.values():
             try:
                 project.refresh()
             except OrchestratorError as error:
