@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import secrets
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +111,8 @@ def begin_run(projects: Projects, project: Project, asked: RunRequest) -> str:
     Raises:
         OrchestratorError: Something of what is asked for is wrong, or an evaluation runs already.
     """
-    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+    # Runs are listed by their names, and two may begin in the same second.
+    name = f"{datetime.now():%Y%m%d-%H%M%S-%f}-{secrets.token_hex(3)}"
     file = make_run_file(project.folder, name)
     _hold(projects, project, asked, file)
     with open_private(_request_file(file), encoding="utf-8") as stream:
