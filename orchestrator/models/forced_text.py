@@ -181,9 +181,8 @@ class _Rules:
         """The grammar whose root is any of these ways."""
         made: dict[str, str] = {}
         root = " | ".join(self._write(_flatten(way), made) for way in ways)
-        lines = {"root": root, **made}
-        named = {name: text for name, text in self._written.items() if name != "root"}
-        return "".join(f"{name} ::= {text}\n" for name, text in {**lines, **named}.items())
+        rules = {**self._written, **made, "root": root}
+        return "".join(f"{name} ::= {text}\n" for name, text in rules.items())
 
     def _write(self, elements: Iterable[_Element], made: dict[str, str]) -> str:
         parts = []
@@ -239,7 +238,8 @@ class _Rules:
 
 
 def _cut(text: str) -> list[tuple[str, str]]:
-    return [(str(found.lastgroup), found[str(found.lastgroup)]) for found in _TOKEN.finditer(text)]
+    tokens = ((str(found.lastgroup), found) for found in _TOKEN.finditer(text))
+    return [(kind, found[kind]) for kind, found in tokens]
 
 
 def _elements(kind: str, text: str) -> list[_Element]:

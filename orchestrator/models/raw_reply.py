@@ -8,11 +8,11 @@ request's, the model's name of its Bedrock id.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from orchestrator.message import Block, text_to_json, to_json
+from orchestrator.message import Block, to_json
 from orchestrator.models.base import Usage
 
 _CLAUDE_ID = re.compile(r"(?:^|[./])(claude-[a-z0-9.-]+?)(?:-v[0-9]+(?::[0-9a-z]+)?)?$")
@@ -56,20 +56,26 @@ def raw_reply(
         stop_sequence: The stop sequence that ended the reply, if it is known.
         padded: Whether members that are not set are there, as `null`.
     """
-    tokens = usage if isinstance(usage, Usage) else Usage(*usage)
+    tokens = Usage(*usage)
     if claude := find_claude(model_id):
-        # Written out: an encoder takes twice as long for names that are always the same.
-        blocks = _pad(map(_to_messages, content), _MESSAGES_BLOCK, padded)
-        return (
-            f'{{"id": "msg_bdrk_{request_id.replace("-", "")}", "type": "message", '
-            f'"role": "assistant", "model": "{claude}", "content": {to_json(blocks)}, '
-            f'"stop_reason": {text_to_json(stop_reason)}, '
-            f'"stop_sequence": {"null" if stop_sequence is None else text_to_json(stop_sequence)}, '
-            f'"usage": {{"input_tokens": {tokens[0]}, "output_tokens": {tokens[1]}, '
-            f'"cache_read_input_tokens": {tokens[2] or "null"}, '
-            f'"cache_creation_input_tokens": {tokens[3] or "null"}}}}}'
+        return to_json(
+            {
+                "id": f"msg_bdrk_{request_id.replace('-', '')}",
+                "type": "message",
+                "role": "assistant",
+                "model": claude,
+                "content": [_pad(_to_messages(one), _MESSAGES_BLOCK, padded) for one in content],
+                "stop_reason": stop_reason,
+                "stop_sequence": stop_sequence,
+                "usage": {
+                    "input_tokens": tokens.input_tokens,
+                    "output_tokens": tokens.output_tokens,
+                    "cache_read_input_tokens": tokens.cache_read_tokens or None,
+                    "cache_creation_input_tokens": tokens.cache_write_tokens or None,
+                },
+            }
         )
-    blocks = _pad((_name_type(one, padded) for one in content), _CONVERSE_BLOCK, padded)
+    blocks = [_pad(_name_type(one, padded), _CONVERSE_BLOCK, padded) for one in content]
     reply: dict[str, Any] = {
         "output": {"message": {"role": "assistant", "content": blocks}},
         "stopReason": stop_reason,
@@ -93,12 +99,8 @@ def _to_messages(block: Block) -> dict[str, Any]:
         return {"type": "text", "text": block["text"]}
     if "toolUse" in block:
         use = block["toolUse"]
-        return {
-            "type": "tool_use",
-            "id": use["toolUseId"],
-            "name": use["name"],
-            "input": use["input"],
-        }
+        names = {"id": use["toolUseId"], "name": use["name"], "input": use["input"]}
+        return {"type": "tool_use", **names}
     reasoning = block.get("reasoningContent")
     if reasoning is None:
         return dict(block)
@@ -114,8 +116,8 @@ def _name_type(block: Block, padded: bool) -> Block:
     )
 
 
-def _pad(blocks: Iterable[Block], members: Mapping[str, Any], padded: bool) -> list[Block]:
-    return [{**members, **block} for block in blocks] if padded else [*blocks]
+def _pad(block: Block, members: Mapping[str, Any], padded: bool) -> Block:
+    return {**members, **block} if padded else block
 
 
 def _converse_usage(tokens: Usage, padded: bool) -> dict[str, Any]:

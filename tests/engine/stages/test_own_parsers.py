@@ -204,9 +204,10 @@ def test_an_input_that_the_parser_does_not_want_is_refused() -> None:
     assert one.invoke("How?", "s-1").stop_reason == "refused"
 
 
-def test_what_the_parser_cites_becomes_the_answers_citations() -> None:
+def cite_days(parser: str) -> tuple[Handbook, Any]:
+    """The handbook, and a reply that an own parser says is from it."""
     handler: dict[str, Any] = {}
-    exec(compile(PARSER, "parser", "exec"), handler)
+    exec(compile(parser, "parser", "exec"), handler)
     base = Handbook()
     one = agent(
         ScriptedModel(["?days", f"Twelve.@{base.source('days')}"], MODELS["claude-3"]),
@@ -214,24 +215,19 @@ def test_what_the_parser_cites_becomes_the_answers_citations() -> None:
         prompts={"ORCHESTRATION": OWN},
         override_lambda=handler["second"],
     )
-    reply = one.invoke("How many?", "s-1")
+    return base, one.invoke("How many?", "s-1")
+
+
+def test_what_the_parser_cites_becomes_the_answers_citations() -> None:
+    base, reply = cite_days(PARSER)
     (cited,) = reply.citations
     assert cited["generatedResponsePart"]["textResponsePart"]["span"] == {"start": 0, "end": 6}
     assert cited["retrievedReferences"] == [base.found("days")]
 
 
 def test_parts_are_cited_where_they_stand() -> None:
-    handler: dict[str, Any] = {}
     headed = PARSER.replace('{"responseText": said}', '{"responseText": "So: - " + said}')
-    exec(compile(headed, "parser", "exec"), handler)
-    base = Handbook()
-    one = agent(
-        ScriptedModel(["?days", f"Twelve.@{base.source('days')}"], MODELS["claude-3"]),
-        knowledge_bases=[base],
-        prompts={"ORCHESTRATION": OWN},
-        override_lambda=handler["second"],
-    )
-    reply = one.invoke("How many?", "s-1")
+    _, reply = cite_days(headed)
     (cited,) = reply.citations
     span = cited["generatedResponsePart"]["textResponsePart"]["span"]
     assert reply.text == "So: - Twelve."
