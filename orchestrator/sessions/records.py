@@ -135,15 +135,15 @@ class ModelRecord(_Outcome):
 
     kind: Literal["model"]
     stage: str
-    model: NotRequired[Any]
+    model: NotRequired[str]
     content: list[_Block]
     stop: str
     usage: tuple[int, int, int, int, int]
     response: dict[str, Any]
     stop_sequence: NotRequired[str]
     checks: NotRequired[list[dict[str, Any]]]
-    code: NotRequired[Any]
-    raw: NotRequired[Any]
+    code: NotRequired[str]
+    raw: NotRequired[str]
 
 
 class _Intended(TypedDict):
