@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 16  # turns, in a worker as in the process that invokes the agent
 _MODEL_SECONDS = 1.0
-_SLOW_TURNS = 3 * _AT_ONCE  # of each worker, whose model takes its time
+# Of each worker whose model takes its time: a worker ends as many at once as it runs, so that a few
+# rounds of them would not show what one takes.
+_SLOW_TURNS = 8 * _AT_ONCE
 _LONGEST = 600.0  # seconds that workers may take for a row
 _APPENDS = 4  # of a turn with one action: its begin, the calls, their outcomes, its end
 _UNENDED = ["ENQUEUED", "PENDING", "DELAYED"]

@@ -104,6 +104,7 @@ def concurrency(sessions: int = 200, bursts: int = 10) -> list[Row]:
         settle()
         kept, before = len(gc.get_objects()), resident_bytes()
         walls = [await burst() for _ in range(bursts)]
+        await asyncio.sleep(0)  # else the loop still has the last replies, with their traces
         gc.collect()
         many = bursts * sessions
         return (

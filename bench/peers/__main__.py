@@ -45,7 +45,7 @@ class Metric(NamedTuple):
 
 
 METRICS = (
-    Metric("turn", "turn", 1, 100, 1, "floor"),
+    Metric("turn", "turn", 1, 500, 1, "floor"),
     Metric("step of 50", "turn", 50, 2, 50, "once"),
     Metric("token of 2,000", "stream", 2_000, 3, 2_000, "floor"),
     Metric("token of 100,000", "stream", 100_000, 1, 100_000, "floor", 3),

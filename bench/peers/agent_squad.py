@@ -1,4 +1,4 @@
-"""agent-squad: `AgentSquad` with its store in memory, and the `client=` that its agent documents.
+"""agent-squad: `AgentSquad.route_request`, the `client=` that its agent documents, its own store.
 
 Its tools return text, so the tool encodes its dict itself.
 """
@@ -34,9 +34,11 @@ class _Client:
         return {"stream": script.events(self._pieces)}
 
 
-class _NoClassifier(Classifier):
+class _OnlyAgent(Classifier):
+    """Chooses the only agent without asking a model."""
+
     async def process_request(self, input_text: str, chat_history: Any) -> ClassifierResult:
-        raise NotImplementedError  # the agent is named at each turn
+        return ClassifierResult(selected_agent=self.default_agent, confidence=1.0)
 
 
 async def _get(city: str) -> str:
@@ -57,14 +59,11 @@ class Peer:
             tool_config={"tool": AgentTools([tool]), "toolMaxRecursions": steps + 1},
         )
         agent = BedrockLLMAgent(options)
-        squad = AgentSquad(classifier=_NoClassifier(), default_agent=agent)
-        chosen = ClassifierResult(selected_agent=agent, confidence=1.0)
-        return partial(
-            squad.agent_process_request,
-            script.QUESTION,
-            classifier_result=chosen,
-            stream_response=streaming,
-        )
+        classifier = _OnlyAgent()
+        classifier.default_agent = agent
+        squad = AgentSquad(classifier=classifier, default_agent=agent)
+        squad.add_agent(agent)
+        return partial(squad.route_request, script.QUESTION, stream_response=streaming)
 
     def turns(self, steps: int, count: int) -> list[Turn]:
         ask = self._squad(_Client(steps), False, steps)
