@@ -155,6 +155,17 @@ def test_what_is_no_version_is_a_broken_record(version: Any) -> None:
         records.upgrade_record({**first, "v": version})
 
 
+@pytest.mark.parametrize("member", ["model", "code", "raw", "stop_sequence"])
+def test_what_names_a_model_or_its_reply_is_a_text(member: str) -> None:
+    label, kept = JOURNALS["v1"]["ask_tool"]["label"], JOURNALS["v1"]["ask_tool"]["records"]
+    broken = [{**it, member: ["a", "list"]} if it["kind"] == "model" else it for it in kept]
+    sessions = sessions_with("v1", "ask_tool", 0)
+    sessions.store.append(sessions.key(label), 0, broken)
+    asked, _ = CASES["ask_tool"](sessions)
+    with pytest.raises(DependencyFailed, match=f"'model' record without a proper '{member}'"):
+        asked.turns(SESSION)
+
+
 def test_a_claim_of_a_newer_program_is_refused() -> None:
     claim = {"kind": "claim", "v": VERSION + 1, "owner": "", "until": 0}
     with pytest.raises(records.RecordError, match=f"version {VERSION + 1} of the journal"):
