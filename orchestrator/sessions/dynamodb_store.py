@@ -22,7 +22,8 @@ import heapq
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -54,6 +55,7 @@ from orchestrator.support.store_urls import DynamoUrl, parse_store
 
 _SHARDS = 8  # partitions of an index, so that no single one takes all writes
 _SESSION = "s"
+_PAGE = 100  # sessions that are listed at once
 _READS = 5  # of a journal that changes while it is read
 _DAY = 86_400
 _GENERATIONS = 10_000  # of some hundred bytes each
@@ -354,13 +356,17 @@ class DynamoStore:
 
     def list(self) -> Iterator[SessionInfo]:
         """All sessions, the last changed first; read page by page."""
-        return self._list("listing", "newest")
+        return self._read_listed(self._find_listed("listing", "newest"))
 
     def list_unfinished(self) -> Iterator[SessionInfo]:
         """The sessions whose last turn has not ended and does not wait, the last changed first."""
-        return self._list("unfinished", "unfinished")
+        # The index has only the keys of their items.
+        rows = self._find_listed("unfinished", "unfinished")
+        while keys := [(row["pk"], row["sk"]) for row in islice(rows, _PAGE)]:
+            found = self._table.get_batch(keys)
+            yield from self._read_listed(found[key] for key in keys if key in found)
 
-    def _list(self, member: str, index: str) -> Iterator[SessionInfo]:
+    def _find_listed(self, member: str, index: str) -> Iterator[Item]:
         shards = [
             self._table.query(
                 f"{member} = :listing",
@@ -370,10 +376,27 @@ class DynamoStore:
             )
             for shard in range(_SHARDS)
         ]
-        for row in heapq.merge(*shards, key=lambda it: it["updated"], reverse=True):
-            whole = row if "records" in row else self._table.get(row["pk"], row["sk"])
-            if whole is not None and not _is_expired(whole):
-                yield self._read_session(whole)
+        return heapq.merge(*shards, key=lambda it: it["updated"], reverse=True)
+
+    def _read_listed(self, rows: Iterable[Item]) -> Iterator[SessionInfo]:
+        return (self._read_session(row) for row in rows if not _is_expired(row))
+
+    def load_last(self, infos: Sequence[SessionInfo]) -> dict[str, Record]:
+        """The last records of sessions that have not changed since, by their keys."""
+        sessions = self._table.get_batch((_partition(info.key), _SESSION) for info in infos)
+        ends: dict[tuple[str, str], SessionInfo] = {}
+        for info in infos:
+            pk = _partition(info.key)
+            session = sessions.get((pk, _SESSION), {})
+            if session.get("records") == info.records:
+                ends[pk, _append_key(info.records - 1, _generation_of(session))] = info
+        found: dict[str, Record] = {}
+        for key, row in self._table.get_batch(ends).items():
+            info = ends[key]
+            with suppress(DependencyFailed):  # whoever reads the journal is told
+                texts = self._read_append(info.key, info.records, row)
+                (found[info.key],) = decode_records(texts[-1:], partial(self._damage, info.key))
+        return found
 
     def _read_session(self, row: Item) -> SessionInfo:
         key = row["pk"].partition("#")[2]

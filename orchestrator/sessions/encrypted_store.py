@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from orchestrator.errors import EncryptionError, ValidationError
@@ -86,6 +87,16 @@ class EncryptedStore:
     def list(self) -> Iterator[SessionInfo]:
         """All sessions, the last changed first."""
         return self._store.list()
+
+    def load_last(self, infos: Sequence[SessionInfo]) -> dict[str, Record]:
+        """The last records of sessions, by their keys, where the store finds them."""
+        load = getattr(self._store, "load_last", None)
+        records = {} if load is None else load(infos)
+        found: dict[str, Record] = {}
+        for info in infos:
+            with suppress(KeyError, EncryptionError):  # whoever reads the journal is told
+                found[info.key] = self._open(info.key, info.records - 1, records[info.key])
+        return found
 
     def save_plan(self, digest: str, text: str) -> None:
         """Encrypts the snapshot of a plan, where the store keeps any; raises what it raises."""

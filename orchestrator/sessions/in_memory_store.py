@@ -51,6 +51,11 @@ class InMemoryStore:
             journal.extend(records)
             journal.updated = at
 
+    def load_last(self, infos: Sequence[SessionInfo]) -> dict[str, Record]:
+        """The last records of sessions, by their keys."""
+        found = {info.key: self._journals.get(info.key) for info in infos}
+        return {key: journal[-1] for key, journal in found.items() if journal}
+
     def last_change(self, key: str) -> int:
         """When the last record of a session was written; 0 when there is none."""
         journal = self._journals.get(key)

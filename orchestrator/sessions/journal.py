@@ -113,7 +113,11 @@ class SessionStore(Protocol):
     when sessions are pruned.
 
     One with `list_unfinished()`, which is `list` of those sessions whose last turn has not ended
-    and does not wait for its caller, is told that by `append(..., unfinished=...)`.
+    and does not wait for its caller, is told that by `append(..., unfinished=...)`. One with
+    `load_last(infos)`, which gives the records that were the last ones when these sessions were
+    listed, by their keys, spares whoever looks for turns that were left, or that wait for a
+    decision, the reading of whole journals. It may leave sessions out: those that have changed
+    since, or whose records cannot be read.
     """
 
     # Whether what was appended outlives the process. A turn's records are then appended as soon as
@@ -140,7 +144,7 @@ class SessionStore(Protocol):
 
 
 # The kinds of records after which no process runs the turn any more.
-_ENDINGS = frozenset({"end", "suspend", "closed", "undone"})
+ENDINGS = frozenset({"end", "suspend", "closed", "undone"})
 
 
 def leaves_turn_open(records: Sequence[Record]) -> bool:
@@ -151,7 +155,7 @@ def leaves_turn_open(records: Sequence[Record]) -> bool:
     if not records:
         return False
     last = records[-1]
-    return last["kind"] not in _ENDINGS or bool(last.get("undecided"))
+    return last["kind"] not in ENDINGS or bool(last.get("undecided"))
 
 
 def build_cancelled_record(at: int) -> Record:

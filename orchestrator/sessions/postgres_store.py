@@ -23,6 +23,7 @@ from orchestrator.sessions.rows import (
     change_records,
     encode_record,
     read_entry,
+    read_last,
     read_lines,
     sum_entry,
     sum_record,
@@ -45,6 +46,10 @@ _ENTRY = "key, label, updated, records, sum"
 _FIND_ALL = (
     f"SELECT {_ENTRY}, (SELECT {LINES} FROM orchestrator_journal AS one WHERE one.key = it.key) "
     "FROM orchestrator_session AS it WHERE key = %s"
+)
+_FIND_LAST = (
+    "SELECT key, sum, record FROM unnest(%s::text[], %s::integer[]) AS asked (key, place) "
+    "JOIN orchestrator_journal USING (key, place)"
 )
 _REPLACE_PLAN = (
     "UPDATE orchestrator_plan SET snapshot = %s WHERE digest = %s AND snapshot = %s "
@@ -267,6 +272,11 @@ class PostgresStore:
     def list_unfinished(self) -> Iterator[SessionInfo]:
         """The sessions whose last turn has not ended and does not wait, the last changed first."""
         return self._list("unfinished")
+
+    def load_last(self, infos: Sequence[SessionInfo]) -> dict[str, Record]:
+        """The last records of sessions as they were listed, by their keys."""
+        places = [info.records - 1 for info in infos]
+        return read_last(infos, self._db.rows(_FIND_LAST, ([it.key for it in infos], places)))
 
     def _list(self, condition: str) -> Iterator[SessionInfo]:
         last: tuple[int, str] = (1 << 62, "")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.errors import DependencyFailed, SessionBusy, SessionConflict, ValidationError
 from orchestrator.sessions.in_memory_store import MOST_PLANS, InMemoryStore
 from orchestrator.sessions.journal import (
+    ENDINGS,
     VERSION,
     Record,
     SessionInfo,
@@ -40,6 +41,8 @@ _BATCH = 16  # after how many turns in memory idle sessions are looked for
 _THREADS = 16  # for event loops, when a store does not say how many are of use
 _MOST_KNOWN_PLANS = 10_000  # of which `Sessions` knows that a durable store has them
 _KEPT_ANEW = 3_600_000_000_000  # after which a store is given the snapshots of plans again
+_AT_ONCE = 500  # sessions whose last records are read together
+_NOBODY: Record = {}
 _GRACE = 60_000_000_000  # after a turn's own time limit, before any process may take it over
 
 
@@ -90,8 +93,8 @@ class Sessions:
         self.leaving = False
         self.observers: tuple[Any, ...] = ()
         self._notes_unfinished = hasattr(self.store, "list_unfinished")
-        # Sessions as they were when their turn waited for somebody, or for a workflow
-        self._suspended: LruCache[SessionInfo] = LruCache(cached)
+        # Of sessions as they were when it was last asked who runs their open turns
+        self._holders: LruCache[Record] = LruCache(cached)
         self._cached = cached
         self._most_bytes = cached_bytes
         self._idle_bytes = 0  # of the sessions that stay decoded and are not in use
@@ -375,18 +378,15 @@ class Sessions:
         Raises:
             DependencyFailed: The store cannot be read.
         """
-        for info in self._list_unfinished(prefix, self.clock() - quiet):
-            # What waits, waits until somebody writes; it is not read again in each round.
-            if self._suspended.find(info.label) == info:
-                continue
-            count, log = self._peek_open_turn(info.label)
-            if log is None:
-                continue
-            if log.suspend_record is not None or log.workflow:
-                if count == info.records:
-                    self._suspended.put(info.label, info)
-            elif not self.is_running(log):
-                yield info.label
+        for infos in self._list_unfinished(prefix, self.clock() - quiet):
+            # What nobody has written to since the last round is not read again.
+            known = {info: self._holders.find(info) for info in infos}
+            last = self._load_last([info for info, holder in known.items() if holder is None])
+            for info, holder in known.items():
+                if holder is None:
+                    holder = self._find_holder(info, last.get(info.key))
+                if holder and not self._is_held(holder):
+                    yield info.label
 
     def find_undecided_turns(self, prefix: str) -> Iterator[tuple[str, TurnLog]]:
         """The turns that wait for a decision, in sessions whose labels begin with a text.
@@ -396,17 +396,49 @@ class Sessions:
         Raises:
             DependencyFailed: The store cannot be read.
         """
-        for info in self._list_unfinished(prefix, self.clock()):
-            _, log = self._peek_open_turn(info.label)
-            if log is not None and log.decision_request is not None:
-                yield info.label, log
+        for infos in self._list_unfinished(prefix, self.clock()):
+            last = self._load_last(infos)
+            for info in infos:
+                record = last.get(info.key)
+                if record is not None and not record.get("undecided"):
+                    continue
+                _, log = self._peek_open_turn(info.label)
+                if log is not None and log.decision_request is not None:
+                    yield info.label, log
 
-    def _list_unfinished(self, prefix: str, before: int) -> Iterator[SessionInfo]:
+    def _list_unfinished(self, prefix: str, before: int) -> Iterator[Sequence[SessionInfo]]:
         store: Any = self.store
         find = store.list_unfinished if self._notes_unfinished else store.list
         # A list, since the turns are gone on with, and ended, while it is read.
         found = [it for it in find() if it.label.startswith(prefix) and it.updated <= before]
-        return (info for info in found if self.key(info.label) not in self._used.keys)
+        for at in range(0, len(found), _AT_ONCE):
+            some = found[at : at + _AT_ONCE]
+            yield [info for info in some if self.key(info.label) not in self._used.keys]
+
+    def _load_last(self, infos: Sequence[SessionInfo]) -> dict[str, Record]:
+        # By their keys, where the store gives them and they can be read. A last record says whether
+        # a turn has ended or waits, so that its journal need not be read.
+        load = getattr(self.store, "load_last", None)
+        if load is None or not infos:
+            return {}
+        from orchestrator.sessions.records import RecordError, upgrade_record
+
+        found: dict[str, Record] = {}
+        for key, record in load(infos).items():
+            with suppress(RecordError):
+                found[key] = upgrade_record(record)
+        return found
+
+    def _find_holder(self, info: SessionInfo, last: Record | None) -> Record:
+        # Which process runs the open turn; empty when nobody is to go on with it.
+        count, holder = info.records, _NOBODY
+        if last is None or last["kind"] not in ENDINGS:
+            count, log = self._peek_open_turn(info.label)
+            if log is not None and log.suspend_record is None and not log.workflow:
+                holder = {name: log.holder.get(name) for name in ("owner", "until")}
+        if count == info.records:
+            self._holders.put(info, holder)
+        return holder
 
     def _peek_open_turn(self, label: str) -> tuple[int, TurnLog | None]:
         # With the number of the session's records.
@@ -494,10 +526,14 @@ class Sessions:
 
     def is_running(self, log: TurnLog) -> bool:
         """Whether another process still runs this turn."""
-        if not self.durable or log.end or log.suspend_record:
+        if log.end or log.suspend_record:
             return False
-        holder = log.holder
-        owner, until = str(holder.get("owner")), holder.get("until", 0)
+        return self._is_held(log.holder)
+
+    def _is_held(self, holder: Record) -> bool:
+        if not self.durable:
+            return False
+        owner, until = str(holder.get("owner")), holder.get("until") or 0
         if self._processes.is_own(owner):
             return False  # `acquire` has made sure that no invocation of this process has it
         alive = self._processes.is_alive(owner)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -16,6 +17,7 @@ from orchestrator.sessions.rows import (
     change_records,
     encode_record,
     read_entry,
+    read_last,
     read_lines,
     sum_entry,
     sum_record,
@@ -72,7 +74,7 @@ CREATE TABLE journal (
 """,
     (_add_checksums, _add_unfinished),
 )
-# Beside the layout, for what it holds is no session: a file without it is as good as before.
+# Beside the layout, for what they hold is no session: a file without them is as good as before.
 _MAKE_PLANS = (
     "CREATE TABLE IF NOT EXISTS plan (digest TEXT PRIMARY KEY, snapshot TEXT NOT NULL) "
     "WITHOUT ROWID"
@@ -85,6 +87,12 @@ _FIND_NEW = (
     "(SELECT sum, record FROM journal WHERE key = ? AND place >= ? ORDER BY place)"
 )
 _FIND_ALL = f"SELECT ({_FIND_NEW}), {_ENTRY} FROM (SELECT 1) LEFT JOIN session ON key = ?"
+# Of keys and places; `CROSS` has the journal looked up for each of them. Bytes, so that one that is
+# no text does not fail all.
+_FIND_LAST = (
+    "SELECT one.key, sum, CAST(record AS BLOB) FROM json_each(?) CROSS JOIN journal AS one "
+    "ON one.key = json_extract(value, '$[0]') AND place = json_extract(value, '$[1]')"
+)
 _INSERT = (
     "INSERT OR IGNORE INTO session (label, updated, records, unfinished, sum, key) "
     "VALUES (?, ?, ?, ?, ?, ?)"
@@ -280,6 +288,13 @@ class SQLiteStore:
         return self._read_list(
             self._file.rows_of_last_commit(f"{_LIST} WHERE unfinished {_NEWEST}")
         )
+
+    def load_last(self, infos: Sequence[SessionInfo]) -> dict[str, Record]:
+        """The last records of sessions as they were listed, by their keys."""
+        asked = json.dumps([(info.key, info.records - 1) for info in infos])
+        rows = self._file.rows_of_last_commit(_FIND_LAST, (asked,))
+        texts = ((key, total, record.decode(errors="replace")) for key, total, record in rows)
+        return read_last(infos, texts)
 
     def _read_list(self, rows: Sequence[Sequence[Any]]) -> Iterator[SessionInfo]:
         return iter([self._read_entry(row[0], row) for row in rows])

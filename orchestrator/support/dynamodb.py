@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -28,6 +28,7 @@ ITEM_BYTES = 350_000
 TTL_ATTRIBUTE = "expires"
 
 _BATCH = 25  # (BatchWriteItem: the most requests of one call)
+_MOST_READS = 100  # (BatchGetItem: the most items of one call)
 _TRIES = 8  # of a batch of which the table takes only a part
 _LONGEST_PAUSE = 2.0  # seconds
 _DAY = 86_400
@@ -51,8 +52,8 @@ class DynamoTable:
         self._target = Target(
             self.what,
             url.display_name,
-            "allow dynamodb:GetItem, PutItem, UpdateItem, DeleteItem, BatchWriteItem, Query and "
-            "ConditionCheckItem",
+            "allow dynamodb:GetItem, BatchGetItem, PutItem, UpdateItem, DeleteItem, "
+            "BatchWriteItem, Query and ConditionCheckItem",
             "`orchestrator sessions create-table` makes the table; check its name, the account and "
             "the region",
             quoted=frozenset({"ValidationException", "AccessDeniedException"}),
@@ -102,6 +103,17 @@ class DynamoTable:
         reply = self.call("get_item", TableName=self.name, Key=key, ConsistentRead=True)
         found = reply.get("Item")
         return (from_wire(found) if found is not None else None), server_time(reply)
+
+    def get_batch(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Item]:
+        """Items as the last writes left them, by their keys; one that is not there is left out."""
+        asked, found = [*dict.fromkeys(keys)], {}
+        for at in range(0, len(asked), _MOST_READS):
+            rest = [to_wire({"pk": pk, "sk": sk}) for pk, sk in asked[at : at + _MOST_READS]]
+            request = {"Keys": rest, "ConsistentRead": True}
+            for reply in self._call_batch("batch_get_item", request, "UnprocessedKeys"):
+                for item in map(from_wire, reply["Responses"].get(self.name, ())):
+                    found[item["pk"], item["sk"]] = item
+        return found
 
     def put(self, item: Item, condition: str = "", **values: Any) -> float:
         """Writes an item, if the condition holds; `values` has its `:names`. Returns the time."""
@@ -172,17 +184,23 @@ class DynamoTable:
         ]
         # Sixteen megabytes fit into one call, which 25 of the largest items stay below.
         for at in range(0, len(requests), _BATCH):
-            self._write_batch(requests[at : at + _BATCH])
+            for _ in self._call_batch(
+                "batch_write_item", requests[at : at + _BATCH], "UnprocessedItems"
+            ):
+                pass
 
-    def _write_batch(self, requests: Sequence[Any]) -> None:
-        rest: dict[str, Any] = {self.name: requests}
+    def _call_batch(self, operation: str, request: Any, left: str) -> Iterator[Mapping[str, Any]]:
+        # The replies, until the table has taken all of it.
+        rest: dict[str, Any] = {self.name: request}
         for tried in range(_TRIES):
             if tried:
                 time.sleep(min(0.05 * 2**tried, _LONGEST_PAUSE))
-            rest = self.call("batch_write_item", RequestItems=rest).get("UnprocessedItems") or {}
+            reply = self.call(operation, RequestItems=rest)
+            yield reply
+            rest = reply.get(left) or {}
             if not rest:
                 return
-        raise self.failure("takes fewer writes than it is given; raise its capacity")
+        raise self.failure("takes fewer requests than it is given; raise its capacity")
 
     def expiry(self) -> Item:
         """The member that has an item deleted in time; none if the URL has no `ttl_days`."""

@@ -62,6 +62,21 @@ def change(file: Path, statement: str) -> None:
         assert db.execute(statement, {"last": len(RECORDS) - 1}).rowcount
 
 
+@pytest.mark.parametrize(
+    "damaged",
+    ["record || ' '", "CAST(x'7bff7d' AS TEXT)", "''", "1"],
+    ids=["changed", "no text", "empty", "number"],
+)
+def test_of_many_last_records_a_damaged_one_is_left_out(damaged: str, file: Path) -> None:
+    other = KEY[::-1]
+    with closing(SQLiteStore(file)) as store:
+        store.append(other, 0, RECORDS, label="agent/alias/s-2", at=9)
+        listed = list(store.list())
+        assert store.load_last(listed) == {KEY: RECORDS[-1], other: RECORDS[-1]}
+        change(file, f"UPDATE journal SET record = {damaged} WHERE place = :last AND key < '1'")
+        assert store.load_last(listed) == {other: RECORDS[-1]}
+
+
 @pytest.mark.parametrize("name", CHANGES)
 def test_what_was_changed_is_a_typed_error_with_the_file_and_the_way_out(
     name: str, file: Path

@@ -167,12 +167,32 @@ def test_of_many_writers_one_wins_each_place(open_one: Open) -> None:
     assert "second" not in texts[::2]
 
 
-PLAIN = '{"v": 1, "text": "canary é"}'
 KEYS = [GivenKey(bytes([byte]) * 32) for byte in (1, 2)]
 
 
 def seal(store: Any) -> Any:
     return EncryptedStore(store, Cipher([KEYS[0]]))
+
+
+@pytest.mark.parametrize("wrap", [lambda store: store, seal], ids=["plain", "sealed"])
+def test_the_last_records_of_sessions_are_read_at_once(
+    open_one: Open, wrap: Callable[[Any], Any]
+) -> None:
+    one = wrap(open_one())
+    long = "é" * 400_000
+    for name, texts in (("a", ("1", "2")), ("b", ("3",)), ("c", ("4", "5", long))):
+        one.append(key(name), 0, records(*texts), label=f"a/b/{name}", at=1)
+    listed = list(one.list())
+    last = {KEY: end("2"), key("b"): end("3"), key("c"): end(long)}
+    assert wrap(open_one()).load_last(listed) == last
+    one.delete(key("b"))
+    assert wrap(open_one()).load_last(listed) == {KEY: end("2"), key("c"): end(long)}
+    assert one.load_last([]) == {}
+    stranger = EncryptedStore(open_one(), Cipher([KEYS[1]], required=True))
+    assert stranger.load_last(listed) == {}
+
+
+PLAIN = '{"v": 1, "text": "canary é"}'
 
 
 @pytest.mark.parametrize("wrap", [lambda store: store, seal], ids=["plain", "sealed"])
@@ -204,7 +224,7 @@ def test_snapshots_of_plans_are_read_with_their_key_only(open_one: Open) -> None
 
 @pytest.mark.parametrize("wrap", [lambda store: store, seal], ids=["plain", "sealed"])
 def test_snapshots_that_no_session_names_are_deleted(
-    open_one: Open, wrap: Callable[[Any], Any]
+    open_one: Open, wrap: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = wrap(open_one())
     long = PLAIN + "b" * 800_000
@@ -319,3 +339,52 @@ def test_turns_that_wait_for_a_decision_are_found(open_one: Open) -> None:
     assert list(Sessions(open_one()).find_undecided_turns("a/")) == []
     if reader.durable:
         assert list(Sessions(open_one()).find_left_turns("a/")) == ["a/b/undecided"]
+
+
+def count_loads(store: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The keys of the sessions whose journals a store is asked for from here on."""
+    read: list[str] = []
+    load = store.load
+
+    def note(key: str, after: int = 0) -> Any:
+        read.append(key)
+        return load(key, after)
+
+    monkeypatch.setattr(store, "load", note)
+    return read
+
+
+def test_a_look_for_turns_reads_no_journal_of_what_waits(
+    open_one: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many wait, and also when there are more than a process remembers."""
+    writer = Sessions(open_one())
+    for name, last in (("1", SUSPENDED), ("2", SUSPENDED), ("3", SUSPENDED), ("open", None)):
+        session = writer.acquire(f"a/b/{name}", NEVER)
+        writer.write(session, [begin_turn(name)])
+        if last is not None:
+            writer.write(session, [last])
+        writer.release(session)
+    reader = Sessions(open_one(), cached=1)
+    read = count_loads(reader.store, monkeypatch)
+    for _ in range(2):
+        assert list(reader.find_left_turns("")) == ["a/b/open"]
+    assert set(read) <= {reader.key("a/b/open")}
+    read.clear()
+    assert [label for label, _ in reader.find_undecided_turns("a/")] == ["a/b/3", "a/b/2", "a/b/1"]
+    assert read == [reader.key(f"a/b/{name}") for name in ("3", "2", "1")]
+
+
+def test_the_journal_of_an_open_turn_is_read_once(
+    open_one: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Sessions(open_one())
+    session = writer.acquire("a/b/s", NEVER)
+    writer.write(session, [begin_turn("s")])
+    writer.release(session)
+    reader = Sessions(open_one())
+    read = count_loads(reader.store, monkeypatch)
+    found = [list(reader.find_left_turns("a/")) for _ in range(3)]
+    assert found == [["a/b/s"]] * 3 and len(read) == 1
+    writer.write(session, [{"kind": "suspend", "invocation_id": "c-1", "inputs": [], "at": 3}])
+    assert list(reader.find_left_turns("a/")) == [] and len(read) == 1

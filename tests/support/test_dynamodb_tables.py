@@ -60,6 +60,16 @@ def test_batches_and_pages_have_no_end(table: DynamoTable) -> None:
     assert list(table.query("pk = :pk", {"pk": "a"})) == []
 
 
+def test_items_are_read_in_batches_of_any_size(table: DynamoTable) -> None:
+    # More items than one call may ask for, and more bytes than it gives.
+    items = [{"pk": "a", "sk": f"{n:03}", "text": "x" * 200_000} for n in range(110)]
+    table.write_batch(items)
+    keys = [("a", str(item["sk"])) for item in (*items, items[0])]
+    found = table.get_batch([*keys, ("a", "missing")])
+    assert found == dict(zip(keys, items, strict=False))
+    assert table.get_batch([]) == {}
+
+
 def test_a_table_that_is_not_there_says_how_to_make_it(dynamodb_url: str) -> None:
     with pytest.raises(DependencyFailed, match="orchestrator sessions create-table"):
         open_table(dynamodb_url.replace("//test-", "//missing-")).get("a", "b")
