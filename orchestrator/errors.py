@@ -243,8 +243,9 @@ class EncryptionError(DependencyFailed):
 class ActionOutcomeUnknown(DependencyFailed):
     """A process stopped, or the time was up, while an action ran: nobody knows its effect.
 
-    Or it took effect, which the message then says, and the journal could not be written after it.
-    The action is never run again by itself. `resource` names it.
+    So it is when the answer of a collaborator in Bedrock is lost. Or the action took effect, which
+    the message then says, and the journal could not be written after it. It is never run again by
+    itself. `resource` names it.
 
     Attributes:
         undecided: What somebody has to decide before the turn goes on, and before another question

@@ -11,6 +11,7 @@ from typing import Any
 
 from orchestrator.engine.plan import RemoteReply
 from orchestrator.errors import (
+    ActionOutcomeUnknown,
     DefinitionError,
     DependencyFailed,
     OrchestratorError,
@@ -22,6 +23,7 @@ from orchestrator.support.aws import (
     code_of,
     failure,
     get_shared_client,
+    is_unanswered,
 )
 from orchestrator.support.aws.clients import ALIAS_ARN
 from orchestrator.support.aws.invocations import disable_unsafe_retries, restore_json
@@ -100,9 +102,11 @@ class BedrockAgent:
     ) -> RemoteReply:
         """Has the agent answer `text`.
 
-        A request is not sent again when it may have arrived: the agent may have acted.
+        A request is not sent again when it may have arrived: the agent may have acted, and
+        InvokeAgent has no token by which Bedrock would know the request again.
 
         Raises:
+            ActionOutcomeUnknown: It was asked, and its answer did not arrive, or not as a whole.
             AccessDenied: There are no credentials, or they may not invoke the agent.
             ThrottlingError: The service refused more requests.
             ModelNotReady: The agent's model is still being made ready.
@@ -132,7 +136,13 @@ class BedrockAgent:
             failed = failure(error, self._target)
             if failed is None:
                 raise
-            if code_of(error) == "ConflictException":
+            if is_unanswered(error):
+                failed = ActionOutcomeUnknown(
+                    f"{self._target.what} was asked, and its answer did not arrive as a whole "
+                    f"({type(error).__name__}); it may have acted, and was not asked again",
+                    resource=self.alias_arn,
+                )
+            elif code_of(error) == "ConflictException":
                 failed = SessionConflict(
                     f"{self._target.what} is busy with another message of this session "
                     "(ConflictException)"

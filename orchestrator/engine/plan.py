@@ -96,6 +96,7 @@ class RemoteAgent(Protocol):
         """Has the agent answer `text`. May block.
 
         Raises:
+            ActionOutcomeUnknown: It was asked, and its answer was lost: nobody knows what it did.
             DependencyFailed: It failed, or could not be reached.
         """
 

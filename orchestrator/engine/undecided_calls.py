@@ -1,5 +1,7 @@
 """Turns that wait for a decision: a process stopped in their actions, and nobody knows the outcome.
 
+A message to a remote collaborator is such an action, also when the connection to it broke.
+
 A `suspend` record whose `undecided` names idempotency keys suspends such a turn. Somebody looks at
 the system behind the action and decides: it happened, it is to be carried out again, or it is given
 up. A `decided` record says so, and the turn goes on. The decision has the shape of Bedrock's
@@ -28,10 +30,12 @@ HAPPENED, REPEAT, GIVE_UP = "happened", "repeat", "give_up"
 
 @dataclass(frozen=True, slots=True)
 class UndecidedCall:
-    """A call that was begun by a process that has stopped; nobody knows whether it took effect."""
+    """A call that was begun, and of which nobody knows whether it took effect."""
 
     key: str  # its idempotency key, which its executor was given
-    name: str  # `group::function`, or `VERB::group::/path`
+    # `group::function`, or `VERB::group::/path`; of a message to a remote collaborator, the
+    # collaborator's name in the team
+    name: str
     input: Mapping[str, Any]  # the call as a return of control has it, with its parameters
 
 
@@ -146,9 +150,10 @@ def build_undecided_error(log: TurnLog, session_id: str) -> ActionOutcomeUnknown
     undecided = _read_undecided(log, waits, session_id)
     calls = ", ".join(f"{one.name!r} (idempotency key {one.key!r})" for one in undecided.calls)
     error = ActionOutcomeUnknown(
-        f"nobody knows whether {calls} took effect: the process stopped while it ran. Nothing is "
-        f"carried out again by itself, and turn {undecided.turn_id} of session {session_id!r} "
-        "waits: look at the system that it acts on, then decide with `agent.decide(...)`, "
+        f"nobody knows whether {calls} took effect: the process stopped while it ran, or its "
+        f"answer was lost. Nothing is carried out again by itself, and turn {undecided.turn_id} of "
+        f"session {session_id!r} waits: look at the system that it acts on, then decide with "
+        "`agent.decide(...)`, "
         f"`orchestrator sessions decide {session_id}`, or results for the invocation id "
         f"{undecided.invocation_id!r}",
         resource=undecided.calls[0].name if undecided.calls else "",

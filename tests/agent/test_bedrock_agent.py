@@ -7,6 +7,8 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from socketserver import BaseRequestHandler, TCPServer
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from orchestrator.agent.bedrock_agent import BedrockAgent
 from orchestrator.engine.plan import RemoteAgent
 from orchestrator.errors import (
     AccessDenied,
+    ActionOutcomeUnknown,
     DependencyFailed,
     ModelNotReady,
     OrchestratorError,
@@ -160,9 +163,37 @@ def test_what_is_no_answer(serve: Callable[..., Any], frames: list[bytes], text:
 
 
 def test_a_stream_that_is_cut_is_no_answer(serve: Callable[..., Any]) -> None:
+    """Nobody knows what the agent did."""
     server = serve(stream(chunk("Half"), cut=True))
-    with pytest.raises(DependencyFailed, match="broke off"):
+    with pytest.raises(ActionOutcomeUnknown, match="did not arrive as a whole") as lost:
         ask(BedrockAgent(ARN, endpoint_url=server.url))
+    assert lost.value.resource == ARN
+
+
+class _HangUp(BaseRequestHandler):
+    """Reads a request, and closes the connection."""
+
+    def handle(self) -> None:
+        self.request.recv(65_536)
+        self.server.asked.append(1)  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_a_connection_that_breaks_is_no_answer_either() -> None:
+    with TCPServer(("127.0.0.1", 0), _HangUp) as server:
+        server.asked = []  # type: ignore[attr-defined]
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            boss = team(f"http://127.0.0.1:{server.server_address[1]}", SEND, DONE)
+            with pytest.raises(ActionOutcomeUnknown) as lost:
+                boss.invoke("Pay it", "s-1")
+        finally:
+            server.shutdown()
+            thread.join()
+        assert server.asked == [1]  # type: ignore[attr-defined]
+    assert lost.value.undecided is not None
+    assert boss.decide("s-1", happened={"payer": "Paid."}).text == "Done: paid."
 
 
 KINDS = {

@@ -37,13 +37,13 @@ from orchestrator.engine.run.iterations import BranchTable
 from orchestrator.engine.run.lost_calls import (
     OutcomesUndecided,
     find_pending_calls,
+    hand_over_undecided,
     record_outcome,
 )
 from orchestrator.engine.run.outcomes import (
     StreamChecked,
     StreamedCall,
     build_effect_error,
-    build_lost_branch,
     guard,
     orchestrate,
     retrieve,
@@ -285,10 +285,13 @@ async def _run_branches(
         record = table.build_skipped_record(branch)
         if record is None:
             record = await _run_branch(run, effect, branch, table, backend, emit)
-        table.records[branch.id] = record
+        if record is not None:
+            table.records[branch.id] = record
 
     works = [partial(work, branch) for branch in table.list_open_branches()]
     await backend.run_side_by_side(works, table.most, emit)
+    if table.lost:  # when the others have ended
+        raise OutcomesUndecided(hand_over_undecided(run, table.lost))
     return table.list_records()
 
 
@@ -299,14 +302,15 @@ async def _run_branch(
     table: BranchTable,
     backend: Backend,
     emit: Emit | None,
-) -> Record:
+) -> Record | None:
+    # `None` when somebody is to decide what became of it.
     if branch.collaborator.agent is None:
-        if await backend.write(run, table.intend, branch):
+        record = await backend.write(run, table.intend, branch)
+        if record is None:
             work = backend.run_blocking(run_remote_branch, run, branch)
             record = await backend.in_time(run, work)
-        else:
-            record = build_lost_branch(run, branch)
-        await backend.write(run, table.write, record)
+        if not await backend.write(run, table.write, branch, record):
+            return None
     else:
         below = table.open_run(branch)
         forward = emit and partial(_forward, effect, table.find_listener(branch), emit)

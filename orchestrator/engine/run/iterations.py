@@ -12,10 +12,12 @@ from dataclasses import replace
 from threading import RLock
 from typing import Any
 
+from orchestrator.actions.base import Call
 from orchestrator.engine.effects import LIVE, Branch, Branches, Converse, Live
 from orchestrator.engine.results import ControlReturn, Failure, Result
 from orchestrator.engine.run.branches import BranchRun, Budget, Lock
 from orchestrator.engine.run.invocation import Run, build_branch_intent
+from orchestrator.engine.run.lost_calls import find_sent_message, is_undecided
 from orchestrator.engine.run.replay import STOPPED, build_stopped_record
 from orchestrator.engine.state import Iteration
 from orchestrator.errors import DefinitionError, FlowError, OrchestratorError, rebuild_error
@@ -125,6 +127,7 @@ class BranchTable:
     Attributes:
         lock: Held while a branch writes to the journal, which all share.
         records: The outcomes so far, by branch id.
+        lost: Messages to remote collaborators of which somebody is to decide what they did.
         budget: What all iterations of a loop may spend together, if the loop is not itself in one.
         is_stopped: Whether an iteration has failed: the others stop at their next step.
     """
@@ -134,6 +137,7 @@ class BranchTable:
         self._effect = effect
         self.lock: Lock = RLock()
         self.records = run.replay.take_known_outcomes(effect)
+        self.lost: list[Call] = []
         self.budget: Budget | None = None
         self.is_stopped = False
         if effect.iterates:
@@ -178,24 +182,35 @@ class BranchTable:
         # No journal has this record: when the turn goes on, the iteration may run after all.
         return build_stopped_record(branch, self._run.now()) if self.is_stopped else None
 
-    def intend(self, branch: Branch) -> bool:
-        """Writes that a remote collaborator is about to be asked; not if that was written before.
+    def intend(self, branch: Branch) -> Record | None:
+        """Writes that a remote collaborator is about to be asked.
 
-        Then a process has stopped after it, and nobody knows what the collaborator did.
+        If it was asked before, gives what became of that.
+        """
+        known = find_sent_message(self._run, branch)
+        if known is None and self._run.sessions.durable:
+            self._write_intent(branch)
+        return known
+
+    def _write_intent(self, branch: Branch) -> None:
+        key = self._run.replay.build_message_call(branch).key
+        with self.lock:
+            self._run.flush(build_branch_intent(branch, key))
+
+    def write(self, branch: Branch, record: Record) -> bool:
+        """Writes the end of a remote branch, beside branches of other threads; whether it ended.
+
+        It has not, if somebody is to decide what became of it.
         """
         run = self._run
-        key = run.replay.build_branch_key(branch)
-        if run.replay.has_intent(key):
-            return False
-        if run.sessions.durable:
+        if not is_undecided(run, branch, record):
             with self.lock:
-                run.flush(build_branch_intent(branch, key))
-        return True
-
-    def write(self, record: Record) -> None:
-        """Writes the end of a remote branch, beside branches of other threads."""
-        with self.lock:
-            self._run.write([record])
+                run.write([record])
+            return True
+        self.lost.append(run.replay.build_message_call(branch))
+        if not run.sessions.durable:  # there it is written when it is needed
+            self._write_intent(branch)
+        return False
 
     def find_listener(self, branch: Branch) -> Callable[[str], None] | None:
         """Who listens to what the models of an iteration write, as it streams."""

@@ -2,7 +2,8 @@
 
 A call whose intent is in the journal and whose outcome is not was begun by a process that has
 stopped. Somebody's decision about it counts, then what its executor knows of it. Of any other
-nobody knows whether it took effect: its turn is suspended until somebody says so.
+nobody knows whether it took effect: its turn is suspended until somebody says so. So it is with a
+message to a remote collaborator, also when its answer was lost in a process that lives.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchestrator.actions.base import ActionResult, Call
-from orchestrator.engine.effects import Dispatch, WaitingCall
-from orchestrator.engine.results import ControlReturn
+from orchestrator.engine.effects import Branch, Dispatch, WaitingCall
+from orchestrator.engine.results import Answer, ControlReturn
 from orchestrator.engine.run.action_records import action_record
 from orchestrator.engine.run.invocation import Run
+from orchestrator.engine.run.outcomes import build_lost_branch, build_remote_record
 from orchestrator.engine.run.replay import build_unknown_record
+from orchestrator.errors import ActionOutcomeUnknown
 from orchestrator.sessions import Record, TurnLog
 
 
@@ -72,7 +75,7 @@ def _settle_lost_calls(run: Run, calls: Sequence[Call], known: dict[str, Record]
         elif found is None:
             (unknown if decided is None else given_up).append(call)
     if unknown and run.suspends_on_unknown:
-        raise OutcomesUndecided(_hand_over(run, unknown))
+        raise OutcomesUndecided(hand_over_undecided(run, unknown))
     for call in (*unknown, *given_up):
         record_outcome(run, known, build_unknown_record(call, run.now()))
 
@@ -89,7 +92,34 @@ def _read_result(run: Run, decided: Record) -> ActionResult:
     return limit_size(result, run.plan.limits.result_bytes, repeatable=False)
 
 
-def _hand_over(run: Run, calls: Sequence[Call]) -> ControlReturn:
+def find_sent_message(run: Run, branch: Branch) -> Record | None:
+    """What became of a message that a remote collaborator was sent before; `None` to send it."""
+    from orchestrator.engine.undecided_calls import HAPPENED, REPEAT
+
+    call = run.replay.build_message_call(branch)
+    if not run.replay.has_intent(call):
+        return None
+    decided = run.replay.find_decision(call) or {}
+    if decided.get("decision") == REPEAT:
+        return None
+    if decided.get("decision") == HAPPENED:
+        answer = Answer(_read_result(run, decided).text)
+        return build_remote_record(run, branch, answer, {}, run.now())
+    return build_lost_branch(run, branch)
+
+
+def is_undecided(run: Run, branch: Branch, record: Record) -> bool:
+    """Whether somebody is to decide what became of a message, of which this is the outcome."""
+    from orchestrator.engine.undecided_calls import GIVE_UP
+
+    if record.get("error") != ActionOutcomeUnknown.__name__ or not run.suspends_on_unknown:
+        return False
+    decided = run.replay.find_decision(run.replay.build_message_call(branch)) or {}
+    return decided.get("decision") != GIVE_UP
+
+
+def hand_over_undecided(run: Run, calls: Sequence[Call]) -> ControlReturn:
+    """The calls that somebody is to decide about, as a return of control has them."""
     from orchestrator.engine.calls import invocation_input
     from orchestrator.engine.undecided_calls import KIND
 

@@ -235,16 +235,16 @@ def orchestrate(run: Run, effect: Orchestrate) -> Record:
 
 
 def build_lost_branch(run: Run, branch: Branch) -> Record:
-    """The record of a remote collaborator that a process has asked, and stopped before its answer.
+    """The record of a remote collaborator that was asked, and whose answer was lost.
 
     It is not asked again: nobody knows whether it has acted.
     """
     error = ActionOutcomeUnknown(
-        f"nobody knows what the collaborator {branch.team!r} did: the process stopped while it "
-        "worked. It was not asked again; look at the remote agent's session",
+        f"nobody knows what the collaborator {branch.team!r} did: its answer was lost. It was not "
+        "asked again; look at the remote agent's session",
         resource=branch.team,
     )
-    return _build_remote_record(run, branch, Failure(error, "failure"), {}, run.now())
+    return build_remote_record(run, branch, Failure(error, "failure"), {}, run.now())
 
 
 def run_remote_branch(run: Run, branch: Branch) -> Record:
@@ -271,12 +271,13 @@ def run_remote_branch(run: Run, branch: Branch) -> Record:
             more["trace"] = list(reply.trace)
         if reply.files:
             more["files"] = list(map(encode_file, reply.files))
-    return _build_remote_record(run, branch, result, more, began)
+    return build_remote_record(run, branch, result, more, began)
 
 
-def _build_remote_record(
+def build_remote_record(
     run: Run, branch: Branch, result: Answer | Failure, more: Record, began: int
 ) -> Record:
+    """The `branch` record of what a remote collaborator's work came to."""
     ended = run.now()
     return {
         **end_record(result, ended),

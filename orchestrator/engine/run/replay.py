@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from orchestrator.actions.base import Call
+from orchestrator.actions.base import Call, Operation, Parameter
 from orchestrator.engine.attachments import (
     Attachments,
     append_files_to_question,
@@ -58,6 +58,12 @@ _KINDS: dict[type, str] = {
 STOPPED = "cancelled"
 """The stop reason of a branch that was stopped, by its turn's end or because of another one."""
 
+# A message to another agent, as models write it, for whoever decides what became of one.
+_MESSAGE = Operation(
+    "AgentCommunication",
+    "sendMessage",
+    parameters=(Parameter("recipient", "string"), Parameter("content", "string")),
+)
 _OUTCOMES = frozenset(_KINDS.values())
 _NOTHING: Mapping[str, Any] = {}
 _UNBOUND: tuple[Mapping[str, str], Mapping[str, str], None] = ({}, {}, None)
@@ -305,12 +311,17 @@ class Replay:
     def find_interrupted_calls(self, path: str) -> tuple[list[Call], str]:
         """The calls that the turn, or its collaborator's at `path`, was stopped in; its agent's id.
 
-        The list is empty where there are none.
+        A message to a remote collaborator is one of them. The list is empty where there are none.
         """
         waits, reached = self._find_suspended(path)
-        if waits is None or not isinstance(reached, Dispatch):
+        if waits is None or not isinstance(reached, Dispatch | Branches):
             return [], ""
-        return reached.calls, waits.turn.plan.agent_id
+        if isinstance(reached, Dispatch):
+            calls = reached.calls
+        else:
+            remote = (it for it in reached.branches if it.collaborator.remote is not None)
+            calls = [waits.build_message_call(it) for it in remote]
+        return calls, waits.turn.plan.agent_id
 
     def _find_suspended(self, path: str) -> tuple[Replay | None, Live | Result | None]:
         reached = self.send(None)
@@ -422,13 +433,14 @@ class Replay:
             if call.key in self._intents and call.id not in known and not call.operation.idempotent
         ]
 
-    def build_branch_key(self, branch: Branch) -> str:
-        """The key by which the journal notes that a remote collaborator is about to be asked."""
-        return f"{self.turn.start.request_id}:{branch.id}"
+    def build_message_call(self, branch: Branch) -> Call:
+        """The message to a remote collaborator as a call; the journal notes it by its key."""
+        arguments = {"recipient": branch.collaborator.name, "content": branch.message}
+        return Call(branch.id, _MESSAGE, arguments, f"{self.turn.start.request_id}:{branch.id}")
 
-    def has_intent(self, key: str) -> bool:
-        """Whether the journal says that what has this idempotency key was about to be done."""
-        return key in self._intents
+    def has_intent(self, call: Call) -> bool:
+        """Whether the journal says that a call was about to be carried out."""
+        return call.key in self._intents
 
     def find_decision(self, call: Call) -> Record | None:
         """What somebody has decided of a lost call: a member of a `decided` record."""
@@ -440,7 +452,7 @@ class Replay:
         if isinstance(effect, Branches):
             paths = [one.get("branch", "") for one in self.log.records]
             begun = any(branch.has(path) for path in paths for branch in effect.branches)
-            begun |= any(self.has_intent(self.build_branch_key(it)) for it in effect.branches)
+            begun |= any(self.has_intent(self.build_message_call(it)) for it in effect.branches)
             lost = [build_stopped_record(branch, at) for branch in effect.branches]
         else:
             begun = any(call.key in self._intents for call in effect.calls)

@@ -21,6 +21,7 @@ from orchestrator.support.aws.failures import (
     code_of,
     failure,
     get_safe_message,
+    is_unanswered,
     is_unsent,
     translate_errors,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "failure",
     "get_safe_message",
     "get_shared_client",
+    "is_unanswered",
     "is_unsent",
     "keep_sent_credentials",
     "note_sent_credentials",

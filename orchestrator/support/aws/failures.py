@@ -167,6 +167,17 @@ def is_unsent(error: Exception) -> bool:
     )
 
 
+def is_unanswered(error: Exception) -> bool:
+    """Whether a request that ended in `error` may have arrived, and its answer did not."""
+    from botocore.eventstream import ParserError
+    from botocore.exceptions import HTTPClientError
+    from botocore.parsers import ResponseParserError
+    from urllib3.exceptions import HTTPError
+
+    broken = HTTPClientError | HTTPError | ParserError | ResponseParserError | OSError
+    return isinstance(error, broken | RecursionError) and not is_unsent(error)
+
+
 def get_safe_message(error: Any) -> str:
     """AWS's message without the request's values that it may repeat; empty when there is none."""
     text = str(error.response.get("Error", {}).get("Message") or "").strip()
@@ -181,7 +192,8 @@ def _redact(text: object) -> str:
 
 def code_of(error: Any) -> str:
     """The name of AWS's exception; empty when AWS did not say."""
-    code = _redact(getattr(error, "response", {}).get("Error", {}).get("Code") or "")
+    response = getattr(error, "response", None) or {}  # of a broken connection it is `None`
+    code = _redact(response.get("Error", {}).get("Code") or "")
     # In event streams the names begin with a small letter.
     return code[:1].upper() + code[1:]
 

@@ -1,7 +1,11 @@
-"""A process that is killed while a remote collaborator works: it is not asked a second time."""
+"""A remote collaborator whose answer is lost: somebody decides what became of it.
+
+The process was killed while it worked, or the connection to it broke.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -10,7 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from whole_agents import NATIVE, agent, answer
+import pytest
+from botocore_shapes import problems
+from whole_agents import NATIVE, agent, answer, texts_of
 
 from orchestrator import Agent, Collaborator, SQLiteStore
 from orchestrator.agent.bedrock_agent import BedrockAgent
@@ -50,10 +56,12 @@ class Dying(ScriptedModel):
         return super().complete(request)
 
 
-def build_boss(store: Path, remote: Remote, *script: Any) -> Agent:
+def build_boss(store: Path | None, remote: Remote, *script: Any, **options: Any) -> Agent:
     payer = Collaborator(remote, "Pays.", "payer")
+    members = [payer, *options.pop("beside", ())]
     model = script[0] if isinstance(script[0], ScriptedModel) else NATIVE.model(list(script))
-    return agent(model, collaborators=[payer], sessions=SQLiteStore(store))
+    sessions = store and SQLiteStore(store)
+    return agent(model, collaborators=members, sessions=sessions, **options)
 
 
 def leave_turn(store: Path, point: str) -> None:
@@ -64,11 +72,87 @@ def leave_turn(store: Path, point: str) -> None:
     assert done.returncode == -signal.SIGKILL
 
 
-def test_it_is_not_asked_again(tmp_path: Path) -> None:
+def read_prompt(boss: Agent) -> str:
+    model: Any = boss.plan.stages["ORCHESTRATION"].model
+    return str(texts_of(model.requests[-1]))
+
+
+def test_it_is_not_asked_again_before_somebody_decides(tmp_path: Path) -> None:
+    store = tmp_path / "s.sqlite"
+    leave_turn(store, "in")
+    remote = Remote()
+    boss = build_boss(store, remote, answer("It is paid."))
+    (turn,) = boss.recover()
+    assert turn.outcome == "undecided"
+    (undecided,) = boss.find_undecided()
+    assert undecided == turn.open_decision
+    (call,) = undecided.calls
+    assert call.name == "payer" and call.key.startswith(undecided.turn_id)
+    assert call.input == {
+        "functionInvocationInput": {
+            "actionGroup": "AgentCommunication",
+            "function": "sendMessage",
+            "parameters": [
+                {"name": "recipient", "type": "string", "value": "payer"},
+                {"name": "content", "type": "string", "value": "Pay Ann."},
+            ],
+            "actionInvocationType": "USER_CONFIRMATION_AND_RESULT",
+            "agentId": boss.plan.agent_id,
+        }
+    }
+    with pytest.raises(ActionOutcomeUnknown, match=call.key):
+        boss.invoke("Hello?", "s-1")
+    (past,) = boss.turns("s-1")
+    assert past.stop_reason == "undecided" and "Pay Ann." in str(past.trace)
+    assert [problems(part) for part in past.trace] == [[]] * len(past.trace)
+    assert remote.asked == []
+
+
+@pytest.mark.parametrize(
+    ("decision", "asked", "read"),
+    [
+        ({"happened": {"payer": "Ann has it."}}, [], "Ann has it."),
+        ({"repeat": ["payer"]}, ["Pay Ann."], "Paid."),
+    ],
+    ids=["happened", "repeat"],
+)
+def test_the_decision_is_carried_out(
+    tmp_path: Path, decision: Any, asked: list[str], read: str
+) -> None:
+    store = tmp_path / "s.sqlite"
+    leave_turn(store, "in")
+    remote = Remote()
+    boss = build_boss(store, remote, answer("It is paid."))
+    boss.recover()
+    results = boss.find_undecided()[0].answer(**decision)
+    for _ in range(2):
+        assert boss.invoke("", "s-1", results=results).text == "It is paid."
+    assert remote.asked == asked and read in read_prompt(boss)
+    (turn,) = boss.turns("s-1")
+    assert turn.stop_reason == "end_turn" and read in str(turn.trace)
+    assert [problems(part) for part in turn.trace] == [[]] * len(turn.trace)
+    kinds = [step.kind for step in turn.steps()]
+    assert kinds == ["model", "return_control", "decision", "agent", "model"]
+    assert boss.find_undecided() == [] == boss.recover()
+
+
+def test_a_message_is_given_up(tmp_path: Path) -> None:
     store = tmp_path / "s.sqlite"
     leave_turn(store, "in")
     remote = Remote()
     boss = build_boss(store, remote, answer("I do not know."))
+    boss.recover()
+    with pytest.raises(ActionOutcomeUnknown, match="nobody knows what the collaborator 'payer'"):
+        boss.decide("s-1", give_up=["payer"])
+    assert boss.invoke("Did you pay?", "s-1").text == "I do not know."
+    assert remote.asked == []
+
+
+def test_an_agent_may_end_such_turns_instead(tmp_path: Path) -> None:
+    store = tmp_path / "s.sqlite"
+    leave_turn(store, "in")
+    remote = Remote()
+    boss = build_boss(store, remote, answer("I do not know."), unknown_outcomes="end")
     (turn,) = boss.recover()
     assert turn.outcome == "unknown" and "nobody knows what the collaborator 'payer' did" in str(
         turn.error
@@ -76,6 +160,100 @@ def test_it_is_not_asked_again(tmp_path: Path) -> None:
     assert isinstance(turn.error, ActionOutcomeUnknown)
     assert boss.invoke("Did you pay?", "s-1").text == "I do not know."
     assert remote.asked == []
+
+
+class Breaking(Remote):
+    """A remote agent whose answers are lost, so many times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__(self._break)
+        self._left = times
+
+    def _break(self) -> None:
+        self._left -= 1
+        if self._left >= 0:
+            raise ActionOutcomeUnknown("its answer did not arrive", resource=ARN)
+
+
+@pytest.mark.parametrize("durable", [True, False], ids=["sqlite", "memory"])
+@pytest.mark.parametrize("awaits", [True, False], ids=["event loop", "threads"])
+def test_a_connection_that_breaks(tmp_path: Path, durable: bool, awaits: bool) -> None:
+    remote = Breaking(2)
+    store = tmp_path / "s.sqlite" if durable else None
+    boss = build_boss(store, remote, SEND, answer("It is paid."))
+
+    def ask(*given: Any, **options: Any) -> Any:
+        if awaits:
+            return asyncio.run(boss.ainvoke(*given, **options))
+        return boss.invoke(*given, **options)
+
+    with pytest.raises(ActionOutcomeUnknown) as lost:
+        ask("Pay it", "s-1")
+    first = lost.value.undecided
+    assert first is not None and first == boss.find_undecided("s-1")[0]
+    with pytest.raises(ActionOutcomeUnknown) as lost:
+        ask("", "s-1", results=first.answer(repeat=["payer"]))
+    second = lost.value.undecided
+    assert second is not None and second.calls == first.calls
+    assert second.invocation_id != first.invocation_id
+    assert ask("", "s-1", results=second.answer(repeat=["payer"])).text == "It is paid."
+    assert remote.asked == ["Pay Ann."] * 3 and boss.find_undecided() == []
+
+
+def test_a_connection_that_breaks_may_end_the_turn(tmp_path: Path) -> None:
+    remote = Breaking(1)
+    store = tmp_path / "s.sqlite"
+    boss = build_boss(store, remote, SEND, answer("I do not know."), unknown_outcomes="end")
+    with pytest.raises(ActionOutcomeUnknown, match="its answer did not arrive") as lost:
+        boss.invoke("Pay it", "s-1")
+    assert lost.value.undecided is None and boss.find_undecided() == []
+    assert boss.invoke("Did you pay?", "s-1").text == "I do not know."
+
+
+def test_others_end_their_work_first(tmp_path: Path) -> None:
+    """And are not asked again when the decision has come."""
+    both = NATIVE.calls(
+        ("AgentCommunication::sendMessage", {"recipient": "payer", "content": "Pay Ann."}),
+        ("AgentCommunication::sendMessage", {"recipient": "clerk", "content": "Write it down."}),
+        ("AgentCommunication::sendMessage", {"recipient": "payer", "content": "Pay Bob."}),
+    )
+    clerk = Agent("clerk", "You write.", NATIVE.model([answer("Written.")]))
+    remote = Breaking(2)
+    beside = [Collaborator(clerk, "Writes.")]
+    boss = build_boss(tmp_path / "s.sqlite", remote, both, answer("Done."), beside=beside)
+    with pytest.raises(ActionOutcomeUnknown) as lost:
+        boss.invoke("Pay them", "s-1")
+    undecided = lost.value.undecided
+    assert undecided is not None and len(undecided.calls) == 2
+    ann, bob = sorted(
+        undecided.calls, key=lambda it: str(it.input["functionInvocationInput"]["parameters"])
+    )
+    assert boss.decide("s-1", happened={ann.key: "Ann has it."}, repeat=[bob.key]).text == "Done."
+    assert sorted(remote.asked) == ["Pay Ann.", "Pay Bob.", "Pay Bob."]
+    assert all(it in read_prompt(boss) for it in ("Ann has it.", "Written.", "Paid."))
+
+
+def test_one_that_a_collaborator_has_asked(tmp_path: Path) -> None:
+    remote = Breaking(1)
+    lead = build_boss(None, remote, SEND, answer("It is paid."))
+    ask_lead = NATIVE.calls(
+        ("AgentCommunication::sendMessage", {"recipient": "lead", "content": "Have it paid."})
+    )
+    boss = Agent(
+        "boss",
+        "You lead.",
+        NATIVE.model([ask_lead, answer("Done.")]),
+        collaborators=[Collaborator(lead, "Leads.", "lead")],
+        sessions=SQLiteStore(tmp_path / "s.sqlite"),
+    )
+    with pytest.raises(ActionOutcomeUnknown):
+        boss.invoke("Pay it", "s-1")
+    (undecided,) = boss.find_undecided()
+    (call,) = undecided.calls
+    given = call.input["functionInvocationInput"]
+    assert (call.name, given["collaboratorName"]) == ("lead/payer", "lead")
+    assert boss.decide("s-1", happened={call.key: "Ann has it."}).text == "Done."
+    assert remote.asked == ["Pay Ann."] and "Ann has it." in read_prompt(lead)
 
 
 def test_another_question_gives_it_up(tmp_path: Path) -> None:
