@@ -1,4 +1,7 @@
-"""A worker that is killed in an action: `python undecided_worker.py URL SESSIONS LOG`."""
+"""A worker that is killed in an action: `python undecided_worker.py KIND URL SESSIONS LOG`.
+
+The kind is `agent`, or `flow` for the run of a script.
+"""
 
 import os
 import signal
@@ -6,9 +9,10 @@ import sys
 
 from durable_support import CLAUDE, answer, call
 
-from orchestrator import Agent
+from orchestrator import Agent, Flow
 from orchestrator.actions import ActionGroup, ActionResult, action
-from orchestrator.agent.durable import Worker
+from orchestrator.agent.durable import DurableFlow, Worker
+from orchestrator.message import text_of
 from orchestrator.models.base import ModelReply
 from orchestrator.sessions import Sessions
 from orchestrator.testing import ScriptedModel
@@ -22,6 +26,13 @@ class PayingModel(ScriptedModel):
         if has_result:
             return ModelReply([{"text": answer("Paid.")}], "end_turn")
         return ModelReply(call("pay"), "tool_use")
+
+
+class Echo(ScriptedModel):
+    """Says what it was asked."""
+
+    def complete(self, request):
+        return ModelReply([{"text": text_of(request.messages[-1]["content"])}], "end_turn")
 
 
 class Bank:
@@ -54,7 +65,24 @@ def make_agent(sessions, log, dies=False):
     )
 
 
+def make_flow(sessions, log, model=None, dies=False):
+    return DurableFlow(
+        Flow.from_text(
+            "Whom to pay? -> who\n@pay() -> paid\nSay that $who was $paid. -> text", "pl"
+        ),
+        "bill",
+        model=model or Echo([], CLAUDE),
+        action_groups=[ActionGroup("bank", [pay], Bank(log, dies))],
+        sessions=sessions,
+    )
+
+
 if __name__ == "__main__":
-    url, sessions, log = sys.argv[1:]
-    with Worker(url, [make_agent(sessions, log, dies=True)], lease=1.0):
+    kind, url, sessions, log = sys.argv[1:]
+    agents, flows = [], []
+    if kind == "flow":
+        flows = [make_flow(sessions, log, ScriptedModel(["Ann"], CLAUDE), dies=True)]
+    else:
+        agents = [make_agent(sessions, log, dies=True)]
+    with Worker(url, agents, flows=flows, lease=1.0):
         sys.stdin.read()
