@@ -304,6 +304,21 @@ class Sessions:
         finally:
             self.release(session)
 
+    def find_open_turn(self, label: str) -> TurnLog | None:
+        """The turn of a session that has not ended, if there is one.
+
+        Of a session that this process has read, only what was added since is read.
+
+        Raises:
+            SessionConflict: An invocation of this process has the session.
+            DependencyFailed: The store, or the session's journal in it, cannot be read.
+        """
+        session = self.acquire(label, NEVER)
+        try:
+            return session.open
+        finally:
+            self.release(session)
+
     def cancel_left_turn(self, label: str, workflow: str) -> None:
         """Ends the open turn of a cancelled workflow, if no process runs it.
 

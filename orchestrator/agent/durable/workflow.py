@@ -315,8 +315,12 @@ def _finish_left_turn(agent: Agent, turn: _Turn) -> None:
 
 
 def _find_left_turn(agent: Agent, turn: _Turn) -> TurnLog | None:
-    """The session's open turn, if it is neither this one nor waits for its caller."""
-    log = agent.sessions.peek(_label(agent, turn)).open
+    """The session's open turn, if it is neither this one nor waits for its caller.
+
+    Raises:
+        SessionBusy: This process runs a turn of the session.
+    """
+    log = agent.sessions.find_open_turn(_label(agent, turn))
     own = turn.options["request_id"]
     if log is None or log.suspend_record or own == log.start["id"] or turn.workflow == log.workflow:
         return None

@@ -125,15 +125,15 @@ def test_the_failure_of_a_left_turn_is_not_that_of_the_next_one(runs, sessions, 
 def test_a_left_turn_that_ends_meanwhile_is_not_in_the_way(runs, shop, work, monkeypatch):
     agent = shop(answer("First."), answer("Tea."))
     leave(agent, "Hi", "s-1")
-    peek = agent.sessions.peek
+    find = agent.sessions.find_open_turn
 
-    def peek_too_early(label):
-        found = peek(label)
-        if found.open is not None:
+    def find_too_early(label):
+        found = find(label)
+        if found is not None:
             agent.invoke("", "s-1")  # somebody else goes on with it
         return found
 
-    monkeypatch.setattr(agent.sessions, "peek", peek_too_early)
+    monkeypatch.setattr(agent.sessions, "find_open_turn", find_too_early)
     submission = agent.submit("Tea?", "s-1", runs=runs)
     with work(agent):
         assert submission.result(LONG).text == "Tea."
@@ -162,3 +162,21 @@ def test_thirty_turns_of_one_session_are_all_answered(runs, sessions, work):
         answers = [turn.result(LONG).text for turn in turns]
     assert sorted(map(int, answers)) == list(range(30))
     assert len(agent.turns("s-1")) == 30
+
+
+def test_what_a_worker_has_read_of_a_session_is_not_read_again(runs, sessions, work, monkeypatch):
+    agent = make_agent(sessions, [answer(str(n)) for n in range(3)])
+    load, whole = agent.sessions.store.load, []
+
+    def count(key, after=0):
+        found = load(key, after)
+        if found and not after:
+            whole.append(key)
+        return found
+
+    monkeypatch.setattr(agent.sessions.store, "load", count)
+    with work(agent):
+        for number in range(3):
+            assert agent.submit("Hi", "s-1", runs=runs).result(LONG).text == str(number)
+    assert len(whole) == 1  # for the ids of its turns
+    assert len(agent.turns("s-1")) == 3
