@@ -87,8 +87,13 @@ def stdio_server(folder: Path, **options: Any) -> MCPServer:
 
 
 @contextmanager
-def http_server(folder: Path, monkeypatch: Any) -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """The server above, over HTTP in this process: its url, and the headers that came."""
+def http_server(
+    folder: Path, monkeypatch: Any, *, has_sessions: bool = False
+) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """The server above, over HTTP in this process: its url, and the headers that came.
+
+    With `has_sessions` it is of a version of the protocol that still has them.
+    """
     import uvicorn
 
     monkeypatch.chdir(folder)
@@ -99,6 +104,10 @@ def http_server(folder: Path, monkeypatch: Any) -> Iterator[tuple[str, list[dict
     async def seen(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
             came.append({key.decode(): value.decode() for key, value in scope["headers"]})
+            if has_sessions and came[-1].get("mcp-method") == "server/discover":
+                await send({"type": "http.response.start", "status": 400, "headers": []})
+                await send({"type": "http.response.body", "body": b""})
+                return
         await app(scope, receive, send)
 
     listening = socket.socket()

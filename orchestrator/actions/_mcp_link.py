@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -56,6 +56,7 @@ _MOST_PAGES = 100
 # JSON-RPC: what is wrong with the request itself, so that nothing was done.
 _NOT_BEGUN = (INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR)
 _LONGEST_LINE = 10_000  # characters of a line of the log
+_LONGEST_ID = 200  # characters of a session's id in a span
 
 T = TypeVar("T")
 
@@ -81,6 +82,7 @@ class Link:
         self._main: asyncio.Task[None] | None = None
         self._grace = _CLOSING
         self._client: Any = None
+        self._session_id = ""  # as the server calls the connection, over HTTP
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._open: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -137,7 +139,8 @@ class Link:
 
     def _trace(self, method: str, tool: str = "") -> AbstractContextManager[Span]:
         version = str(self._client.protocol_version)
-        return trace_request(method, tool, http=self._start.url is not None, version=version)
+        http = self._start.url is not None
+        return trace_request(method, tool, http=http, version=version, session=self._session_id)
 
     def _ask(self, question: Coroutine[Any, Any, T], until: float) -> T:
         async def ask() -> T:
@@ -218,7 +221,7 @@ class Link:
     async def _transport(self) -> AsyncIterator[Any]:
         start = self._start
         if start.url is not None:
-            async with _open_http_client(start) as client:
+            async with _open_http_client(start, self._note_session) as client:
                 yield streamable_http_client(start.url, http_client=client)
             return
         # A process needs a file for its standard error; the lines go to the log `orchestrator.mcp`.
@@ -240,8 +243,15 @@ class Link:
         finally:
             process.close()
 
+    # The SDK keeps the id to itself.
+    async def _note_session(self, response: httpx2.Response) -> None:
+        self._session_id = response.headers.get("mcp-session-id", self._session_id)[:_LONGEST_ID]
 
-def _open_http_client(start: LinkSettings) -> httpx2.AsyncClient:
+
+def _open_http_client(
+    start: LinkSettings, hear: Callable[[httpx2.Response], Coroutine[Any, Any, None]]
+) -> httpx2.AsyncClient:
+    # `hear` gets the heads of all answers.
     # A small compressed answer may be of any size: none is asked for, and none is unpacked.
     headers = {"Accept-Encoding": "identity", **start.headers}
     return httpx2.AsyncClient(
@@ -249,6 +259,7 @@ def _open_http_client(start: LinkSettings) -> httpx2.AsyncClient:
         timeout=httpx2.Timeout(30.0, read=300.0),
         transport=_CheckedTransport(start.hosts),
         trust_env=False,  # no proxies
+        event_hooks={"response": [hear]},
     )
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
 METHOD_NAME: Final = "mcp.method.name"
+SESSION_ID: Final = "mcp.session.id"
+REQUEST_ID: Final = "jsonrpc.request.id"
 PROTOCOL_VERSION: Final = "mcp.protocol.version"
 TRANSPORT: Final = "network.transport"
 TOOL_ERROR: Final = "tool_error"
@@ -39,7 +41,9 @@ _is_ours: ContextVar[bool] = ContextVar("orchestrator_mcp_request", default=Fals
 
 
 @contextmanager
-def trace_request(method: str, tool: str, *, http: bool, version: str) -> Iterator[Span]:
+def trace_request(
+    method: str, tool: str, *, http: bool, version: str, session: str
+) -> Iterator[Span]:
     """The span of one request; what fails in the block fails it.
 
     Args:
@@ -47,12 +51,15 @@ def trace_request(method: str, tool: str, *, http: bool, version: str) -> Iterat
         tool: The tool's name, if it is about one.
         http: Whether it goes over HTTP; else to a process.
         version: The version of the protocol that both sides speak.
+        session: The id that the server has given the connection; empty for none.
     """
     attributes = {
         METHOD_NAME: method,
         PROTOCOL_VERSION: version,
         TRANSPORT: "tcp" if http else "pipe",
     }
+    if session:
+        attributes[SESSION_ID] = session
     if tool:
         attributes |= {OPERATION_NAME: EXECUTE_TOOL, TOOL_NAME: tool}
     started = trace.get_tracer(SCOPE).start_as_current_span(
@@ -102,6 +109,10 @@ class _Tracer:
     def start_as_current_span(self, *arguments: Any, **options: Any) -> Any:
         if not _is_ours.get():
             return self._tracer.start_as_current_span(*arguments, **options)
-        # The context is ours, which the SDK passes on; what it would note is nobody's.
-        span = NonRecordingSpan(trace.get_current_span().get_span_context())
+        # The context is ours, which the SDK passes on. What it would note is nobody's, but for the
+        # request's id, which nobody else knows; of a list in pages, the last request's stays.
+        current = trace.get_current_span()
+        if REQUEST_ID in (known := options.get("attributes") or {}):
+            current.set_attribute(REQUEST_ID, known[REQUEST_ID])
+        span = NonRecordingSpan(current.get_span_context())
         return trace.use_span(span, record_exception=False, set_status_on_exception=False)

@@ -1,7 +1,8 @@
 """Turns whose spans stay in memory; a script, since a process has one provider.
 
 `python observed_requests.py FOLDER CASE` prints the spans as JSON, and the `traceparent`s that came
-to the server: of calls to an MCP server (`http`, `stdio`), or of a submitted turn (`submitted`).
+to the server: of calls to an MCP server (`http`, `http sessions`, `stdio`), or of a submitted turn
+(`submitted`).
 """
 
 from __future__ import annotations
@@ -72,11 +73,13 @@ def main(folder: str, case: str) -> None:
     elif case == "stdio":
         ask(stdio_server(Path(folder)))
     else:
-        with http_server(Path(folder), Chdir()) as (url, came):
+        has_sessions = case == "http sessions"
+        with http_server(Path(folder), Chdir(), has_sessions=has_sessions) as (url, came):
             ask(MCPServer(url=url, allow_private=["127.0.0.1"]))
     spans = [describe(span) for span in exporter.get_finished_spans()]
     headers = [one["traceparent"] for one in came if "traceparent" in one]
-    print(json.dumps({"spans": spans, "headers": headers}))
+    sessions = {one["mcp-session-id"] for one in came if "mcp-session-id" in one}
+    print(json.dumps({"spans": spans, "headers": headers, "sessions": [*sessions]}))
 
 
 def describe(span: Any) -> dict[str, Any]:

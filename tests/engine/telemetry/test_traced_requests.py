@@ -39,6 +39,8 @@ def test_a_call_of_a_tool_is_a_span_below_the_action(
     assert add["kind"] == "CLIENT" and add["status"] == ["UNSET", None]
     version = add["attributes"].pop("mcp.protocol.version")
     assert version.startswith("20")
+    ids = [one["attributes"].pop("jsonrpc.request.id") for one in (add, fails)]
+    assert all(map(str.isdigit, ids)) and int(ids[0]) < int(ids[1])
     assert add["attributes"] == {
         "mcp.method.name": "tools/call",
         "network.transport": transport,
@@ -49,6 +51,15 @@ def test_a_call_of_a_tool_is_a_span_below_the_action(
     assert (fails["status"], fails["events"]) == (["ERROR", None], [])
     assert fails["attributes"]["error.type"] == "tool_error"
     assert not [span for span in found["spans"] if span["name"].startswith("MCP send")]
+
+
+def test_requests_of_a_session_have_its_id(tmp_path: Path) -> None:
+    pytest.importorskip("mcp")
+    found = observe(tmp_path, "http sessions")
+    own = [it["attributes"] for it in found["spans"] if it["scope"] == names.SCOPE]
+    (session,) = found["sessions"]
+    ids = [it["mcp.session.id"] for it in own if "mcp.method.name" in it]
+    assert len(ids) >= 3 and set(ids) == {session}
 
 
 def test_a_server_over_http_is_in_the_trace_of_the_turn(tmp_path: Path) -> None:
