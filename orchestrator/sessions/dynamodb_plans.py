@@ -3,7 +3,8 @@
 | item | sort key | members |
 |---|---|---|
 | snapshot | `s` | `text`, `nonce`; of a long one, `parts` says how many items have the rest;
-  `listing` and `name` (the digest) put it into the index `names` |
+  `listing` and `name` (the digest) put it into the index `names`; `kept` says when somebody has
+  last kept it, in seconds since 1970 |
 | part of a long snapshot | `p#`, the nonce and a number | `text` |
 
 Their partition is `plan#` and the digest. Parts are written first, so a snapshot is whole or not
@@ -14,21 +15,31 @@ there. They belong to no session: they stay when sessions are deleted, or expire
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterator
 
-from orchestrator.support.dynamodb import ITEM_BYTES, ConditionFailed, DynamoTable, Item
+from orchestrator.support.dynamodb import ITEM_BYTES, ConditionFailed, DynamoTable, Item, to_wire
 
 _SNAPSHOT = "s"
 _LISTING = "plan"
 
 
 def save_plan(table: DynamoTable, digest: str, text: str) -> None:
-    """Keeps the snapshot of a plan; does nothing where one of its digest is known.
+    """Keeps the snapshot of a plan, or notes that one of its digest is still in use.
 
     Raises:
         DependencyFailed: DynamoDB failed.
     """
-    if table.get(_partition(digest), _SNAPSHOT) is None:
+    try:
+        table.call(
+            "update_item",
+            TableName=table.name,
+            Key=to_wire(_key(digest)),
+            UpdateExpression="SET kept = :now",
+            ConditionExpression="attribute_exists(pk)",
+            ExpressionAttributeValues=to_wire({":now": time.time()}),
+        )
+    except ConditionFailed:
         # Another process may be quicker: encrypted, its text is another one.
         _write(table, digest, text, "attribute_not_exists(pk)")
 
@@ -49,17 +60,27 @@ def replace_plan(table: DynamoTable, digest: str, old: str, new: str) -> bool:
     return True
 
 
-def delete_plan(table: DynamoTable, digest: str) -> None:
-    """Deletes the snapshot of a plan with all its parts, if there is one.
+def delete_plan(table: DynamoTable, digest: str, idle: float) -> bool:
+    """Deletes the snapshot of a plan that nobody has kept for `idle` seconds; whether it did.
 
     Raises:
         DependencyFailed: DynamoDB failed.
     """
     rows = _find(table, digest)
-    head = rows.pop(_SNAPSHOT, None)
-    if head is not None:
-        table.write_batch(deletes=[head])  # without it, its parts are nobody's
-    table.write_batch(deletes=[*rows.values()])
+    if rows.pop(_SNAPSHOT, None) is None:
+        return False
+    try:
+        table.call(
+            "delete_item",
+            TableName=table.name,
+            Key=to_wire(_key(digest)),
+            ConditionExpression="attribute_not_exists(kept) OR kept <= :last",
+            ExpressionAttributeValues=to_wire({":last": time.time() - idle}),
+        )
+    except ConditionFailed:
+        return False
+    table.write_batch(deletes=[*rows.values()])  # without it, its parts are nobody's
+    return True
 
 
 def load_plan(table: DynamoTable, digest: str) -> str | None:
@@ -85,9 +106,10 @@ def _write(table: DynamoTable, digest: str, text: str, condition: str, **values:
         for number, piece in enumerate(rest)
     ]
     table.write_batch(parts)
-    head: Item = {"pk": pk, "sk": _SNAPSHOT, "text": first, "parts": len(rest), "nonce": nonce}
+    head: Item = {**_key(digest), "text": first, "parts": len(rest), "nonce": nonce}
+    head |= {"listing": _LISTING, "name": digest, "kept": int(time.time())}
     try:
-        table.put({**head, "listing": _LISTING, "name": digest}, condition, **values)
+        table.put(head, condition, **values)
     except ConditionFailed:
         table.write_batch(deletes=parts)
         return False
@@ -112,6 +134,10 @@ def _join(rows: dict[str, Item]) -> str | None:
 
 def _find_parts(rows: dict[str, Item], nonce: str) -> list[Item]:
     return [row for sk, row in rows.items() if sk.startswith(f"p#{nonce}#")]
+
+
+def _key(digest: str) -> Item:
+    return {"pk": _partition(digest), "sk": _SNAPSHOT}
 
 
 def _partition(digest: str) -> str:

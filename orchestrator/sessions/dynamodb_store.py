@@ -317,7 +317,7 @@ class DynamoStore:
             self._table.write_batch(deletes=self._find_parts(key, f"p#{generation}#"))
 
     def save_plan(self, digest: str, text: str) -> None:
-        """Keeps the snapshot of a plan; does nothing where one of its digest is known."""
+        """Keeps the snapshot of a plan, or notes that one of its digest is still in use."""
         dynamodb_plans.save_plan(self._table, digest, text)
 
     def load_plan(self, digest: str) -> str | None:
@@ -328,9 +328,9 @@ class DynamoStore:
         """The digests of all plans that were kept."""
         return dynamodb_plans.list_plans(self._table)
 
-    def delete_plan(self, digest: str) -> None:
-        """Deletes the snapshot of a plan, if there is one."""
-        dynamodb_plans.delete_plan(self._table, digest)
+    def delete_plan(self, digest: str, idle: float) -> bool:
+        """Deletes a snapshot that nobody has kept for `idle` seconds; whether it did."""
+        return dynamodb_plans.delete_plan(self._table, digest, idle)
 
     def replace_plan(self, digest: str, old: str, new: str) -> bool:
         """Puts a snapshot in the place of one that stands there still; whether it did."""

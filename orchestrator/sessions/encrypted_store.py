@@ -120,11 +120,10 @@ class EncryptedStore:
         found: Iterator[str] = getattr(self._store, "list_plans", lambda: iter(()))()
         return (*found,)
 
-    def delete_plan(self, digest: str) -> None:
-        """Deletes the snapshot of a plan, if there is one."""
+    def delete_plan(self, digest: str, idle: float) -> bool:
+        """Deletes a snapshot that nobody has kept for `idle` seconds; whether it did."""
         delete = getattr(self._store, "delete_plan", None)
-        if delete is not None:
-            delete(digest)
+        return delete is not None and bool(delete(digest, idle))
 
     def rotate_plan(self, digest: str) -> bool:
         """Encrypts the snapshot of a plan with the first key; whether it was not.

@@ -106,11 +106,12 @@ class SessionStore(Protocol):
     this thread wait for nobody, or `None` when they would; `count(key)` says how many records a
     session has.
 
-    One that keeps what prompts were made of has two more: `save_plan(digest, text)`, which does
-    nothing where the digest is known, and `load_plan(digest)`, which gives the text or `None`.
-    Without them, past prompts are shown with the templates of today. With `list_plans()`, which
-    gives all digests, and `delete_plan(digest)`, those that no session names any more are deleted
-    when sessions are pruned.
+    One that keeps what prompts were made of has two more: `save_plan(digest, text)`, which only
+    notes the time where the digest is known, and `load_plan(digest)`, which gives the text or
+    `None`. Without them, past prompts are shown with the templates of today. With `list_plans()`,
+    which gives all digests, and `delete_plan(digest, idle)`, which deletes one that nobody has
+    saved for `idle` seconds and says whether it did, those that no session names any more are
+    deleted when sessions are pruned.
 
     One with `list_unfinished()`, which is `list` of those sessions whose last turn has not ended
     and does not wait for its caller, is told that by `append(..., unfinished=...)`. One with

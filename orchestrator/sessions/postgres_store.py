@@ -55,7 +55,13 @@ _REPLACE_PLAN = (
     "UPDATE orchestrator_plan SET snapshot = %s WHERE digest = %s AND snapshot = %s "
     "RETURNING digest"
 )
-_KEEP_PLAN = "INSERT INTO orchestrator_plan VALUES (%s, %s) ON CONFLICT DO NOTHING"
+_KEEP_PLAN = (
+    "INSERT INTO orchestrator_plan VALUES (%s, %s) ON CONFLICT (digest) DO UPDATE SET kept = now()"
+)
+_DELETE_PLAN = (
+    "DELETE FROM orchestrator_plan WHERE digest = %s "
+    "AND kept <= clock_timestamp() - make_interval(secs => %s) RETURNING digest"
+)
 
 
 class PostgresStore:
@@ -234,7 +240,7 @@ class PostgresStore:
         self._db.repeat(forget)
 
     def save_plan(self, digest: str, text: str) -> None:
-        """Keeps the snapshot of a plan; does nothing where one of its digest is known."""
+        """Keeps the snapshot of a plan, or notes that one of its digest is still in use."""
         self._db.repeat(lambda: self._db.run(lambda db: db.execute(_KEEP_PLAN, (digest, text))))
 
     def load_plan(self, digest: str) -> str | None:
@@ -246,10 +252,9 @@ class PostgresStore:
         """The digests of all plans that were kept."""
         return (str(row[0]) for row in self._db.rows("SELECT digest FROM orchestrator_plan"))
 
-    def delete_plan(self, digest: str) -> None:
-        """Deletes the snapshot of a plan, if there is one."""
-        statement = "DELETE FROM orchestrator_plan WHERE digest = %s"
-        self._db.repeat(lambda: self._db.run(lambda db: db.execute(statement, (digest,))))
+    def delete_plan(self, digest: str, idle: float) -> bool:
+        """Deletes a snapshot that nobody has kept for `idle` seconds; whether it did."""
+        return bool(self._db.rows(_DELETE_PLAN, (digest, idle)))
 
     def replace_plan(self, digest: str, old: str, new: str) -> bool:
         """Puts a snapshot in the place of one that stands there still; whether it did."""

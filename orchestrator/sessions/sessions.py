@@ -163,9 +163,9 @@ class Sessions:
 
     def _read(self, session: Session) -> None:
         last = session.last
-        if self.durable and last is None and self.clock() - self._plans_since > _KEPT_ANEW:
+        if self.durable and self.clock() - self._plans_since > _KEPT_ANEW:
             self._plans_since = self.clock()
-            self.plans.clear()  # somebody may have deleted those that no session named
+            self.plans.clear()  # else somebody may delete those that no session names
         news = self.store.load(session.key) if last is None else self._load_after(session, last)
         if session.count and any(_is_undone(record) for record in news):
             # A turn that was applied here already may be the one that was undone.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -77,7 +78,10 @@ CREATE TABLE journal (
 # Beside the layout, for what they hold is no session: a file without them is as good as before.
 _MAKE_PLANS = (
     "CREATE TABLE IF NOT EXISTS plan (digest TEXT PRIMARY KEY, snapshot TEXT NOT NULL) "
-    "WITHOUT ROWID"
+    "WITHOUT ROWID",
+    # When somebody has last kept it, in seconds since 1970
+    "CREATE TABLE IF NOT EXISTS plan_use (digest TEXT PRIMARY KEY, kept REAL NOT NULL) "
+    "WITHOUT ROWID",
 )
 _ENTRY = "key, label, updated, records, sum"
 _LIST, _NEWEST = f"SELECT {_ENTRY} FROM session", "ORDER BY updated DESC"
@@ -236,10 +240,15 @@ class SQLiteStore:
             db.execute("DELETE FROM session WHERE key = ?", (key,))
 
     def save_plan(self, digest: str, text: str) -> None:
-        """Keeps the snapshot of a plan; does nothing where one of its digest is known."""
+        """Keeps the snapshot of a plan, or notes that one of its digest is still in use."""
         with self._file.transaction() as db:
-            db.execute(_MAKE_PLANS)
+            self._make_plans(db)
             db.execute("INSERT OR IGNORE INTO plan VALUES (?, ?)", (digest, text))
+            db.execute("INSERT OR REPLACE INTO plan_use VALUES (?, ?)", (digest, time.time()))
+
+    def _make_plans(self, db: sqlite3.Connection) -> None:
+        for statement in _MAKE_PLANS:
+            db.execute(statement)
 
     def load_plan(self, digest: str) -> str | None:
         """The snapshot of the plan with a digest, if one was kept."""
@@ -258,11 +267,18 @@ class SQLiteStore:
             )
         return bool(changed.rowcount)
 
-    def delete_plan(self, digest: str) -> None:
-        """Deletes the snapshot of a plan, if there is one."""
+    def delete_plan(self, digest: str, idle: float) -> bool:
+        """Deletes a snapshot that nobody has kept for `idle` seconds; whether it did."""
         with self._file.transaction() as db:
-            db.execute(_MAKE_PLANS)
-            db.execute("DELETE FROM plan WHERE digest = ?", (digest,))
+            self._make_plans(db)
+            deleted = db.execute(
+                "DELETE FROM plan WHERE digest = ? AND NOT EXISTS "
+                "(SELECT 1 FROM plan_use WHERE plan_use.digest = plan.digest AND kept > ?)",
+                (digest, time.time() - idle),
+            ).rowcount
+            if deleted:
+                db.execute("DELETE FROM plan_use WHERE digest = ?", (digest,))
+        return bool(deleted)
 
     def _find_plans(self, statement: str, values: Sequence[Any] = ()) -> Sequence[Sequence[Any]]:
         # Older files have no such table, and a reader makes none.

@@ -13,7 +13,7 @@ import pytest
 from orchestrator import Agent, SessionConflict, Sessions
 from orchestrator.message import text_of
 from orchestrator.models import Model, ModelReply, ModelRequest
-from orchestrator.sessions import NEVER, EncryptedStore, SessionStore
+from orchestrator.sessions import NEVER, EncryptedStore, SessionStore, unused_plans
 from orchestrator.sessions.open_store import open_store
 from orchestrator.sessions.unused_plans import delete_unused_plans
 from orchestrator.support.encryption import Cipher
@@ -235,6 +235,8 @@ def test_snapshots_that_no_session_names_are_deleted(
     if not one.durable:  # it forgets them by itself
         assert delete_unused_plans(one) == 0
         return
+    assert delete_unused_plans(one) == 0  # whoever has kept them may be about to name them
+    monkeypatch.setattr(unused_plans, "IDLE_SECONDS", 0.0)
     assert delete_unused_plans(one) == 2
     assert [one.load_plan(it) for it in "abc"] == [None, None, PLAIN]
     assert (delete_unused_plans(one), list(one.list_plans())) == (0, ["c"])
@@ -242,6 +244,7 @@ def test_snapshots_that_no_session_names_are_deleted(
     assert wrap(open_one()).load_plan("b") == long
     one.delete(KEY)
     assert delete_unused_plans(one) == 2
+    assert one.delete_plan("b", 0.0) is False
 
 
 def test_of_many_writers_of_a_plan_one_is_read(open_one: Open) -> None:

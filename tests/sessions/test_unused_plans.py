@@ -7,11 +7,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 from whole_agents import NATIVE, answer
 
 from orchestrator import Agent, Sessions, SQLiteStore
 from orchestrator.cli import app
+from orchestrator.sessions import session_label, unused_plans
 from orchestrator.sessions.unused_plans import delete_unused_plans
 
 HOUR = 3_600_000_000_000
@@ -26,11 +28,22 @@ def build_agent(sessions: Sessions, instruction: str, replies: int = 1) -> Agent
     return Agent("greeter", instruction, model, sessions=sessions)
 
 
+def label(agent: Agent, session: str) -> str:
+    return session_label(agent.plan.owner, session)
+
+
 def prune(file: Path) -> Any:
     words = ["sessions", "prune", "--older-than=0s", "--state", str(file), "--yes", "--json"]
     return json.loads(CliRunner().invoke(app, words).stdout)
 
 
+@pytest.fixture
+def in_two_hours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if nobody had kept a snapshot for two hours."""
+    monkeypatch.setattr(unused_plans, "IDLE_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("in_two_hours")
 def test_it_goes_with_the_last_session_that_names_it(tmp_path: Path) -> None:
     file = tmp_path / "s.sqlite"
     sessions = Sessions(SQLiteStore(file))
@@ -48,16 +61,31 @@ def test_it_goes_with_the_last_session_that_names_it(tmp_path: Path) -> None:
     assert prune(file)["plans"] == 1 and list(store.list_plans()) == []
 
 
-def test_a_process_that_still_has_the_agent_keeps_it_again(tmp_path: Path) -> None:
-    file, now = tmp_path / "s.sqlite", [time.time_ns()]
-    sessions = Sessions(SQLiteStore(file), clock=lambda: now[0])
+def test_what_a_process_may_name_again_stays(tmp_path: Path) -> None:
+    """The process begins a turn right after its last session was pruned, and then it ends."""
+    file = tmp_path / "s.sqlite"
+    sessions = Sessions(SQLiteStore(file))
+    greeter = build_agent(sessions, "You greet.", 2)
+    ask(greeter, "s-1")
+    assert prune(file) == {"deleted": [label(greeter, "s-1")], "plans": 0}
+    ask(greeter, "s-2")
+    later = build_agent(Sessions(SQLiteStore(file)), "You thank.")
+    (turn,) = later.turns("s-2")
+    assert (turn.has_changed, turn.has_todays_prompts) == (True, False)
+    assert "You greet." in str(turn.steps()[0].prompt().system)
+
+
+@pytest.mark.parametrize("session", ["s-1", "s-2"])
+def test_it_is_kept_again_every_hour(tmp_path: Path, session: str) -> None:
+    """In a session that the process has read before, and in another one."""
+    now = [time.time_ns()]
+    sessions = Sessions(SQLiteStore(tmp_path / "s.sqlite"), clock=lambda: now[0])
     greeter = build_agent(sessions, "You greet.", 3)
     ask(greeter, "s-1")
-    now[0] += HOUR // 2
-    assert prune(file)["plans"] == 1
     store: Any = sessions.store
-    ask(greeter, "s-2")
-    assert list(store.list_plans()) == []
-    now[0] += HOUR
-    ask(greeter, "s-3")
-    assert len(list(store.list_plans())) == 1
+    (digest,) = store.list_plans()
+    assert store.delete_plan(digest, 0.0)
+    for passed, kept in ((HOUR // 2, []), (HOUR, [digest])):
+        now[0] += passed
+        ask(greeter, session)
+        assert list(store.list_plans()) == kept

@@ -49,7 +49,7 @@ def test_many_processes_that_begin_make_the_tables_once(
 ) -> None:
     with ThreadPoolExecutor(8) as threads:
         databases = list(threads.map(lambda _: open_database(), range(8)))
-    assert find_versions(postgres_url) == [("sessions", 2)]
+    assert find_versions(postgres_url) == [("sessions", 3)]
     assert [one.rows("SELECT count(*) FROM orchestrator_session") for one in databases] == [
         [(0,)]
     ] * 8
@@ -73,7 +73,7 @@ def test_tables_of_an_older_program_are_brought_up_to_date(
         db.execute("CREATE TABLE orchestrator_schema (component text PRIMARY KEY, version integer)")
         db.execute("INSERT INTO orchestrator_schema VALUES ('sessions', 1)")
     database = open_database()
-    assert find_versions(postgres_url) == [("sessions", 2)]
+    assert find_versions(postgres_url) == [("sessions", 3)]
     assert database.rows("SELECT count(*) FROM orchestrator_plan") == [(0,)]
     assert database.rows("SELECT key FROM orchestrator_session") == [("k",)]
 
