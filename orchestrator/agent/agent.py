@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
 
-from orchestrator.actions import ActionGroup, Executor
+from orchestrator.actions import ActionGroup
+from orchestrator.agent.agent_sessions import AgentSessions
+from orchestrator.agent.agent_variants import AgentVariants
 from orchestrator.agent.compile import build_plan
 from orchestrator.agent.invoke import (
     CarryOut,
     aevents,
-    aopen_when_free,
-    as_awaitable,
-    begin_run,
-    close_before,
-    close_idle,
-    close_session,
+    aopen_run,
     complete_in_steps,
     events,
     finish_run,
     load_async_driver,
-    open_in_lane,
-    open_in_thread,
-    open_when_free,
+    open_request,
+    open_run,
+    read_input,
 )
-from orchestrator.agent.render import preview_values
 from orchestrator.agent.validate import (
     Collaborator,
     check_parts,
@@ -36,34 +31,23 @@ from orchestrator.agent.validate import (
     overrides_from_arguments,
 )
 from orchestrator.diagnostics import Diagnostic
-from orchestrator.engine.plan import Features, Memory, Orchestration, Override, Plan
-from orchestrator.engine.rendered_prompt import Prompt
-from orchestrator.engine.run.input import Input, check_id
-from orchestrator.engine.run.invocation import Run
-from orchestrator.engine.run.options import Options, may_block, read_options
-from orchestrator.engine.run.restore import restore_history
+from orchestrator.engine.plan import Features, Memory, Orchestration, Override
+from orchestrator.engine.run.options import Options, read_options
 from orchestrator.engine.run.threads import run_turn
 from orchestrator.engine.trace.reply import Event, Reply
-from orchestrator.errors import ValidationError
 from orchestrator.guardrails import Guardrail
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
 from orchestrator.memory import MemoryStore
 from orchestrator.models import Model, resolve_model
-from orchestrator.sessions import Session, Sessions, SessionStore, session_label
-from orchestrator.support.threads import in_thread
+from orchestrator.sessions import Sessions, SessionStore
 
 if TYPE_CHECKING:
     from orchestrator.agent.durable import DurableRuns, Submission
-    from orchestrator.agent.recovery import RecoveredTurn
-    from orchestrator.engine.trace.past_turns import PastTurn
-    from orchestrator.engine.undecided_calls import Undecided
-
-_MOST_TENANTS = 1_000  # whose plans an agent keeps
-_ALL_SESSIONS = 100_000  # more than anybody begins in the days of storage
+    from orchestrator.engine.rendered_prompt import Prompt
 
 
-class Agent:
+class Agent(AgentSessions, AgentVariants):
     """An agent that runs.
 
     It is frozen configuration: it holds no turn and no session, and serves any number of them at
@@ -148,9 +132,7 @@ class Agent:
         check_parts(action_groups, knowledge_bases, limits, idle_session_ttl)
         self.name = name
         self.sessions = Sessions.of(sessions)
-        # The plan of a tenant and the one that it was made of: servers ask for it at each request
-        self._tenant_plans: dict[str, tuple[Plan, Plan]] = {}
-        # What `with_changes` compiles again
+        self._tenant_plans = {}
         self._make_plan = partial(
             build_plan,
             name=name,
@@ -178,7 +160,7 @@ class Agent:
             ),
             resolve=resolve_model,
         )
-        self.plan: Plan = self._make_plan()
+        self.plan = self._make_plan()
 
     @classmethod
     def load(
@@ -262,7 +244,7 @@ class Agent:
         Raises:
             OrchestratorError: The turn failed; `error.reply` holds what it had done.
         """
-        run = self._open_run(question, session_id, options)
+        run = open_run(self.plan, self.sessions, question, session_id, options)
         if isinstance(run, Reply):
             return run
         run_turn(run)
@@ -295,16 +277,16 @@ class Agent:
             OrchestratorError: The turn failed; `error.reply` holds what it had done.
             TurnLeft: `carry_out` raised it: the turn stays open.
         """
-        request = self._read_input(question, session_id, options)
+        request = read_input(self.plan, self.sessions, question, session_id, options)
         request.workflow = workflow
-        run = self._open_request(request)
+        run = open_request(self.plan, self.sessions, request)
         return run if isinstance(run, Reply) else complete_in_steps(run, carry_out)
 
     async def ainvoke(
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
     ) -> Reply:
         """`invoke`, for an event loop."""
-        run = await self._aopen(question, session_id, options)
+        run = await aopen_run(self.plan, self.sessions, question, session_id, options)
         if isinstance(run, Reply):
             return run
         await load_async_driver().run_turn(run)
@@ -322,7 +304,7 @@ class Agent:
             OrchestratorError: The turn failed; `error.reply` holds what it had done.
             TurnLeft: It was thrown in: the turn stays open, for another process to go on with.
         """
-        opening = partial(self._open_run, question, session_id, options)
+        opening = partial(open_run, self.plan, self.sessions, question, session_id, options)
         return cast("Generator[Event, None, None]", events(opening))
 
     def start(
@@ -332,7 +314,8 @@ class Agent:
 
         The session is taken then, until the iterator ends or is closed.
         """
-        begun_events = events(partial(self._open_run, question, session_id, options), waits=True)
+        opening = partial(open_run, self.plan, self.sessions, question, session_id, options)
+        begun_events = events(opening, waits=True)
         next(begun_events)
         return cast("Generator[Event, None, None]", begun_events)
 
@@ -340,7 +323,7 @@ class Agent:
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
     ) -> AsyncGenerator[Event, None]:
         """`stream`, for an event loop."""
-        opening = partial(self._aopen, question, session_id, options)
+        opening = partial(aopen_run, self.plan, self.sessions, question, session_id, options)
         return cast("AsyncGenerator[Event, None]", aevents(opening))
 
     async def astart(
@@ -356,7 +339,7 @@ class Agent:
         Unless it is to `listen`, models answer whole, no trace is made, and only the events come
         that end every turn.
         """
-        opening = partial(self._aopen, question, session_id, options)
+        opening = partial(aopen_run, self.plan, self.sessions, question, session_id, options)
         begun_events = aevents(opening, waits=True, listen=listen)
         await anext(begun_events)
         return cast("AsyncGenerator[Event, None]", begun_events)
@@ -416,25 +399,6 @@ class Agent:
         request.check(self.plan.limits)
         request.check_options()
 
-    def for_tenant(self, tenant: str) -> Self:
-        """The same agent for one tenant: what it keeps of sessions is the tenant's own.
-
-        Everything compiled is shared. Sessions, memories and the code interpreter's folders are
-        not, also those of collaborators: the same session id is another session for each tenant.
-        Lambda functions and MCP servers that store data by session ids do not see the tenant.
-
-        Args:
-            tenant: Any text that names the tenant; empty for the agent as it was without tenants.
-        """
-        agent = copy(self)
-        known = self._tenant_plans.get(tenant)
-        if known is None or not any(plan is self.plan for plan in known):
-            if len(self._tenant_plans) >= _MOST_TENANTS:
-                self._tenant_plans.clear()
-            known = self._tenant_plans[tenant] = self.plan, self.plan.for_tenant(tenant)
-        _, agent.plan = known
-        return agent
-
     def close(self) -> None:
         """Ends what the agent has begun: MCP servers, the code interpreter's folders, open indexes.
 
@@ -473,27 +437,17 @@ class Agent:
         Raises:
             ValidationError: There is no such stage.
         """
-        found = self.plan.stages.get(stage)
-        if found is None:
-            raise ValidationError(
-                f"there is no stage {stage!r}; there are {', '.join(self.plan.stages)}"
-            )
-        session = Session("", "")
-        if session_id is not None:
-            session = self.sessions.peek(session_label(self.plan.owner, session_id))
-            restore_history(self.plan, session)
-        attributes = prompt_session_attributes
-        filled = {
-            "question": question,
-            **(found.attribute_values(attributes) if attributes else {}),
-            **preview_values(found, question, session),
-            **(values or {}),
-        }
-        # The same binding as in a turn, so that the prompt is exact.
-        bound = found.template.bind(filled, session.history)
-        system, messages, model_id = bound.system, bound.messages(), found.model.model_id
-        tools = () if found.tools_in_prompt else found.tools
-        return Prompt(stage, model_id, system, messages, tools, found.inference)
+        from orchestrator.agent.render import render_stage
+
+        return render_stage(
+            self.plan,
+            self.sessions,
+            stage,
+            question,
+            session_id=session_id,
+            attributes=prompt_session_attributes,
+            values=values,
+        )
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -501,357 +455,3 @@ class Agent:
         stages = [stage for stage in self.plan.stages.values() if stage.enabled]
         found = [one for stage in stages for one in stage.template.diagnostics]
         return tuple(dict.fromkeys(one for one in found if one.severity != "info"))
-
-    def end_session(self, session_id: str) -> None:
-        """Ends a session: its next turn begins with no attributes and no conversation.
-
-        A session that belongs to a memory is summarised first, by a model.
-
-        Raises:
-            SessionConflict: A turn of the session is running.
-            ValidationError: The id is not valid.
-            OrchestratorError: The session could not be summarised; it has not ended then.
-        """
-        check_id("session_id", session_id)
-        label = session_label(self.plan.owner, session_id)
-        # Only a session with a memory is worth a model call at its end (Bedrock: SESSION_SUMMARY).
-        if self.plan.memory_stage is not None and self.sessions.peek(label).memory_id:
-            close_session(self.plan, self.sessions, session_id)
-        else:
-            self.sessions.end(label)
-
-    def undo_turn(self, session_id: str) -> None:
-        """Undoes the last turn of a session: its next turn begins as that one did.
-
-        Conversation and session attributes are as they were before it, and the model does not know
-        of it any more. What its actions, programs and remote agents did stays done. Its records
-        stay in the journal, where only the store itself still shows them.
-
-        Raises:
-            SessionConflict: A turn of the session is running.
-            ValidationError: The id is not valid, or the session has no turn since it began.
-            DependencyFailed: The session's journal cannot be read or written.
-        """
-        check_id("session_id", session_id)
-        label = session_label(self.plan.owner, session_id)
-        self.sessions.undo_turn(label, self.plan.idle_ttl)
-
-    def recover(self) -> list[RecoveredTurn]:
-        """Goes on with the turns of this agent, and of its tenant, that a process has left.
-
-        These are the turns whose process has ended, or whose lease has passed. What was carried out
-        is not carried out again; an action whose outcome nobody knows suspends its turn until
-        `decide` says what became of it, unless it is idempotent or its executor knows (`status`).
-        A turn that waits for its caller goes on waiting. A turn that was submitted is left to the
-        workers of its database.
-
-        Returns:
-            What became of each. Turns that another process took meanwhile are not among them.
-
-        Raises:
-            DependencyFailed: The store cannot be read.
-        """
-        from orchestrator.agent.recovery import RecoveredTurn, list_left_sessions
-
-        recovered: list[RecoveredTurn] = []
-        for session_id in list_left_sessions(self.plan, self.sessions):
-            with RecoveredTurn.observe(session_id, recovered) as turn:
-                turn.reply = self.invoke("", session_id)
-        return recovered
-
-    async def arecover(self) -> list[RecoveredTurn]:
-        """`recover`, for an event loop."""
-        from orchestrator.agent.recovery import RecoveredTurn, list_left_sessions
-
-        recovered: list[RecoveredTurn] = []
-        left = in_thread(lambda: list(list_left_sessions(self.plan, self.sessions)))
-        for session_id in await as_awaitable(left):
-            with RecoveredTurn.observe(session_id, recovered) as turn:
-                turn.reply = await self.ainvoke("", session_id)
-        return recovered
-
-    def find_undecided(self, session_id: str | None = None) -> list[Undecided]:
-        """The turns that wait for somebody to say what became of an action.
-
-        Its process stopped between the action and its record, so that nobody knows whether it took
-        effect. Nothing is carried out again by itself; `decide` goes on.
-
-        Args:
-            session_id: One session; all of the agent, and of its tenant, when `None`.
-
-        Raises:
-            DependencyFailed: The store, or the session's journal in it, cannot be read.
-        """
-        from orchestrator.agent.recovery import list_undecided
-
-        if session_id is not None:
-            check_id("session_id", session_id)
-        return list_undecided(self.plan, self.sessions, session_id)
-
-    def decide(
-        self,
-        session_id: str,
-        *,
-        happened: Mapping[str, Any] | None = None,
-        repeat: Sequence[str] = (),
-        give_up: Sequence[str] = (),
-    ) -> Reply:
-        """Says what became of the actions that a session's turn waits for, and goes on with it.
-
-        Each call is named once, by its idempotency key, or by its name where no other one has it.
-        The same decision in the shape of Bedrock's results is
-        `invoke(results=undecided.answer(...))`, which may be sent twice.
-
-        Args:
-            session_id: The session.
-            happened: The calls that took effect, with what each gave: a text, or JSON data.
-            repeat: The calls that did not take effect, and are carried out now, with the same key.
-            give_up: The calls that stay unknown: the turn ends with `ActionOutcomeUnknown`.
-
-        Raises:
-            ValidationError: The session waits for no decision, or a call is not decided, or twice.
-            SessionConflict: Another process is faster, or the agent was changed since.
-            OrchestratorError: The turn failed.
-        """
-        decisions = {"happened": happened, "repeat": repeat, "give_up": give_up}
-        return self.invoke("", session_id, results=self._find_results(session_id, decisions))
-
-    async def adecide(
-        self,
-        session_id: str,
-        *,
-        happened: Mapping[str, Any] | None = None,
-        repeat: Sequence[str] = (),
-        give_up: Sequence[str] = (),
-    ) -> Reply:
-        """`decide`, for an event loop."""
-        decisions = {"happened": happened, "repeat": repeat, "give_up": give_up}
-        finding = in_thread(partial(self._find_results, session_id, decisions))
-        results = await as_awaitable(finding)
-        return await self.ainvoke("", session_id, results=results)
-
-    def _find_results(self, session_id: str, decisions: Mapping[str, Any]) -> dict[str, Any]:
-        from orchestrator.agent.recovery import find_decision_results
-
-        check_id("session_id", session_id)
-        return find_decision_results(self.plan, self.sessions, session_id, decisions)
-
-    def with_models(self, change: Callable[[Model], Model]) -> Self:
-        """The same agent and team, whose models are those that `change` makes of them.
-
-        `change` is called once for each model. It has to keep the `model_id`, for which the
-        prompts were made: wrap a model to count, record or replay it.
-        """
-        agent = copy(self)
-        agent._tenant_plans = {}
-        agent.plan = self.plan.with_models(_once_for_each(change))
-        return agent
-
-    def with_executors(self, change: Callable[[Executor], Executor]) -> Self:
-        """The same agent and team, whose actions are carried out by what `change` makes.
-
-        `change` is called for each operation with who carries it out. Prompts stay as they are.
-        """
-        agent = copy(self)
-        agent._tenant_plans = {}
-        agent.plan = self.plan.with_executors(change)
-        return agent
-
-    def with_changes(
-        self,
-        *,
-        prompts: Mapping[str, str | Mapping[str, Any] | Override] | None = None,
-        model: str | Model | None = None,
-        instruction: str | None = None,
-    ) -> Self:
-        """The same agent, but for some of its prompts, its model or its instruction.
-
-        It has the sessions and the memory of this one. What `with_models` and `with_executors` have
-        changed is as it was before.
-
-        Args:
-            prompts: By prompt types, the text of a template, in the language and with the settings
-                that the stage has; or what `Agent(prompts=...)` takes.
-            model: Instead of the agent's model; stages with a model of their own keep it.
-            instruction: Instead of the agent's instruction.
-
-        Raises:
-            DefinitionError: The changed agent is wrong; `TemplateError` when a template is.
-            ValidationError: There is no such stage.
-        """
-        from orchestrator.agent.overrides import change_overrides
-
-        changes: dict[str, Any] = {}
-        if prompts:
-            known = self._make_plan.keywords["overrides"]
-            changes["overrides"] = change_overrides(self.plan, known, prompts)
-        if model is not None:
-            changes["model"] = resolve_model(model)
-        if instruction is not None:
-            changes["instruction"] = instruction
-        agent = copy(self)
-        agent._tenant_plans = {}
-        agent._make_plan = partial(self._make_plan, **changes)
-        agent.plan = replace(agent._make_plan(), alias_arn=self.plan.alias_arn)
-        if self.plan.tenant:
-            agent.plan = agent.plan.for_tenant(self.plan.tenant)
-        return agent
-
-    def fork(
-        self,
-        session_id: str,
-        turn: str,
-        call: int | None = None,
-        *,
-        new_session_id: str | None = None,
-        results: Mapping[int, str] | None = None,
-    ) -> str:
-        """Copies a session up to a point of one of its turns, to go on from there otherwise.
-
-        `invoke("", ID)` of the new session's id runs the turn from there: what was before is taken
-        from the journal, nothing of it happens again. What comes after happens anew, actions too.
-        Use `with_changes` before to have other prompts or another model from there.
-
-        Args:
-            session_id: The session; it stays as it is.
-            turn: The `id` of one of its `turns`.
-            call: The number of the turn's model call, from 1, to go on from; those of collaborators
-                count, too. `None` ends before the turn, for another question in its place.
-            new_session_id: The id of the copy, which must be new; made when it is left out.
-            results: Other results of actions before the call, by their numbers in the turn, from 1.
-
-        Returns:
-            The new session's id.
-
-        Raises:
-            ResourceNotFound: There is no such turn.
-            ValidationError: There is no such call, or the new session exists.
-            DependencyFailed: The session's journal cannot be read, or the new one not written.
-        """
-        from orchestrator.agent.fork import find_free_id, fork_session
-
-        new = new_session_id or find_free_id(self.plan, self.sessions, session_id)
-        fork_session(
-            self.plan,
-            self.sessions,
-            session_id,
-            turn,
-            call=call,
-            new_session_id=new,
-            results=results or {},
-        )
-        return new
-
-    def remember(self, memory_id: str | None = None) -> list[str]:
-        """Summarises the sessions that have been idle for longer than their time-out.
-
-        An invocation with a `memory_id` does so first for the sessions of that memory.
-
-        Args:
-            memory_id: One memory; all of the agent's when `None`.
-
-        Returns:
-            The sessions that were summarised.
-
-        Raises:
-            OrchestratorError: Some could not be summarised, and wait for the next time; the
-                others were.
-        """
-        return close_idle(self.plan, self.sessions, memory_id)
-
-    def memories(self, memory_id: str) -> list[dict[str, Any]]:
-        """What is remembered, newest first, as `memoryContents` of Bedrock's GetAgentMemory.
-
-        These are all sessions until their days of storage are over, also those that are too old
-        for prompts (`max_recent_sessions`).
-        """
-        memory = self.plan.features.memory
-        if memory is None:
-            return []
-        from orchestrator.memory.summaries import memory_contents
-
-        check_id("memory_id", memory_id)
-        now = self.sessions.clock()
-        return memory_contents(memory.store.recent(self.plan.owner, memory_id, now, _ALL_SESSIONS))
-
-    def forget(self, memory_id: str | None = None, session_id: str | None = None) -> None:
-        """Forgets a memory, or one session of it, or all (Bedrock: DeleteAgentMemory)."""
-        memory = self.plan.features.memory
-        if memory is not None:
-            memory.store.delete(self.plan.owner, memory_id, session_id)
-
-    def turns(self, session_id: str) -> list[PastTurn]:
-        """The turns of a session, oldest first, with those from before it last began anew.
-
-        Each has `id`, `question`, `text`, `stop_reason`, `at` (nanoseconds since 1970), `new`,
-        `current` and, made when it is read, `trace`. Turns that were undone are left out.
-
-        Raises:
-            ValidationError: The id is not valid.
-            DependencyFailed: The session's journal cannot be read.
-        """
-        from orchestrator.engine.trace.past_turns import load_past_turns
-
-        check_id("session_id", session_id)
-        return load_past_turns(self.sessions, session_label(self.plan.owner, session_id), self.plan)
-
-    # May wait for files and for a memory's sessions: `_aopen` calls it in a thread where it does.
-    def _read_input(self, question: str, session_id: str | None, options: Options) -> Input:
-        if session_id is None:
-            import uuid
-
-            session_id = str(uuid.uuid4())
-        if options:
-            request = read_options(question, session_id, options)
-        else:
-            request = Input(question, session_id)
-        request.check(self.plan.limits)
-        if request.more:
-            request.check_options()
-        if self.plan.features.memory is not None:
-            close_before(self.plan, self.sessions, request)
-        return request
-
-    def _open_run(self, question: str, session_id: str | None, options: Options) -> Run | Reply:
-        return self._open_request(self._read_input(question, session_id, options))
-
-    def _open_request(self, request: Input) -> Run | Reply:
-        return open_when_free(self.plan.limits.session_wait, partial(self._open, request))
-
-    async def _aopen(self, question: str, session_id: str | None, options: Options) -> Run | Reply:
-        if self.plan.features.memory is not None:  # its store may block
-            return await open_in_thread(partial(self._open_run, question, session_id, options))
-        if options and may_block(options):
-            request = await as_awaitable(
-                in_thread(partial(self._read_input, question, session_id, options))
-            )
-        else:
-            request = self._read_input(question, session_id, options)
-        wait = self.plan.limits.session_wait
-        if wait is not None:
-            return await aopen_when_free(wait, partial(self._aopen_request, request))
-        # A store in memory does not block.
-        return await self._aopen_request(request) if self.sessions.durable else self._open(request)
-
-    async def _aopen_request(self, request: Input) -> Run | Reply:
-        if not self.sessions.durable:
-            return self._open(request)
-        label = session_label(self.plan.owner, request.session_id)
-        opening = partial(self._open, request)
-        return await open_in_lane(self.sessions, label, self.plan, request, opening)
-
-    def _open(self, request: Input) -> Run | Reply:
-        label = session_label(self.plan.owner, request.session_id)
-        session = self.sessions.acquire(label, self.plan.idle_ttl)
-        return begin_run(self.plan, self.sessions, session, request)
-
-
-def _once_for_each(change: Callable[[Model], Model]) -> Callable[[Model], Model]:
-    made: dict[int, Model] = {}  # the models live as long as the plan that is changed
-
-    def find(model: Model) -> Model:
-        if id(model) not in made:
-            made[id(model)] = change(model)
-        return made[id(model)]
-
-    return find

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import cache, partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,8 +15,9 @@ from orchestrator.engine.run.driver import UPDATES, Progress
 from orchestrator.engine.run.input import Input
 from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.open_turn import open_turn
+from orchestrator.engine.run.options import Options, may_block, read_options
 from orchestrator.engine.run.restore import restore_history
-from orchestrator.engine.run.threads import run_turn, watch_effects, watch_turn
+from orchestrator.engine.run.threads import watch_effects, watch_turn
 from orchestrator.engine.trace.reply import (
     Event,
     Reply,
@@ -26,8 +27,8 @@ from orchestrator.engine.trace.reply import (
     rebuild_reply,
     reply_of,
 )
-from orchestrator.errors import OrchestratorError, SessionBusy, SessionConflict, TurnLeft
-from orchestrator.sessions import NEVER, Session, Sessions, session_label
+from orchestrator.errors import OrchestratorError, SessionBusy, TurnLeft
+from orchestrator.sessions import Session, Sessions, session_label
 from orchestrator.support.threads import in_thread
 from orchestrator.support.user_code import hide_causes
 
@@ -67,6 +68,78 @@ def begin_run(plan: Plan, sessions: Sessions, session: Session, request: Input) 
         raise
     sessions.release(session)
     return reply
+
+
+def read_input(
+    plan: Plan, sessions: Sessions, question: str, session_id: str | None, options: Options
+) -> Input:
+    """The checked input of an invocation.
+
+    It may wait for files and for a memory's sessions: `aopen_run` calls it in a thread then.
+    """
+    if session_id is None:
+        import uuid
+
+        session_id = str(uuid.uuid4())
+    if options:
+        request = read_options(question, session_id, options)
+    else:
+        request = Input(question, session_id)
+    request.check(plan.limits)
+    if request.more:
+        request.check_options()
+    if plan.features.memory is not None:
+        from orchestrator.agent.close_sessions import close_before
+
+        close_before(plan, sessions, request)
+    return request
+
+
+def open_run(
+    plan: Plan, sessions: Sessions, question: str, session_id: str | None, options: Options
+) -> Run | Reply:
+    """Opens the turn of an invocation; see `begin_run`."""
+    return open_request(plan, sessions, read_input(plan, sessions, question, session_id, options))
+
+
+def open_request(plan: Plan, sessions: Sessions, request: Input) -> Run | Reply:
+    """`open_run`, of an input that has been read."""
+    return _open_when_free(plan.limits.session_wait, partial(_open, plan, sessions, request))
+
+
+async def aopen_run(
+    plan: Plan, sessions: Sessions, question: str, session_id: str | None, options: Options
+) -> Run | Reply:
+    """`open_run`, for an event loop."""
+    if plan.features.memory is not None:  # its store may block
+        opening = partial(open_run, plan, sessions, question, session_id, options)
+        return await _open_in_thread(opening)
+    if options and may_block(options):
+        reading = partial(read_input, plan, sessions, question, session_id, options)
+        request = await as_awaitable(in_thread(reading))
+    else:
+        request = read_input(plan, sessions, question, session_id, options)
+    wait = plan.limits.session_wait
+    if wait is not None:
+        return await _aopen_when_free(wait, partial(_aopen_request, plan, sessions, request))
+    # A store in memory does not block.
+    if sessions.durable:
+        return await _aopen_request(plan, sessions, request)
+    return _open(plan, sessions, request)
+
+
+async def _aopen_request(plan: Plan, sessions: Sessions, request: Input) -> Run | Reply:
+    opening = partial(_open, plan, sessions, request)
+    if not sessions.durable:
+        return opening()
+    label = session_label(plan.owner, request.session_id)
+    return await _open_in_lane(sessions, label, plan, request, opening)
+
+
+def _open(plan: Plan, sessions: Sessions, request: Input) -> Run | Reply:
+    label = session_label(plan.owner, request.session_id)
+    session = sessions.acquire(label, plan.idle_ttl)
+    return begin_run(plan, sessions, session, request)
 
 
 def finish_run(run: Run) -> Reply:
@@ -186,7 +259,7 @@ def _end_events(run: Run) -> Iterator[Event]:
     yield from last_events(finish_run(run))
 
 
-def open_when_free(seconds: float | None, open_run: Callable[[], Run | Reply]) -> Run | Reply:
+def _open_when_free(seconds: float | None, open_run: Callable[[], Run | Reply]) -> Run | Reply:
     """Opens a turn, after at most so many seconds if another invocation has its session."""
     for pause in _list_pauses(seconds):
         try:
@@ -196,10 +269,10 @@ def open_when_free(seconds: float | None, open_run: Callable[[], Run | Reply]) -
     return open_run()
 
 
-async def aopen_when_free(
+async def _aopen_when_free(
     seconds: float | None, open_run: Callable[[], Awaitable[Run | Reply]]
 ) -> Run | Reply:
-    """`open_when_free`, for an event loop."""
+    """`_open_when_free`, for an event loop."""
     import asyncio
 
     for pause in _list_pauses(seconds):
@@ -220,7 +293,7 @@ def _list_pauses(seconds: float | None) -> Iterator[float]:
         pause = min(1.5 * pause, _LONGEST_PAUSE)
 
 
-async def open_in_lane(
+async def _open_in_lane(
     sessions: Sessions, label: str, plan: Plan, request: Input, open_run: Callable[[], Run | Reply]
 ) -> Run | Reply:
     """Opens a turn, in the session's lane if its store blocks."""
@@ -242,7 +315,7 @@ async def open_in_lane(
     return opened[0]
 
 
-async def open_in_thread(open_run: Callable[[], Run | Reply]) -> Run | Reply:
+async def _open_in_thread(open_run: Callable[[], Run | Reply]) -> Run | Reply:
     """Opens a turn in a thread, because that may take long."""
     opening = in_thread(open_run)
     try:
@@ -280,80 +353,3 @@ def load_async_driver() -> ModuleType:
     from orchestrator.engine.run import event_loop
 
     return event_loop
-
-
-def close_session(plan: Plan, sessions: Sessions, session_id: str, *, idle: bool = False) -> bool:
-    """Summarises and ends a session, unless that fails; whether there was anything to summarise.
-
-    One that waits for a decision is not `idle`, and only ends when its user says so.
-    """
-    session = sessions.acquire(session_label(plan.owner, session_id), NEVER)
-    if idle and session.open is not None and session.open.decision_request:
-        sessions.release(session)
-        return False
-    if not session.talk or not session.memory_id:
-        sessions.release(session)
-        memory = plan.features.memory
-        if memory is not None:
-            memory.store.settle(plan.owner, session_id)
-        return False
-    # Its summary is a turn without a question, so that the journal has it too.
-    request = Input("", session_id, end_session=True, closing=True, more=True)
-    run = begin_run(plan, sessions, session, request)
-    if isinstance(run, Run):
-        run_turn(run)
-        finish_run(run)
-    return True
-
-
-def close_idle(plan: Plan, sessions: Sessions, memory_id: str | None = None) -> list[str]:
-    """Ends the sessions that were idle for their time-out; those that were summarised.
-
-    Raises the first error when it is done; sessions that failed wait for the next time.
-    """
-    memory = plan.features.memory
-    if memory is None:
-        return []
-    before = sessions.clock() - plan.idle_ttl
-    closed: list[str] = []
-    failed: OrchestratorError | None = None
-    for session_id in memory.store.find_unsummarised(plan.owner, before, memory_id):
-        try:
-            if close_session(plan, sessions, session_id, idle=True):
-                closed.append(session_id)
-        except SessionConflict:
-            continue  # it is not idle
-        except OrchestratorError as error:  # which must not keep the others from theirs
-            failed = failed or error
-    if failed is not None:
-        raise failed
-    return closed
-
-
-def close_before(plan: Plan, sessions: Sessions, request: Input) -> None:
-    """Ends the sessions that should have ended before an invocation.
-
-    One that cannot be summarised now does not keep the user from the next one.
-    """
-    memory = plan.features.memory
-    if memory is None:
-        return
-    if request.memory_id:
-        with suppress(OrchestratorError):
-            close_idle(plan, sessions, request.memory_id)
-    # Nor is one lost that goes on too late, and in whose name nobody asks for its memory.
-    before = sessions.clock() - plan.idle_ttl
-    with suppress(OrchestratorError):
-        idle = memory.store.find_unsummarised(plan.owner, before)
-        if request.session_id in idle or _is_ended_by(plan, sessions, request):
-            close_session(plan, sessions, request.session_id, idle=True)
-
-
-def _is_ended_by(plan: Plan, sessions: Sessions, request: Input) -> bool:
-    # A question that abandons a turn with which the session was to end.
-    session = sessions.acquire(session_label(plan.owner, request.session_id), NEVER)
-    try:
-        log = session.open if request.results is None else None
-        return log is not None and log.suspend_record is not None and log.ends_session
-    finally:
-        sessions.release(session)
