@@ -15,7 +15,7 @@ from orchestrator.engine.effects import Branch, Branches, Effect
 from orchestrator.engine.plan import Member
 from orchestrator.engine.results import Answer, Failure, Refusal, Result
 from orchestrator.engine.run.iterations import error_of
-from orchestrator.engine.run.replay import STOPPED
+from orchestrator.engine.run.turn_records import STOPPED
 from orchestrator.engine.state import Iteration
 from orchestrator.errors import OrchestratorError
 from orchestrator.flows.state import read_recorded_json

@@ -16,9 +16,10 @@ from orchestrator.actions.base import CallContext
 from orchestrator.engine.calls import merge_changes
 from orchestrator.engine.effects import LIVE, Branch, CallModel, Effect, Live
 from orchestrator.engine.results import Answer, ControlReturn, Failure, Refusal, Result
-from orchestrator.engine.run.invocation import Run, end_record
+from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.replay import Replay
 from orchestrator.engine.run.restore import add_routed_turns
+from orchestrator.engine.run.turn_records import build_branch_record
 from orchestrator.engine.state import build_limit_error
 from orchestrator.errors import LimitExceeded
 from orchestrator.limits import Limits
@@ -208,19 +209,16 @@ class BranchRun(Run):
 
     def build_record(self, result: Answer | Refusal | Failure, name: str, before: int) -> Record:
         """The `branch` record of how it ended."""
-        ended = self.now()
-        return {
-            **end_record(result, ended),
-            "kind": "branch",
-            "branch": self.parent.replay.path,
-            "id": self.branch.id,
-            "name": name,
-            "asked": self.branch.message,
-            "before": before,
-            "usage": self.replay.turn.spending,
-            "began": self.began,
-            "ended": ended,
-        }
+        return build_branch_record(
+            self.branch,
+            result,
+            path=self.parent.replay.path,
+            name=name,
+            before=before,
+            usage=self.replay.turn.spending,
+            began=self.began,
+            ended=self.now(),
+        )
 
     def memory_work(self, result: Result) -> Iterator[Callable[[], None]]:
         """Nothing: the session that is remembered is the supervisor's."""

@@ -31,7 +31,6 @@ from orchestrator.engine.effects import (
     Retrieve,
 )
 from orchestrator.engine.results import Result
-from orchestrator.engine.run.action_records import action_record
 from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.iterations import BranchTable
 from orchestrator.engine.run.lost_calls import (
@@ -49,6 +48,7 @@ from orchestrator.engine.run.outcomes import (
     retrieve,
     run_remote_branch,
 )
+from orchestrator.engine.run.turn_records import action_record
 from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, OrchestratorError
 from orchestrator.sessions import Record
 from orchestrator.support.threads import MOST_THREADS
@@ -241,7 +241,7 @@ def _dispatch(run: Run, effect: Dispatch, backend: Backend) -> Pending[list[Reco
     if run.sessions.durable:
         return _dispatch_durably(run, effect, backend)
     calls = effect.calls
-    if len(calls) != 1 or run.replay.is_interrupted:
+    if len(calls) != 1 or run.replay.feed.is_interrupted:
         return _perform_all(run, effect, backend, *find_pending_calls(run, effect))
     run.intend(calls)
     record = backend.perform(run, calls[0], run.context())

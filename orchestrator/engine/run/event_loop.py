@@ -18,7 +18,6 @@ from typing import Any, Self, TypeVar, cast
 
 from orchestrator.actions.base import ActionResult, Call, CallContext
 from orchestrator.engine.effects import CallModel
-from orchestrator.engine.run.action_records import action_record
 from orchestrator.engine.run.driver import (
     UPDATES,
     Emit,
@@ -33,6 +32,7 @@ from orchestrator.engine.run.driver import (
 )
 from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.outcomes import StreamChecked, StreamedCall
+from orchestrator.engine.run.turn_records import action_record
 from orchestrator.message import Block, clean
 from orchestrator.models.base import ModelReply
 from orchestrator.parsers.base import ANSWER

@@ -11,7 +11,8 @@ from typing import Any
 from orchestrator.engine.calls import invocation_input, match_results
 from orchestrator.engine.effects import WaitingCall
 from orchestrator.engine.plan import Plan
-from orchestrator.engine.run.replay import WAYS_OUT, Replay, build_version_conflict
+from orchestrator.engine.run.journal_feed import WAYS_OUT, build_version_conflict
+from orchestrator.engine.run.replay import Replay
 from orchestrator.errors import SessionConflict
 from orchestrator.sessions import Record, Session, TurnLog
 

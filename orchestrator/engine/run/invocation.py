@@ -7,11 +7,8 @@ before anything is spent, the intent of calls before they are carried out, their
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -19,7 +16,6 @@ from orchestrator.actions.base import Call, CallContext
 from orchestrator.engine.calls import AttributeMerger
 from orchestrator.engine.effects import (
     LIVE,
-    Branch,
     Branches,
     CallModel,
     Dispatch,
@@ -29,10 +25,16 @@ from orchestrator.engine.effects import (
     Orchestrate,
     Retrieve,
 )
-from orchestrator.engine.plan import SUSPEND, Memory, Plan
+from orchestrator.engine.plan import SUSPEND, Plan
 from orchestrator.engine.results import Answer, ControlReturn, Failure, Refusal, Result
 from orchestrator.engine.run.replay import Replay
 from orchestrator.engine.run.restore import add_routed_turns, restore_team
+from orchestrator.engine.run.turn_records import (
+    build_end_record,
+    build_intent,
+    build_suspend_record,
+    decode_file,
+)
 from orchestrator.errors import (
     ActionOutcomeUnknown,
     LimitExceeded,
@@ -40,7 +42,6 @@ from orchestrator.errors import (
     SessionConflict,
 )
 from orchestrator.guardrails import Verdict
-from orchestrator.memory import MemoryStore
 from orchestrator.message import normalise_blocks
 from orchestrator.models.base import ModelReply, ModelRequest
 from orchestrator.parsers.base import Parser
@@ -269,7 +270,7 @@ class Run:
         """Writes down that calls are about to be carried out."""
         self._together = AttributeMerger(self.session.attributes, calls) if len(calls) > 1 else None
         if self.sessions.durable:
-            self.flush(_intent(calls))
+            self.flush(build_intent(calls))
         else:  # no later process could read it, but the next turn must know if this one stops
             self._begun, self._begun_at = calls, len(self._unwritten)
 
@@ -312,19 +313,9 @@ class Run:
         """Writes the turn's end, or its suspension, and takes the turn into the history."""
         self.result = result
         if isinstance(result, ControlReturn):
-            suspend: Record = {
-                "kind": "suspend",
-                "invocation_id": result.invocation_id,
-                "inputs": result.invocation_inputs,
-                "at": self.now(),
-            }
-            if result.branch:
-                suspend["waits"] = result.branch
-            if result.undecided:
-                suspend["undecided"] = list(result.undecided)
-            self.flush(suspend)
+            self.flush(build_suspend_record(result, self.now()))
             return
-        end = end_record(result, self.now())
+        end = build_end_record(result, self.now())
         turn = self.replay.turn
         if turn.question != self.log.start["question"]:
             end["question"] = turn.question  # as the guardrail let it be read
@@ -339,43 +330,13 @@ class Run:
             self.log.transcript = turn.defer_transcript(result)
 
     def memory_work(self, result: Result) -> Iterator[Callable[[], None]]:
-        """What is to be done in the agent's memory before `finish`; each piece may block.
-
-        Should this process stop between the two, a summary is kept again from the journal's
-        record of it, in the place of the same one.
-        """
+        """What is to be done in the agent's memory before `finish`; each piece may block."""
         memory, more = self.plan.features.memory, self.log.start.get("with", {})
         if memory is None or "memory_id" not in more:
-            return
-        if "closing" not in more:
-            # A session is idle from here on; that it is was noted when its turn began, at least.
-            yield partial(self._touch, memory.store, more["memory_id"])
-        if not isinstance(result, ControlReturn):
-            yield from self._summary_work(memory, more["memory_id"])
+            return iter(())
+        from orchestrator.engine.run.memory_work import iter_memory_work
 
-    def _touch(self, store: MemoryStore, memory_id: str) -> None:
-        with suppress(OrchestratorError):
-            store.touch(self.plan.owner, memory_id, self.session_id, self.now())
-
-    def _summary_work(self, memory: Memory, memory_id: str) -> Iterator[Callable[[], None]]:
-        topics = self.replay.turn.topics
-        if topics is None:
-            return
-        self.flush()
-        if not topics:
-            yield partial(memory.store.settle, self.plan.owner, self.session_id)
-            return
-        from orchestrator.memory.summaries import build_summary
-
-        summary = build_summary(
-            memory_id,
-            self.session_id,
-            topics,
-            started=self.session.started,
-            now=self.now(),
-            storage_days=memory.storage_days,
-        )
-        yield partial(memory.store.add, self.plan.owner, summary)
+        return iter_memory_work(self, result, memory, more["memory_id"])
 
     def _has_failed_in_actions(self) -> bool:
         # The turn knows less than its journal then, from which its transcript is made instead.
@@ -401,7 +362,7 @@ class Run:
     def flush(self, *last: Record) -> None:
         """Writes what has not been written, and `last`."""
         if self._begun:  # the intent of calls that the turn stopped in, which no journal has yet
-            self._unwritten.insert(self._begun_at, _intent(self._begun))
+            self._unwritten.insert(self._begun_at, build_intent(self._begun))
             self._begun = []
         # Outcomes that could not be written stay, for the turn's end; `last` only announces.
         records = [*self._unwritten, *last]
@@ -421,7 +382,7 @@ class Run:
 
     def writes_little(self, given: Sequence[Any]) -> bool:
         """Whether the next work that writes is one small append; `given` are its arguments."""
-        return not self.replay.is_interrupted and are_small(
+        return not self.replay.feed.is_interrupted and are_small(
             self._unwritten, [_find_written(it) for it in given]
         )
 
@@ -457,52 +418,8 @@ def _find_written(given: Any) -> Any:
     if isinstance(given, ControlReturn):
         return given.invocation_inputs
     if isinstance(given, Answer | Refusal | Failure):
-        return end_record(given, 0)
+        return build_end_record(given, 0)
     return None  # an effect, for one, of which a record is among the unwritten
-
-
-def _intent(calls: list[Call]) -> Record:
-    begun = [{"id": call.id, "key": call.key, "name": call.operation.xml_name} for call in calls]
-    return {"kind": "intent", "calls": begun}
-
-
-def build_branch_intent(branch: Branch, key: str) -> Record:
-    """The `intent` record of a remote collaborator that is about to be asked."""
-    return {"kind": "intent", "calls": [{"id": branch.id, "key": key, "name": branch.team}]}
-
-
-def decode_file(file: Mapping[str, Any]) -> dict[str, Any]:
-    """A file of a record, with its bytes."""
-    return {**file, "bytes": base64.b64decode(file["bytes"])}
-
-
-def end_record(result: Answer | Refusal | Failure, now: int) -> Record:
-    """The record of a turn's end."""
-    if isinstance(result, Failure):
-        cut = {"cut": True} if result.begun and result.code == "seconds" else {}
-        return {
-            **cut,
-            "kind": "end",
-            "result": "failure",
-            "at": now,
-            "text": "",
-            "stop_reason": result.code or "failure",
-            "error": type(result.error).__name__,
-            "message": result.error.message,
-        }
-    record: Record = {
-        "kind": "end",
-        "result": "answer" if isinstance(result, Answer) else "refusal",
-        "at": now,
-        "text": result.text,
-        "stop_reason": result.stop_reason,
-    }
-    if isinstance(result, Answer):
-        if result.citations:
-            record["citations"] = result.citations
-        if result.pending is not None:
-            record["pending"] = result.pending
-    return record
 
 
 def count_known_records(log: TurnLog, upto: int) -> int:

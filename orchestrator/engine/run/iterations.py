@@ -16,9 +16,13 @@ from orchestrator.actions.base import Call
 from orchestrator.engine.effects import LIVE, Branch, Branches, Converse, Live
 from orchestrator.engine.results import ControlReturn, Failure, Result
 from orchestrator.engine.run.branches import BranchRun, Budget, Lock
-from orchestrator.engine.run.invocation import Run, build_branch_intent
+from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.lost_calls import find_sent_message, is_undecided
-from orchestrator.engine.run.replay import STOPPED, build_stopped_record
+from orchestrator.engine.run.turn_records import (
+    STOPPED,
+    build_branch_intent,
+    build_stopped_record,
+)
 from orchestrator.engine.state import Iteration
 from orchestrator.errors import DefinitionError, FlowError, OrchestratorError, rebuild_error
 from orchestrator.sessions import Record
@@ -136,7 +140,7 @@ class BranchTable:
         self._run = run
         self._effect = effect
         self.lock: Lock = RLock()
-        self.records = run.replay.take_known_outcomes(effect)
+        self.records = run.replay.feed.take_known(effect)
         self.lost: list[Call] = []
         self.budget: Budget | None = None
         self.is_stopped = False

@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from orchestrator.actions.base import ActionResult, Call
 from orchestrator.engine.effects import Branch, Dispatch, WaitingCall
 from orchestrator.engine.results import Answer, ControlReturn
-from orchestrator.engine.run.action_records import action_record
 from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.outcomes import build_lost_branch, build_remote_record
-from orchestrator.engine.run.replay import build_unknown_record
+from orchestrator.engine.run.turn_records import action_record, build_unknown_record
 from orchestrator.errors import ActionOutcomeUnknown
 from orchestrator.sessions import Record, TurnLog
 
@@ -41,9 +40,10 @@ def find_pending_calls(run: Run, effect: Dispatch) -> tuple[dict[str, Record], l
     """
     known: dict[str, Record] = {}
     calls = effect.calls
-    if run.replay.is_interrupted:
-        known = run.replay.take_known_outcomes(effect)
-        if lost := run.replay.find_lost_calls(effect, known):
+    feed = run.replay.feed
+    if feed.is_interrupted:
+        known = feed.take_known(effect)
+        if lost := feed.find_lost_calls(effect, known):
             _settle_lost_calls(run, lost, known)
         calls = [call for call in effect.calls if call.id not in known]
     if calls:
@@ -63,7 +63,7 @@ def _settle_lost_calls(run: Run, calls: Sequence[Call], known: dict[str, Record]
     unknown: list[Call] = []
     given_up: list[Call] = []
     for call in calls:
-        began, decided = run.now(), run.replay.find_decision(call)
+        began, decided = run.now(), run.replay.feed.find_decision(call)
         if decided is None:
             found = _ask_executor(run, call)
         elif decided["decision"] == HAPPENED:
@@ -97,9 +97,9 @@ def find_sent_message(run: Run, branch: Branch) -> Record | None:
     from orchestrator.engine.undecided_calls import HAPPENED, REPEAT
 
     call = run.replay.build_message_call(branch)
-    if not run.replay.has_intent(call):
+    if not run.replay.feed.has_intent(call.key):
         return None
-    decided = run.replay.find_decision(call) or {}
+    decided = run.replay.feed.find_decision(call) or {}
     if decided.get("decision") == REPEAT:
         return None
     if decided.get("decision") == HAPPENED:
@@ -114,7 +114,7 @@ def is_undecided(run: Run, branch: Branch, record: Record) -> bool:
 
     if record.get("error") != ActionOutcomeUnknown.__name__ or not run.suspends_on_unknown:
         return False
-    decided = run.replay.find_decision(run.replay.build_message_call(branch)) or {}
+    decided = run.replay.feed.find_decision(run.replay.build_message_call(branch)) or {}
     return decided.get("decision") != GIVE_UP
 
 

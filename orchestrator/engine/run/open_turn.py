@@ -16,13 +16,9 @@ from orchestrator.actions.base import Call
 from orchestrator.engine.attachments import files_for
 from orchestrator.engine.effects import Branch, Branches, Dispatch
 from orchestrator.engine.plan import Plan
-from orchestrator.engine.run.given_results import (
-    check_results,
-    gives_all_up,
-    read_turn_decisions,
-)
 from orchestrator.engine.run.input import Input
-from orchestrator.engine.run.replay import Replay, build_version_conflict
+from orchestrator.engine.run.journal_feed import build_version_conflict
+from orchestrator.engine.run.replay import Replay
 from orchestrator.engine.run.restore import restore_history
 from orchestrator.errors import ActionOutcomeUnknown, SessionConflict, ValidationError
 from orchestrator.message import clean
@@ -288,21 +284,7 @@ def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input
             f"{given.session_id!r}: it was never handed over here, or the session has gone on or "
             "expired"
         )
-    if log.decision_request:
-        try:
-            decisions = read_turn_decisions(plan, session, log, results)
-        except SessionConflict:  # of another version of the agent, which can only end it
-            if not gives_all_up(log, results):
-                raise
-            from orchestrator.engine.undecided_calls import build_given_up_error
-
-            error = build_given_up_error(log, given.session_id)
-            _give_up(sessions, session, log, given)
-            raise error from None
-        record: Record = {"kind": "decided", "decisions": decisions}
-    else:
-        check_results(plan, session, log, results)
-        record = {"kind": "returned", "results": results}
+    record = _read_given_results(plan, sessions, session, given, log, results)
     record |= {
         "invocation_id": id,
         "digest": digest,
@@ -316,6 +298,36 @@ def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input
         record["prompt_attributes"] = clean(dict(given.prompt_session_attributes))
     sessions.write(session, [record])
     return None
+
+
+def _read_given_results(
+    plan: Plan,
+    sessions: Sessions,
+    session: Session,
+    given: Input,
+    log: TurnLog,
+    results: Sequence[Mapping[str, Any]],
+) -> Record:
+    from orchestrator.engine.run.given_results import (
+        check_results,
+        gives_all_up,
+        read_turn_decisions,
+    )
+
+    if not log.decision_request:
+        check_results(plan, session, log, results)
+        return {"kind": "returned", "results": results}
+    try:
+        decisions = read_turn_decisions(plan, session, log, results)
+    except SessionConflict:  # of another version of the agent, which can only end it
+        if not gives_all_up(log, results):
+            raise
+        from orchestrator.engine.undecided_calls import build_given_up_error
+
+        error = build_given_up_error(log, given.session_id)
+        _give_up(sessions, session, log, given)
+        raise error from None
+    return {"kind": "decided", "decisions": decisions}
 
 
 def _find_answered_turn(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +16,9 @@ from orchestrator.engine.effects import (
     SessionView,
 )
 from orchestrator.engine.results import Answer, Failure
-from orchestrator.engine.run.invocation import Run, end_record
+from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.stream_filter import ask_guardrail, build_stream_filter
+from orchestrator.engine.run.turn_records import build_branch_record, encode_file
 from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, OrchestratorError
 from orchestrator.message import clean
 from orchestrator.models.base import ModelReply
@@ -125,11 +125,6 @@ class StreamedCall:
         if self._filter is not None and self._filter.checks:
             record["checks"] = self._filter.checks
         return record
-
-
-def encode_file(file: Mapping[str, Any]) -> dict[str, Any]:
-    """A file as a record has it: its bytes in Base64."""
-    return {**file, "bytes": base64.b64encode(file["bytes"]).decode()}
 
 
 def build_effect_error(effect: Effect, error: Exception) -> OrchestratorError:
@@ -278,17 +273,14 @@ def build_remote_record(
     run: Run, branch: Branch, result: Answer | Failure, more: Record, began: int
 ) -> Record:
     """The `branch` record of what a remote collaborator's work came to."""
-    ended = run.now()
-    return {
-        **end_record(result, ended),
-        **more,
-        "kind": "branch",
-        "branch": run.replay.path,
-        "id": branch.id,
-        "name": branch.team,
-        "asked": branch.message,
-        "before": 0,
-        "usage": (0, 0, 0),
-        "began": began,
-        "ended": ended,
-    }
+    record = build_branch_record(
+        branch,
+        result,
+        path=run.replay.path,
+        name=branch.team,
+        before=0,
+        usage=(0, 0, 0),
+        began=began,
+        ended=run.now(),
+    )
+    return record | more

@@ -6,7 +6,7 @@ outcome is recorded is answered from the journal, without I/O and without render
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -27,17 +27,20 @@ from orchestrator.engine.effects import (
     Converse,
     Dispatch,
     Effect,
-    Guard,
     Live,
-    Orchestrate,
-    Retrieve,
 )
 from orchestrator.engine.plan import Plan
 from orchestrator.engine.prompt_history import Talk, select_history
 from orchestrator.engine.results import Failure, Result
+from orchestrator.engine.run.journal_feed import NO_FEED, JournalFeed
+from orchestrator.engine.run.turn_records import (
+    STOPPED,
+    build_stopped_record,
+    build_unknown_record,
+)
 from orchestrator.engine.state import Iteration, Start, Turn
 from orchestrator.engine.turn import run_turn
-from orchestrator.errors import DependencyFailed, OrchestratorError, SessionConflict
+from orchestrator.errors import DependencyFailed, OrchestratorError
 from orchestrator.message import Message, Text
 from orchestrator.prompts import BoundPrompt
 from orchestrator.prompts.placeholders import ORCHESTRATION
@@ -45,26 +48,12 @@ from orchestrator.prompts.steps import is_step, to_plain_message
 from orchestrator.sessions import Past, Record, TurnLog
 from orchestrator.support.safe_json import iter_texts
 
-_KINDS: dict[type, str] = {
-    CallModel: "model",
-    Converse: "model",
-    Dispatch: "action",
-    AwaitResults: "returned",
-    Retrieve: "retrieved",
-    Guard: "guarded",
-    Branches: "branch",
-    Orchestrate: "orchestrated",
-}
-STOPPED = "cancelled"
-"""The stop reason of a branch that was stopped, by its turn's end or because of another one."""
-
 # A message to another agent, as models write it, for whoever decides what became of one.
 _MESSAGE = Operation(
     "AgentCommunication",
     "sendMessage",
     parameters=(Parameter("recipient", "string"), Parameter("content", "string")),
 )
-_OUTCOMES = frozenset(_KINDS.values())
 _NOTHING: Mapping[str, Any] = {}
 _UNBOUND: tuple[Mapping[str, str], Mapping[str, str], None] = ({}, {}, None)
 
@@ -75,6 +64,7 @@ class Replay:
     Attributes:
         turn: The turn.
         log: The journal's records of the turn, those of its collaborators' too.
+        feed: What it knows of the turn's effects from here on.
         path: Which branch of them is this turn's; empty for the agent that was invoked.
         steps: The effects so far with their outcomes; traces are made from them.
         past: What happened before; turns that end later may be appended, and do not count.
@@ -88,13 +78,11 @@ class Replay:
         "_attachments",
         "_bound",
         "_by_branch",
-        "_decisions",
-        "_feed",
         "_generator",
-        "_intents",
         "_more",
         "before",
         "branches",
+        "feed",
         "iterates",
         "log",
         "past",
@@ -129,23 +117,9 @@ class Replay:
         if plan.features.orchestration is not None:
             self.turn.start.earlier = self._load_plain_history
         self._generator = run_turn(self.turn)
-        self._feed: list[Record] = []
-        self._intents: Collection[str] = ()
-        self._decisions: Mapping[str, Record] = _NOTHING
+        self.feed = NO_FEED
         if len(log) > 1:
-            self._feed_from(log.find_records(self.path) if records is None else records)
-
-    def _feed_from(self, records: Sequence[Record]) -> None:
-        self._feed = [record for record in records if record["kind"] in _OUTCOMES]
-        self._feed.reverse()
-        self._intents = {
-            call["key"]
-            for record in records
-            if record["kind"] == "intent"
-            for call in record["calls"]
-        }
-        if any(record["kind"] == "decided" for record in records):
-            self._decisions = _read_decisions(records)
+            self.feed = JournalFeed(log.find_records(self.path) if records is None else records)
 
     def below(self, branch: Branch) -> Replay:
         """The turn of a branch that runs here: a collaborator's, or an iteration's."""
@@ -221,8 +195,8 @@ class Replay:
             while True:
                 effect = self._generator.send(outcome)
                 fed = outcome = None
-                if self._feed:
-                    fed = outcome = self._take_outcome(effect)
+                if self.feed.outcomes:
+                    fed = outcome = self.feed.take(effect)
                 if outcome is None and not isinstance(effect, AwaitResults):
                     return effect
                 self.steps.append((effect, outcome))
@@ -267,11 +241,6 @@ class Replay:
         from orchestrator.engine.quotations import find_quotation
 
         return find_quotation(calls, chain(self.turn.texts_of_others(), earlier))
-
-    @property
-    def is_interrupted(self) -> bool:
-        """Whether the journal may know of calls of the turn's next step."""
-        return bool(self._intents or self._feed)
 
     @property
     def resume_step(self) -> int:
@@ -408,71 +377,25 @@ class Replay:
             values.update(effect.of_past(talk))
         return values
 
-    def take_known_outcomes(self, effect: Dispatch | Branches) -> dict[str, Record]:
-        """What the journal knows of an effect that a process stopped in: records by their ids."""
-        known: dict[str, Record] = {}
-        if not self._feed:
-            return known
-        kind, ids = _KINDS[type(effect)], set(_ids_of(effect))
-        while self._feed and self._feed[-1]["kind"] == kind and self._feed[-1]["id"] in ids:
-            record = self._feed.pop()
-            known[record["id"]] = record
-        return known
-
-    def find_lost_calls(self, effect: Dispatch, known: Mapping[str, Record]) -> list[Call]:
-        """The calls that were started and whose outcome no journal has.
-
-        A call of an idempotent operation is not one of them: it may be carried out again, with
-        the same idempotency key.
-        """
-        if not self._intents:
-            return []
-        return [
-            call
-            for call in effect.calls
-            if call.key in self._intents and call.id not in known and not call.operation.idempotent
-        ]
-
     def build_message_call(self, branch: Branch) -> Call:
         """The message to a remote collaborator as a call; the journal notes it by its key."""
         arguments = {"recipient": branch.collaborator.name, "content": branch.message}
         return Call(branch.id, _MESSAGE, arguments, f"{self.turn.start.request_id}:{branch.id}")
 
-    def has_intent(self, call: Call) -> bool:
-        """Whether the journal says that a call was about to be carried out."""
-        return call.key in self._intents
-
-    def find_decision(self, call: Call) -> Record | None:
-        """What somebody has decided of a lost call: a member of a `decided` record."""
-        return self._decisions.get(call.key)
-
     def give_up(self, effect: Dispatch | Branches, at: int) -> None:
         """Gives the turn what is known of the effect it was stopped in, for its transcript."""
-        known = self.take_known_outcomes(effect)
+        feed = self.feed
+        known = feed.take_known(effect)
         if isinstance(effect, Branches):
             paths = [one.get("branch", "") for one in self.log.records]
             begun = any(branch.has(path) for path in paths for branch in effect.branches)
-            begun |= any(self.has_intent(self.build_message_call(it)) for it in effect.branches)
+            begun |= any(feed.has_intent(self.build_message_call(it).key) for it in effect.branches)
             lost = [build_stopped_record(branch, at) for branch in effect.branches]
         else:
-            begun = any(call.key in self._intents for call in effect.calls)
+            begun = any(feed.has_intent(call.key) for call in effect.calls)
             lost = [build_unknown_record(call, at) for call in effect.calls]
         if known or begun:
             self.send([known.get(record["id"], record) for record in lost])
-
-    def _take_outcome(self, effect: Effect) -> Any:
-        record = self._feed[-1]
-        if not _answers(record, effect):
-            raise build_version_conflict(f"goes on with a {record['kind']!r} record")
-        if not isinstance(effect, (Dispatch, Branches)):
-            return self._feed.pop()
-        ids = _ids_of(effect)
-        by_id = {record.get("id"): record for record in self._feed[-len(ids) :]}
-        found = [by_id[id] for id in ids if id in by_id]
-        if len(found) < len(ids):
-            return None  # the driver asks `take_known_outcomes`
-        del self._feed[-len(ids) :]
-        return found
 
 
 def _start(log: TurnLog) -> Start:
@@ -494,76 +417,8 @@ def _start(log: TurnLog) -> Start:
     return start
 
 
-def _ids_of(effect: Dispatch | Branches) -> list[str]:
-    return [it.id for it in (effect.calls if isinstance(effect, Dispatch) else effect.branches)]
-
-
-WAYS_OUT = "finish it with that version, give it up by another question, or end the session"
-
-
-def build_version_conflict(how: str) -> SessionConflict:
-    """The error of a turn that this version of its agent cannot go on with."""
-    return SessionConflict(
-        f"the session's open turn was begun with another version of this agent (its journal {how}"
-        f"): {WAYS_OUT}"
-    )
-
-
 def _by_branch(records: Sequence[Record]) -> dict[str, list[Record]]:
     found: dict[str, list[Record]] = {}
     for record in records:
         found.setdefault(record.get("branch", ""), []).append(record)
     return found
-
-
-def _read_decisions(records: Sequence[Record]) -> dict[str, Record]:
-    # A call that was carried out again on somebody's word, and is lost once more, is undecided
-    # again.
-    decisions: dict[str, Record] = {}
-    for record in records:
-        if record["kind"] == "decided":
-            decisions |= {one["key"]: one for one in record["decisions"]}
-        elif record["kind"] == "intent":
-            for call in record["calls"]:
-                decisions.pop(call["key"], None)
-    return decisions
-
-
-def _answers(record: Record, effect: Effect) -> bool:
-    if record["kind"] != _KINDS[type(effect)]:
-        return False
-    if isinstance(effect, Orchestrate):
-        return bool(record["state"] == effect.state)
-    return not isinstance(effect, CallModel) or record["stage"] == effect.stage.stage
-
-
-def build_unknown_record(call: Call, at: int) -> Record:
-    """The record of a call that was begun, and of which nobody knows whether it took effect."""
-    return {
-        "kind": "action",
-        "id": call.id,
-        "text": f"nobody knows whether {call.operation.xml_name!r} (idempotency key {call.key!r}) "
-        "took effect: the process stopped while it ran. It was not run again; look at the system "
-        "that it acts on",
-        "state": "FAILURE",
-        "error": "ActionOutcomeUnknown",
-        "stopped": True,  # by its caller, by the end of its process, or by another question
-        "began": at,
-        "ended": at,
-    }
-
-
-def build_stopped_record(branch: Branch, at: int) -> Record:
-    """The record of a branch that was stopped, or was not begun."""
-    return {
-        "kind": "branch",
-        "id": branch.id,
-        "result": "failure",
-        "text": "",
-        "stop_reason": STOPPED,
-        "error": "OrchestratorError",
-        "message": "the turn was stopped",
-        "usage": (0, 0, 0),
-        "began": at,
-        "ended": at,
-    }

@@ -18,7 +18,7 @@ from typing import Any
 
 from orchestrator.actions import ActionResult, Call, CallContext, Executor
 from orchestrator.agent.agent import Agent
-from orchestrator.engine.run.action_records import read_action_result
+from orchestrator.engine.run.turn_records import read_action_result
 from orchestrator.engine.trace.past_steps import PastStep
 from orchestrator.engine.trace.past_turns import PastTurn
 from orchestrator.errors import (
