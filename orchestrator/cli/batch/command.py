@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,18 +22,21 @@ from orchestrator.cli.worker import check_state
 from orchestrator.errors import ValidationError
 
 if TYPE_CHECKING:
-    from orchestrator.cli.batch.ask import Window
+    from orchestrator.agent.agent import Agent
+    from orchestrator.cli.batch.ask import Order, Window
+    from orchestrator.cli.batch.folder import BatchFolder
     from orchestrator.cli.batch.questions import Question
     from orchestrator.cli.batch.results import Results
     from orchestrator.cli.batch.submissions import SubmittedWindow
+    from orchestrator.engine.run.options import Options
 
 _MOST = 200  # questions at the same time; a process has 256 threads for this and for actions
 
 
-@verb
-def batch(
-    terminal: Terminal,
-    turn: Turn,
+@dataclass(frozen=True)
+class BatchOptions:
+    """Which questions are asked, how many at the same time, and where their results go."""
+
     questions: Annotated[
         Path,
         typer.Argument(
@@ -41,7 +44,7 @@ def batch(
             help="A JSONL file: each line a text, or an object with question and, if need be, id, "
             "session_id, session_attributes and prompt_session_attributes.",
         ),
-    ],
+    ]
     out: Annotated[
         Path | None,
         option(
@@ -50,7 +53,7 @@ def batch(
             "Where the results go, one a line; what is there already is not asked again. "
             "Default: QUESTIONS with .results.jsonl for its ending.",
         ),
-    ] = None,
+    ] = None
     concurrency: Annotated[
         int,
         typer.Option(
@@ -59,10 +62,10 @@ def batch(
             min=1,
             help=f"How many questions are asked at the same time, at most {_MOST}.",
         ),
-    ] = 4,
+    ] = 4
     retry: Annotated[
         bool, typer.Option("--retry", help="Ask again what has an error for its result.")
-    ] = False,
+    ] = False
     database: Annotated[
         str | None,
         option(
@@ -70,15 +73,18 @@ def batch(
             "URL",
             "Submit the questions to the workers of this database, instead of asking them here.",
         ),
-    ] = None,
+    ] = None
     queue: Annotated[
         str, setting("--queue", "NAME", "With --database: the queue that workers take them from.")
-    ] = "turns",
+    ] = "turns"
     retries: Annotated[
         int,
         setting("--retries", "N", "With --database: how often a question is asked again."),
-    ] = 0,
-) -> None:
+    ] = 0
+
+
+@verb
+def batch(terminal: Terminal, turn: Turn, asked: BatchOptions) -> None:
     """Ask an agent many questions.
 
     Each question gets one line in the file of results. After Ctrl-C, or when the process was
@@ -97,45 +103,36 @@ def batch(
     from orchestrator.cli.batch.ask import Order, Window
     from orchestrator.cli.batch.questions import check_questions, read_questions
     from orchestrator.cli.batch.results import Results
-    from orchestrator.cli.batch.submissions import SubmittedWindow, Submitter
     from orchestrator.cli.batch.turn import Asker
     from orchestrator.sessions import Sessions
 
-    if concurrency > _MOST:
-        raise ValidationError(f"--concurrency {concurrency} is more than {_MOST}")
-    if database is not None:
-        _check_submittable(turn, database)
-    total = check_questions(questions)
-    # Turns that workers run are in sessions that are kept.
-    session = turn.session or ("kept" if database is not None else None)
-    agent = load_agent(turn.folder, choose_model(turn), session, turn.state)
-    note_templates(agent, turn.folder, terminal)
+    _check_options(turn, asked)
+    total = check_questions(asked.questions)
+    agent = _load_agent(terminal, turn, asked)
     given = read_given_results(turn.yes, turn.result, agent.plan)
     options = turn.options()
     if turn.file:
         options["files"] = turn.input_files()
-    with (
-        Results(out or questions.with_suffix(".results.jsonl"), again=retry) as results,
-        ExitStack() as opened,
-    ):
-        known = sum(map(results.has, read_questions(questions)))
-        order = Order(_list_unknown(read_questions(questions), results, turn.session))
-        window: Window | SubmittedWindow
-        if database is None:
+    out = asked.out or asked.questions.with_suffix(".results.jsonl")
+    with Results(out, again=asked.retry) as results:
+        known = sum(map(results.has, read_questions(asked.questions)))
+        order = Order(_list_unknown(read_questions(asked.questions), results, turn.session))
+        if asked.database is None:
             if turn.state is None and not agent.sessions.durable:
                 agent.sessions = Sessions.of(results.folder.sessions_file)
-            ready = get_models_ready(agent, turn, terminal)
-            asker = Asker(ready, given, options, results.folder)
-            window = Window(order, asker.ask, concurrency)
+            asker = Asker(get_models_ready(agent, turn, terminal), given, options, results.folder)
+            window = Window(order, asker.ask, asked.concurrency)
+            run_batch(terminal, window, results, total, known)
         else:
-            from orchestrator.agent.durable import DurableRuns
+            with _submit(asked.database, asked, agent, options, order, results.folder) as submitted:
+                run_batch(terminal, submitted, results, total, known)
 
-            runs = opened.enter_context(DurableRuns(database))
-            submitter = Submitter(
-                agent, runs, options, queue=queue, folder=results.folder, retries=retries
-            )
-            window = SubmittedWindow(order, submitter.submit, runs)
-        run_batch(terminal, window, results, total, known)
+
+def _check_options(turn: Turn, asked: BatchOptions) -> None:
+    if asked.concurrency > _MOST:
+        raise ValidationError(f"--concurrency {asked.concurrency} is more than {_MOST}")
+    if asked.database is not None:
+        _check_submittable(turn, asked.database)
 
 
 def _check_submittable(turn: Turn, database: str) -> None:
@@ -151,6 +148,33 @@ def _check_submittable(turn: Turn, database: str) -> None:
         if given:
             raise ValidationError(f"{name} is not for --database: the workers ask the models")
     check_state(database, turn.state)
+
+
+def _load_agent(terminal: Terminal, turn: Turn, asked: BatchOptions) -> Agent:
+    # Turns that workers run are in sessions that are kept.
+    session = turn.session or ("kept" if asked.database is not None else None)
+    agent = load_agent(turn.folder, choose_model(turn), session, turn.state)
+    note_templates(agent, turn.folder, terminal)
+    return agent
+
+
+@contextmanager
+def _submit(
+    database: str,
+    asked: BatchOptions,
+    agent: Agent,
+    options: Options,
+    order: Order,
+    folder: BatchFolder,
+) -> Iterator[SubmittedWindow]:
+    from orchestrator.agent.durable import DurableRuns
+    from orchestrator.cli.batch.submissions import SubmittedWindow, Submitter
+
+    with DurableRuns(database) as runs:
+        submitter = Submitter(
+            agent, runs, options, queue=asked.queue, folder=folder, retries=asked.retries
+        )
+        yield SubmittedWindow(order, submitter.submit, runs)
 
 
 def run_batch(
