@@ -8,7 +8,13 @@ from functools import partial
 from sys import maxsize
 from typing import Any
 
-from orchestrator.engine.decisions import find_refusal, realign_citations, source_ids
+from orchestrator.engine.decisions import (
+    find_parts,
+    find_refusal,
+    read_cited_text,
+    realign_citations,
+    source_ids,
+)
 from orchestrator.engine.effects import ROUTE, Branch, Branches, Effect
 from orchestrator.engine.guardrail_checks import INTERVENED, guard_results
 from orchestrator.engine.payloads import expand_payloads, readable
@@ -208,12 +214,13 @@ def _render_answer(turn: Turn, outcome: Record) -> str:
         return answer
     parts: list[dict[str, Any]] = []
     position = 0
-    for citation in citations:
+    cited = list(map(read_cited_text, citations))
+    for citation, text, (start, stands) in zip(
+        citations, cited, find_parts(cited, answer), strict=True
+    ):
         found = source_ids(citation["retrievedReferences"], turn.sources)
         turn.sources.update(found)
-        text = citation["generatedResponsePart"]["textResponsePart"]["text"]
-        start = answer.find(text, position)
-        if start >= 0:  # what stands between is said, too, without a source
+        if stands:  # what is between the parts is said, too, without a source
             parts.append({"text": answer[position:start].strip(), "sources": []})
             position = start + len(text)
         parts.append({"text": text, "sources": list(found)})

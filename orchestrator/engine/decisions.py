@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,18 +45,15 @@ def cite(
     people's parsers write, has its place among the parts joined by blanks.
     """
     citations = []
-    position = 0
-    for part in parts:
-        text = part.get("text") or ""
-        found = answer.find(text, position)
-        start = position if found < 0 else found
+    texts = [part.get("text") or "" for part in parts]
+    found = find_parts(texts, answer, missing_take_room=True)
+    for part, text, (start, _) in zip(parts, texts, found, strict=True):
         ids = [reference.get("sourceId") for reference in part.get("references") or ()]
         known = [sources[id] for id in ids if id in sources]
         if known:
             span = {"start": start, "end": max(start + len(text) - 1, start)}
             response = {"textResponsePart": {"text": text, "span": span}}
             citations.append({"generatedResponsePart": response, "retrievedReferences": known})
-        position = start + len(text) + (found < 0)
     return citations
 
 
@@ -65,17 +62,42 @@ def realign_citations(citations: Sequence[Mapping[str, Any]], text: str) -> list
 
     Those stay whose words still stand in the text in the same order, with their spans in it.
     """
-    kept, position = [], 0
-    for citation in citations:
-        words = citation["generatedResponsePart"]["textResponsePart"]["text"]
-        start = text.find(words, position)
-        if start < 0 or not words:
+    kept = []
+    cited = [read_cited_text(citation) for citation in citations]
+    for citation, words, (start, stands) in zip(
+        citations, cited, find_parts(cited, text), strict=True
+    ):
+        if not stands or not words:
             continue
-        position = start + len(words)
-        span = {"start": start, "end": position - 1}
+        span = {"start": start, "end": start + len(words) - 1}
         response = {"textResponsePart": {"text": words, "span": span}}
         kept.append({**citation, "generatedResponsePart": response})
     return kept
+
+
+def read_cited_text(citation: Mapping[str, Any]) -> str:
+    """The part of an answer that a citation is of."""
+    text: str = citation["generatedResponsePart"]["textResponsePart"]["text"]
+    return text
+
+
+def find_parts(
+    parts: Iterable[str], answer: str, *, missing_take_room: bool = False
+) -> Iterator[tuple[int, bool]]:
+    """Where the parts of an answer begin, each behind the one before it, and whether it is there.
+
+    A part that is not there has its place behind the one before it; with `missing_take_room` the
+    next one is looked for behind that place and a blank.
+    """
+    position = 0
+    for part in parts:
+        found = answer.find(part, position)
+        start = position if found < 0 else found
+        yield start, found >= 0
+        if found >= 0:
+            position = start + len(part)
+        elif missing_take_room:
+            position = start + len(part) + 1
 
 
 REFUSAL = "Sorry, I am unable to assist you with this request."
