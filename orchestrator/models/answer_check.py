@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from orchestrator.models.grounds import Grounds
 from orchestrator.support.content_words import find_content_words
+from orchestrator.support.numbers import drop_list_marks
 
 # Numbers up to this one count things, or name days and months in other words.
 _MOST_COUNTED = 12
 _STEM = 3  # letters of a month's name, which may be cut
 _NUMBER = re.compile(r"\d+(?:[,.'\u202f\u00a0 ]\d{3})*(?:[.,]\d+)?")
-_LIST_MARK = re.compile(r"^[ \t]{0,20}\d{1,3}[.)]\s", re.MULTILINE)
 _ID = re.compile(
     r"(?<![^\W_])(?=[\w-]{0,60}\d)(?=[\w-]{0,60}[^\W\d_])[^\W_]++(?:[-_][^\W_]++)++(?![^\W_])"
 )
@@ -95,7 +95,7 @@ class AnswerCheck:
         )
 
     def _knows_numbers(self, sentence: str) -> bool:
-        written = _NUMBER.findall(_LIST_MARK.sub("", sentence))
+        written = _NUMBER.findall(drop_list_marks(sentence))
         over = [numbers for numbers in map(_to_numbers, written) if max(numbers) > _MOST_COUNTED]
         return not over or all(not self._read_numbers().isdisjoint(ways) for ways in over)
 
@@ -152,7 +152,11 @@ def _simplify(text: str) -> str:
 
 
 def _to_numbers(written: str) -> set[int]:
-    """What a number may mean, without its separators and without its decimals."""
+    """What a number may mean, without its separators and without its decimals.
+
+    Looser than `support.numbers.find_numbers`, for which `12.50` is neither 12 nor 1250: a sentence
+    that is taken for made up is not shown, so what is doubtful passes.
+    """
     whole = re.sub(r"\D", "", written)[:18]
     before = re.sub(r"\D", "", re.sub(r"[.,]\d{1,2}$", "", written))[:18]
     return {int(whole), int(before or 0)}

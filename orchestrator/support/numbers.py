@@ -1,4 +1,7 @@
-"""The numbers that a text says, in digits or in words, and what they count."""
+"""The numbers that a text says, in digits or in words, and what they count.
+
+Two checks of answers have patterns of their own, since they compare other things; they say which.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ _THOUSANDS = re.compile(r"\d{1,3}(?:[,.'\u202f\u00a0 ]\d{3})+")
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _CHINESE = re.compile(r"[一二三四五六七八九十百千万两]+")
-_LIST_MARK = re.compile(r"^[ \t]{0,20}\d{1,3}[.)]\s", re.MULTILINE)
+# `\s` at the line's beginning would go over all empty lines, again from each of them.
+_LIST_MARK = re.compile(r"^[^\S\n]*\d{1,3}[.)]\s", re.MULTILINE)
 
 _SMALL = (
     "two second twice zwei zweite zweiten deux dos",
@@ -109,13 +113,24 @@ _GERMAN_UNITS = frozenset("zwei drei vier fünf sechs sieben acht neun".split())
 _WORDS = _build_words()
 
 
+def drop_list_marks(text: str) -> str:
+    """A text without the numbers of a list's entries."""
+    return _LIST_MARK.sub("", text)
+
+
+def spell_number(whole: str, decimals: str = "") -> str:
+    """The one spelling of a number, from its digits: `007` and `50` are `7.5`."""
+    rest = decimals.rstrip("0")
+    return (whole.lstrip("0") or "0") + (f".{rest}" if rest else "")
+
+
 def find_numbers(text: str) -> Iterator[Number]:
     """Each number of a text.
 
     Numbers of a list's entries are none, and neither are 0 (`10:00`) and 1 in words, which is an
     article in many languages.
     """
-    plain = _LIST_MARK.sub("", text).casefold()
+    plain = drop_list_marks(text).casefold()
     plain = _ORDINAL.sub("", plain)
     for found in _DIGITS.finditer(plain):
         values = frozenset(_read_digits(found[0])) - {"0"}
@@ -156,14 +171,9 @@ def _find_unit(text: str, start: int, end: int) -> str:
 
 def _read_digits(written: str) -> Iterator[str]:
     if _THOUSANDS.fullmatch(written):
-        yield _strip(re.sub(r"\D", "", written), "")
+        yield spell_number(re.sub(r"\D", "", written))
     whole, decimals = re.fullmatch(r"(.*?)(?:[.,](\d+))?", written).groups()  # type: ignore[union-attr]
-    yield _strip(re.sub(r"\D", "", whole), decimals or "")
-
-
-def _strip(whole: str, decimals: str) -> str:
-    rest = decimals.rstrip("0")
-    return (whole.lstrip("0") or "0") + (f".{rest}" if rest else "")
+    yield spell_number(re.sub(r"\D", "", whole), decimals or "")
 
 
 def _read_chinese(written: str) -> int:

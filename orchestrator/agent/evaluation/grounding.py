@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from orchestrator.errors import ValidationError
+from orchestrator.support.numbers import drop_list_marks, spell_number
 
 LARGEST_FREE_NUMBER = 12
 # What is looked at: of an answer, and of all that was said and found before it.
@@ -81,8 +82,6 @@ _CODE = "[a-z0-9]{0,20}[0-9][a-z0-9]{0,20}"
 _ID = re.compile(
     rf"(?<![a-z0-9-])([a-z]{{1,20}})-({_CODE}(?:-{_CODE}){{0,{_MOST_CODES - 1}}})", re.IGNORECASE
 )
-# `\s` at the line's beginning would go over all empty lines, again from each of them.
-_LIST_MARK = re.compile(r"^[^\S\n]*\d{1,3}[.)]\s", re.MULTILINE)
 _WORD = re.compile("[a-z0-9]+")
 _LETTERS_CODE = re.compile("([a-z]{1,20})([0-9][a-z0-9]*)")
 _SEPARATOR = re.compile(r"[\s#-]+")
@@ -122,7 +121,7 @@ def find_inventions(answer: str, given: Iterable[str]) -> list[str]:
                 f"{what} has {len(text):,} characters, and 'grounded' looks at {most:,} at most"
             )
     known = Facts.read(said)
-    sentences = _SENTENCE.split(_LIST_MARK.sub("", answer))
+    sentences = _SENTENCE.split(drop_list_marks(answer))
     stated = "\n".join(one for one in sentences if not _REQUEST.search(one))
     return list(dict.fromkeys(known.find_unknown(stated)))
 
@@ -225,22 +224,18 @@ def _blank(text: str, days: Iterable[Day]) -> str:
 
 
 def _spell(number: str) -> set[str]:
-    """A number without separators, and as one with decimals if it may have some."""
-    spellings = {_strip_zeros(re.sub(r"\D", "", number))}
-    if cents := _CENTS.search(number):
-        whole = _strip_zeros(re.sub(r"\D", "", number[: cents.start()]))
-        decimals = cents[1].rstrip("0")
-        # With decimals it is that number and no other.
-        spellings = {f"{whole}.{decimals}" if decimals else whole}
-    return spellings
+    """A number without separators; with decimals it is that number and no other.
+
+    Stricter than `support.numbers.find_numbers`, for which `1.200` may be 1.2, too. And it has
+    digits in groups of any size, such as those of telephone numbers.
+    """
+    cents = _CENTS.search(number)
+    whole = number[: cents.start()] if cents else number
+    return {spell_number(re.sub(r"\D", "", whole), cents[1] if cents else "")}
 
 
 def _runs(number: str) -> set[str]:
-    return {_strip_zeros(run) for run in re.findall(r"\d+", number)}
-
-
-def _strip_zeros(digits: str) -> str:
-    return digits.lstrip("0") or "0"
+    return {spell_number(run) for run in re.findall(r"\d+", number)}
 
 
 def _find_weekdays(text: str) -> Iterator[tuple[int, str]]:
