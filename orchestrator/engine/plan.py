@@ -274,11 +274,7 @@ class Plan:
 
     def for_tenant(self, tenant: str) -> Plan:
         """The same agent and team, with sessions and memories that are the tenant's own."""
-        team = [
-            replace(one, agent=one.agent.for_tenant(tenant)) if one.agent is not None else one
-            for one in self.features.collaborators
-        ]
-        features = replace(self.features, collaborators=team) if team else self.features
+        features = self._change_team(lambda plan: plan.for_tenant(tenant))
         return replace(self, features=features, tenant=tenant)
 
     def with_models(self, change: Callable[[Model], Model]) -> Plan:
@@ -286,21 +282,20 @@ class Plan:
         stages = {
             name: replace(stage, model=change(stage.model)) for name, stage in self.stages.items()
         }
-        team = [
-            replace(one, agent=one.agent.with_models(change)) if one.agent is not None else one
-            for one in self.features.collaborators
-        ]
-        features = replace(self.features, collaborators=team) if team else self.features
+        features = self._change_team(lambda plan: plan.with_models(change))
         return replace(self, stages=stages, features=features)
 
     def with_executors(self, change: Callable[[Executor], Executor]) -> Plan:
         """The same agent and team, with the executors that `change` makes of theirs."""
+        features = self._change_team(lambda plan: plan.with_executors(change))
+        return replace(self, catalog=self.catalog.with_executors(change), features=features)
+
+    def _change_team(self, change: Callable[[Plan], Plan]) -> Features:
         team = [
-            replace(one, agent=one.agent.with_executors(change)) if one.agent is not None else one
+            replace(one, agent=change(one.agent)) if one.agent is not None else one
             for one in self.features.collaborators
         ]
-        features = replace(self.features, collaborators=team) if team else self.features
-        return replace(self, catalog=self.catalog.with_executors(change), features=features)
+        return replace(self.features, collaborators=team) if team else self.features
 
     def __post_init__(self) -> None:
         """Finds what a turn runs."""

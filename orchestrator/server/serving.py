@@ -36,6 +36,7 @@ from orchestrator.server.probes import MetricsApp
 from orchestrator.server.protocols.http1 import Protocol
 from orchestrator.server.responsiveness import responsive
 from orchestrator.server.settings import Settings
+from orchestrator.server.uvicorn_config import build_config
 from orchestrator.support.aws import serving_at
 from orchestrator.support.logs import get_logger
 
@@ -110,7 +111,7 @@ def _run_single(
     app = application(state, during=lambda running: _single_lifespan(state, running))
     if settings.workbench:
         app = _add_workbench(app, state, url)
-    server = uvicorn.Server(_build_config(app, settings))
+    server = uvicorn.Server(_build_server_config(app, settings))
 
     def handle_signal(number: int, frame: FrameType | None) -> None:
         # Before uvicorn listens to signals; after its end it raises again those that it took.
@@ -143,16 +144,11 @@ def _serve_metrics(settings: Settings, render: Callable[[], bytes]) -> Iterator[
         return
     own = replace(settings, host=settings.metrics_host, port=settings.metrics_port)
     with _bind_socket(own) as listening:
-        config = uvicorn.Config(
+        config = build_config(
             MetricsApp(render),
             http=Protocol,
             loop="asyncio",
-            ws="none",
             lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
             limit_concurrency=_SCRAPES,
             timeout_graceful_shutdown=1,
         )
@@ -209,7 +205,7 @@ def _build_supervisor(settings: Settings, listening: socket.socket) -> Multiproc
     """What starts workers, and others for those that die; it listens to signals from here on."""
     port = listening.getsockname()[1]
     os.environ[_SETTINGS] = replace(settings, port=port).as_text()
-    config = _build_config("orchestrator.server.serving:worker", settings, factory=True)
+    config = _build_server_config("orchestrator.server.serving:worker", settings, factory=True)
     # Tells of workers that died, and of their successors.
     log = logging.getLogger("uvicorn.error")
     log.setLevel(logging.INFO)
@@ -341,19 +337,14 @@ def _build_url(host: str, listening: socket.socket) -> str:
     return f"http://{f'[{name}]' if ':' in name and not name.startswith('[') else name}:{port}"
 
 
-def _build_config(app: Any, settings: Settings, *, factory: bool = False) -> uvicorn.Config:
-    return uvicorn.Config(
+def _build_server_config(app: Any, settings: Settings, *, factory: bool = False) -> uvicorn.Config:
+    return build_config(
         app,
         factory=factory,
         workers=settings.workers,
         http=Protocol,
         loop="orchestrator.server.fair_loop:FairEventLoop",
-        ws="none",
         lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
         timeout_worker_healthcheck=_WORKER_SECONDS,
         timeout_graceful_shutdown=math.ceil(settings.shutdown_seconds + _SPARE_SECONDS),
     )
@@ -390,7 +381,7 @@ def serve_in_thread(state: ServerState, *, clock: Clock = now) -> Iterator[str]:
     with _bind_socket(settings) as listening:
         if settings.workbench:
             app = _add_workbench(app, state, _build_url(settings.host, listening))
-        server = _FastStopServer(_build_config(app, settings))
+        server = _FastStopServer(_build_server_config(app, settings))
 
         def run() -> None:
             try:

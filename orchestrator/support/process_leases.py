@@ -6,7 +6,6 @@ It stands where processes have no file system in common (`process_locks.py`), wi
 from __future__ import annotations
 
 import os
-import re
 import weakref
 from collections.abc import Callable
 from threading import Event, Lock, Thread
@@ -14,12 +13,12 @@ from typing import Protocol
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.support.logs import get_logger
+from orchestrator.support.process_locks import NamedProcess
 
 LEASE_SECONDS = 30
 """How long a lease lasts: after a crash a process's turns are free when it has passed."""
 
 _RENEWAL = 10.0  # seconds; a lease outlives two renewals that fail
-_NAME = re.compile(r"[0-9a-f]{32}")
 _log = get_logger("orchestrator.leases")
 
 
@@ -39,7 +38,7 @@ class LeaseTable(Protocol):
         """Closes what the table has open."""
 
 
-class ProcessLeases:
+class ProcessLeases(NamedProcess):
     """This process among those that share a database.
 
     A process has one lease for all its turns, which one thread renews. A process that was paused
@@ -49,27 +48,12 @@ class ProcessLeases:
 
     def __init__(self, table: LeaseTable) -> None:
         """Takes no lease yet."""
+        super().__init__()
         self._table = table
-        self._guard = Lock()
-        self._pid = 0
-        self._name = ""
         self._ended = Event()
         self._users = 1
 
-    @property
-    def me(self) -> str:
-        """This process's name, which no other ever has. The first use takes the lease.
-
-        Raises:
-            DependencyFailed: The database failed.
-        """
-        with self._guard:
-            if self._pid != os.getpid():  # the first use, or the first one after a fork
-                self._acquire()
-            return self._name
-
-    def _acquire(self) -> None:
-        name = os.urandom(16).hex()
+    def _show_alive(self, name: str) -> None:
         self._table.renew(name, LEASE_SECONDS)
         self._ended = Event()
         weakref.finalize(self, self._ended.set).atexit = False
@@ -79,20 +63,10 @@ class ProcessLeases:
             name="orchestrator-lease",
             daemon=True,
         ).start()
-        self._name, self._pid = name, os.getpid()
 
     def renew(self) -> None:
         """Renews the lease, as its thread does every ten seconds."""
         self._table.renew(self._name, LEASE_SECONDS)
-
-    @property
-    def is_held(self) -> bool:
-        """Whether `me` was used in this process: from then on it waits for nothing."""
-        return self._pid == os.getpid()
-
-    def is_own(self, process: str) -> bool:
-        """Whether a name is this process's."""
-        return process == self._name and self._pid == os.getpid()
 
     def is_alive(self, process: str) -> bool | None:
         """Whether a process lives; `None` for what is no name of one.
@@ -102,7 +76,7 @@ class ProcessLeases:
         """
         if self.is_own(process):
             return True
-        if not _NAME.fullmatch(process):
+        if not self._NAME.fullmatch(process):
             return None
         return self._table.is_current(process)
 

@@ -16,14 +16,54 @@ from orchestrator.support.private_files import create_private, make_private_fold
 if TYPE_CHECKING:  # a process whose sessions are in memory does without it
     import sqlite3
 
-_NAME = re.compile(r"[0-9a-f]{32}")
 _STALE = 86_400  # seconds; a process locks its file much sooner than that after it has made it
 
 # Connections that came with a fork. SQLite forbids a child to close what its parent has opened.
 _inherited: list[sqlite3.Connection] = []
 
 
-class ProcessLocks:
+class NamedProcess:
+    """This process under a name that no other ever has; the first use of `me` takes it.
+
+    A subclass has others see that the process lives.
+    """
+
+    _NAME = re.compile(r"[0-9a-f]{32}")
+
+    def __init__(self) -> None:
+        """Takes no name yet."""
+        self._guard = Lock()
+        self._pid = 0
+        self._name = ""
+
+    @property
+    def me(self) -> str:
+        """This process's name.
+
+        Raises:
+            DependencyFailed: Others cannot be shown that it lives.
+        """
+        with self._guard:
+            if self._pid != os.getpid():  # the first use, or the first one after a fork
+                name = os.urandom(16).hex()
+                self._show_alive(name)
+                self._name, self._pid = name, os.getpid()
+            return self._name
+
+    def _show_alive(self, name: str) -> None:
+        raise NotImplementedError
+
+    @property
+    def is_held(self) -> bool:
+        """Whether `me` was used in this process: from then on it waits for nothing."""
+        return self._pid == os.getpid()
+
+    def is_own(self, process: str) -> bool:
+        """Whether a name is this process's."""
+        return process == self._name and self._pid == os.getpid()
+
+
+class ProcessLocks(NamedProcess):
     """This process among those that share a folder of lock files.
 
     Work that is left half done names its process, and is free when that process has ended. A
@@ -35,47 +75,23 @@ class ProcessLocks:
 
     def __init__(self, folder: Path | None) -> None:
         """Takes no lock yet; without a folder all is in memory, where no other process is."""
+        super().__init__()
         self._folder = folder
-        self._guard = Lock()
-        self._pid = 0
-        self._name = ""
         self._release: weakref.finalize[..., ProcessLocks] | None = None
 
-    @property
-    def me(self) -> str:
-        """This process's name, which no other ever has. The first use takes the lock.
-
-        Raises:
-            DependencyFailed: The lock file cannot be made.
-        """
-        with self._guard:
-            if self._pid != os.getpid():  # the first use, or the first one after a fork
-                self._acquire()
-            return self._name
-
-    def _acquire(self) -> None:
-        name, self._release = os.urandom(16).hex(), None
+    def _show_alive(self, name: str) -> None:
+        self._release = None
         if self._folder is not None:
             path = self._folder / f"{name}.lock"
             lock = _acquire_lock(path)
             self._release = weakref.finalize(self, _release_lock, lock, path, os.getpid())
             _remove_stale_files(self._folder)
-        self._name, self._pid = name, os.getpid()
-
-    @property
-    def is_held(self) -> bool:
-        """Whether `me` was used in this process: from then on it waits for nothing."""
-        return self._pid == os.getpid()
-
-    def is_own(self, process: str) -> bool:
-        """Whether a name is this process's."""
-        return process == self._name and self._pid == os.getpid()
 
     def is_alive(self, process: str) -> bool | None:
         """Whether a process lives; `None` when nobody can know."""
         if self.is_own(process):
             return True
-        if self._folder is None or not _NAME.fullmatch(process):
+        if self._folder is None or not self._NAME.fullmatch(process):
             return None
         return _is_locked(self._folder / f"{process}.lock")
 

@@ -7,7 +7,6 @@ import os
 import socket
 from collections.abc import Sequence
 from math import ceil
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from orchestrator.agent.durable.database import (
@@ -133,12 +132,7 @@ class Worker:
         """The worker itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Closes it."""
         self.close()
 

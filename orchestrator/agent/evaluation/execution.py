@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import ExitStack, closing
 from pathlib import Path
-from types import TracebackType
 
 from orchestrator.agent.evaluation.matrix import Evaluation, Matrix
 from orchestrator.agent.evaluation.results import CaseResult
@@ -52,11 +51,6 @@ class Execution:
         """The execution itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Closes it."""
         self._stack.close()

@@ -13,6 +13,7 @@ import uvicorn
 from orchestrator.errors import ValidationError
 from orchestrator.server.access.guards import is_loopback
 from orchestrator.server.settings import Settings
+from orchestrator.server.uvicorn_config import build_config
 from orchestrator.server.workbench.app import build_workbench
 from orchestrator.server.workbench.projects import Projects
 from orchestrator.server.workbench.security import ROOT
@@ -57,16 +58,7 @@ def _build_server(
     projects: Projects, settings: Settings, listening: socket.socket
 ) -> tuple[uvicorn.Server, str]:
     app = build_workbench(projects, settings)
-    config = uvicorn.Config(
-        app,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=_LAST_SECONDS,
-    )
+    config = build_config(app, lifespan="off", timeout_graceful_shutdown=_LAST_SECONDS)
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     port = listening.getsockname()[1]
     return uvicorn.Server(config), f"http://{host}:{port}{ROOT}/#t={app.token}"
