@@ -1,4 +1,4 @@
-"""The part of `Agent` that looks after its sessions: also those that nobody asks anything now."""
+"""The part of `Agent` that looks after sessions: go on, decide, end, undo, fork, remember."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ _ALL_SESSIONS = 100_000  # more than anybody begins in the days of storage
 
 
 class AgentSessions:
-    """Sessions of an agent: their open turns, what was said in them, their ends, their memories."""
+    """The sessions of an agent: their open turns, their past ones, their ends, their memories."""
 
     plan: Plan
     sessions: Sessions
+    # Going on with a turn is an invocation, as `Agent` has it
     invoke: Callable[..., Reply]
     ainvoke: Callable[..., Awaitable[Reply]]
 
