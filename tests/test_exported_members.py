@@ -145,6 +145,11 @@ def test_importing_the_agent_loads_nothing_that_a_plain_turn_does_without() -> N
     assert not loaded & COSTLY
 
 
+def test_what_runs_turns_is_imported_with_the_first_turn() -> None:
+    loaded = _list_loaded("from orchestrator import Agent")
+    assert not loaded & {"orchestrator.agent.invoke", "orchestrator.engine.run.driver"}
+
+
 def test_help_loads_neither_agents_nor_what_they_need() -> None:
     program = """
 from contextlib import redirect_stdout, suppress

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
 
 from orchestrator.actions import ActionGroup
 from orchestrator.agent.agent_sessions import AgentSessions
 from orchestrator.agent.agent_variants import AgentVariants
 from orchestrator.agent.compile import build_plan
-from orchestrator.agent.invoke import (
-    CarryOut,
-    aevents,
-    aopen_run,
-    complete_in_steps,
-    events,
-    finish_run,
-    load_async_driver,
-    open_request,
-    open_run,
-    read_input,
-)
 from orchestrator.agent.validate import (
     Collaborator,
     check_parts,
@@ -32,9 +21,6 @@ from orchestrator.agent.validate import (
 )
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.engine.plan import Features, Memory, Orchestration, Override
-from orchestrator.engine.run.options import Options, read_options
-from orchestrator.engine.run.threads import run_turn
-from orchestrator.engine.trace.reply import Event, Reply
 from orchestrator.guardrails import Guardrail
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
@@ -44,7 +30,19 @@ from orchestrator.sessions import Sessions, SessionStore
 
 if TYPE_CHECKING:
     from orchestrator.agent.durable import DurableRuns, Submission
+    from orchestrator.agent.invoke import CarryOut
     from orchestrator.engine.rendered_prompt import Prompt
+    from orchestrator.engine.run.options import Options
+    from orchestrator.engine.trace.reply import Event, Reply
+
+
+@cache
+def _load_invoke() -> ModuleType:
+    # Imported with the first turn, and not looked for again: an agent that is only built, checked
+    # or rendered needs nothing of it, and it is a sixth of what `Agent` would import.
+    from orchestrator.agent import invoke
+
+    return invoke
 
 
 class Agent(AgentSessions, AgentVariants):
@@ -244,11 +242,11 @@ class Agent(AgentSessions, AgentVariants):
         Raises:
             OrchestratorError: The turn failed; `error.reply` holds what it had done.
         """
-        run = open_run(self.plan, self.sessions, question, session_id, options)
-        if isinstance(run, Reply):
-            return run
-        run_turn(run)
-        return finish_run(run)
+        turns = _load_invoke()
+        run = turns.open_run(self.plan, self.sessions, question, session_id, options)
+        if isinstance(run, turns.Reply):
+            return cast("Reply", run)
+        return cast("Reply", turns.complete(run))
 
     def invoke_in_steps(
         self,
@@ -277,20 +275,24 @@ class Agent(AgentSessions, AgentVariants):
             OrchestratorError: The turn failed; `error.reply` holds what it had done.
             TurnLeft: `carry_out` raised it: the turn stays open.
         """
-        request = read_input(self.plan, self.sessions, question, session_id, options)
+        turns = _load_invoke()
+        request = turns.read_input(self.plan, self.sessions, question, session_id, options)
         request.workflow = workflow
-        run = open_request(self.plan, self.sessions, request)
-        return run if isinstance(run, Reply) else complete_in_steps(run, carry_out)
+        run = turns.open_request(self.plan, self.sessions, request)
+        if isinstance(run, turns.Reply):
+            return cast("Reply", run)
+        return cast("Reply", turns.complete_in_steps(run, carry_out))
 
     async def ainvoke(
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
     ) -> Reply:
         """`invoke`, for an event loop."""
-        run = await aopen_run(self.plan, self.sessions, question, session_id, options)
-        if isinstance(run, Reply):
-            return run
-        await load_async_driver().run_turn(run)
-        return finish_run(run)
+        turns = _load_invoke()
+        run = await turns.aopen_run(self.plan, self.sessions, question, session_id, options)
+        if isinstance(run, turns.Reply):
+            return cast("Reply", run)
+        await turns.load_async_driver().run_turn(run)
+        return cast("Reply", turns.finish_run(run))
 
     def stream(
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
@@ -304,6 +306,8 @@ class Agent(AgentSessions, AgentVariants):
             OrchestratorError: The turn failed; `error.reply` holds what it had done.
             TurnLeft: It was thrown in: the turn stays open, for another process to go on with.
         """
+        from orchestrator.agent.invoke import events, open_run
+
         opening = partial(open_run, self.plan, self.sessions, question, session_id, options)
         return cast("Generator[Event, None, None]", events(opening))
 
@@ -314,6 +318,8 @@ class Agent(AgentSessions, AgentVariants):
 
         The session is taken then, until the iterator ends or is closed.
         """
+        from orchestrator.agent.invoke import events, open_run
+
         opening = partial(open_run, self.plan, self.sessions, question, session_id, options)
         begun_events = events(opening, waits=True)
         next(begun_events)
@@ -323,6 +329,8 @@ class Agent(AgentSessions, AgentVariants):
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
     ) -> AsyncGenerator[Event, None]:
         """`stream`, for an event loop."""
+        from orchestrator.agent.invoke import aevents, aopen_run
+
         opening = partial(aopen_run, self.plan, self.sessions, question, session_id, options)
         return cast("AsyncGenerator[Event, None]", aevents(opening))
 
@@ -339,6 +347,8 @@ class Agent(AgentSessions, AgentVariants):
         Unless it is to `listen`, models answer whole, no trace is made, and only the events come
         that end every turn.
         """
+        from orchestrator.agent.invoke import aevents, aopen_run
+
         opening = partial(aopen_run, self.plan, self.sessions, question, session_id, options)
         begun_events = aevents(opening, waits=True, listen=listen)
         await anext(begun_events)
@@ -395,6 +405,8 @@ class Agent(AgentSessions, AgentVariants):
             ValidationError: One is wrong.
             TypeError: There is no such option.
         """
+        from orchestrator.engine.run.options import read_options
+
         request = read_options(question, session_id, cast("Options", options))
         request.check(self.plan.limits)
         request.check_options()

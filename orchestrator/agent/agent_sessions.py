@@ -6,16 +6,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.agent.invoke import as_awaitable
 from orchestrator.engine.plan import Plan
 from orchestrator.engine.run.input import check_id
-from orchestrator.engine.trace.reply import Reply
 from orchestrator.sessions import Sessions, session_label
-from orchestrator.support.threads import in_thread
+from orchestrator.support.threads import as_awaitable, in_thread
 
 if TYPE_CHECKING:
     from orchestrator.agent.recovery import RecoveredTurn
     from orchestrator.engine.trace.past_turns import PastTurn
+    from orchestrator.engine.trace.reply import Reply
     from orchestrator.engine.undecided_calls import Undecided
 
 _ALL_SESSIONS = 100_000  # more than anybody begins in the days of storage

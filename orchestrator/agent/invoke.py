@@ -17,7 +17,7 @@ from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.open_turn import open_turn
 from orchestrator.engine.run.options import Options, may_block, read_options
 from orchestrator.engine.run.restore import restore_history
-from orchestrator.engine.run.threads import watch_effects, watch_turn
+from orchestrator.engine.run.threads import run_turn, watch_effects, watch_turn
 from orchestrator.engine.trace.reply import (
     Event,
     Reply,
@@ -29,7 +29,7 @@ from orchestrator.engine.trace.reply import (
 )
 from orchestrator.errors import OrchestratorError, SessionBusy, TurnLeft
 from orchestrator.sessions import Session, Sessions, session_label
-from orchestrator.support.threads import in_thread
+from orchestrator.support.threads import as_awaitable, in_thread
 from orchestrator.support.user_code import hide_causes
 
 if TYPE_CHECKING:
@@ -189,6 +189,12 @@ def events(
     yield from _last_events(run_events.rest(partial(finish_run, run)), waits)
 
 
+def complete(run: Run) -> Reply:
+    """The reply of a run that is driven to its end here; raises as `finish_run` does."""
+    run_turn(run)
+    return finish_run(run)
+
+
 def complete_in_steps(run: Run, carry_out: CarryOut) -> Reply:
     """The reply of a run whose effects are carried out, one after the other, in `carry_out`.
 
@@ -337,13 +343,6 @@ def _discard_run(run: Run | Reply) -> None:
             run.cancel()
         finally:
             run.close()
-
-
-def as_awaitable(future: Future[T]) -> Awaitable[T]:
-    """The result of a thread, for an event loop to wait for."""
-    import asyncio
-
-    return asyncio.wrap_future(future)
 
 
 @cache

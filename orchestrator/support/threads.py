@@ -53,6 +53,13 @@ def in_thread(function: Callable[[], T], *, at_once: bool = True) -> Future[T]:
     return future
 
 
+def as_awaitable(future: Future[T]) -> Awaitable[T]:
+    """The result of a thread, for an event loop to wait for."""
+    import asyncio
+
+    return asyncio.wrap_future(future)
+
+
 # The loop that waits for a thread, for what that thread waits for.
 _loop_of_caller: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("loop", default=None)
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from orchestrator.agent.durable.sealing import open_input, open_message, open_result
 from orchestrator.agent.durable.workflow import find_session
-from orchestrator.agent.invoke import as_awaitable
 from orchestrator.engine.results import ControlReturn
 from orchestrator.engine.trace.reply import Details, Reply
 from orchestrator.engine.undecided_calls import Undecided
@@ -21,7 +20,7 @@ from orchestrator.errors import (
 )
 from orchestrator.models.base import Usage
 from orchestrator.sessions import session_label
-from orchestrator.support.threads import in_thread
+from orchestrator.support.threads import as_awaitable, in_thread
 
 if TYPE_CHECKING:
     from dbos import DBOSClient, WorkflowStatus
