@@ -119,7 +119,7 @@ def steps(parts: list[Any]) -> list[Any]:
 def subject(model: Model, **options: Any) -> Agent:
     # A clock that stands still: only what waits takes time, however slow the machine is.
     options.setdefault("sessions", Sessions(clock=FakeClock()))
-    return Agent("hr", "You help employees.", model, limits=SHORT, **options)
+    return Agent("hr", "You help employees.", model, **{"limits": SHORT, **options})
 
 
 @EACH_WAY
@@ -170,7 +170,9 @@ def test_a_guardrail_that_hangs(run: Any, never: threading.Event) -> None:
 def test_a_collaborator_that_hangs(run: Any, own: float | None) -> None:
     model = Hangs()
     clerk = Agent("clerk", "You write.", model, limits=Limits(seconds=own))
-    agent = subject(NATIVE.model([SEND]), collaborators=[Collaborator(clerk, "Writes.")])
+    # Time enough for the collaborator's model to be asked, on a slow machine too.
+    more = {"limits": Limits(seconds=0.5), "collaborators": [Collaborator(clerk, "Writes.")]}
+    agent = subject(NATIVE.model([SEND]), **more)
     events, error = asyncio.run(run(agent))
     assert type(error) is LimitExceeded and error.limit == "seconds"
     assert error.reply is not None
