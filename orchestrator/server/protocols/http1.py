@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from orchestrator.server.protocols.batched_writes import BatchedWrites
 from orchestrator.server.protocols.http2 import PREFACE, Http2Protocol
 
 # Seconds for a request's head, over both protocols.
@@ -38,7 +40,9 @@ class Protocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Starts waiting for the first request."""
-        super().connection_made(transport)
+        self._bare = transport
+        batched: Any = BatchedWrites(transport, self.loop)
+        super().connection_made(batched)
         self._update_timer()
 
     def data_received(self, data: bytes) -> None:
@@ -64,8 +68,8 @@ class Protocol(H11Protocol):
         successor = Http2Protocol(
             self.config, self.server_state, self.app_state, self.loop, HEAD_SECONDS
         )
-        self.transport.set_protocol(successor)
-        successor.connection_made(self.transport)
+        self._bare.set_protocol(successor)
+        successor.connection_made(self._bare)
         successor.data_received(data)
 
     def handle_events(self) -> None:
