@@ -12,8 +12,9 @@ from orchestrator.server.workbench.costs import Costs, Prices, add_up, find_cost
 from orchestrator.server.workbench.lanes import Lane, build_lanes
 from orchestrator.server.workbench.remote.trace_steps import TraceStep
 
-# Rows that are laid out together, when they are seen: many would make a frame long.
-_GROUP = 10
+# Rows that are laid out together, when they are seen: many would make a frame long, and each group
+# costs every frame a little.
+_GROUP = 25
 ROWS = 100
 """Rows that a page begins with; it fetches the next ones as one comes near them."""
 
