@@ -60,7 +60,7 @@ def reach_by_tab(page: Any, name: str) -> None:
         page.keyboard.press("Tab")
         here = page.evaluate(
             "() => { const one = document.activeElement; "
-            "return (one.ariaLabel || one.textContent).trim(); }"
+            "return (one.ariaLabel || one.labels?.[0]?.textContent || one.textContent).trim(); }"
         )
         if here.startswith(name):
             return

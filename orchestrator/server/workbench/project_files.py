@@ -18,6 +18,7 @@ from orchestrator.errors import (
     ResourceNotFound,
     ValidationError,
 )
+from orchestrator.message import to_json
 from orchestrator.server.runtime.invoke import run_blocking
 from orchestrator.server.workbench.chat import stream_events
 from orchestrator.server.workbench.evaluation_files import key_of
@@ -229,13 +230,14 @@ async def resume_project_file(
     Raises:
         OrchestratorError: The state is another script's, or it waits for something else.
     """
-    if file.kind != "script" or not isinstance(body.get("state"), dict):
+    state = json_or(body["state"], None) if isinstance(body.get("state"), str) else None
+    if file.kind != "script" or not isinstance(state, dict):
         raise ValidationError("'state' must be that of a script which waits")
     options: dict[str, Any] = {name: body[name] for name in ("mode", "text") if body.get(name)}
     if body.get("results") is not None:
         options["results"] = body["results"]
     flow = await run_blocking(_load_flow, file)
-    events = flow.aresume_stream(body["state"], model=model or "local", **options)
+    events = flow.aresume_stream(state, model=model or "local", **options)
     async with aclosing(_stream_flow(events)) as lines:
         async for line in lines:
             yield line
@@ -263,6 +265,7 @@ def _describe_result(result: FlowResult) -> dict[str, Any]:
         "question": result.question,
         "line": result.line,
         "statement": result.statement,
-        "state": result.paused,
+        # As text, for it is signed: a browser rounds large numbers of JSON.
+        "state": None if result.paused is None else to_json(result.paused),
         "usage": result.reply.usage._asdict(),
     }

@@ -127,7 +127,7 @@ def test_a_script_that_waits_goes_on(tmp_path: Path) -> None:
         last = json.loads(gone_on.text.splitlines()[-1])
         assert last["waits_for"] == ""
         assert last["variables"]["b"] == "two"
-        spoilt = {**end["state"], "line": 99}
+        spoilt = json.dumps({**json.loads(end["state"]), "line": 99})
         refused = bench.client.post(f"{file}/resume", {"state": spoilt})
         assert json.loads(refused.text.splitlines()[-1])["type"] == "error"
 
