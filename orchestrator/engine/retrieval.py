@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.engine.decisions import REFUSAL, cite, find_refusal, find_truncation, source_ids
 from orchestrator.engine.effects import Effect, Guard, Retrieve
+from orchestrator.engine.entities import decode_copied, find_copied
 from orchestrator.engine.guardrail_checks import INTERVENED
 from orchestrator.engine.results import Answer, Refusal, Result
 from orchestrator.engine.state import Slot, Turn
@@ -56,8 +57,11 @@ def answer_from_knowledge(turn: Turn) -> Generator[Effect, Any, Result]:
     turn.number = 1
     if refusal := find_refusal(outcome):
         return refusal
-    parts = _parts(outcome)
-    text = " ".join(part.get("text") or "" for part in parts)  # as parts are joined as they stream
+    copied = find_copied(turn)
+    parts = [
+        {**part, "text": decode_copied(part.get("text") or "", copied)} for part in _parts(outcome)
+    ]
+    text = " ".join(part["text"] for part in parts)  # as parts are joined as they stream
     answer = Answer(text or REFUSAL, citations=cite(parts, turn.sources, text))
     cite_for_model(turn, answer)
     return answer

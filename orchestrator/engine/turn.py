@@ -23,6 +23,7 @@ from orchestrator.engine.decisions import (
     realign_citations,
 )
 from orchestrator.engine.effects import CallModel, Effect
+from orchestrator.engine.entities import decode_copied, find_copied
 from orchestrator.engine.guardrail_checks import guard_answer, guard_input
 from orchestrator.engine.payloads import expand_payloads, readable
 from orchestrator.engine.pending_calls import find_missing_call, take_consent
@@ -178,7 +179,15 @@ def _finish(turn: Turn, result: Answer | Refusal) -> None:
     if turn.reprompts:
         _hide_corrections(turn, result)
     if isinstance(result, Answer):
+        _decode(turn, result)
         cite_for_model(turn, result)
+
+
+def _decode(turn: Turn, answer: Answer) -> None:
+    text = decode_copied(answer.text, find_copied(turn))
+    if text != answer.text:
+        turn.forget_reply()
+        answer.text, answer.citations = text, realign_citations(answer.citations, text)
 
 
 def _collect_unsaid(turn: Turn) -> tuple[str, ...]:

@@ -41,7 +41,8 @@ DEFAULT = "tool-use"
 _PROTOCOLS = ("xml", "tool_use", "text")
 _MEMBERS = (
     *("patterns", "extends", "protocol", "parser", "turn_markers", "unknown_value", "no_repeat"),
-    *("asks_first", "grounded", "engine_cites", "tools_in_prompt", "stages", "models"),
+    *("asks_first", "grounded", "engine_cites", "decodes_answers", "tools_in_prompt"),
+    *("stages", "models"),
 )
 _STAGE = ("template", "enabled", "inference")
 _INFERENCE = ("maximumLength", "temperature", "topP", "topK", "stopSequences")
@@ -79,6 +80,7 @@ class Dialect:
     asks_first: bool
     grounded: bool  # whether answers and values are held against what was said and returned
     engine_cites: bool  # whether the engine finds an answer's sources, since the model can't
+    decodes_answers: bool  # whether entities that a model copies into an answer are turned back
     # Whether its models know only those tools that their prompt describes, although their calls may
     # be native blocks
     tools_in_prompt: bool
@@ -283,6 +285,7 @@ def _read_dialect(name: str, overrides: Path | None) -> Dialect:
         asks_first=find("asks_first").get("asks_first", False),
         grounded=find("grounded").get("grounded", False),
         engine_cites=find("engine_cites").get("engine_cites", False),
+        decodes_answers=find("decodes_answers").get("decodes_answers", False),
         tools_in_prompt=protocol != "tool_use"
         or find("tools_in_prompt").get("tools_in_prompt", False),
         stages=_read_stages(files, where),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from orchestrator.engine.entities import DecodedStream, find_copied
 from orchestrator.engine.payloads import ReadableStream
 from orchestrator.engine.run.branches import BranchRun
 from orchestrator.engine.run.invocation import Run
@@ -54,26 +55,33 @@ class StreamFilter:
 class _Level:
     """One run that the text goes through."""
 
-    __slots__ = ("checks", "guard", "reports", "run", "tags")
+    __slots__ = ("checks", "entities", "guard", "reports", "run", "tags")
 
     def __init__(self, run: Run, *, reports: bool = False) -> None:
         self.run = run
         self.reports = reports  # whether its checks are in the trace one by one
         self.checks: list[Record] = []
         self.tags: ReadableStream | None = None
+        self.entities: DecodedStream | None = None
         self.guard: GuardedStream | None = None
         plan, turn = run.plan, run.replay.turn
+        if copied := find_copied(turn):
+            self.entities = DecodedStream(copied)
         if plan.collaborators:
             self.tags = ReadableStream(turn.payloads, tags=bool(turn.start.path))
         if plan.guardrail is not None:
             self.guard = _build_guarded_stream(run, plan.guardrail, self.checks)
 
     def feed(self, text: str) -> str:
+        if self.entities is not None:
+            text = self.entities.feed(text)
         if self.tags is not None:
             text = self.tags.feed(text)
         return self.guard.feed(text) if self.guard is not None and text else text
 
     def finish(self, text: str) -> str:
+        if self.entities is not None:
+            text = self.entities.feed(text) + self.entities.finish()
         if self.tags is not None:
             text = self.tags.feed(text) + self.tags.finish()
         if self.guard is None:
@@ -87,7 +95,8 @@ class _Level:
 def build_stream_filter(run: Run) -> StreamFilter | None:
     """The way of an answer that a run's model writes; `None` when nothing is done to it."""
     plan = run.plan
-    if plan.guardrail is None and not plan.collaborators and not isinstance(run, BranchRun):
+    is_plain = plan.guardrail is None and not plan.collaborators and not isinstance(run, BranchRun)
+    if is_plain and not find_copied(run.replay.turn):
         return None
     levels = [_Level(run, reports=True)]
     while isinstance(run, BranchRun) and run.branch.is_routed and run.parent.replay.turn.streams:
