@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.engine.trace.past_steps import PastStep
+from orchestrator.message import to_json
 from orchestrator.server.workbench.costs import Costs, Prices, add_up, find_cost
 from orchestrator.server.workbench.lanes import Lane, build_lanes
 from orchestrator.server.workbench.remote.trace_steps import TraceStep
@@ -142,7 +143,8 @@ def _build_row(
 def _describe(step: ShownStep) -> str:
     if step.kind in ("action", "search", "agent"):
         return step.name
-    text = _TAG.sub(" ", step.text[:1_000])
+    said = step.said if isinstance(step, TraceStep) else step.text
+    text = _TAG.sub(" ", said[:1_000])
     return " ".join(text.split())[:160] or step.name
 
 
@@ -186,5 +188,5 @@ def format_milliseconds(value: float) -> str:
 
 def describe_arguments(arguments: Mapping[str, Any], most: int = 120) -> str:
     """Arguments on one line."""
-    text = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+    text = ", ".join(f"{name}={to_json(value)}" for name, value in arguments.items())
     return text if len(text) <= most else f"{text[: most - 1]}…"

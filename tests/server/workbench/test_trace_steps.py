@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -90,6 +91,26 @@ def test_calls_at_the_same_time_have_their_own_results() -> None:
     ]
     assert two.ended - two.began == 2_250_000_000
     assert [len(it.parts) for it in (model, one, two)] == [3, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("content", "row"),
+    [
+        ('{"content": [{"text": "<answer>Twelve.</answer>"}, {"type": "tool_use"}]}', "Twelve."),
+        ('{"output": {"message": {"content": [{"text": "Twelve."}, 1]}}}', "Twelve."),
+        ('{"content": [{"type": "tool_use"}]}', "claude"),  # as a row of a journal's has the name
+        ('{"content": "Twelve."}', '{"content": "Twelve."}'),
+        ("Twelve.", "Twelve."),
+    ],
+)
+def test_a_row_has_the_words_of_a_reply(content: str, row: str) -> None:
+    parts = [
+        part("modelInvocationInput", {"text": "p", "foundationModel": "arn:x/claude"}, 0),
+        part("modelInvocationOutput", {"rawResponse": {"content": content}}, 1),
+    ]
+    (step,) = list_trace_steps(parts)
+    assert step.text == content
+    assert build_turn_view([step]).groups[0].rows[0].text == row
 
 
 def test_a_collaborator_s_steps_are_its_own() -> None:

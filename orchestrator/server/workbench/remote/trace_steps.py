@@ -10,9 +10,11 @@ from datetime import datetime
 from typing import Any
 
 from orchestrator.models.base import Usage
+from orchestrator.support.safe_json import json_or
 
 Json = Mapping[str, Any]
 _PREVIEW = 200  # characters of a row's text
+_MOST_READ = 100_000  # characters of a reply that is read for its texts
 _TIME = re.compile(r"(?P<second>[0-9T:-]{19})(?:\.(?P<part>[0-9]{1,9}))?(?:Z|\+00:00)")
 
 # What is asked, what answers it, and what the step is called.
@@ -63,6 +65,16 @@ class TraceStep:
     def record(self) -> dict[str, Any]:
         """Nothing: the journal is the server's."""
         return {}
+
+    @property
+    def said(self) -> str:
+        """The texts of a reply, which the trace has as its provider's JSON; else the whole text."""
+        data = _object(json_or(self.text, None)) if len(self.text) <= _MOST_READ else {}
+        message = _object(_object(data.get("output")).get("message")) or data
+        blocks = message.get("content")
+        if self.kind != "model" or not isinstance(blocks, list):
+            return self.text
+        return " ".join(filter(None, (_text(_object(it).get("text")) for it in blocks)))
 
     def as_dict(self) -> dict[str, Any]:
         """The step as a small JSON row."""

@@ -74,7 +74,8 @@ async function apply() {
     row.classList.toggle("hidden", !fits);
     shown += fits;
   }
-  count.textContent = problem || (shown === rows.length ? "" : `${shown} of ${rows.length}`);
+  list.classList.toggle("hidden", rows.length > 0 && !shown);
+  count.textContent = problem || (shown === rows.length ? "" : shown ? `${shown} of ${rows.length}` : "No step fits.");
 }
 
 drawTimes(document);
