@@ -143,7 +143,7 @@ def _build_row(
 def _describe(step: ShownStep) -> str:
     if step.kind in ("action", "search", "agent"):
         return step.name
-    said = step.said if isinstance(step, TraceStep) else step.text
+    said = step.reply_text if isinstance(step, TraceStep) else step.text
     text = _TAG.sub(" ", said[:1_000])
     return " ".join(text.split())[:160] or step.name
 

@@ -67,7 +67,7 @@ class TraceStep:
         return {}
 
     @property
-    def said(self) -> str:
+    def reply_text(self) -> str:
         """The texts of a reply, which the trace has as its provider's JSON; else the whole text."""
         data = _object(json_or(self.text, None)) if len(self.text) <= _MOST_READ else {}
         message = _object(_object(data.get("output")).get("message")) or data
