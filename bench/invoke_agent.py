@@ -96,7 +96,7 @@ class _Unread:
 async def _serve(app: Any) -> AsyncIterator[_Client]:
     """A client of an application under the protocols and the event loop of `orchestrator serve`."""
     loop = asyncio.get_running_loop()
-    config = serving._build_config(app, Settings())
+    config = serving.build_server_config(app, Settings())
     config.load()
     connections = ConnectionState()
     server = await loop.create_server(

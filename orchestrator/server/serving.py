@@ -111,7 +111,7 @@ def _run_single(
     app = application(state, during=lambda running: _single_lifespan(state, running))
     if settings.workbench:
         app = _add_workbench(app, state, url)
-    server = uvicorn.Server(_build_server_config(app, settings))
+    server = uvicorn.Server(build_server_config(app, settings))
 
     def handle_signal(number: int, frame: FrameType | None) -> None:
         # Before uvicorn listens to signals; after its end it raises again those that it took.
@@ -205,7 +205,7 @@ def _build_supervisor(settings: Settings, listening: socket.socket) -> Multiproc
     """What starts workers, and others for those that die; it listens to signals from here on."""
     port = listening.getsockname()[1]
     os.environ[_SETTINGS] = replace(settings, port=port).as_text()
-    config = _build_server_config("orchestrator.server.serving:worker", settings, factory=True)
+    config = build_server_config("orchestrator.server.serving:worker", settings, factory=True)
     # Tells of workers that died, and of their successors.
     log = logging.getLogger("uvicorn.error")
     log.setLevel(logging.INFO)
@@ -337,7 +337,8 @@ def _build_url(host: str, listening: socket.socket) -> str:
     return f"http://{f'[{name}]' if ':' in name and not name.startswith('[') else name}:{port}"
 
 
-def _build_server_config(app: Any, settings: Settings, *, factory: bool = False) -> uvicorn.Config:
+def build_server_config(app: Any, settings: Settings, *, factory: bool = False) -> uvicorn.Config:
+    """How uvicorn is to serve the application, or what makes it."""
     return build_config(
         app,
         factory=factory,
@@ -381,7 +382,7 @@ def serve_in_thread(state: ServerState, *, clock: Clock = now) -> Iterator[str]:
     with _bind_socket(settings) as listening:
         if settings.workbench:
             app = _add_workbench(app, state, _build_url(settings.host, listening))
-        server = _FastStopServer(_build_server_config(app, settings))
+        server = _FastStopServer(build_server_config(app, settings))
 
         def run() -> None:
             try:
