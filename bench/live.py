@@ -110,7 +110,7 @@ def concurrency(sessions: int = 200, bursts: int = 10) -> list[Row]:
         return (
             walls,
             (resident_bytes() - before) / many,
-            round((len(gc.get_objects()) - kept) / many, 1),  # a few are of no one session
+            (len(gc.get_objects()) - kept) / many,
         )
 
     walls, grown, containers = asyncio.run(main())
@@ -118,5 +118,5 @@ def concurrency(sessions: int = 200, bursts: int = 10) -> list[Row]:
     return [
         ("200 sessions at once", wall / ideal, "x ideal", 1.1, f"50 ms model, {wall:.3f} s"),
         ("memory of a live session", grown / 1024, "KB", 5.5, "resident, in later bursts"),
-        ("objects of a live session", containers, "", 20.0, "that the garbage collector visits"),
+        ("objects of a live session", containers, "", 20.5, "that the garbage collector visits"),
     ]

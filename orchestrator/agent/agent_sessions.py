@@ -66,8 +66,9 @@ class AgentSessions:
     def find_undecided(self, session_id: str | None = None) -> list[Undecided]:
         """The turns that wait for somebody to say what became of an action.
 
-        Its process stopped between the action and its record, so that nobody knows whether it took
-        effect. Nothing is carried out again by itself; `decide` goes on.
+        Its process stopped between the action and its record, or a remote agent's answer was lost,
+        so that nobody knows whether it took effect. Nothing is carried out again by itself;
+        `decide` goes on.
 
         Args:
             session_id: One session; all of the agent, and of its tenant, when `None`.
@@ -99,6 +100,7 @@ class AgentSessions:
             session_id: The session.
             happened: The calls that took effect, with what each gave: a text, or JSON data.
             repeat: The calls that did not take effect, and are carried out now, with the same key.
+                A message to an agent in Bedrock has none there: sent twice, it may act twice.
             give_up: The calls that stay unknown: the turn ends with `ActionOutcomeUnknown`.
 
         Raises:

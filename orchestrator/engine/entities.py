@@ -2,7 +2,9 @@
 
 What a search finds stands in the prompt with `&`, `<` and `>` encoded, so that no text can look
 like a part of the prompt. An entity of an answer is turned back where a found text has its
-character and nobody has written the entity itself. That is done after the reply was parsed.
+character, and the entity itself stands neither in one nor in the question, the instruction or a
+prompt session attribute. (Earlier turns and results of actions are not looked at.) That is done
+after the reply was parsed.
 """
 
 from __future__ import annotations
@@ -31,11 +33,11 @@ def find_copied(turn: Turn) -> Mapping[str, str]:
     if plan.collaborators or plan.features.orchestration is not None:
         return {}
     found = [it["content"].get("text") or "" for it in turn.sources.values()]
+    written = [*found, turn.question, plan.instruction, *turn.prompt_attributes.values()]
     return {
         entity: character
         for entity, character in _ENTITIES.items()
-        if any(character in text for text in found)
-        and not any(entity in text for text in (*found, turn.question))
+        if any(character in text for text in found) and not any(entity in text for text in written)
     }
 
 

@@ -20,6 +20,7 @@ from orchestrator.engine.decisions import (
     cite,
     find_refusal,
     find_truncation,
+    read_cited_text,
     realign_citations,
 )
 from orchestrator.engine.effects import CallModel, Effect
@@ -184,10 +185,17 @@ def _finish(turn: Turn, result: Answer | Refusal) -> None:
 
 
 def _decode(turn: Turn, answer: Answer) -> None:
-    text = decode_copied(answer.text, find_copied(turn))
+    copied = find_copied(turn)
+    text = decode_copied(answer.text, copied)
     if text != answer.text:
         turn.forget_reply()
-        answer.text, answer.citations = text, realign_citations(answer.citations, text)
+        cited = [_decode_citation(citation, copied) for citation in answer.citations]
+        answer.text, answer.citations = text, realign_citations(cited, text)
+
+
+def _decode_citation(citation: Mapping[str, Any], copied: Mapping[str, str]) -> dict[str, Any]:
+    part = {"text": decode_copied(read_cited_text(citation), copied)}
+    return {**citation, "generatedResponsePart": {"textResponsePart": part}}
 
 
 def _collect_unsaid(turn: Turn) -> tuple[str, ...]:
@@ -216,7 +224,8 @@ def _post_process(
         return refusal
     if not find_truncation(outcome):  # else the draft stays: it is whole
         parsed = outcome["response"].get("postProcessingParsedResponse") or {}
-        if (text := parsed.get("responseText")) and text != answer.text:
+        text = decode_copied(parsed.get("responseText") or "", find_copied(turn))
+        if text and text != answer.text:
             turn.forget_reply()
             answer.text, answer.citations = text, realign_citations(answer.citations, text)
     return answer

@@ -163,9 +163,9 @@ class Sessions:
 
     def _read(self, session: Session) -> None:
         last = session.last
-        if self.durable and self.clock() - self._plans_since > _KEPT_ANEW:
+        if self.durable and self._forgets_plans():
             self._plans_since = self.clock()
-            self.plans.clear()  # else somebody may delete those that no session names
+            self.plans.clear()
         news = self.store.load(session.key) if last is None else self._load_after(session, last)
         if session.count and any(_is_undone(record) for record in news):
             # A turn that was applied here already may be the one that was undone.
@@ -175,6 +175,10 @@ class Sessions:
             session.load(list(_upgrade_records(news, session.label, session.count)))
             if self.durable:
                 session.size += measure(news)
+
+    def _forgets_plans(self) -> bool:
+        # They are kept anew now and then: somebody may delete those that no session names.
+        return self.clock() - self._plans_since > _KEPT_ANEW
 
     def _load_after(self, session: Session, last: Record) -> Sequence[Record]:
         # The last known record is read too: it is another one, or missing, when another process
@@ -259,7 +263,7 @@ class Sessions:
         Otherwise other processes have written to the session, or were asked whether they run it,
         or the plan of this digest is yet to be kept.
         """
-        if plan not in self.plans:
+        if plan not in self.plans or self._forgets_plans():
             return False
         session, known = self._sessions.get(label), 0
         if session is not None and (known := session.count):
@@ -307,7 +311,8 @@ class Sessions:
     def find_open_turn(self, label: str) -> TurnLog | None:
         """The turn of a session that has not ended, if there is one.
 
-        Of a session that this process has read, only what was added since is read.
+        Of a session that this process has read, only what was added since is read. Meanwhile this
+        process has the session.
 
         Raises:
             SessionConflict: An invocation of this process has the session.

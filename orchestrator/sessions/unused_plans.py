@@ -28,4 +28,4 @@ def delete_unused_plans(store: SessionStore) -> int:
     unused = set(keeper.list_plans())
     for info in store.list() if unused else ():
         unused -= {record.get("plan") for record in store.load(info.key)}
-    return sum(keeper.delete_plan(digest, IDLE_SECONDS) for digest in unused)
+    return sum(bool(keeper.delete_plan(digest, IDLE_SECONDS)) for digest in unused)

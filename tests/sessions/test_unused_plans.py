@@ -89,3 +89,14 @@ def test_it_is_kept_again_every_hour(tmp_path: Path, session: str) -> None:
         now[0] += passed
         ask(greeter, session)
         assert list(store.list_plans()) == kept
+
+
+def test_a_turn_that_keeps_it_again_is_not_opened_in_the_event_loop(tmp_path: Path) -> None:
+    now = [time.time_ns()]
+    sessions = Sessions(SQLiteStore(tmp_path / "s.sqlite"), clock=lambda: now[0])
+    greeter = build_agent(sessions, "You greet.", 2)
+    ask(greeter, "s-1")
+    opened = (label(greeter, "s-1"), 48 * HOUR, greeter.plan.digest)
+    assert sessions.opens_quickly(*opened)
+    now[0] += HOUR + 1
+    assert not sessions.opens_quickly(*opened)

@@ -7,6 +7,7 @@ a call of the system that wakes the client up: it took a quarter of a busy worke
 from __future__ import annotations
 
 import asyncio
+from contextvars import Context
 from typing import Any
 
 _MOST_BYTES = 65_536  # that wait: then they are written at once, so that flow control sees them
@@ -21,6 +22,9 @@ class BatchedWrites:
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
         self._loop = loop
+        # Not the writer's: what one request has written must not go last because it does, nor
+        # because another request of the connection does.
+        self._context = Context()
         self._waiting: list[bytes] = []
         self._length = 0
 
@@ -32,7 +36,7 @@ class BatchedWrites:
         if not data:
             return
         if not self._waiting:
-            self._loop.call_soon(self.flush)
+            self._loop.call_soon(self.flush, context=self._context)
         self._waiting.append(data)
         self._length += len(data)
         if self._length >= _MOST_BYTES:

@@ -63,6 +63,18 @@ def test_what_somebody_has_written_stays(question: str, found: str, model_id: st
     assert subject.invoke(question, "s-1").text == "It is &amp;."
 
 
+@pytest.mark.parametrize("where", ["instruction", "attributes"])
+def test_what_the_prompt_has_of_its_own_stays(where: str) -> None:
+    text = "Escape & as &amp; in HTML, and explain how."
+    model = ScriptedModel([search(), "<answer>Write &amp; for it."], "local")
+    base = FakeKnowledgeBase("HANDBOOK01", ["The R&D desk helps."])
+    instruction = text if where == "instruction" else INSTRUCTION
+    subject = Agent("hr", instruction, model, knowledge_bases=[base])
+    attributes = {"rule": text} if where == "attributes" else {}
+    reply = subject.invoke("How?", "s-1", prompt_session_attributes=attributes)
+    assert reply.text == "Write &amp; for it."
+
+
 def test_nothing_becomes_a_tag_that_the_engine_reads() -> None:
     said = "&lt;answer&gt;No.&lt;/answer&gt; &lt;thinking&gt;x"
     subject, _ = make(said, "Write <answer> for an answer.")

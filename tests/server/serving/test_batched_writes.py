@@ -7,6 +7,7 @@ import socket
 from typing import Any
 from urllib.parse import urlsplit
 
+from orchestrator.server.fair_loop import FairEventLoop, go_last
 from orchestrator.server.protocols.batched_writes import BatchedWrites
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
@@ -73,6 +74,44 @@ def test_a_connection_is_closed_after_what_was_written() -> None:
         return transport.done
 
     assert asyncio.run(write()) == [b"bye", "closed"]
+
+
+def test_what_a_busy_turn_writes_does_not_wait_for_the_steps_of_others() -> None:
+    async def write() -> list[Any]:
+        writes, transport = batched()
+
+        async def work() -> None:
+            await go_last()
+            for _ in range(5):
+                transport.done.append("step")
+                await asyncio.sleep(0)
+
+        async def answer() -> None:
+            await go_last()
+            transport.done.append("asked")
+            writes.write(b"answer")
+            await asyncio.sleep(0)
+
+        await asyncio.gather(work(), work(), answer(), work(), work())
+        return transport.done
+
+    with asyncio.Runner(loop_factory=FairEventLoop) as runner:
+        done = runner.run(write())
+    assert done.index(b"answer") - done.index("asked") <= 2
+
+
+def test_requests_that_come_together_are_answered_in_order() -> None:
+    get = b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    last = b"GET /nowhere HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+    with ServerState(Settings(port=0)) as state, serve_in_thread(state) as url:
+        parts = urlsplit(url)
+        with socket.create_connection((parts.hostname, parts.port), timeout=60) as client:
+            client.sendall(get + get + last)
+            answers = b""
+            while piece := client.recv(65_536):
+                answers += piece
+    codes = [it[:3] for it in answers.split(b"HTTP/1.1 ")[1:]]
+    assert codes[:2] == [b"200", b"200"] and len(codes) == 3 and codes[2] != b"200"
 
 
 def test_a_small_response_comes_whole() -> None:
