@@ -22,6 +22,7 @@ def stream(lengths: tuple[int, ...] = (SHORT, LONG), rounds: int = 15) -> list[R
 def _streamed(length: int, rounds: int) -> list[Row]:
     pieces = script.tokens(length)
     agent, ids = subject.engine(subject.Tokens(pieces), asynchronous=True), count()
+    waiting = subject.engine(subject.Tokens(pieces, waits=True), asynchronous=True)
     runs = max(1, 10_000 // length)
 
     async def run_floor() -> None:
@@ -30,6 +31,10 @@ def _streamed(length: int, rounds: int) -> list[Row]:
 
     async def run_engine() -> None:
         async for _ in agent.astream(QUESTION, f"s-{next(ids)}"):
+            pass
+
+    async def run_waiting() -> None:
+        async for _ in waiting.astream(QUESTION, f"s-{next(ids)}"):
             pass
 
     def block() -> None:
@@ -43,16 +48,21 @@ def _streamed(length: int, rounds: int) -> list[Row]:
         parser.finish()
 
     with asyncio.Runner() as loop:
-        awaited: dict[str, Any] = {"floor": run_floor, "engine": run_engine}
+        awaited: dict[str, Any] = {
+            "floor": run_floor,
+            "engine": run_engine,
+            "waiting": run_waiting,
+        }
         times = compare(awaited, count=runs, rounds=rounds, loop=loop)
     times |= compare({"block": block, "parse": parse}, count=runs, rounds=rounds)
-    base, engine, block_, parsed = (
-        times[name] / length for name in ("floor", "engine", "block", "parse")
+    base, engine, waited, block_, parsed = (
+        times[name] / length for name in ("floor", "engine", "waiting", "block", "parse")
     )
     of = f"token of {length:,}"
     return [
         (f"{of}, floor", base, "µs", None, "one generator over a model's Converse events"),
         (f"{of}, `astream`", engine / base, "x floor", 4.0, f"{engine:.2f} µs, as `TextDelta`"),
+        (f"{of}, `astream`, waited for", waited, "µs", None, "a step of the event loop for each"),
         (f"{of}, `stream`", block_, "µs", None, "as `TextDelta`"),
         (f"{of}, parser alone", parsed, "µs", 2.0, ""),
     ]

@@ -33,10 +33,11 @@ class Script(Model):
 
 
 class Tokens(Script):
-    """Streams an answer of the given tokens; it calls nothing."""
+    """Streams an answer of the given tokens; it calls nothing. It may wait before each one."""
 
-    def __init__(self, pieces: Sequence[str]) -> None:
+    def __init__(self, pieces: Sequence[str], *, waits: bool = False) -> None:
         super().__init__()
+        self._waits = waits
         self._pieces = pieces
         self._text = "".join(pieces)
 
@@ -46,6 +47,8 @@ class Tokens(Script):
 
     async def astream(self, request: ModelRequest) -> AsyncIterator[str | ModelReply]:
         for piece in self._pieces:
+            if self._waits:
+                await asyncio.sleep(0)
             yield piece
         yield ModelReply([{"text": self._text}], "stop_sequence", _USAGE)
 

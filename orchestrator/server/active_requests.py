@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from orchestrator.errors import LimitExceeded
 from orchestrator.server.operations import EventStream, Fault, Handler, Operations, Request
-from orchestrator.server.time_limit import TimeLimit
+from orchestrator.support.time_limit import TimeLimit
 
 if TYPE_CHECKING:
     from orchestrator.sessions import Sessions

@@ -12,7 +12,7 @@ from orchestrator import Sessions
 from orchestrator.server.active_requests import ActiveRequests
 from orchestrator.server.disconnects import WhileConnected, run_while_connected
 from orchestrator.server.operations import Fault
-from orchestrator.server.time_limit import TimeLimit
+from orchestrator.support.time_limit import TimeLimit
 
 Message = dict[str, Any]
 OVER = -1.0  # a time that is over
