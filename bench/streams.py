@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from itertools import count
 from typing import Any
 
@@ -25,18 +26,6 @@ def _streamed(length: int, rounds: int) -> list[Row]:
     waiting = subject.engine(subject.Tokens(pieces, waits=True), asynchronous=True)
     runs = max(1, 10_000 // length)
 
-    async def run_floor() -> None:
-        async for _ in floor.astream([], QUESTION, pieces):
-            pass
-
-    async def run_engine() -> None:
-        async for _ in agent.astream(QUESTION, f"s-{next(ids)}"):
-            pass
-
-    async def run_waiting() -> None:
-        async for _ in waiting.astream(QUESTION, f"s-{next(ids)}"):
-            pass
-
     def block() -> None:
         for _ in agent.stream(QUESTION, f"s-{next(ids)}"):
             pass
@@ -49,9 +38,9 @@ def _streamed(length: int, rounds: int) -> list[Row]:
 
     with asyncio.Runner() as loop:
         awaited: dict[str, Any] = {
-            "floor": run_floor,
-            "engine": run_engine,
-            "waiting": run_waiting,
+            "floor": lambda: _drain(floor.astream([], QUESTION, pieces)),
+            "engine": lambda: _drain(agent.astream(QUESTION, f"s-{next(ids)}")),
+            "waiting": lambda: _drain(waiting.astream(QUESTION, f"s-{next(ids)}")),
         }
         times = compare(awaited, count=runs, rounds=rounds, loop=loop)
     times |= compare({"block": block, "parse": parse}, count=runs, rounds=rounds)
@@ -66,3 +55,8 @@ def _streamed(length: int, rounds: int) -> list[Row]:
         (f"{of}, `stream`", block_, "µs", None, "as `TextDelta`"),
         (f"{of}, parser alone", parsed, "µs", 2.0, ""),
     ]
+
+
+async def _drain(items: AsyncIterator[object]) -> None:
+    async for _ in items:
+        pass
