@@ -306,10 +306,9 @@ class Agent(AgentSessions, AgentVariants):
             OrchestratorError: The turn failed; `error.reply` holds what it had done.
             TurnLeft: It was thrown in: the turn stays open, for another process to go on with.
         """
-        from orchestrator.agent.invoke import events, open_run
-
-        opening = partial(open_run, self.plan, self.sessions, question, session_id, options)
-        return cast("Generator[Event, None, None]", events(opening))
+        turns = _load_invoke()
+        opening = partial(turns.open_run, self.plan, self.sessions, question, session_id, options)
+        return cast("Generator[Event, None, None]", turns.events(opening))
 
     def start(
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
@@ -318,10 +317,9 @@ class Agent(AgentSessions, AgentVariants):
 
         The session is taken then, until the iterator ends or is closed.
         """
-        from orchestrator.agent.invoke import events, open_run
-
-        opening = partial(open_run, self.plan, self.sessions, question, session_id, options)
-        begun_events = events(opening, waits=True)
+        turns = _load_invoke()
+        opening = partial(turns.open_run, self.plan, self.sessions, question, session_id, options)
+        begun_events = turns.events(opening, waits=True)
         next(begun_events)
         return cast("Generator[Event, None, None]", begun_events)
 
@@ -329,10 +327,9 @@ class Agent(AgentSessions, AgentVariants):
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
     ) -> AsyncGenerator[Event, None]:
         """`stream`, for an event loop."""
-        from orchestrator.agent.invoke import aevents, aopen_run
-
-        opening = partial(aopen_run, self.plan, self.sessions, question, session_id, options)
-        return cast("AsyncGenerator[Event, None]", aevents(opening))
+        turns = _load_invoke()
+        opening = partial(turns.aopen_run, self.plan, self.sessions, question, session_id, options)
+        return cast("AsyncGenerator[Event, None]", turns.aevents(opening))
 
     async def astart(
         self,
@@ -347,10 +344,9 @@ class Agent(AgentSessions, AgentVariants):
         Unless it is to `listen`, models answer whole, no trace is made, and only the events come
         that end every turn.
         """
-        from orchestrator.agent.invoke import aevents, aopen_run
-
-        opening = partial(aopen_run, self.plan, self.sessions, question, session_id, options)
-        begun_events = aevents(opening, waits=True, listen=listen)
+        turns = _load_invoke()
+        opening = partial(turns.aopen_run, self.plan, self.sessions, question, session_id, options)
+        begun_events = turns.aevents(opening, waits=True, listen=listen)
         await anext(begun_events)
         return cast("AsyncGenerator[Event, None]", begun_events)
 
