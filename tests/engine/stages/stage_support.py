@@ -105,3 +105,9 @@ class Snapshots(ScriptedModel):
         with closing(sqlite3.connect(self._file)) as old, closing(sqlite3.connect(target)) as new:
             old.backup(new)
         return super().complete(request)
+
+
+def search(query: str = "q") -> list[dict[str, Any]]:
+    """A reply that searches the knowledge base `HANDBOOK01`, natively."""
+    name = "GET__x_amz_knowledgebase_HANDBOOK01__Search"
+    return [{"toolUse": {"toolUseId": query, "name": name, "input": {"searchQuery": query}}}]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stage_support import Snapshots
+from stage_support import Snapshots, search
 from whole_agents import INSTRUCTION, streamed
 
 from orchestrator import Agent
@@ -24,11 +24,6 @@ SENTENCES = [
 LEAVE = "Everybody who works full time has 28 days of paid leave. Ask your team lead first."
 BADGE = "A replacement of the badge costs 15 euros. Visitors are signed in at the reception."
 LEAVE_SAID = "You have 28 days of paid leave."
-SEARCH = "GET__x_amz_knowledgebase_HANDBOOK01__Search"
-
-
-def search(query: str = "q") -> list[dict[str, Any]]:
-    return [{"toolUse": {"toolUseId": query, "name": SEARCH, "input": {"searchQuery": query}}}]
 
 
 def make(*replies: Any, found: list[str] | None = None, **options: Any) -> Agent:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from stage_support import search
 from whole_agents import INSTRUCTION, streamed
 
 from orchestrator import Agent, Collaborator
@@ -14,11 +15,6 @@ from orchestrator.testing import FakeKnowledgeBase, ScriptedModel
 FOUND = "The R&D desk helps teams of > 5 people. Forms are named <name>.pdf at the desk."
 COPIED = "The R&amp;D desk helps teams of &gt; 5 people. Forms are named &lt;name&gt;.pdf."
 MEANT = "The R&D desk helps teams of > 5 people. Forms are named <name>.pdf."
-SEARCH = "GET__x_amz_knowledgebase_HANDBOOK01__Search"
-
-
-def search(query: str = "q") -> list[dict[str, Any]]:
-    return [{"toolUse": {"toolUseId": query, "name": SEARCH, "input": {"searchQuery": query}}}]
 
 
 def make(said: str, found: str = FOUND, *more: Any, chunk: int = 0, model_id: str = "local") -> Any:
