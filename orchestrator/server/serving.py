@@ -12,7 +12,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
@@ -22,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
-from uvicorn.supervisors import Multiprocess, multiprocess
 
 from orchestrator.errors import DependencyFailed, OrchestratorError, ValidationError
 from orchestrator.server import metrics
@@ -36,6 +34,7 @@ from orchestrator.server.probes import MetricsApp
 from orchestrator.server.protocols.http1 import Protocol
 from orchestrator.server.responsiveness import responsive
 from orchestrator.server.settings import Settings
+from orchestrator.server.supervisor import Supervisor
 from orchestrator.server.uvicorn_config import build_config
 from orchestrator.support.aws import serving_at
 from orchestrator.support.logs import get_logger
@@ -164,61 +163,12 @@ def _serve_metrics(settings: Settings, render: Callable[[], bytes]) -> Iterator[
             thread.join()
 
 
-class Worker(multiprocess.Process):
-    """A worker process, which its supervisor looks at without waiting for it.
-
-    Uvicorn's waits for each worker's answer in turn. While one of them starts or loads a model, it
-    would see none of the others end, for as long as a minute.
-    """
-
-    _asked: float | None = None  # since when an answer is awaited, by the monotonic clock
-
-    def start(self) -> None:
-        """Starts the process."""
-        super().start()
-        # As long as this process has the worker's end of their pipe open, the pipe does not end
-        # with the worker, and to wait for an answer takes its whole time.
-        self.child_conn.close()
-
-    def join(self) -> None:
-        """Waits for its end; what it was doing counts no more."""
-        super().join()
-        metrics.forget_process(self.pid)
-
-    def is_alive(self, timeout: float = 5) -> bool:
-        """Whether the process runs, and has answered within `timeout` seconds, as far as known."""
-        if not self.process.is_alive():
-            return False
-        try:
-            if self._asked is None:
-                self.parent_conn.send(b"ping")
-                self._asked = time.monotonic()
-            elif self.parent_conn.poll():
-                self.parent_conn.recv()
-                self._asked = None
-        except (OSError, EOFError):
-            return False
-        return self._asked is None or time.monotonic() - self._asked < timeout
-
-
-def _build_supervisor(settings: Settings, listening: socket.socket) -> Multiprocess:
+def _build_supervisor(settings: Settings, listening: socket.socket) -> Supervisor:
     """What starts workers, and others for those that die; it listens to signals from here on."""
     port = listening.getsockname()[1]
     os.environ[_SETTINGS] = replace(settings, port=port).as_text()
     config = build_server_config("orchestrator.server.serving:worker", settings, factory=True)
-    # Tells of workers that died, and of their successors.
-    log = logging.getLogger("uvicorn.error")
-    log.setLevel(logging.INFO)
-    log.addHandler(_ForwardingHandler())
-    multiprocess.Process = Worker  # type: ignore[misc]
-    return Multiprocess(config, sockets=[listening])
-
-
-class _ForwardingHandler(logging.Handler):
-    """Has another library's messages in the server's own log."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        _log.handle(record)
+    return Supervisor(config, sockets=[listening])
 
 
 def worker() -> ASGIApp:

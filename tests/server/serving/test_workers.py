@@ -12,7 +12,7 @@ import uvicorn
 from serving_support import Start, WaitingModel, client, invoke, text_of, write_agent
 from waiting import until
 
-from orchestrator.server import serving
+from orchestrator.server import serving, supervisor
 from orchestrator.server.settings import Settings
 
 
@@ -40,7 +40,7 @@ def test_a_killed_worker_is_replaced(start: Start, model: WaitingModel, tmp_path
 
 
 def test_the_end_of_a_worker_ends_the_wait_for_its_answer() -> None:
-    worker = serving.Worker(uvicorn.Config("nowhere:app"), [])
+    worker = supervisor.Worker(uvicorn.Config("nowhere:app"), [])
     worker.start()  # and ends, since there is no such application
     worker.join()
     assert worker.parent_conn.poll(0)
@@ -82,7 +82,7 @@ def test_a_worker_that_loads_a_model_is_given_time(
         def run(self) -> None:
             pass
 
-    monkeypatch.setattr(serving, "Multiprocess", Supervisor)
+    monkeypatch.setattr(serving, "Supervisor", Supervisor)
     monkeypatch.setenv("ORCHESTRATOR_SERVER_SETTINGS", "")  # taken back after the test
     serving.serve(
         Settings(port=0, state=tmp_path / "sessions.sqlite", workers=2), lambda url, world: None
