@@ -199,7 +199,8 @@ class Sessions:
 
     def forget(self, session: Session) -> None:
         """Drops the decoded session; the next turn reads its journal again."""
-        self._sessions.pop(session.label, None)
+        with self._used.lock:
+            self._sessions.pop(session.label, None)
 
     def release(self, session: Session) -> None:
         """Gives a session back; in memory, frees others that were idle for too long."""
@@ -578,12 +579,16 @@ class Sessions:
             self._idle_bytes -= self._sessions.pop(key).size
 
     def _evict_bytes(self) -> None:
-        for label, session in list(self._sessions.items()):
-            if self._idle_bytes <= self._most_bytes:
-                return
+        # Those that were used first, without a look at all others: it may be done in every turn.
+        excess, idle = self._idle_bytes - self._most_bytes, []
+        for label, session in self._sessions.items():
+            if excess <= 0:
+                break
             if session.size and session.key not in self._used.keys:
-                del self._sessions[label]
-                self._idle_bytes -= session.size
+                idle.append(label)
+                excess -= session.size
+        for label in idle:
+            self._idle_bytes -= self._sessions.pop(label).size
 
 
 def _is_undone(record: Any) -> bool:
