@@ -26,13 +26,38 @@ from orchestrator.sessions.rows import (
 from orchestrator.support.process_locks import ProcessLocks, share_locks
 from orchestrator.support.sqlite import Layout, Reservation, SqliteFile
 
+# Sessions are numbered as they begin, and records are sorted by that number. So what is written at
+# one time stands together: an append changes two or three pages. Sorted by keys, which are random,
+# it changed five.
+_SESSION_TABLE = """
+CREATE TABLE session (
+    id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, label TEXT NOT NULL,
+    updated INTEGER NOT NULL, records INTEGER NOT NULL, sum INTEGER NOT NULL,
+    unfinished INTEGER NOT NULL DEFAULT 0
+)"""
+_JOURNAL_TABLE = """
+CREATE TABLE journal (
+    place INTEGER PRIMARY KEY,  -- its session's id, and in the lower 32 bits its place in that
+    record TEXT NOT NULL, sum INTEGER NOT NULL
+)"""
+# A second way to an entry. A disk that changes a key in one index would else have its session begin
+# anew without a word.
+_SECOND_INDEX = "CREATE UNIQUE INDEX session_again ON session (key || '')"
+
 
 def _add_checksums(db: sqlite3.Connection) -> None:
     # Version 1 had none.
     db.execute("ALTER TABLE journal ADD COLUMN sum INTEGER NOT NULL DEFAULT 0")
     for column in ("records", "sum"):
         db.execute(f"ALTER TABLE session ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
-    write_checksums(db)
+    db.create_function("sum_record", 3, sum_record)
+    db.create_function("sum_entry", 4, sum_entry)
+    db.execute("UPDATE journal SET sum = sum_record(key, place, record)")
+    db.execute(
+        "UPDATE session SET records = "
+        "(SELECT count(*) FROM journal WHERE journal.key = session.key)"
+    )
+    db.execute("UPDATE session SET sum = sum_entry(key, label, updated, records)")
 
 
 def _add_unfinished(db: sqlite3.Connection) -> None:
@@ -45,35 +70,30 @@ def _add_unfinished(db: sqlite3.Connection) -> None:
     )
 
 
-def write_checksums(db: sqlite3.Connection) -> None:
-    """Writes the checksums of what a file holds."""
-    for key, label, updated in db.execute("SELECT key, label, updated FROM session").fetchall():
-        sums = [
-            (sum_record(key, place, record), key, place)
-            for place, record in db.execute(
-                "SELECT place, record FROM journal WHERE key = ? ORDER BY place", (key,)
-            )
-        ]
-        db.executemany("UPDATE journal SET sum = ? WHERE key = ? AND place = ?", sums)
-        total = sum_entry(key, label, updated, len(sums))
-        db.execute("UPDATE session SET records = ?, sum = ? WHERE key = ?", (len(sums), total, key))
+def _number_sessions(db: sqlite3.Connection) -> None:
+    # Version 3 had keys for places. Records without an entry, which it refused to read, go.
+    for table, schema in (("session", _SESSION_TABLE), ("journal", _JOURNAL_TABLE)):
+        db.execute(f"ALTER TABLE {table} RENAME TO {table}_by_key")
+        db.execute(schema)
+    db.execute(_SECOND_INDEX)
+    columns = "key, label, updated, records, sum, unfinished"
+    db.execute(
+        f"INSERT INTO session ({columns}) SELECT {columns} FROM session_by_key ORDER BY updated"
+    )
+    db.execute(
+        "INSERT INTO journal SELECT (id << 32) + old.place, record, old.sum "
+        "FROM session CROSS JOIN journal_by_key AS old USING (key) "
+        "WHERE old.place BETWEEN 0 AND 0xffffffff ORDER BY id, old.place"
+    )
+    for table in ("session", "journal"):
+        db.execute(f"DROP TABLE {table}_by_key")
 
 
-# The primary key is the conditional append: two writers of one place collide.
 _LAYOUT = Layout(
     0x42415345,  # "BASE"
-    3,
-    """
-CREATE TABLE session (
-    key TEXT PRIMARY KEY, label TEXT NOT NULL, updated INTEGER NOT NULL,
-    records INTEGER NOT NULL, sum INTEGER NOT NULL, unfinished INTEGER NOT NULL DEFAULT 0
-) WITHOUT ROWID;
-CREATE TABLE journal (
-    key TEXT NOT NULL, place INTEGER NOT NULL, record TEXT NOT NULL, sum INTEGER NOT NULL,
-    PRIMARY KEY (key, place)
-) WITHOUT ROWID;
-""",
-    (_add_checksums, _add_unfinished),
+    4,
+    f"{_SESSION_TABLE};\n{_JOURNAL_TABLE};\n{_SECOND_INDEX};\n",
+    (_add_checksums, _add_unfinished, _number_sessions),
 )
 # Beside the layout, for what they hold is no session: a file without them is as good as before.
 _MAKE_PLANS = (
@@ -86,17 +106,20 @@ _MAKE_PLANS = (
 _ENTRY = "key, label, updated, records, sum"
 _LIST, _NEWEST = f"SELECT {_ENTRY} FROM session", "ORDER BY updated DESC"
 # One row of all: a thread has to wait for the interpreter's lock after every row.
-_FIND_NEW = (
-    "SELECT group_concat(sum || ' ' || record, char(10)) FROM "
-    "(SELECT sum, record FROM journal WHERE key = ? AND place >= ? ORDER BY place)"
+_FIND = (
+    "SELECT (SELECT group_concat(sum || ' ' || record, char(10)) FROM (SELECT sum, record "
+    "FROM journal WHERE place BETWEEN (id << 32) + ? AND (id << 32) + 0xffffffff ORDER BY place)), "
+    f"{_ENTRY} FROM session WHERE key = ?"
 )
-_FIND_ALL = f"SELECT ({_FIND_NEW}), {_ENTRY} FROM (SELECT 1) LEFT JOIN session ON key = ?"
-# Of keys and places; `CROSS` has the journal looked up for each of them. Bytes, so that one that is
+# Of keys and places; `CROSS` has the tables looked up for each of them. Bytes, so that one that is
 # no text does not fail all.
 _FIND_LAST = (
-    "SELECT one.key, sum, CAST(record AS BLOB) FROM json_each(?) CROSS JOIN journal AS one "
-    "ON one.key = json_extract(value, '$[0]') AND place = json_extract(value, '$[1]')"
+    "SELECT session.key, journal.sum, CAST(record AS BLOB) FROM json_each(?) AS asked "
+    "CROSS JOIN session ON session.key = json_extract(asked.value, '$[0]') "
+    "CROSS JOIN journal ON place = (session.id << 32) + json_extract(asked.value, '$[1]')"
 )
+_OF_SESSION = "(SELECT id << 32 FROM session WHERE key = :key)"
+_ALL_OF_SESSION = f"place BETWEEN {_OF_SESSION} AND {_OF_SESSION} + 0xffffffff"
 _INSERT = (
     "INSERT OR IGNORE INTO session (label, updated, records, unfinished, sum, key) "
     "VALUES (?, ?, ?, ?, ?, ?)"
@@ -105,6 +128,8 @@ _UPDATE_EXPECTED = (
     "UPDATE session SET label = ?, updated = ?, records = ?, unfinished = ?, sum = ? "
     "WHERE key = ? AND records = ?"
 )
+# The primary key is a second lock: two writers of one place collide.
+_ADD = "INSERT INTO journal SELECT (id << 32) + ?, ?, ? FROM session WHERE key = ?"
 
 
 class SQLiteStore:
@@ -154,15 +179,16 @@ class SQLiteStore:
 
     def load(self, key: str, after: int = 0) -> list[Record]:
         """The records of a session after the first `after` ones, as they were written."""
+        found = self._file.rows(_FIND, (after, key))
+        if not found:
+            if self._file.rows("SELECT 1 FROM session WHERE key || '' = ?", (key,)):
+                raise self._damage(key, "its entry was changed")
+            return []
+        ((text, *entry),) = found
+        records = read_lines(key, after, text, partial(self._damage, key))
         # Who knows some of the records sees by the next append whether the last ones are lost.
-        if after:
-            ((text,),) = self._file.rows(_FIND_NEW, (key, after))
-            return read_lines(key, after, text, partial(self._damage, key))
-        ((text, *entry),) = self._file.rows(_FIND_ALL, (key, 0, key))
-        records = read_lines(key, 0, text, partial(self._damage, key))
-        if records or entry[0] is not None:
-            if self._read_entry(key, entry).records != len(records):
-                raise self._damage(key, "a record is missing")
+        if not after and self._read_entry(key, entry).records != len(records):
+            raise self._damage(key, "a record is missing")
         return records
 
     def _read_entry(self, key: str, row: Sequence[Any]) -> SessionInfo:
@@ -191,7 +217,7 @@ class SQLiteStore:
         """
         texts = [encode_record(record) for record in records]
         rows = [
-            (key, place, text, sum_record(key, place, text))
+            (place, text, sum_record(key, place, text), key)
             for place, text in enumerate(texts, expected)
         ]
         with self._file.transaction() as db:
@@ -216,7 +242,7 @@ class SQLiteStore:
 
     def _insert(self, db: sqlite3.Connection, key: str, rows: Sequence[Any]) -> None:
         try:
-            db.executemany("INSERT INTO journal VALUES (?, ?, ?, ?)", rows)
+            db.executemany(_ADD, rows)
         except sqlite3.IntegrityError as error:
             raise self._damage(key, "records are missing in its entry") from error
 
@@ -224,19 +250,26 @@ class SQLiteStore:
         """Replaces records of a journal where they still stand; how many."""
         with self._file.transaction() as db:
             found = dict(
-                db.execute("SELECT place, record FROM journal WHERE key = ?", (key,)).fetchall()
+                db.execute(
+                    f"SELECT place - {_OF_SESSION}, record FROM journal WHERE {_ALL_OF_SESSION}",
+                    {"key": key},
+                ).fetchall()
             )
             texts = change_records(found, changes)
             db.executemany(
-                "UPDATE journal SET record = ?, sum = ? WHERE key = ? AND place = ?",
-                [(text, sum_record(key, place, text), key, place) for place, text in texts.items()],
+                "UPDATE journal SET record = :text, sum = :sum "
+                f"WHERE place = {_OF_SESSION} + :place",
+                [
+                    {"text": text, "sum": sum_record(key, place, text), "key": key, "place": place}
+                    for place, text in texts.items()
+                ],
             )
         return len(texts)
 
     def delete(self, key: str) -> None:
         """Forgets a session."""
         with self._file.transaction() as db:
-            db.execute("DELETE FROM journal WHERE key = ?", (key,))
+            db.execute(f"DELETE FROM journal WHERE {_ALL_OF_SESSION}", {"key": key})
             db.execute("DELETE FROM session WHERE key = ?", (key,))
 
     def save_plan(self, digest: str, text: str) -> None:

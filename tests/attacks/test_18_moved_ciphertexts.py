@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stored_rows import write_checksums
 
 from orchestrator.errors import EncryptionError, OrchestratorError
 from orchestrator.memory import EncryptedMemory, SqliteMemory, build_summary
@@ -15,7 +16,6 @@ from orchestrator.memory.stores import write_checksums as write_memory_checksums
 from orchestrator.server.document_store import DocumentStore
 from orchestrator.server.operations import Caller, Request
 from orchestrator.sessions import EncryptedStore, SQLiteStore
-from orchestrator.sessions.sqlite_store import write_checksums
 from orchestrator.support.encryption import Cipher
 from orchestrator.support.encryption.key_sources import GivenKey
 
@@ -37,19 +37,21 @@ def store(file: Path) -> Iterator[EncryptedStore]:
     made.close()
 
 
+# The victim's session has the id 1, the attacker's 2.
 MOVES = {
     "a record of another session": "UPDATE journal SET record = (SELECT record FROM journal "
-    "WHERE key = 'attacker' AND place = 1) WHERE key = 'victim' AND place = 1",
-    "two records swapped": "UPDATE journal SET record = CASE place "
-    "WHEN 0 THEN (SELECT record FROM journal WHERE key = 'victim' AND place = 1) "
-    "ELSE (SELECT record FROM journal WHERE key = 'victim' AND place = 0) END "
-    "WHERE key = 'victim' AND place < 2",
-    "a record cut out, the rest moved up": "DELETE FROM journal WHERE key = 'victim' AND "
-    "place = 0; UPDATE journal SET place = place - 1 WHERE key = 'victim'",
+    "WHERE place = (2 << 32) + 1) WHERE place = (1 << 32) + 1",
+    "two records swapped": "UPDATE journal SET place = 7 WHERE place = 1 << 32; "
+    "UPDATE journal SET place = 1 << 32 WHERE place = (1 << 32) + 1; "
+    "UPDATE journal SET place = (1 << 32) + 1 WHERE place = 7",
+    "a record cut out, the rest moved up": "DELETE FROM journal WHERE place = 1 << 32; "
+    "UPDATE journal SET place = place - 1 WHERE place >> 32 = 1",
     "a record twice": "UPDATE journal SET record = (SELECT record FROM journal "
-    "WHERE key = 'victim' AND place = 2) WHERE key = 'victim' AND place = 1",
-    "a whole session under another key": "DELETE FROM journal WHERE key = 'victim'; "
-    "UPDATE journal SET key = 'victim' WHERE key = 'attacker'",
+    "WHERE place = (1 << 32) + 2) WHERE place = (1 << 32) + 1",
+    "a whole session under another key": "DELETE FROM session WHERE key = 'victim'; "
+    "UPDATE session SET key = 'victim' WHERE key = 'attacker'",
+    "all records of another session": "DELETE FROM journal WHERE place >> 32 = 1; "
+    "UPDATE journal SET place = place - (1 << 32)",
 }
 
 
@@ -81,7 +83,7 @@ def test_a_forged_envelope_is_never_a_record(text: str, file: Path, store: Encry
     key = Sessions(store).key("a/b/forged")
     store.append(key, 0, [{"kind": "closed", "reason": "ended", "at": 1}], label="a/b/forged", at=1)
     with sqlite3.connect(file) as db:
-        db.execute("UPDATE journal SET record = ? WHERE key = ?", (text, key))
+        db.execute("UPDATE journal SET record = ? WHERE place >> 32 = 3", (text,))
         write_checksums(db)
     db.close()
     with pytest.raises(OrchestratorError):

@@ -136,7 +136,7 @@ def test_a_file_of_a_newer_layout_is_left_alone(tmp_path: Path) -> None:
         db.execute("PRAGMA user_version = 99")
     db.close()
     before = path.read_bytes()
-    with pytest.raises(DependencyFailed, match="layout 99, newer than this program's 3"):
+    with pytest.raises(DependencyFailed, match="layout 99, newer than this program's 4"):
         SQLiteStore(path)
     assert path.read_bytes() == before
 

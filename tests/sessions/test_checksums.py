@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from orchestrator import DependencyFailed, SessionConflict, SQLiteStore
+from orchestrator.sessions.journal import leaves_turn_open
+from orchestrator.sessions.rows import sum_entry, sum_record
 
 JOURNAL = json.loads((Path(__file__).parent / "journals" / "v1.json").read_text())
 RECORDS: list[dict[str, Any]] = next(
@@ -32,20 +34,20 @@ PRAGMA user_version = 1;
 """
 
 CHANGES = {
-    "a changed record": "UPDATE journal SET record = replace(record, 'a', 'b') WHERE place = 1",
-    "a changed last record": "UPDATE journal SET record = record || ' ' WHERE place = :last",
-    "a lost record": "DELETE FROM journal WHERE place = 1",
-    "a lost last record": "DELETE FROM journal WHERE place = :last",
+    "a changed record": "UPDATE journal SET record = replace(record, 'a', 'b') "
+    "WHERE place & 255 = 1",
+    "a changed last record": "UPDATE journal SET record = record || ' ' WHERE place & 255 = :last",
+    "a lost record": "DELETE FROM journal WHERE place & 255 = 1",
+    "a lost last record": "DELETE FROM journal WHERE place & 255 = :last",
     "no records": "DELETE FROM journal",
-    "no entry": "DELETE FROM session",
     "swapped records": "UPDATE journal SET record = (SELECT record FROM journal AS other "
-    "WHERE other.place = 3 - journal.place) WHERE place IN (1, 2)",
+    "WHERE other.place = (2 << 32) + 3 - journal.place) WHERE place & 255 IN (1, 2)",
     "another label": "UPDATE session SET label = 'agent/alias/s-2'",
     "another count": "UPDATE session SET records = records - 1",
-    "another key": "UPDATE journal SET key = 'fedcba' WHERE place = :last",
+    "another session": "UPDATE journal SET place = place + (1 << 32) WHERE place & 255 = :last",
     "another time": "UPDATE session SET updated = updated + 1",
     "texts for numbers": "UPDATE session SET records = 'many'",
-    "no text": "UPDATE journal SET record = CAST(x'7bff7d' AS TEXT) WHERE place = 1",
+    "no text": "UPDATE journal SET record = CAST(x'7bff7d' AS TEXT) WHERE place & 255 = 1",
 }
 
 
@@ -73,7 +75,7 @@ def test_of_many_last_records_a_damaged_one_is_left_out(damaged: str, file: Path
         store.append(other, 0, RECORDS, label="agent/alias/s-2", at=9)
         listed = list(store.list())
         assert store.load_last(listed) == {KEY: RECORDS[-1], other: RECORDS[-1]}
-        change(file, f"UPDATE journal SET record = {damaged} WHERE place = :last AND key < '1'")
+        change(file, f"UPDATE journal SET record = {damaged} WHERE place = (1 << 32) + :last")
         assert store.load_last(listed) == {other: RECORDS[-1]}
 
 
@@ -107,12 +109,16 @@ def test_an_entry_that_has_lost_its_key_is_named(file: Path) -> None:
                 list(read())
 
 
-def test_an_entry_that_is_gone_is_no_conflict_for_a_new_turn(file: Path) -> None:
-    change(file, CHANGES["no entry"])
+def test_records_whose_entry_is_gone_are_in_no_session(file: Path) -> None:
+    change(file, "DELETE FROM session")
     with closing(SQLiteStore(file)) as store:
-        for expected in (0, len(RECORDS)):
+        assert store.load(KEY) == []
+        with pytest.raises(SessionConflict, match="changed by another invocation"):
+            store.append(KEY, len(RECORDS), RECORDS[:1], label=LABEL, at=9)
+        for key in (KEY, KEY[::-1]):  # each would have the number of the one that is gone
             with pytest.raises(DependencyFailed, match="damaged"):
-                store.append(KEY, expected, RECORDS[:1], label=LABEL, at=9)
+                store.append(key, 0, RECORDS[:1], label=LABEL, at=9)
+            assert store.load(key) == []
 
 
 def test_a_journal_that_another_process_has_added_to_is_a_conflict(file: Path) -> None:
@@ -137,3 +143,64 @@ def test_a_file_without_checksums_gets_them(tmp_path: Path) -> None:
     change(file, CHANGES["a changed record"])
     with closing(SQLiteStore(file)) as store, pytest.raises(DependencyFailed, match="damaged"):
         store.load(KEY)
+
+
+VERSION_3 = """
+CREATE TABLE session (
+    key TEXT PRIMARY KEY, label TEXT NOT NULL, updated INTEGER NOT NULL,
+    records INTEGER NOT NULL, sum INTEGER NOT NULL, unfinished INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE TABLE journal (
+    key TEXT NOT NULL, place INTEGER NOT NULL, record TEXT NOT NULL, sum INTEGER NOT NULL,
+    PRIMARY KEY (key, place)
+) WITHOUT ROWID;
+PRAGMA application_id = 1111577413;
+PRAGMA user_version = 3;
+"""
+
+
+def write_version_3(file: Path, sessions: dict[str, list[dict[str, Any]]]) -> None:
+    with closing(sqlite3.connect(file)) as db, db:
+        db.executescript(VERSION_3)
+        for at, (key, records) in enumerate(sessions.items()):
+            texts = [json.dumps(one) for one in records]
+            label = f"agent/alias/s-{at}"
+            total = sum_entry(key, label, at, len(texts))
+            entry = (key, label, at, len(texts), total, leaves_turn_open(records))
+            db.execute("INSERT INTO session VALUES (?, ?, ?, ?, ?, ?)", entry)
+            rows = [(key, n, it, sum_record(key, n, it)) for n, it in enumerate(texts)]
+            db.executemany("INSERT INTO journal VALUES (?, ?, ?, ?)", rows)
+
+
+def test_sessions_of_a_file_with_keys_for_places_go_on(tmp_path: Path) -> None:
+    file = tmp_path / "s.db"
+    sessions = {key * 64: RECORDS[: n + 1] for n, key in enumerate("fa1")}
+    write_version_3(file, sessions)
+    with closing(SQLiteStore(file)) as store, closing(SQLiteStore(file)) as second:
+        assert {key: second.load(key) for key in sessions} == sessions
+        assert [one.label for one in store.list()] == [f"agent/alias/s-{n}" for n in (2, 1, 0)]
+        open_keys = {key for key, records in sessions.items() if leaves_turn_open(records)}
+        assert {one.key for one in store.list_unfinished()} == open_keys
+        for key, records in sessions.items():
+            store.append(key, len(records), RECORDS[-1:], at=9)
+            assert second.load(key) == [*records, RECORDS[-1]]
+
+
+def test_what_was_damaged_in_such_a_file_is_told_of_that_session_alone(tmp_path: Path) -> None:
+    file = tmp_path / "s.db"
+    write_version_3(file, {key * 64: RECORDS for key in "abcdef"})
+    damages = (
+        "DELETE FROM journal WHERE key LIKE 'a%' AND place = 1",
+        "UPDATE journal SET place = 1 << 32 WHERE key LIKE 'b%' AND place = 1",
+        "UPDATE journal SET place = 'first' WHERE key LIKE 'c%' AND place = 0",
+        "UPDATE journal SET record = '7' WHERE key LIKE 'd%' AND place = 0",
+        "DELETE FROM session WHERE key LIKE 'e%'",
+    )
+    for damage in damages:
+        change(file, damage)
+    with closing(SQLiteStore(file)) as store:
+        for key in "abcd":
+            with pytest.raises(DependencyFailed, match="damaged"):
+                store.load(key * 64)
+        assert store.load("e" * 64) == []
+        assert store.load("f" * 64) == RECORDS
