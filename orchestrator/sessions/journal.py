@@ -113,6 +113,10 @@ class SessionStore(Protocol):
     saved for `idle` seconds and says whether it did, those that no session names any more are
     deleted when sessions are pruned.
 
+    One with `may_sync_later = True` waits for a disk. It is told by `append(..., sync=False)` that
+    an append need not wait for it (`needs_sync`): the process's death loses nothing of it, and the
+    database's crash does unless a later append, of any session, waited.
+
     One with `list_unfinished()`, which is `list` of those sessions whose last turn has not ended
     and does not wait for its caller, is told that by `append(..., unfinished=...)`. One with
     `load_last(infos)`, which gives the records that were the last ones when these sessions were
@@ -146,6 +150,23 @@ class SessionStore(Protocol):
 
 # The kinds of records after which no process runs the turn any more.
 ENDINGS = frozenset({"end", "suspend", "closed", "undone"})
+
+
+# What a turn has only begun or learned. If the database's crash loses one of these, and this process
+# lives, it is written again; if both have ended, the turn goes on from before it, as if the process
+# had been killed a moment earlier. No record before an `intent` is lost, so that what an action may
+# have done is known or reported, and none of a turn whose caller has heard of its end.
+_SYNCED_LATER = frozenset(
+    {"turn", "model", "action", "retrieved", "guarded", "orchestrated", "branch"}
+)
+
+
+def needs_sync(records: Sequence[Record]) -> bool:
+    """Whether what follows these records may happen only when no crash can lose them any more.
+
+    That is so before calls are carried out (`intent`), and before a caller is told something.
+    """
+    return any(record["kind"] not in _SYNCED_LATER for record in records)
 
 
 def leaves_turn_open(records: Sequence[Record]) -> bool:

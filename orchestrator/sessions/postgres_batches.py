@@ -23,11 +23,11 @@ _NEW = "FROM orchestrator_journal AS one WHERE one.key = asked.key AND place >= 
 # Entries, where there are any, with the new records, if they are few and small, as they were at one
 # moment. The length of a record is known without reading it (PostgreSQL: "TOAST").
 _FIND_SOME = (
-    "SELECT asked.key, label, updated, records, sum, CASE WHEN records - after > %s OR "
-    f"(SELECT sum(octet_length(record)) {_NEW}) > %s THEN NULL ELSE "
+    f"SELECT asked.key, label, updated, records, sum, CASE WHEN records - after > {_FEW} OR "
+    f"(SELECT sum(octet_length(record)) {_NEW}) > {_SMALL} THEN NULL ELSE "
     f"(SELECT {LINES} {_NEW}) END FROM unnest(%s::text[], %s::integer[]) AS asked (key, after) "
     "LEFT JOIN orchestrator_session AS it ON it.key = asked.key"
-).encode()
+)
 # Appends to several sessions. Of each either the entry and all records are written or nothing; the
 # keys of those that were written come back. Lists come as texts of arrays: see `_to_array`.
 _APPEND = """
@@ -53,15 +53,20 @@ WITH entry AS (
     SELECT one.* FROM unnest(%s::text[], %s::integer[], %s::text[], %s::bigint[])
         AS one (key, place, record, sum) JOIN written USING (key)
 )
-SELECT key FROM written
+SELECT key, NULL::text, NULL::bigint, NULL::integer, NULL::bigint, NULL::text FROM written
 """
+# Its commit does not wait for the disk (PostgreSQL: "Asynchronous Commit"). The setting holds for
+# the transaction, which is this statement.
+_EARLY = "WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL"
 _KNOWN = "SELECT * FROM entry WHERE expected > 0"
 _APPEND_ONE = _APPEND.format(known=_KNOWN).encode()
 # Somebody who changes one of the sessions, or deletes it, does not keep the others waiting.
 _APPEND_SOME = _APPEND.format(
     known="SELECT entry.* FROM entry JOIN orchestrator_session AS it USING (key) "
     "WHERE expected > 0 FOR UPDATE OF it SKIP LOCKED"
-).encode()
+)
+_APPEND_EARLY = _APPEND_SOME + _EARLY
+_APPEND_AND_FIND = f"{_APPEND_EARLY} UNION ALL {_FIND_SOME}"
 
 
 class Append(NamedTuple):
@@ -83,8 +88,11 @@ class Append(NamedTuple):
         return range(self.expected, self.records)
 
 
-Load = tuple[str, int]
-"""A session's key, and after how many of its records to read."""
+class Load(NamedTuple):
+    """What is to be read of a session."""
+
+    key: str
+    after: int  # how many of its records are known
 
 
 class Found(NamedTuple):
@@ -98,24 +106,50 @@ class Found(NamedTuple):
         return self.entry is not None and self.text is None and self.entry[3] > after
 
 
-def find_some(loads: Sequence[Load], db: Connection) -> list[Found | None]:
-    """What is there of sessions; `None` for one that is to be read alone."""
-    keys, afters = zip(*loads, strict=True)
-    values = (_FEW, _SMALL, _to_array(keys), _to_array(afters))
-    rows = _try_together(lambda: db.execute(_FIND_SOME, values).fetchall(), db)
-    if rows is None:
-        return [None] * len(loads)
-    found = {
-        key: Found((key, *rest) if rest[-1] is not None else None, text)
-        for key, *rest, text in rows
-    }
-    return [None if found[key].has_more(after) else found[key] for key, after in loads]
-
-
 def append_some(appends: Sequence[Append], db: Connection) -> list[bool]:
-    """Which appends were written; one that was not is to be tried alone, to find out why."""
-    written = _try_together(lambda: _write(_APPEND_SOME, appends, db), db) or ()
-    return [it.key in written for it in appends]
+    """Which appends were written, durably; one that was not is to be tried alone."""
+    done = _do_together(_APPEND_SOME, _to_values(appends), db)
+    return [it.key in done for it in appends]
+
+
+def do_early(works: Sequence[Append | Load], db: Connection) -> list[bool | Found | None]:
+    """Of loads what is there, of appends whether they were written; a disk is waited for by none.
+
+    An append that was not written, and a load with `None`, are to be tried alone.
+    """
+    appends = [it for it in works if isinstance(it, Append)]
+    loads = [it for it in works if isinstance(it, Load)]
+    statement = _APPEND_AND_FIND if loads else _APPEND_EARLY
+    values = _to_arrays(loads, 2) if loads else []
+    if appends:
+        values = [*_to_values(appends), *values]
+    else:
+        statement = _FIND_SOME
+    done = _do_together(statement, values, db)
+    return [
+        it.key in done if isinstance(it, Append) else _read_found(it, done.get(it.key))
+        for it in works
+    ]
+
+
+def _do_together(statement: str, values: Sequence[str], db: Connection) -> dict[str, Sequence[Any]]:
+    # Rows by their keys. Empty if it cannot be done for one of those that it is for: then nothing
+    # was done.
+    from psycopg import Error
+
+    try:
+        return {row[0]: row for row in db.execute(statement.encode(), values)}
+    except Error as error:
+        if is_lost(db, error):
+            raise
+        return {}
+
+
+def _read_found(load: Load, row: Sequence[Any] | None) -> Found | None:
+    if row is None:
+        return None
+    found = Found(row[:-1] if row[-2] is not None else None, row[-1])
+    return None if found.has_more(load.after) else found
 
 
 def append_one(append: Append, db: Connection) -> bool:
@@ -124,32 +158,23 @@ def append_one(append: Append, db: Connection) -> bool:
     Raises:
         psycopg.errors.UniqueViolation: Its entry says that it has fewer than it has.
     """
-    return bool(_write(_APPEND_ONE, [append], db))
+    return bool(db.execute(_APPEND_ONE, _to_values([append])).fetchall())
 
 
-def _try_together(work: Callable[[], T], db: Connection) -> T | None:
-    # `None` if it cannot be done for one of those that it is for: then nothing was done.
-    from psycopg import Error
-
-    try:
-        return work()
-    except Error as error:
-        if is_lost(db, error):
-            raise
-        return None
-
-
-def _write(statement: bytes, appends: Sequence[Append], db: Connection) -> set[str]:
+def _to_values(appends: Sequence[Append]) -> list[str]:
     # Two processes begin the same sessions in one order, else each could wait for the other.
     ordered = sorted(appends)
-    *entries, _, _ = zip(*ordered, strict=True)
     rows = [
         (it.key, *row)
         for it in ordered
         for row in zip(it.places, it.texts, it.checksums, strict=True)
     ]
-    lists = [*entries, *(zip(*rows, strict=True) if rows else [()] * 4)]
-    return {key for (key,) in db.execute(statement, [*map(_to_array, lists)])}
+    return [*_to_arrays([it[:7] for it in ordered], 7), *_to_arrays(rows, 4)]
+
+
+def _to_arrays(rows: Sequence[Sequence[Any]], count: int) -> list[str]:
+    # Of each of so many columns, its values.
+    return [*map(_to_array, zip(*rows, strict=True))] if rows else ["{}"] * count
 
 
 def _to_array(values: Sequence[Any]) -> str:

@@ -15,7 +15,7 @@ from orchestrator.sessions.postgres_batches import (
     Load,
     append_one,
     append_some,
-    find_some,
+    do_early,
 )
 from orchestrator.sessions.rows import (
     WAY_OUT,
@@ -75,6 +75,7 @@ class PostgresStore:
     """
 
     durable = True
+    may_sync_later = True
 
     def __init__(self, url: str | PostgresUrl) -> None:
         """Connects, and makes the tables or brings them up to date.
@@ -91,8 +92,9 @@ class PostgresStore:
         self.identity = parsed.conninfo
         self.threads = parsed.pool_size
         self._db = PostgresDatabase(parsed, "sessions", "the session store")
-        self._appends: Batcher[Append, bool] = Batcher(self._write_batch)
-        self._loads: Batcher[Load, Found | None] = Batcher(self._find_batch)
+        # What need not wait for the disk does not wait for what has to.
+        self._appends: Batcher[Append, Any] = Batcher(self._write_batch)
+        self._early: Batcher[Append | Load, Any] = Batcher(self._do_early_batch)
         self.processes = share_leases(self.identity, lambda: _Leases(self._db.share()))
 
     def close(self) -> None:
@@ -103,7 +105,7 @@ class PostgresStore:
     def load(self, key: str, after: int = 0) -> list[Record]:
         """The records of a session after the first `after` ones, as they were written."""
         damage = partial(self._damage, key)
-        found = self._find_soon((key, after)) or self._find_alone(key, after)
+        found = self._find_soon(Load(key, after)) or self._find_alone(key, after)
         if after:
             # Who knows some of the records sees by the next append whether the last ones are lost.
             return read_lines(key, after, found.text, damage)
@@ -117,15 +119,13 @@ class PostgresStore:
     def _find_soon(self, load: Load) -> Found | None:
         # Together with what others look for; `None` if it is too much, or one of them fails.
         try:
-            return self._loads.do(load[0], load)
+            found: Found | None = self._early.do(load.key, load)
+            return found
         except ConnectionLost:
             return None
         except BatchFailed as failed:
             _raise_outage(failed)
             return None
-
-    def _find_batch(self, loads: Sequence[Load]) -> list[Found | None]:
-        return self._db.run(partial(find_some, loads))
 
     def _find_alone(self, key: str, after: int) -> Found:
         if after:
@@ -144,8 +144,11 @@ class PostgresStore:
         label: str = "",
         at: int = 0,
         unfinished: bool | None = None,
+        sync: bool = True,
     ) -> None:
         """Appends in one statement, if the journal has exactly `expected` records.
+
+        Without `sync` the commit does not wait for the disk.
 
         Raises:
             SessionConflict: It has another number of records; nothing was written.
@@ -158,14 +161,14 @@ class PostgresStore:
             *(key, label, at, count, unfinished, sum_entry(key, label, at, count), expected, texts),
             [sum_record(key, place, text) for place, text in enumerate(texts, expected)],
         )
-        if not self._write(append):
+        if not self._write(append, self._appends if sync else self._early):
             self.load(key)  # it may be damaged
             raise SessionConflict("the session was changed by another invocation; try again")
 
-    def _write(self, append: Append) -> bool:
+    def _write(self, append: Append, batches: Batcher[Any, Any]) -> bool:
         size = sum(map(len, append.texts))
         try:
-            if size <= _LARGE and self._appends.do(append.key, append, size):
+            if size <= _LARGE and batches.do(append.key, append, size):
                 return True
             return self._write_alone(append)
         except ConnectionLost:
@@ -178,6 +181,9 @@ class PostgresStore:
 
     def _write_batch(self, appends: Sequence[Append]) -> list[bool]:
         return self._db.run(partial(append_some, appends))
+
+    def _do_early_batch(self, works: Sequence[Append | Load]) -> list[bool | Found | None]:
+        return self._db.run(partial(do_early, works))
 
     def _write_alone(self, append: Append) -> bool:
         from psycopg.errors import UniqueViolation

@@ -153,6 +153,7 @@ class Session(Past):
         unread: Finished turns that are not in `history` yet (they were read from the store).
         active: When the last record was written.
         unwritten: The record of the open turn while it is not in the store yet.
+        unsynced: How many of the last records a crash of the database may still lose.
         answered: By invocation id of each hand-over that has its results: the results' digest, and
             the log of the turn.
         started: When the session began, in nanoseconds since 1970.
@@ -181,6 +182,7 @@ class Session(Past):
         "started",
         "turn_ids",
         "unread",
+        "unsynced",
         "unwritten",
     )
 
@@ -195,6 +197,7 @@ class Session(Past):
         self.active = 0
         self.last: Record | None = None
         self.unwritten: Record | None = None
+        self.unsynced = 0
         self._reset()
 
     def _reset(self) -> None:

@@ -23,6 +23,7 @@ from orchestrator.sessions.journal import (
     build_undone_record,
     drop_undone_turns,
     leaves_turn_open,
+    needs_sync,
 )
 from orchestrator.sessions.session import Session, TurnLog
 from orchestrator.sessions.sizes import are_small, measure
@@ -93,6 +94,7 @@ class Sessions:
         self.leaving = False
         self.observers: tuple[Any, ...] = ()
         self._notes_unfinished = hasattr(self.store, "list_unfinished")
+        self._may_sync_later = bool(getattr(self.store, "may_sync_later", False))
         # Of sessions as they were when it was last asked who runs their open turns
         self._holders: LruCache[Record] = LruCache(cached)
         self._cached = cached
@@ -482,7 +484,7 @@ class Sessions:
         return hashlib.sha256(label.encode("utf-8", "surrogatepass")).hexdigest()
 
     def begin(self, session: Session, record: Record) -> None:
-        """Opens a turn, durably, before anything is spent; raises as `write` does."""
+        """Opens a turn in the store before anything is spent; raises as `write` does."""
         if self.durable:
             self.write(session, [record])
             return
@@ -492,7 +494,7 @@ class Sessions:
         session.apply([record])
 
     def write(self, session: Session, records: Sequence[Record]) -> None:
-        """Appends records durably, then takes them into the session.
+        """Appends records, durably where they must be, then takes them into the session.
 
         Raises:
             SessionConflict: Another process wrote to the session; nothing was written.
@@ -503,12 +505,10 @@ class Sessions:
             count, news = count - 1, [session.unwritten, *records]
             session.unwritten = None
         try:
-            store, key, label, at = self.store, session.key, session.label, self.clock()
-            if self._notes_unfinished:
-                more = {"unfinished": leaves_turn_open(news)}
-                store.append(key, count, news, label=label, at=at, **more)
+            if self._may_sync_later:
+                self._append_in_time(session, news)
             else:
-                store.append(key, count, news, label=label, at=at)
+                self._append(session, count, news)
         except BaseException as error:
             # Another process may have written, or the append may have succeeded all the same.
             self.forget(session)
@@ -518,6 +518,36 @@ class Sessions:
         session.apply(records)
         if self.durable:
             session.size += measure(records)
+
+    def _append(
+        self, session: Session, count: int, records: Sequence[Record], **options: bool
+    ) -> None:
+        if self._notes_unfinished:
+            options["unfinished"] = leaves_turn_open(records)
+        key, label, at = session.key, session.label, self.clock()
+        self.store.append(key, count, records, label=label, at=at, **options)
+
+    def _append_in_time(self, session: Session, records: Sequence[Record]) -> None:
+        sync = needs_sync(records)
+        try:
+            self._append(session, session.count, records, sync=sync)
+        except SessionConflict:
+            lost = self._find_lost(session)
+            if not lost:
+                raise
+            sync = True
+            self._append(session, session.count - len(lost), [*lost, *records], sync=sync)
+        session.unsynced = 0 if sync else session.unsynced + len(records)
+
+    def _find_lost(self, session: Session) -> Sequence[Record]:
+        # The last records, if the database has crashed and lost them, and nobody wrote meanwhile.
+        log, most = session.open or [], session.unsynced
+        if most >= len(log):
+            return ()  # the turn is lost, or deleted, and nothing was carried out in it
+        known = log[-most - 1 :]
+        left = self.store.load(session.key, session.count - len(known))
+        is_start = left and all(map(_is_same, left, known))
+        return known[len(left) :] if is_start else ()
 
     def keep_plan(self, digest: str, take_snapshot: Callable[[], str]) -> None:
         """Keeps what a plan's prompts are made of, once, where the store can; may block.
