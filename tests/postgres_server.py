@@ -122,8 +122,14 @@ class PostgresServer:
         self._stop()
         self._process = self._start()
 
-    def _stop(self) -> None:
-        self._process.send_signal(signal.SIGINT)  # "fast": it rolls back and closes
+    def crash(self) -> None:
+        """Ends the server as a crash does, which loses what it has not written, and starts it."""
+        self._stop(signal.SIGQUIT)
+        self._process = self._start()
+
+    def _stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        # By itself "fast": it rolls back, writes what is left, and closes.
+        self._process.send_signal(how)
         self._process.wait(timeout=60)
 
     def close(self) -> None:

@@ -113,9 +113,11 @@ class SessionStore(Protocol):
     saved for `idle` seconds and says whether it did, those that no session names any more are
     deleted when sessions are pruned.
 
-    One with `may_sync_later = True` waits for a disk. It is told by `append(..., sync=False)` that
-    an append need not wait for it (`needs_sync`): the process's death loses nothing of it, and the
-    database's crash does unless a later append, of any session, waited.
+    One with `sync()` waits for a disk. It is told by `append(..., sync=False)` that an append need
+    not wait for it (`needs_sync`): the process's death loses nothing of it, and a crash of the
+    database may, unless a later append of any session, or a `sync()`, waited. Somebody else may
+    then write as many records as were lost, so that their number says nothing: an append after such
+    a one has `since`, the time (`at`) of the last append, which has to be the same.
 
     One with `list_unfinished()`, which is `list` of those sessions whose last turn has not ended
     and does not wait for its caller, is told that by `append(..., unfinished=...)`. One with
@@ -152,10 +154,10 @@ class SessionStore(Protocol):
 ENDINGS = frozenset({"end", "suspend", "closed", "undone"})
 
 
-# What a turn has only begun or learned. If the database's crash loses one of these, and this process
-# lives, it is written again; if both have ended, the turn goes on from before it, as if the process
-# had been killed a moment earlier. No record before an `intent` is lost, so that what an action may
-# have done is known or reported, and none of a turn whose caller has heard of its end.
+# What a turn has only begun or learned. If a crash of the database loses one of these, the process
+# that runs the turn writes it again; if that has ended too, the turn goes on from before it, as if
+# the process had been killed a moment earlier. Nothing before an `intent` is lost, so that what an
+# action may have done is known or reported, and nothing of a turn whose caller knows its end.
 _SYNCED_LATER = frozenset(
     {"turn", "model", "action", "retrieved", "guarded", "orchestrated", "branch"}
 )

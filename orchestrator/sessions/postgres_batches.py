@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from orchestrator.support.postgres import is_lost
@@ -34,8 +34,8 @@ _APPEND = """
 WITH entry AS (
     SELECT * FROM unnest(
         %s::text[], %s::text[], %s::bigint[], %s::integer[], %s::boolean[], %s::bigint[],
-        %s::integer[]
-    ) AS it (key, label, updated, records, unfinished, sum, expected)
+        %s::integer[], %s::bigint[]
+    ) AS it (key, label, updated, records, unfinished, sum, expected, since)
 ), begun AS (
     INSERT INTO orchestrator_session (key, label, updated, records, unfinished, sum)
     SELECT key, label, updated, records, unfinished, sum FROM entry WHERE expected = 0
@@ -45,7 +45,8 @@ WITH entry AS (
 ), continued AS (
     UPDATE orchestrator_session AS it SET label = known.label, updated = known.updated,
         records = known.records, unfinished = known.unfinished, sum = known.sum
-    FROM known WHERE it.key = known.key AND it.records = known.expected RETURNING it.key
+    FROM known WHERE it.key = known.key AND it.records = known.expected
+        AND it.updated = coalesce(nullif(known.since, 0), it.updated) RETURNING it.key
 ), written AS (
     SELECT key FROM begun UNION ALL SELECT key FROM continued
 ), rows AS (
@@ -79,6 +80,7 @@ class Append(NamedTuple):
     unfinished: bool
     checksum: int  # of the entry
     expected: int  # how many it has before
+    since: int  # the time of the last of them; 0 for any
     texts: Sequence[str]
     checksums: Sequence[int]  # of the records
 
@@ -169,7 +171,7 @@ def _to_values(appends: Sequence[Append]) -> list[str]:
         for it in ordered
         for row in zip(it.places, it.texts, it.checksums, strict=True)
     ]
-    return [*_to_arrays([it[:7] for it in ordered], 7), *_to_arrays(rows, 4)]
+    return [*_to_arrays([it[:8] for it in ordered], 8), *_to_arrays(rows, 4)]
 
 
 def _to_arrays(rows: Sequence[Sequence[Any]], count: int) -> list[str]:

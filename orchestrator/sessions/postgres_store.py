@@ -75,7 +75,6 @@ class PostgresStore:
     """
 
     durable = True
-    may_sync_later = True
 
     def __init__(self, url: str | PostgresUrl) -> None:
         """Connects, and makes the tables or brings them up to date.
@@ -145,10 +144,12 @@ class PostgresStore:
         at: int = 0,
         unfinished: bool | None = None,
         sync: bool = True,
+        since: int = 0,
     ) -> None:
         """Appends in one statement, if the journal has exactly `expected` records.
 
-        Without `sync` the commit does not wait for the disk.
+        Without `sync` the commit does not wait for the disk. With `since`, the last append to the
+        journal has to be the one that had this time as its `at`.
 
         Raises:
             SessionConflict: It has another number of records; nothing was written.
@@ -158,12 +159,17 @@ class PostgresStore:
         if unfinished is None:
             unfinished = leaves_turn_open(records)
         append = Append(
-            *(key, label, at, count, unfinished, sum_entry(key, label, at, count), expected, texts),
+            *(key, label, at, count, unfinished, sum_entry(key, label, at, count)),
+            *(expected, since, texts),
             [sum_record(key, place, text) for place, text in enumerate(texts, expected)],
         )
         if not self._write(append, self._appends if sync else self._early):
             self.load(key)  # it may be damaged
             raise SessionConflict("the session was changed by another invocation; try again")
+
+    def sync(self) -> None:
+        """Waits until no crash of the database can lose what was written before."""
+        self._db.rows("SELECT pg_logical_emit_message(true, 'orchestrator', '')")
 
     def _write(self, append: Append, batches: Batcher[Any, Any]) -> bool:
         size = sum(map(len, append.texts))

@@ -154,6 +154,7 @@ class Session(Past):
         active: When the last record was written.
         unwritten: The record of the open turn while it is not in the store yet.
         unsynced: How many of the last records a crash of the database may still lose.
+        written: When this process wrote the last of these.
         answered: By invocation id of each hand-over that has its results: the results' digest, and
             the log of the turn.
         started: When the session began, in nanoseconds since 1970.
@@ -184,6 +185,7 @@ class Session(Past):
         "unread",
         "unsynced",
         "unwritten",
+        "written",
     )
 
     def __init__(self, key: str, label: str) -> None:
@@ -197,7 +199,7 @@ class Session(Past):
         self.active = 0
         self.last: Record | None = None
         self.unwritten: Record | None = None
-        self.unsynced = 0
+        self.unsynced = self.written = 0
         self._reset()
 
     def _reset(self) -> None:

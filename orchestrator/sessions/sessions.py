@@ -94,7 +94,7 @@ class Sessions:
         self.leaving = False
         self.observers: tuple[Any, ...] = ()
         self._notes_unfinished = hasattr(self.store, "list_unfinished")
-        self._may_sync_later = bool(getattr(self.store, "may_sync_later", False))
+        self._syncs = hasattr(self.store, "sync")
         # Of sessions as they were when it was last asked who runs their open turns
         self._holders: LruCache[Record] = LruCache(cached)
         self._cached = cached
@@ -155,6 +155,8 @@ class Sessions:
                 used.note_ttl(session.key, ttl)
         try:
             self._read(session)
+            if self._syncs:
+                self._sync_open_turn(session)
             if session.count:
                 self._expire(session, ttl)
         except BaseException:
@@ -162,6 +164,15 @@ class Sessions:
             self.release(session)
             raise
         return session
+
+    def _sync_open_turn(self, session: Session) -> None:
+        # What is read here is gone on with, so no crash of the database may take it back.
+        store: Any = self.store
+        known: Record | None = None
+        while (last := session.last) is not known and last is not None and not needs_sync([last]):
+            known = last
+            store.sync()
+            self._read(session)
 
     def _read(self, session: Session) -> None:
         last = session.last
@@ -505,10 +516,11 @@ class Sessions:
             count, news = count - 1, [session.unwritten, *records]
             session.unwritten = None
         try:
-            if self._may_sync_later:
-                self._append_in_time(session, news)
+            at = self.clock()
+            if self._syncs:
+                self._append_in_time(session, news, at)
             else:
-                self._append(session, count, news)
+                self._append(session, count, news, at)
         except BaseException as error:
             # Another process may have written, or the append may have succeeded all the same.
             self.forget(session)
@@ -520,29 +532,28 @@ class Sessions:
             session.size += measure(records)
 
     def _append(
-        self, session: Session, count: int, records: Sequence[Record], **options: bool
+        self, session: Session, count: int, records: Sequence[Record], at: int, **options: Any
     ) -> None:
         if self._notes_unfinished:
             options["unfinished"] = leaves_turn_open(records)
-        key, label, at = session.key, session.label, self.clock()
-        self.store.append(key, count, records, label=label, at=at, **options)
+        self.store.append(session.key, count, records, label=session.label, at=at, **options)
 
-    def _append_in_time(self, session: Session, records: Sequence[Record]) -> None:
-        sync = needs_sync(records)
+    def _append_in_time(self, session: Session, records: Sequence[Record], at: int) -> None:
+        sync, since = needs_sync(records), session.written if session.unsynced else 0
         try:
-            self._append(session, session.count, records, sync=sync)
+            self._append(session, session.count, records, at, sync=sync, since=since)
         except SessionConflict:
             lost = self._find_lost(session)
             if not lost:
                 raise
             sync = True
-            self._append(session, session.count - len(lost), [*lost, *records], sync=sync)
-        session.unsynced = 0 if sync else session.unsynced + len(records)
+            self._append(session, session.count - len(lost), [*lost, *records], at)
+        session.unsynced, session.written = (0 if sync else session.unsynced + len(records)), at
 
     def _find_lost(self, session: Session) -> Sequence[Record]:
         # The last records, if the database has crashed and lost them, and nobody wrote meanwhile.
-        log, most = session.open or [], session.unsynced
-        if most >= len(log):
+        log, most = session.open, session.unsynced
+        if log is None or most >= len(log):
             return ()  # the turn is lost, or deleted, and nothing was carried out in it
         known = log[-most - 1 :]
         left = self.store.load(session.key, session.count - len(known))

@@ -1,13 +1,14 @@
 """Turns on three processes that are killed at named points, and what became of each turn.
 
 `python tests/engine/kills.py --store postgres --turns 2000 --sessions 200 --seed 1`: the processes
-share a store: `sqlite`, `dynamodb` (moto's server) or `postgres` (a real one). The database is
-restarted twice meanwhile; of SQLite, which has no server, all processes are killed at once, so that
-the next one finds a file that nobody has closed. Two of the processes have namespaces of their own,
-where the system lets them: of process ids and of the network, in which a relay reaches moto. Each
-turn calls an action that is not idempotent and writes its idempotency key to `effects.txt` when it
-takes effect. A client whose process has died restarts it, and asks another one: first what was
-said, and then, if its turn has not ended, the same question again.
+share a store: `sqlite`, `dynamodb` (moto's server) or `postgres` (a real one, which crashes). The
+database is restarted meanwhile, and once more while all processes are killed; SQLite has no server,
+so that they are killed twice, and the next one finds a file that nobody has closed. Two of the
+processes have namespaces of their own, where the system lets them: of process ids and of the
+network, in which a relay reaches moto. Each turn calls an action that is not idempotent and writes
+its idempotency key to `effects.txt` when it takes effect. A client whose process has died restarts
+it, and asks another one: first what was said, and then, if its turn has not ended, the same
+question again.
 """
 
 from __future__ import annotations
@@ -205,17 +206,17 @@ class Turn(NamedTuple):
 
 
 class Progress:
-    """Counts the turns that have ended, and restarts the database after some of them."""
+    """Counts the turns that have ended, and does something after some of them."""
 
-    def __init__(self, restart: Callable[[], None], places: set[int]) -> None:
-        self._restart, self._places = restart, places
+    def __init__(self, works: dict[int, Callable[[], None]]) -> None:
+        self._works = works
         self._ended, self._lock = 0, Lock()
 
     def note(self) -> None:
         with self._lock:
             self._ended += 1
-            if self._ended in self._places:
-                self._restart()
+            if (work := self._works.get(self._ended)) is not None:
+                work()
 
 
 class Client:
@@ -282,13 +283,13 @@ class Report(NamedTuple):
 
 @contextmanager
 def open_place(kind: str, folder: Path) -> Iterator[tuple[str, Callable[[], None] | None]]:
-    """The URL of a new store of a kind, and what restarts its server, if it has one."""
+    """The URL of a new store of a kind, and what crashes or restarts its server, if it has one."""
     if kind == "postgres":
         programs = find_programs()
         assert isinstance(programs, Path), programs
         server = PostgresServer(programs, options=("shared_buffers=16MB",))  # durable: it restarts
         try:
-            yield server.socket_url(server.create_database()), server.restart
+            yield server.socket_url(server.create_database()), server.crash
         finally:
             server.close()
     elif kind == "dynamodb":
@@ -322,7 +323,12 @@ def run(
             for process in processes:
                 process.kill()
 
-        ended = Progress(restart or kill_all, {turns // 3, 2 * turns // 3})
+        def restart_all() -> None:
+            kill_all()
+            if restart is not None:
+                restart()
+
+        ended = Progress({turns // 3: restart or kill_all, 2 * turns // 3: restart_all})
         try:
             clients = [
                 Client(processes, seed * 1000 + number, ended, until) for number in range(WORKERS)

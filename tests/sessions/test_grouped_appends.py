@@ -148,17 +148,17 @@ def test_sessions_are_read_together_but_for_long_and_large_ones(
         return find_alone(*asked)
 
     monkeypatch.setattr(store, "_find_alone", note)
-    found = postgres_store.find_some
+    found = postgres_store.do_early
     sizes, held = [], Event()
 
     def find(loads: Sequence[Any], db: Any) -> Any:
         sizes.append(len(loads))
         held.set()
-        while len(sizes) == 1 and store._loads.waiting < 6:
+        while len(sizes) == 1 and store._early.waiting < 6:
             os.sched_yield()
         return found(loads, db)
 
-    monkeypatch.setattr(postgres_store, "find_some", find)
+    monkeypatch.setattr(postgres_store, "do_early", find)
     asked = [("short", 0), ("long", 99), ("long-2", 0), ("none", 3), ("large", 0), ("short", 2)]
     with ThreadPoolExecutor(16) as threads:
         first = threads.submit(store.load, key("long"))
