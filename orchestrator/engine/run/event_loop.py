@@ -101,7 +101,7 @@ class _EventLoop:
 
     def complete(self, run: Run, effect: CallModel) -> Pending[Record]:
         stage, began = effect.stage, run.now()
-        work: Coroutine[Any, Any, ModelReply] = stage.model.acomplete(run.request(effect))
+        work: Coroutine[Any, Any, ModelReply] = stage.model.acomplete(run.request(effect, began))
         try:
             waits_for = work.send(None)
         except StopIteration as stop:

@@ -200,8 +200,8 @@ class Run:
         """Whether a call whose outcome nobody knows suspends the turn, instead of ending it."""
         return self.plan.features.unknown_outcomes == SUSPEND
 
-    def request(self, effect: CallModel) -> ModelRequest:
-        """Renders a model call."""
+    def request(self, effect: CallModel, now: int) -> ModelRequest:
+        """Renders a model call that is made now."""
         stage = effect.stage
         bound, messages = self.replay.prompt(effect)
         call_format = stage.call_format
@@ -223,7 +223,7 @@ class Run:
             call_format,
             self.replay.turn.question,
             stage.tool_choice,
-            None if self.deadline is None else max((self.deadline - self.now()) / 1e9, 0.0),
+            None if self.deadline is None else max((self.deadline - now) / 1e9, 0.0),
             self.plan.limits.reply_bytes,
         )
 

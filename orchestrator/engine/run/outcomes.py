@@ -57,7 +57,7 @@ class StreamedCall:
         self._feed = self._parser.feed
         self._began = run.now()
         self.model = effect.stage.model
-        self.request = run.request(effect)
+        self.request = run.request(effect, self._began)
         self._reply: ModelReply | None = None
         self._reported = 0  # checks
         self._filter = build_stream_filter(run) if self._live else None

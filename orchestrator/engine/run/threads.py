@@ -70,7 +70,7 @@ class _Threads:
 
     def complete(self, run: Run, effect: CallModel) -> Record:
         stage, began = effect.stage, run.now()
-        reply = stage.model.complete(run.request(effect))
+        reply = stage.model.complete(run.request(effect, began))
         record = run.read_reply(effect, reply, began)
         return record if "ended" in record else run.parse(record, stage.new_parser())
 
