@@ -153,7 +153,8 @@ def _finish_step(turn: Turn, slots: list[Slot]) -> None:
 def _take_outcomes(turn: Turn, slots: list[Slot], outcomes: list[Record]) -> None:
     failure: OrchestratorError | None = None
     before = turn.prompt_attributes
-    for slot, outcome in zip(slots, outcomes, strict=True):
+    for index, outcome in enumerate(outcomes):
+        slot = slots[index]
         slot.text = outcome["text"]
         if state := outcome.get("state"):
             slot.error = True

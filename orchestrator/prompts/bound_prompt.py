@@ -49,7 +49,10 @@ class BoundPrompt:
         if self._bind_steps is not None and scratchpad:
             bound = self._bind_steps(scratchpad)
             return join_messages(bound._head, bound._tail)
-        return join_messages(self._head, scratchpad, self._tail)
+        head, tail = self._head, self._tail
+        if not tail and scratchpad and head and head[-1]["role"] == "user":
+            return [*head, *scratchpad]  # as in most steps; the first is the assistant's
+        return join_messages(head, scratchpad, tail)
 
 
 class ScratchpadText:
