@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_DONE = (dict, list)  # an outcome that is there already: a record, or several
+
 # Whoever wants telemetry has imported it, and set it up.
 _TELEMETRY = "opentelemetry.trace"
 
@@ -180,7 +182,7 @@ async def _drive(run: Run, backend: Backend, emit: Emit | None, listen: bool, wh
                     emit = emit if listen else None
                 try:
                     outcome = _carry_out(run, step, backend, None if whole else emit)
-                    if not isinstance(outcome, (dict, list)):
+                    if not isinstance(outcome, _DONE):
                         outcome = await outcome
                 except OutcomesUndecided as stop:
                     run.replay.steps.append((step, None))
