@@ -10,7 +10,6 @@ from base64 import b64decode
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import itemgetter
 from typing import Any
 
 from orchestrator.actions.base import Call, Operation, Parameter
@@ -81,7 +80,6 @@ class Slot:
         }
 
 
-_TEXT = itemgetter("text")
 NO_VALUES: Mapping[str, str] = {}
 
 
@@ -365,7 +363,8 @@ class Turn:
         self.results = results
         self._step = len(scratchpad), reply
         scratchpad += step_messages(self.dialect, reply["content"], results)
-        self._shown += map(_TEXT, results)
+        for result in results:
+            self._shown.append(result["text"])
 
     def texts_of_others(self) -> Iterator[str]:
         """What this turn has shown to its model, and the model did not write."""

@@ -140,7 +140,10 @@ def _stop_repetitions(turn: Turn, slots: list[Slot], done: dict[tuple[str, str],
 
 
 def _finish_step(turn: Turn, slots: list[Slot]) -> None:
-    turn.add_step([*map(Slot.as_result, slots)])
+    results = []
+    for slot in slots:
+        results.append(slot.as_result())
+    turn.add_step(results)
     done = turn.done
     if done is None:
         return

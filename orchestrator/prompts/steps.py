@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.message import Block, Message
 
 if TYPE_CHECKING:
     from orchestrator.prompts.dialect import Dialect
-
-_ID = itemgetter("id")
 
 # Stands for a blank text, which models refuse.
 EMPTY = "(empty)"
@@ -131,8 +128,9 @@ def _native_results(
     Converse wants a result for every tool use and a tool use for every result: a tool use without
     a result is left out, and a result without a tool use becomes text.
     """
-    answered = [*map(_ID, results)]
-    asked = []
+    answered, asked = [], []
+    for result in results:
+        answered.append(result["id"])
     assistant: list[Block] = []
     for block in content:
         if "text" in block:
