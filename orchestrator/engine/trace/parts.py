@@ -153,5 +153,6 @@ class _Times(dict[int, str]):
     """Times as the service writes them, by nanoseconds since 1970; parts mostly tell the same."""
 
     def __missing__(self, at: int) -> str:
-        text = self[at] = f"{_second(at // 1_000_000_000)}.{at % 1_000_000_000:09}Z"
+        fraction = str(at % 1_000_000_000).zfill(9)  # at half the cost of a format
+        text = self[at] = f"{_second(at // 1_000_000_000)}.{fraction}Z"
         return text
