@@ -119,10 +119,10 @@ class Message(dict[str, Any]):
     whole text has one origin, from that origin's name.
     """
 
-    # Most messages are never encoded, or in one of the two forms: neither is there before.
+    # Most messages are never encoded, or in one of the two forms: neither is made before.
     __slots__ = ("_encoded", "_spans", "_wire")
-    _encoded: str
-    _wire: tuple[Callable[[Message], str], str]
+    _encoded: str | None
+    _wire: tuple[Callable[[Message], str], str] | None
 
     def __init__(
         self,
@@ -133,6 +133,7 @@ class Message(dict[str, Any]):
         self["role"] = role
         self["content"] = content
         self._spans = spans
+        self._encoded = self._wire = None
 
     @property
     def spans(self) -> tuple[Span, ...]:
@@ -147,11 +148,10 @@ class Message(dict[str, Any]):
     @property
     def json_text(self) -> str:
         """The message as JSON text; made when first read, then kept."""
-        try:
-            return self._encoded
-        except AttributeError:
-            self._encoded = self._to_json()
-            return self._encoded
+        encoded = self._encoded
+        if encoded is None:
+            encoded = self._encoded = self._to_json()
+        return encoded
 
     def _to_json(self) -> str:
         content = content_to_json(self["content"])
@@ -163,7 +163,7 @@ class Message(dict[str, Any]):
         Made at the first call and kept until another `encode` asks: within a session one backend
         asks, and asks at every step.
         """
-        kept = getattr(self, "_wire", None)
+        kept = self._wire
         if kept is None or kept[0] is not encode:
             kept = self._wire = (encode, encode(self))
         return kept[1]
