@@ -244,7 +244,8 @@ class BranchRun(Run):
         self.flush()
 
     def close(self) -> None:
-        """Leaves the session to the supervisor's run."""
+        """Ends the time limit; the session stays with the supervisor's run."""
+        self._end_limit()
 
     def write(self, records: list[Record]) -> None:
         """Appends records, one branch at a time."""

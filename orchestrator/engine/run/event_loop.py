@@ -106,13 +106,13 @@ class _EventLoop:
             waits_for = work.send(None)
         except StopIteration as stop:
             return self._read(run, effect, stop.value, began)
-        rest = self._wait_in_time(run, _resume(work, waits_for))
-        return self._complete_later(run, effect, rest, began)
+        return self._complete_later(run, effect, _resume(work, waits_for), began)
 
     async def _complete_later(
-        self, run: Run, effect: CallModel, work: Coroutine[Any, Any, ModelReply], began: int
+        self, run: Run, effect: CallModel, rest: Generator[Any, Any, ModelReply], began: int
     ) -> Record:
-        record = self._read(run, effect, await work, began)
+        reply = await _wait_in_time(run, _find_limit(run), rest)
+        record = self._read(run, effect, reply, began)
         return record if isinstance(record, dict) else await record
 
     def _read(self, run: Run, effect: CallModel, reply: ModelReply, began: int) -> Pending[Record]:
@@ -143,25 +143,23 @@ class _EventLoop:
         """Emits the pieces of a reply, and waits for the others as long as the turn has time."""
         is_taken_here = emit is hand_to_caller
         left = _FAIR  # pieces that may still come without a wait between them
-        waits = _Waits(run)
-        try:
-            for step in reading:
-                if not isinstance(step, _SHOWN):
-                    step = yield from waits.wait(_resume(reading, step, _SHOWN))
-                    if step is None:
-                        break
-                    left = _FAIR
-                if step:
-                    if is_taken_here:  # as `emit` does, without a generator for each piece
-                        yield step
-                    else:
-                        yield from emit(step).__await__()
-                left -= 1
-                if not left:  # a server may send faster than this loop reads
-                    yield from asyncio.sleep(0).__await__()
-                    left = _FAIR
-        finally:
-            waits.end()
+        limit: TimeLimit | None = None
+        for step in reading:
+            if not isinstance(step, _SHOWN):
+                limit = limit or _find_limit(run)
+                step = yield from _wait_in_time(run, limit, _resume(reading, step, _SHOWN))
+                if step is None:
+                    break
+                left = _FAIR
+            if step:
+                if is_taken_here:  # as `emit` does, without a generator for each piece
+                    yield step
+                else:
+                    yield from emit(step).__await__()
+            left -= 1
+            if not left:  # a server may send faster than this loop reads
+                yield from asyncio.sleep(0).__await__()
+                left = _FAIR
 
     async def run_blocking(self, function: Callable[..., T], *arguments: Any) -> T:
         work = partial(function, *arguments)
@@ -175,14 +173,12 @@ class _EventLoop:
         except StopIteration as stop:  # it had nothing to wait for: no timer is needed
             result: T = stop.value
             return result
-        return await self._wait_in_time(run, _resume(work, waits_for))
-
-    async def _wait_in_time(self, run: Run, rest: Generator[Any, Any, T]) -> T:
-        waits = _Waits(run)
+        limit = _begin_limit(run)  # of its own: others of this turn may wait beside it
         try:
-            return await waits.wait(rest)
+            return await _wait_in_time(run, limit, _resume(work, waits_for))
         finally:
-            waits.end()
+            if limit is not None:
+                limit.end()
 
     def write(self, run: Run, work: Callable[..., T], *arguments: Any) -> Coroutine[Any, Any, T]:
         # One lane a session: its records are written in order, and a slow disk stops no loop.
@@ -316,39 +312,35 @@ def _read_pieces(
                 yield from take(item) or ("",)
 
 
-class _Waits:
-    """Waits of a turn, one after the other, as long as it has time: one timer serves all of them.
+def _find_limit(run: Run) -> TimeLimit | None:
+    # Of the waits for the turn's models, one after the other: one timer serves all of them. With
+    # one for each, a token of a server's stream took nearly twice the time (measured).
+    if run.time_limit is None:
+        run.time_limit = _begin_limit(run)
+    return run.time_limit
 
-    With one for each, a token of a server's stream took nearly twice the time (measured).
-    """
 
-    __slots__ = ("_limit", "_run")
+def _begin_limit(run: Run) -> TimeLimit | None:
+    if run.deadline is None:
+        return None
+    left = max(run.deadline - run.now(), 0) / 1e9
+    return TimeLimit(asyncio.get_running_loop().time() + left)
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._limit: TimeLimit | None = None
 
-    @types.coroutine
-    def wait(self, rest: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Waits for a work; raises `LimitExceeded` when the turn's time is over before."""
-        deadline = self._run.deadline
-        if deadline is None:
+@types.coroutine
+def _wait_in_time(
+    run: Run, limit: TimeLimit | None, rest: Generator[Any, Any, T]
+) -> Generator[Any, Any, T]:
+    """Waits for a work; raises `LimitExceeded` when the turn's time is over before."""
+    if limit is None:
+        return (yield from rest)
+    try:
+        with limit:
             return (yield from rest)
-        if self._limit is None:
-            left = max(deadline - self._run.now(), 0) / 1e9
-            self._limit = TimeLimit(asyncio.get_running_loop().time() + left)
-        try:
-            with self._limit:
-                return (yield from rest)
-        except TimeoutError:
-            if self._limit.expired:
-                raise self._run.build_timeout_error() from None
-            raise
-
-    def end(self) -> None:
-        """Ends the time limit."""
-        if self._limit is not None:
-            self._limit.end()
+    except TimeoutError:
+        if limit.expired:
+            raise run.build_timeout_error() from None
+        raise
 
 
 def _is_long(blocks: Sequence[Block]) -> bool:

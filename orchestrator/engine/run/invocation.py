@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions.base import Call, CallContext
 from orchestrator.engine.calls import AttributeMerger
@@ -54,6 +54,9 @@ from orchestrator.sessions.journal import (
 )
 from orchestrator.sessions.sizes import are_small
 
+if TYPE_CHECKING:  # it needs asyncio
+    from orchestrator.support.time_limit import TimeLimit
+
 # Before these the outcomes so far are written: what was paid for is not paid for again after a
 # crash, and what collaborators write comes after it.
 _PAID = (CallModel, Retrieve, Guard, Orchestrate, Branches)
@@ -72,6 +75,8 @@ class Run:
             the caller said so.
         owes: Whether something is to be written before the next effect is carried out.
         left: Whether the turn, once it is stopped, is for another process to go on with.
+        time_limit: Cuts off, in an event loop, what is waited for when the turn's time is over;
+            `None` until then, and without a `deadline`.
     """
 
     __slots__ = (
@@ -98,6 +103,7 @@ class Run:
         "session",
         "session_id",
         "sessions",
+        "time_limit",
     )
 
     def __init__(
@@ -119,6 +125,7 @@ class Run:
         self.checked: tuple[str, Verdict, bool] | None = None
         self.guard_interval: int | None = None
         self.owes = self.left = False
+        self.time_limit: TimeLimit | None = None
         if replay is None and len(self.log) > 1:
             restore_team(plan, self.log, session)
         self.replay = replay or Replay(plan, self.log, session)
@@ -355,9 +362,15 @@ class Run:
             self.flush(build_cancelled_record(self.now()))
 
     def close(self) -> None:
-        """Gives the session back."""
+        """Ends the time limit, and gives the session back."""
+        self._end_limit()
         self._after = len(self.log)
         self.sessions.release(self.session)
+
+    def _end_limit(self) -> None:
+        if self.time_limit is not None:
+            self.time_limit.end()
+            self.time_limit = None
 
     def flush(self, *last: Record) -> None:
         """Writes what has not been written, and `last`."""
