@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from orchestrator.actions import Catalog
@@ -102,7 +103,7 @@ def _prepare_uses(turn: Turn, decided: Act, number: int) -> list[Slot]:
     # As `prepare` does, for native calls: their values need not be taken out of the parser's shape.
     catalog, dialect, slots = turn.plan.catalog, turn.dialect, []
     for index, use in enumerate(decided.uses):
-        id, key = f"call-{number}-{index}", f"{turn.start.request_id}:{number}:{index}"
+        id, key = _name_call(number, index), f"{turn.start.request_id}:{number}:{index}"
         operation = catalog.find_tool(use["name"])
         if operation is None:
             slots.append(prepare(catalog, build_action(use), dialect, id, key))
@@ -117,13 +118,19 @@ def _prepare_parsed(turn: Turn, decided: Act, number: int) -> list[Slot]:
     catalog, dialect, slots = turn.plan.catalog, turn.dialect, []
     for index, item in enumerate(decided.actions):
         key = f"{turn.start.request_id}:{number}:{index}"
-        slots.append(prepare(catalog, item, dialect, f"call-{number}-{index}", key))
+        slots.append(prepare(catalog, item, dialect, _name_call(number, index), key))
     for index, item in enumerate(decided.searches):
         known = turn.plan.knowledge_bases
         slots.append(prepare_search(known, item, dialect, f"search-{number}-{index}"))
     for index, item in enumerate(decided.messages):
         slots.append(prepare_message(turn, item, f"{number}.{index}"))
     return slots
+
+
+@lru_cache(maxsize=1024)
+def _name_call(number: int, index: int) -> str:
+    # All turns name their calls alike: the records that live sessions keep share the names.
+    return f"call-{number}-{index}"
 
 
 def _stop_repetitions(turn: Turn, slots: list[Slot], done: dict[tuple[str, str], str]) -> None:
