@@ -81,6 +81,7 @@ class Slot:
 
 
 NO_VALUES: Mapping[str, str] = {}
+_NO_NAMES: frozenset[str] = frozenset()
 
 
 class Start:
@@ -210,7 +211,7 @@ class Turn:
         self.results: Sequence[dict[str, Any]] = ()
         self.last_reply: Record = {}
         self.begun: Sequence[Slot] = ()
-        self.excluded: frozenset[str] = frozenset()
+        self.excluded = _NO_NAMES
         self.consented = ""
         self.done: dict[tuple[str, str], str] | None = {} if self.dialect.no_repeat else None
         self.iterations: dict[str, Iteration] = {}
@@ -236,9 +237,9 @@ class Turn:
         understood, and their corrections. `of_past` makes values of the session's earlier turns.
         """
         self.spend_model_call()
-        attributes, none, again = self.prompt_attributes, frozenset[str](), again or []
+        attributes, again = self.prompt_attributes, again or []
         outcome: Record = yield CallModel(
-            stage, number, values, again, len(again), attributes, live, none, of_past
+            stage, number, values, again, len(again), attributes, live, _NO_NAMES, of_past
         )
         self.add_tokens(outcome)
         return outcome

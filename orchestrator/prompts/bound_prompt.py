@@ -28,7 +28,7 @@ class BoundPrompt:
         self,
         system: Text,
         head: list[Message],
-        tail: list[Message],
+        tail: Sequence[Message],
         *,
         raw_text: bool = False,
         bind_steps: Callable[[Sequence[Message]], BoundPrompt] | None = None,

@@ -356,7 +356,7 @@ class Template:
             return self._bind_text(values)
         system = self._system_text(values)
         head = fill_slots(self._head, values, history)
-        tail = fill_slots(self._tail, values) if self._tail else []
+        tail = fill_slots(self._tail, values) if self._tail else ()
         if not self._steps_in_text:
             return BoundPrompt(system, head, tail)
         bind_steps = partial(self._bind_steps, values, history, ScratchpadText(self._dialect))

@@ -60,6 +60,7 @@ if TYPE_CHECKING:  # it needs asyncio
 # Before these the outcomes so far are written: what was paid for is not paid for again after a
 # crash, and what collaborators write comes after it.
 _PAID = (CallModel, Retrieve, Guard, Orchestrate, Branches)
+_SHARED = (Branches,)  # the same of a journal that no crash leaves
 
 
 class Run:
@@ -134,12 +135,12 @@ class Run:
         self._after: int | None = None
         self.sessions = sessions
         self._unwritten: list[Record] = []
-        self._begun: list[Call] = []
+        self._begun: Sequence[Call] = ()
         self._begun_at = 0
         self._context: CallContext | None = None
         self._context_of: tuple[Any, Any] = (None, None)  # the attributes that it was made of
         self._together: AttributeMerger | None = None
-        self._written_before = _PAID if sessions.durable else (Branches,)
+        self._written_before = _PAID if sessions.durable else _SHARED
         seconds = plan.limits.seconds
         self.deadline = None if seconds is None else sessions.clock() + int(seconds * 1e9)
 
@@ -153,7 +154,7 @@ class Run:
         The turn fails if its time is over and there is more to carry out.
         """
         if isinstance(outcome, list):  # actions are written as each one ends
-            self._begun = []
+            self._begun = ()
             # Records have their time; of several, any may be the last.
             at = outcome[0]["ended"] if len(outcome) == 1 else self.now()
         else:
@@ -376,7 +377,7 @@ class Run:
         """Writes what has not been written, and `last`."""
         if self._begun:  # the intent of calls that the turn stopped in, which no journal has yet
             self._unwritten.insert(self._begun_at, build_intent(self._begun))
-            self._begun = []
+            self._begun = ()
         # Outcomes that could not be written stay, for the turn's end; `last` only announces.
         records = [*self._unwritten, *last]
         if not records:
