@@ -63,7 +63,7 @@ def raw_reply(
             f'{{"id": "msg_bdrk_{request_id.replace("-", "")}", "type": "message", '
             f'"role": "assistant", "model": "{claude}", "content": {to_json(blocks)}, '
             f'"stop_reason": {text_to_json(stop_reason)}, '
-            f'"stop_sequence": {to_json(stop_sequence)}, '
+            f'"stop_sequence": {text_to_json(stop_sequence) if stop_sequence else "null"}, '
             f'"usage": {{"input_tokens": {usage[0]}, "output_tokens": {usage[1]}, '
             f'"cache_read_input_tokens": {usage[2] or "null"}, '
             f'"cache_creation_input_tokens": {usage[3] or "null"}}}}}'

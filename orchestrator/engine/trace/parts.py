@@ -50,7 +50,6 @@ class PartWriter:
         self._started = started
         self._number = 0
         self._step_id = f"{request_id}-0"
-        self._times = _Times()
         self._session_id = session_id
         self._chain = (*chain, plan.alias_arn)
         callers = [{"agentAliasArn": plan.alias_arn}]
@@ -87,7 +86,7 @@ class PartWriter:
         # Most parts are of this kind: made here, without `_part`.
         entry["traceId"] = self._step_id if number is None else f"{self._request}-{number}"
         part = self._blank.copy()
-        part["eventTime"] = self._times[at]
+        part["eventTime"] = _write_time(at)
         part["trace"] = {STEPS_TRACE: {member: entry}}
         return part
 
@@ -103,7 +102,7 @@ class PartWriter:
 
     def _part(self, at: int, kind: str, trace: dict[str, Any]) -> dict[str, Any]:
         part = self._blank.copy()
-        part["eventTime"] = self._times[at]
+        part["eventTime"] = _write_time(at)
         part["trace"] = {kind: trace}
         return part
 
@@ -113,15 +112,15 @@ class PartWriter:
             # The service has a random id for every request of its own; ours is made from the
             # turn's random one, so that it is the same whenever the trace is read.
             "clientRequestId": f"{self._head}{zlib.crc32(call.encode()):08x}{self._tail}",
-            "startTime": self._times[began],
-            "endTime": self._times[ended],
+            "startTime": _write_time(began),
+            "endTime": _write_time(ended),
             "totalTimeMs": (ended - began) // 1_000_000,
         }
 
     def _operation_metadata(self, ended: int) -> dict[str, Any]:
         return {
-            "startTime": self._times[self._started],
-            "endTime": self._times[ended],
+            "startTime": _write_time(self._started),
+            "endTime": _write_time(ended),
             "operationTotalTimeMs": (ended - self._started) // 1_000_000,
         }
 
@@ -149,10 +148,9 @@ def _second(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
-class _Times(dict[int, str]):
-    """Times as the service writes them, by nanoseconds since 1970; parts mostly tell the same."""
-
-    def __missing__(self, at: int) -> str:
-        fraction = str(at % 1_000_000_000).zfill(9)  # at half the cost of a format
-        text = self[at] = f"{_second(at // 1_000_000_000)}.{fraction}Z"
-        return text
+# Parts mostly tell the same times.
+@lru_cache(maxsize=256)
+def _write_time(at: int) -> str:
+    # As the service writes it; `at` is in nanoseconds since 1970.
+    fraction = str(at % 1_000_000_000).zfill(9)  # at half the cost of a format
+    return f"{_second(at // 1_000_000_000)}.{fraction}Z"

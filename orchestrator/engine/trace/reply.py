@@ -6,6 +6,7 @@ import base64
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.engine.effects import AwaitResults, Branches, CallModel, is_within
@@ -253,11 +254,18 @@ def reply_of(run: Run) -> Reply:
     return Reply("", reason, session_id, details=details)
 
 
-def _trace_parts(run: Run, reported: int) -> TraceParts:
-    # What makes the trace of a run, of which the caller has seen `reported` records.
+@cache
+def _load_trace_parts() -> type[TraceParts]:
+    # Imported when a trace is first read, and not looked for again.
     from orchestrator.engine.trace.bedrock import TraceParts
 
-    return TraceParts(run.plan, run.session_id, run.log.start["at"], run.replay, reported=reported)
+    return TraceParts
+
+
+def _trace_parts(run: Run, reported: int) -> TraceParts:
+    # What makes the trace of a run, of which the caller has seen `reported` records.
+    make = _load_trace_parts()
+    return make(run.plan, run.session_id, run.log.start["at"], run.replay, reported=reported)
 
 
 class _RunDetails(Details):
@@ -307,8 +315,6 @@ def rebuild_reply(plan: Plan, session: Session, log: TurnLog, session_id: str) -
     Raises:
         OrchestratorError: The turn had failed, or waits for a decision; its error again.
     """
-    from orchestrator.engine.trace.bedrock import TraceParts
-
     end = log.end or log.suspend_record or log.start
     is_undecided, control = log.decision_request is not None, None
     if end["kind"] == "suspend" and not is_undecided:
@@ -317,7 +323,7 @@ def rebuild_reply(plan: Plan, session: Session, log: TurnLog, session_id: str) -
     with suppress(SessionConflict):  # the agent was changed since: the answer still holds
         replay = rebuild_replay(plan, session, log)
         reported, since = count_known_records(log, len(log.records)), replay.resume_step
-        parts = TraceParts(plan, session_id, log.start["at"], replay, reported=reported)
+        parts = _load_trace_parts()(plan, session_id, log.start["at"], replay, reported=reported)
     reply = Reply(
         text=end.get("text", ""),
         stop_reason=end.get("stop_reason", UNDECIDED if is_undecided else "return_control"),
