@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import weakref
+from abc import ABC, abstractmethod
 from pathlib import Path
 from threading import Lock
 from time import time
@@ -22,7 +23,7 @@ _STALE = 86_400  # seconds; a process locks its file much sooner than that after
 _inherited: list[sqlite3.Connection] = []
 
 
-class NamedProcess:
+class NamedProcess(ABC):
     """This process under a name that no other ever has; the first use of `me` takes it.
 
     A subclass has others see that the process lives.
@@ -50,8 +51,9 @@ class NamedProcess:
                 self._name, self._pid = name, os.getpid()
             return self._name
 
+    @abstractmethod
     def _show_alive(self, name: str) -> None:
-        raise NotImplementedError
+        """Has others see that the process of this name lives, from now on."""
 
     @property
     def is_held(self) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from stage_support import search
+from stage_support import cited, search
 from whole_agents import INSTRUCTION, streamed
 
 from orchestrator import Agent, Collaborator
+from orchestrator.engine.decisions import source_ids
 from orchestrator.engine.plan import Features
 from orchestrator.testing import FakeKnowledgeBase, ScriptedModel
 
@@ -33,6 +34,22 @@ def test_they_are_characters_in_the_answer_its_citations_and_later_prompts() -> 
     assert "R&amp;D" in str(model.requests[1].messages)  # what was found is encoded
     subject.invoke("Thanks.", "s-1")
     assert MEANT in str(model.requests[2].messages)
+
+
+def test_they_are_characters_in_what_the_model_itself_cites() -> None:
+    found = "The R&D desk is in <B>."
+    base = FakeKnowledgeBase("HANDBOOK01", [found])
+    (source,) = source_ids(base.retrieve("q"), {})
+    said = cited(("The R&amp;D desk is in &lt;B&gt;.", source))
+    subject = Agent(
+        "hr", INSTRUCTION, ScriptedModel([search(), said], "local"), knowledge_bases=[base]
+    )
+    reply = subject.invoke("Where is it?", "s-1")
+    assert reply.text == found
+    (citation,) = reply.citations
+    part = citation["generatedResponsePart"]["textResponsePart"]
+    assert part == {"text": found, "span": {"start": 0, "end": len(found) - 1}}
+    assert [it["content"]["text"] for it in citation["retrievedReferences"]] == [found]
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 50])
