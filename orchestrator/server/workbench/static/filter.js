@@ -14,7 +14,7 @@ let asked = 0;
 
 // A plain box costs a frame half of what a picture does, and takes its place from here alone.
 function drawTimes(page) {
-  for (const one of page.querySelectorAll(".wf .time")) {
+  for (const one of page.querySelectorAll(".wf .time span")) {
     one.style.marginLeft = `${one.dataset.x}%`;
     one.style.width = `${one.dataset.width}%`;
   }
