@@ -32,6 +32,7 @@ CHARACTERS, ORIGINS, STEPS = 1_000_000, 2_000, 5_000
 _TIMES = 7
 _STEP = 600  # pixels of a frame's scrolling, which is faster than a person reads
 _JUMPS = 40
+_SETTLE = 1_000  # milliseconds in which the browser ends the page before and starts its tracing
 
 _READY = """() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(
   () => done(performance.now()))))"""
@@ -202,6 +203,7 @@ def _measure_work(browser: Any, url: str) -> dict[str, float]:
 
     def trace(work: Callable[[], Any]) -> tuple[Any, list[float]]:
         browser.start_tracing(page=page, categories=_TRACED)
+        page.wait_for_timeout(_SETTLE)
         result = work()
         return result, _list_tasks(json.loads(browser.stop_tracing())["traceEvents"])
 

@@ -29,8 +29,9 @@ def open_page(
     own = bench.url.partition("/workbench")[0]
 
     def hear(message: Any) -> None:
-        # The door itself: a browser says so of each 401.
-        if message.type in ("error", "warning") and "401" not in message.text:
+        # The door itself, and the page of an error: a browser says so of each 401, and of a page.
+        is_page = "status of 404" in message.text and message.location["url"] == page.url
+        if message.type in ("error", "warning") and "401" not in message.text and not is_page:
             wrong.append(message.text)
 
     def see(request: Any) -> None:

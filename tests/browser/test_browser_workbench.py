@@ -202,7 +202,8 @@ def test_axe_finds_nothing(scheme: str, axe: str, chromium: Any, tmp_path: Path)
         own = "/agents/shop"
         paths = ("/", own, f"{own}/definition", f"{own}/memory", AT, turn, f"{turn}/steps/2")
         steps = (f"{turn}/steps/3", f"{turn}/steps/3/what-if")
-        for path in (*paths, *steps, f"{own}/compare?left=s-1&right=s-1"):
+        missing = f"{turn}/steps/99"  # the page that says what did not work
+        for path in (*paths, *steps, f"{own}/compare?left=s-1&right=s-1", missing):
             visit(page, bench, path)
             assert find_violations(page, axe) == [], path
         visit(page, bench, AT)
