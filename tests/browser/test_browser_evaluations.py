@@ -99,3 +99,28 @@ def test_axe_finds_no_violation_and_it_fits_a_phone(
                 visit(page, bench, path)
                 assert page.evaluate("() => document.documentElement.scrollWidth") <= 390, path
                 assert find_violations(page, axe) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violation_in_a_report_that_was_downloaded(
+    chromium: Any, axe: str, scheme: str, tmp_path: Path
+) -> None:
+    kept = tmp_path / "report.html"
+    with workbench(write(tmp_path), SCRIPT) as bench, open_page(chromium, bench) as page:
+        visit(page, bench, AT)
+        page.get_by_role("button", name="Start", exact=True).click()
+        page.get_by_role("heading", name="Pass rate").wait_for()
+        run = bench.client.get(AT).json["runs"][0]["key"]
+        kept.write_text(bench.client.page(f"{AT}/{run}/report").text)
+    for width in (1280, 390):
+        context = chromium.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme
+        )
+        report = context.new_page()
+        report.goto(kept.as_uri())
+        for one in report.locator("details").all():
+            one.evaluate("one => { one.open = true }")
+        assert report.get_by_role("heading", name="Pass rate").is_visible()
+        assert report.evaluate("() => document.documentElement.scrollWidth") <= width
+        assert find_violations(report, axe) == []
+        context.close()
