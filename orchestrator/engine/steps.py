@@ -162,9 +162,8 @@ def _finish_step(turn: Turn, slots: list[Slot]) -> None:
 
 def _take_outcomes(turn: Turn, slots: list[Slot], outcomes: list[Record]) -> None:
     failure: OrchestratorError | None = None
-    before, keeps_response = turn.prompt_attributes, turn.plan.post_processing is not None
-    for index, outcome in enumerate(outcomes):
-        slot = slots[index]
+    before = turn.prompt_attributes
+    for slot, outcome in zip(slots, outcomes, strict=True):
         slot.text = outcome["text"]
         if state := outcome.get("state"):
             slot.error = True
@@ -172,8 +171,7 @@ def _take_outcomes(turn: Turn, slots: list[Slot], outcomes: list[Record]) -> Non
                 failed = _build_failure(slot, outcome)
                 failure = failure or failed
                 slot.reject(_describe_failure(failed, outcome))
-        if keeps_response:
-            turn.add_response(slot)
+        turn.add_response(slot)
         if "prompt_attributes" in outcome:
             given = outcome["prompt_attributes"]
             turn.prompt_attributes = merge_changes(before, turn.prompt_attributes, given)

@@ -59,14 +59,16 @@ def raw_reply(
     if claude := find_claude(model_id):
         # Only what differs is encoded: with all of it, a trace took an eighth longer (measured).
         blocks = [_pad(_to_messages(one), _MESSAGES_BLOCK, padded) for one in content]
+        id, tokens = f"msg_bdrk_{request_id.replace('-', '')}", Usage(*usage)
+        stop = "null" if stop_sequence is None else text_to_json(stop_sequence)
         return (
-            f'{{"id": "msg_bdrk_{request_id.replace("-", "")}", "type": "message", '
+            f'{{"id": {text_to_json(id)}, "type": "message", '
             f'"role": "assistant", "model": "{claude}", "content": {to_json(blocks)}, '
             f'"stop_reason": {text_to_json(stop_reason)}, '
-            f'"stop_sequence": {text_to_json(stop_sequence) if stop_sequence else "null"}, '
-            f'"usage": {{"input_tokens": {usage[0]}, "output_tokens": {usage[1]}, '
-            f'"cache_read_input_tokens": {usage[2] or "null"}, '
-            f'"cache_creation_input_tokens": {usage[3] or "null"}}}}}'
+            f'"stop_sequence": {stop}, "usage": {{"input_tokens": {tokens.input_tokens}, '
+            f'"output_tokens": {tokens.output_tokens}, '
+            f'"cache_read_input_tokens": {tokens.cache_read_tokens or "null"}, '
+            f'"cache_creation_input_tokens": {tokens.cache_write_tokens or "null"}}}}}'
         )
     tokens = Usage(*usage)
     blocks = [_pad(_name_type(one, padded), _CONVERSE_BLOCK, padded) for one in content]

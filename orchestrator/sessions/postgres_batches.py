@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.support.postgres import is_lost
 
 if TYPE_CHECKING:
     from orchestrator.support.postgres import Connection
-
-T = TypeVar("T")
 
 # Of each of several sessions that are read together
 _FEW = 32  # records
@@ -115,7 +113,7 @@ def append_some(appends: Sequence[Append], db: Connection) -> list[bool]:
 
 
 def do_early(works: Sequence[Append | Load], db: Connection) -> list[bool | Found | None]:
-    """Of loads what is there, of appends whether they were written; a disk is waited for by none.
+    """Of loads what is there, of appends whether they were written, without a wait for the disk.
 
     An append that was not written, and a load with `None`, are to be tried alone.
     """

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,7 @@ _BATCH = 16  # after how many turns in memory idle sessions are looked for
 _THREADS = 16  # for event loops, when a store does not say how many are of use
 _MOST_KNOWN_PLANS = 10_000  # of which `Sessions` knows that a durable store has them
 _KEPT_ANEW = 3_600_000_000_000  # after which a store is given the snapshots of plans again
+_FIRST = 256  # sessions that are looked at to free some
 _AT_ONCE = 500  # sessions whose last records are read together
 _NOBODY: Record = {}
 _GRACE = 60_000_000_000  # after a turn's own time limit, before any process may take it over
@@ -94,7 +96,7 @@ class Sessions:
         self.leaving = False
         self.observers: tuple[Any, ...] = ()
         self._notes_unfinished = hasattr(self.store, "list_unfinished")
-        self._syncs = hasattr(self.store, "sync")
+        self._syncs = self.durable and hasattr(self.store, "sync")
         # Of sessions as they were when it was last asked who runs their open turns
         self._holders: LruCache[Record] = LruCache(cached)
         self._cached = cached
@@ -518,7 +520,7 @@ class Sessions:
         try:
             at = self.clock()
             if self._syncs:
-                self._append_in_time(session, news, at)
+                self._append_synced(session, news, at)
             else:
                 self._append(session, count, news, at)
         except BaseException as error:
@@ -538,8 +540,8 @@ class Sessions:
             options["unfinished"] = leaves_turn_open(records)
         self.store.append(session.key, count, records, label=session.label, at=at, **options)
 
-    def _append_in_time(self, session: Session, records: Sequence[Record], at: int) -> None:
-        sync, since = needs_sync(records), session.written if session.unsynced else 0
+    def _append_synced(self, session: Session, records: Sequence[Record], at: int) -> None:
+        sync, since = needs_sync(records), session.unsynced_at if session.unsynced else 0
         try:
             self._append(session, session.count, records, at, sync=sync, since=since)
         except SessionConflict:
@@ -548,14 +550,14 @@ class Sessions:
                 raise
             sync = True
             self._append(session, session.count - len(lost), [*lost, *records], at)
-        session.unsynced, session.written = (0 if sync else session.unsynced + len(records)), at
+        session.unsynced, session.unsynced_at = (0 if sync else session.unsynced + len(records)), at
 
     def _find_lost(self, session: Session) -> Sequence[Record]:
         # The last records, if the database has crashed and lost them, and nobody wrote meanwhile.
         log, most = session.open, session.unsynced
-        if log is None or most >= len(log):
+        if log is None or most > len(log):
             return ()  # the turn is lost, or deleted, and nothing was carried out in it
-        known = log[-most - 1 :]
+        known = log[-most - 1 :]  # with one that is there, or from the turn's beginning
         left = self.store.load(session.key, session.count - len(known))
         is_start = left and all(map(_is_same, left, known))
         return known[len(left) :] if is_start else ()
@@ -613,23 +615,20 @@ class Sessions:
         self.write(session, [build_closed_record("idle", now)])
 
     def _evict(self) -> None:
-        idle = [
-            key for key, session in self._sessions.items() if session.key not in self._used.keys
-        ]
-        for key in idle[: max(len(idle) // 10, 1)]:
-            self._idle_bytes -= self._sessions.pop(key).size
+        known, used = self._sessions, self._used.keys
+        idle = [label for label in list(known) if known[label].key not in used]
+        for label in idle[: max(len(idle) // 10, 1)]:
+            self._idle_bytes -= known.pop(label).size
 
     def _evict_bytes(self) -> None:
         # Those that were used first, without a look at all others: it may be done in every turn.
-        excess, idle = self._idle_bytes - self._most_bytes, []
-        for label, session in self._sessions.items():
-            if excess <= 0:
-                break
-            if session.size and session.key not in self._used.keys:
-                idle.append(label)
-                excess -= session.size
-        for label in idle:
-            self._idle_bytes -= self._sessions.pop(label).size
+        for label in list(islice(self._sessions, _FIRST)):
+            if self._idle_bytes <= self._most_bytes:
+                return
+            session = self._sessions.get(label)
+            if session is not None and session.size and session.key not in self._used.keys:
+                del self._sessions[label]
+                self._idle_bytes -= session.size
 
 
 def _is_undone(record: Any) -> bool:

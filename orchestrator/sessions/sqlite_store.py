@@ -23,8 +23,11 @@ from orchestrator.sessions.rows import (
     sum_entry,
     sum_record,
 )
+from orchestrator.support.logs import get_logger
 from orchestrator.support.process_locks import ProcessLocks, share_locks
 from orchestrator.support.sqlite import Layout, Reservation, SqliteFile
+
+_log = get_logger("orchestrator.sessions")
 
 # Sessions are numbered as they begin, and records are sorted by that number. So what is written at
 # one time stands together: an append changes two or three pages. Sorted by keys, which are random,
@@ -71,7 +74,7 @@ def _add_unfinished(db: sqlite3.Connection) -> None:
 
 
 def _number_sessions(db: sqlite3.Connection) -> None:
-    # Version 3 had keys for places. Records without an entry, which it refused to read, go.
+    # Version 3 had keys for places. What it refused to read, for it has no entry, goes.
     for table, schema in (("session", _SESSION_TABLE), ("journal", _JOURNAL_TABLE)):
         db.execute(f"ALTER TABLE {table} RENAME TO {table}_by_key")
         db.execute(schema)
@@ -85,6 +88,12 @@ def _number_sessions(db: sqlite3.Connection) -> None:
         "FROM session CROSS JOIN journal_by_key AS old USING (key) "
         "WHERE old.place BETWEEN 0 AND 0xffffffff ORDER BY id, old.place"
     )
+    lost = (
+        "SELECT count(DISTINCT key) FROM journal_by_key WHERE key NOT IN (SELECT key FROM session)"
+    )
+    (count,) = db.execute(lost).fetchone()
+    if count:
+        _log.warning("%d damaged sessions without an entry are not in the new layout", count)
     for table in ("session", "journal"):
         db.execute(f"DROP TABLE {table}_by_key")
 
@@ -111,6 +120,10 @@ _FIND = (
     "FROM journal WHERE place BETWEEN (id << 32) + ? AND (id << 32) + 0xffffffff ORDER BY place)), "
     f"{_ENTRY} FROM session WHERE key = ?"
 )
+# In one statement: else a session that begins between two of them would be taken for a lost one.
+_FIND_LOST = (
+    "SELECT 1 FROM session WHERE key || '' = ? AND id NOT IN (SELECT id FROM session WHERE key = ?)"
+)
 # Of keys and places; `CROSS` has the tables looked up for each of them. Bytes, so that one that is
 # no text does not fail all.
 _FIND_LAST = (
@@ -120,9 +133,11 @@ _FIND_LAST = (
 )
 _OF_SESSION = "(SELECT id << 32 FROM session WHERE key = :key)"
 _ALL_OF_SESSION = f"place BETWEEN {_OF_SESSION} AND {_OF_SESSION} + 0xffffffff"
+# The next number; records whose entry is gone have theirs still.
 _INSERT = (
-    "INSERT OR IGNORE INTO session (label, updated, records, unfinished, sum, key) "
-    "VALUES (?, ?, ?, ?, ?, ?)"
+    "INSERT OR IGNORE INTO session (id, label, updated, records, unfinished, sum, key) "
+    "VALUES (1 + max(coalesce((SELECT max(id) FROM session), 0), "
+    "coalesce((SELECT max(place) >> 32 FROM journal), 0)), ?, ?, ?, ?, ?, ?)"
 )
 _UPDATE_EXPECTED = (
     "UPDATE session SET label = ?, updated = ?, records = ?, unfinished = ?, sum = ? "
@@ -181,8 +196,8 @@ class SQLiteStore:
         """The records of a session after the first `after` ones, as they were written."""
         found = self._file.rows(_FIND, (after, key))
         if not found:
-            if self._file.rows("SELECT 1 FROM session WHERE key || '' = ?", (key,)):
-                raise self._damage(key, "its entry was changed")
+            if self._file.rows(_FIND_LOST, (key, key)):
+                raise self._file.damage(f"an index has lost the session {str(key)[:12]}...")
             return []
         ((text, *entry),) = found
         records = read_lines(key, after, text, partial(self._damage, key))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable
-from threading import Lock
+from threading import Lock, RLock
 from weakref import WeakValueDictionary
 
 from orchestrator.sessions.session import Session
@@ -31,7 +31,9 @@ class StoreUse:
 
     def __init__(self) -> None:
         self.keys: set[str] = set()
-        self.lock = Lock()
+        # The garbage collector may close a stream that nobody reads, which gives its session back,
+        # while its own thread has the lock.
+        self.lock = RLock()
         self.ttls: dict[str, int] = {}
         self.queue: deque[str] = deque()
         self.remembered: set[str] = set()

@@ -36,7 +36,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0  # seconds between the tries
 _DEAD_PEER = 30_000  # milliseconds after which a server that acknowledges nothing is given up
 _MIGRATION_LOCK = 0x6F726368  # "orch": any number that other programs are unlikely to lock
 _HINT = "check that the database runs and accepts the name and the password of its URL"
-# No plan is compiled either: the server takes what it may not do for very dear.
+# JIT is off too: a scan that is off has so high a cost that the server would compile every plan.
 _SETTINGS = b"SELECT " + b", ".join(
     b"set_config('%s', 'off', false)" % name
     for name in (b"enable_seqscan", b"enable_hashjoin", b"enable_mergejoin", b"jit")
@@ -342,8 +342,8 @@ def _open_pool(url: PostgresUrl) -> ConnectionPool[Connection]:
 
 def _prefer_indices(db: Connection) -> None:
     # The driver prepares statements, and the server keeps the plan that it has made when a table
-    # had a few rows: to read all of it, for each statement, also when it has a million. No
-    # statement of this program is to read whole tables.
+    # had a few rows: to read all of it, for each statement, also when it has a million. Of
+    # this program's statements only lists read whole tables, and they can do nothing else.
     db.execute(_SETTINGS)
 
 

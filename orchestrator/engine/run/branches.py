@@ -119,8 +119,8 @@ class BranchRun(Run):
             replay = parent.replay.below(branch)
             session_id = replay.session_id(session_id)
         super().__init__(replay.turn.plan, parent.sessions, parent.session, session_id, replay)
-        if parent.deadline is not None:
-            self.deadline = min(self.deadline or parent.deadline, parent.deadline)
+        if parent.deadline is not None and parent.deadline <= (self.deadline or parent.deadline):
+            self.deadline, self.seconds = parent.deadline, parent.seconds
         self.guard_interval = parent.guard_interval
         self.branch = branch
         self.outcome: Record = {}

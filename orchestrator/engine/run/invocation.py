@@ -60,7 +60,7 @@ if TYPE_CHECKING:  # it needs asyncio
 # Before these the outcomes so far are written: what was paid for is not paid for again after a
 # crash, and what collaborators write comes after it.
 _PAID = (CallModel, Retrieve, Guard, Orchestrate, Branches)
-_SHARED = (Branches,)  # the same of a journal that no crash leaves
+_SHARED = (Branches,)  # the same, in memory: a crash leaves no journal
 
 
 class Run:
@@ -75,6 +75,7 @@ class Run:
         guard_interval: After how many characters of a streamed answer the guardrail checks it, if
             the caller said so.
         owes: Whether something is to be written before the next effect is carried out.
+        seconds: The limit that the deadline is of: its own agent's, or of one above it.
         left: Whether the turn, once it is stopped, is for another process to go on with.
         time_limit: Cuts off, in an event loop, what is waited for when the turn's time is over;
             `None` until then, and without a `deadline`.
@@ -101,6 +102,7 @@ class Run:
         "plan",
         "replay",
         "result",
+        "seconds",
         "session",
         "session_id",
         "sessions",
@@ -141,7 +143,7 @@ class Run:
         self._context_of: tuple[Any, Any] = (None, None)  # the attributes that it was made of
         self._together: AttributeMerger | None = None
         self._written_before = _PAID if sessions.durable else _SHARED
-        seconds = plan.limits.seconds
+        self.seconds = seconds = plan.limits.seconds
         self.deadline = None if seconds is None else sessions.clock() + int(seconds * 1e9)
 
     def begin(self) -> Live | Result:
@@ -189,7 +191,7 @@ class Run:
     def build_timeout_error(self) -> LimitExceeded:
         """The error of a turn whose time is over."""
         return LimitExceeded(
-            f"the turn took longer than its limit of {self.plan.limits.seconds} seconds; raise "
+            f"the turn took longer than its limit of {self.seconds} seconds; raise "
             "the limit 'seconds', or find out from the trace what is slow",
             limit="seconds",
         )
