@@ -9,6 +9,7 @@ import string
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -506,6 +507,24 @@ def test_a_session_that_is_too_large_to_be_kept(tmp_path: Path) -> None:
     assert len(store.whole) == 1  # the small one is read again no sooner than it is used
     asked.invoke("Hello?", "s-1")
     assert len(store.whole) == 2
+
+
+def test_a_stream_may_be_closed_by_the_collector_while_its_thread_takes_a_session(
+    tmp_path: Path,
+) -> None:
+    asked = agent(NATIVE.model([answer("Hello.")] * 2), sessions=SQLiteStore(tmp_path / "s.db"))
+    events = asked.stream("Hello?", "s-1")
+    next(events)
+
+    def close() -> None:
+        with asked.sessions._used.lock:  # as while a session is made; the collector may come then
+            events.close()
+
+    thread = Thread(target=close, daemon=True)  # without the mend it waits for itself, for ever
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert asked.invoke("And?", "s-1").text == "Hello."
 
 
 def test_sessions_in_memory_are_not_freed_for_their_size() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,9 @@ from orchestrator.models import ModelReply, ModelRequest
 from orchestrator.sessions import NEVER, PostgresStore
 from orchestrator.testing import ScriptedModel
 
+JOURNALS = json.loads((Path(__file__).parent / "journals" / "v1.json").read_text())
+# Its kinds are turn, orchestrated, model, end.
+WHOLE: list[dict[str, Any]] = JOURNALS["orchestration"]["records"]
 KEYS = ["1" * 64, "2" * 64]
 TURN, END = {"kind": "turn", "id": "1"}, {"kind": "end", "text": "x"}
 CALL = NATIVE.calls(("bank::pay", {"to": "ann"}))
@@ -115,6 +120,21 @@ def test_a_turn_that_was_lost_before_it_did_anything_does_nothing(
     assert (list_kinds(store), paid) == ([["turn", "model", "end"]], [])
     assert bank.invoke("Pay Ann.", "s-1").text == "Paid."
     assert paid == ["ann"]
+
+
+def test_what_a_turn_has_learned_before_it_did_anything_is_written_again(
+    store: PostgresStore, server: PostgresServer
+) -> None:
+    sessions = Sessions(store)
+    session = sessions.acquire("a/b/s-1", NEVER)
+    sessions.begin(session, WHOLE[0])
+    append(store, KEYS[1], 0, TURN, True)  # with which the beginning is durable
+    sessions.write(session, WHOLE[1:2])
+    server.crash()
+    assert store.load(session.key) == WHOLE[:1]
+    sessions.write(session, WHOLE[2:])
+    sessions.release(session)
+    assert store.load(session.key) == WHOLE
 
 
 def test_what_another_process_has_read_is_not_lost(

@@ -168,7 +168,7 @@ def test_a_collaborator_has_no_more_time_than_there_is(limited: str) -> None:
     clock = FakeClock()
     counting = Counting(lambda: clock.advance(20))
     seconds = Limits(seconds=30, action_seconds=None)
-    plain = Limits(action_seconds=None)
+    plain = Limits(seconds=500, action_seconds=None)
     left = agent(
         "left",
         {"Do it": [{"left__do": {}}] * 9},
@@ -185,6 +185,7 @@ def test_a_collaborator_has_no_more_time_than_there_is(limited: str) -> None:
     with pytest.raises(LimitExceeded) as stopped:
         boss.invoke("Go!", "s-1")
     assert stopped.value.limit == "seconds"
+    assert "its limit of 30 seconds" in stopped.value.message
     assert len(counting.calls) == 2
     assert stopped.value.reply is not None
     lines = trace_lines(stopped.value.reply.trace)
