@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -145,16 +146,22 @@ def _find_free_port() -> int:
         return port
 
 
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PostgresServer]:
-    """A PostgreSQL server for the tests of this process; they are skipped where it is missing."""
+@contextmanager
+def open_server(options: tuple[str, ...] = _FAST) -> Iterator[PostgresServer]:
+    """A server with options; the tests that ask for it are skipped where it is missing."""
     pytest.importorskip("psycopg", reason="PostgreSQL: the extra 'postgres' is not installed")
     programs = find_programs()
     if isinstance(programs, str):
         pytest.skip(programs)
-    server = PostgresServer(programs)
-    yield server
-    server.close()
+    with closing(PostgresServer(programs, options=options)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for the tests of this process."""
+    with open_server() as server:
+        yield server
 
 
 @pytest.fixture

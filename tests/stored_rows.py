@@ -12,7 +12,8 @@ from orchestrator.sessions.rows import sum_entry, sum_record
 
 def write_checksums(db: sqlite3.Connection) -> None:
     """Writes the checksums of what a file holds."""
-    for id, key, label, updated in db.execute("SELECT id, key, label, updated FROM session"):
+    entries = db.execute("SELECT id, key, label, updated FROM session").fetchall()
+    for id, key, label, updated in entries:
         of_session = "FROM journal WHERE place >> 32 = ? ORDER BY place"
         rows = db.execute(f"SELECT place, record {of_session}", (id,)).fetchall()
         sums = [(sum_record(key, place & 0xFFFFFFFF, text), place) for place, text in rows]

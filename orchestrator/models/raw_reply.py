@@ -56,10 +56,11 @@ def raw_reply(
         stop_sequence: The stop sequence that ended the reply, if it is known.
         padded: Whether members that are not set are there, as `null`.
     """
+    tokens = Usage(*usage)
     if claude := find_claude(model_id):
         # Only what differs is encoded: with all of it, a trace took an eighth longer (measured).
         blocks = [_pad(_to_messages(one), _MESSAGES_BLOCK, padded) for one in content]
-        id, tokens = f"msg_bdrk_{request_id.replace('-', '')}", Usage(*usage)
+        id = f"msg_bdrk_{request_id.replace('-', '')}"
         stop = "null" if stop_sequence is None else text_to_json(stop_sequence)
         return (
             f'{{"id": {text_to_json(id)}, "type": "message", '
@@ -70,7 +71,6 @@ def raw_reply(
             f'"cache_read_input_tokens": {tokens.cache_read_tokens or "null"}, '
             f'"cache_creation_input_tokens": {tokens.cache_write_tokens or "null"}}}}}'
         )
-    tokens = Usage(*usage)
     blocks = [_pad(_name_type(one, padded), _CONVERSE_BLOCK, padded) for one in content]
     reply: dict[str, Any] = {
         "output": {"message": {"role": "assistant", "content": blocks}},

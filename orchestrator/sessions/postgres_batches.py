@@ -20,7 +20,7 @@ LINES = "string_agg(sum || ' ' || record, E'\\n' ORDER BY place)"
 _NEW = "FROM orchestrator_journal AS one WHERE one.key = asked.key AND place >= after"
 # Entries, where there are any, with the new records, if they are few and small, as they were at one
 # moment. The length of a record is known without reading it (PostgreSQL: "TOAST").
-_FIND_SOME = (
+_FIND = (
     f"SELECT asked.key, label, updated, records, sum, CASE WHEN records - after > {_FEW} OR "
     f"(SELECT sum(octet_length(record)) {_NEW}) > {_SMALL} THEN NULL ELSE "
     f"(SELECT {LINES} {_NEW}) END FROM unnest(%s::text[], %s::integer[]) AS asked (key, after) "
@@ -60,12 +60,14 @@ _EARLY = "WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL"
 _KNOWN = "SELECT * FROM entry WHERE expected > 0"
 _APPEND_ONE = _APPEND.format(known=_KNOWN).encode()
 # Somebody who changes one of the sessions, or deletes it, does not keep the others waiting.
-_APPEND_SOME = _APPEND.format(
+_SOME = _APPEND.format(
     known="SELECT entry.* FROM entry JOIN orchestrator_session AS it USING (key) "
     "WHERE expected > 0 FOR UPDATE OF it SKIP LOCKED"
 )
-_APPEND_EARLY = _APPEND_SOME + _EARLY
-_APPEND_AND_FIND = f"{_APPEND_EARLY} UNION ALL {_FIND_SOME}"
+_APPEND_SOME = _SOME.encode()
+_APPEND_EARLY = (_SOME + _EARLY).encode()
+_FIND_SOME = _FIND.encode()
+_APPEND_AND_FIND = f"{_SOME}{_EARLY} UNION ALL {_FIND}".encode()
 
 
 class Append(NamedTuple):
@@ -86,6 +88,10 @@ class Append(NamedTuple):
     def places(self) -> range:
         """The places of the records."""
         return range(self.expected, self.records)
+
+
+_ENTRY_MEMBERS = Append._fields.index("texts")  # those before are the entry's
+_NO_ROWS = ["{}"] * 4  # an array for each column of the journal
 
 
 class Load(NamedTuple):
@@ -119,26 +125,28 @@ def do_early(works: Sequence[Append | Load], db: Connection) -> list[bool | Foun
     """
     appends = [it for it in works if isinstance(it, Append)]
     loads = [it for it in works if isinstance(it, Load)]
-    statement = _APPEND_AND_FIND if loads else _APPEND_EARLY
-    values = _to_arrays(loads, 2) if loads else []
-    if appends:
-        values = [*_to_values(appends), *values]
+    if not appends:
+        done = _do_together(_FIND_SOME, _to_arrays(loads), db)
+    elif not loads:
+        done = _do_together(_APPEND_EARLY, _to_values(appends), db)
     else:
-        statement = _FIND_SOME
-    done = _do_together(statement, values, db)
+        values = [*_to_values(appends), *_to_arrays(loads)]
+        done = _do_together(_APPEND_AND_FIND, values, db)
     return [
         it.key in done if isinstance(it, Append) else _read_found(it, done.get(it.key))
         for it in works
     ]
 
 
-def _do_together(statement: str, values: Sequence[str], db: Connection) -> dict[str, Sequence[Any]]:
+def _do_together(
+    statement: bytes, values: Sequence[str], db: Connection
+) -> dict[str, Sequence[Any]]:
     # Rows by their keys. Empty if it cannot be done for one of those that it is for: then nothing
     # was done.
     from psycopg import Error
 
     try:
-        return {row[0]: row for row in db.execute(statement.encode(), values)}
+        return {row[0]: row for row in db.execute(statement, values)}
     except Error as error:
         if is_lost(db, error):
             raise
@@ -169,12 +177,13 @@ def _to_values(appends: Sequence[Append]) -> list[str]:
         for it in ordered
         for row in zip(it.places, it.texts, it.checksums, strict=True)
     ]
-    return [*_to_arrays([it[:8] for it in ordered], 8), *_to_arrays(rows, 4)]
+    entries = [it[:_ENTRY_MEMBERS] for it in ordered]
+    return [*_to_arrays(entries), *(_to_arrays(rows) or _NO_ROWS)]
 
 
-def _to_arrays(rows: Sequence[Sequence[Any]], count: int) -> list[str]:
-    # Of each of so many columns, its values.
-    return [*map(_to_array, zip(*rows, strict=True))] if rows else ["{}"] * count
+def _to_arrays(rows: Sequence[Sequence[Any]]) -> list[str]:
+    # Of each column, its values.
+    return [*map(_to_array, zip(*rows, strict=True))]
 
 
 def _to_array(values: Sequence[Any]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from postgres_server import PostgresServer, find_programs
+from postgres_server import PostgresServer, open_server
 from whole_agents import NATIVE, answer
 
 from orchestrator import ActionGroup, Agent, SessionConflict, Sessions, action
@@ -28,12 +28,8 @@ CALL = NATIVE.calls(("bank::pay", {"to": "ann"}))
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
     """One that writes to its disk what has to be there, and other things ten seconds later."""
-    pytest.importorskip("psycopg", reason="PostgreSQL: the extra 'postgres' is not installed")
-    programs = find_programs()
-    if isinstance(programs, str):
-        pytest.skip(programs)
     late = ("wal_writer_delay=10s", "full_page_writes=off", "shared_buffers=16MB")
-    with closing(PostgresServer(programs, options=late)) as opened:
+    with open_server(late) as opened:
         yield opened
 
 

@@ -8,7 +8,7 @@ const count = document.getElementById("shown");
 const list = document.querySelector(".wf");
 const more = document.getElementById("more");
 const atOnce = 1000; // rows that the server sends for one request
-const together = 4; // groups that are added in one frame
+const groupsAtOnce = 4; // that are added in one frame
 let loading = null;
 let asked = 0;
 
@@ -26,8 +26,8 @@ async function append(address) {
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   drawTimes(page);
   const groups = [...page.querySelectorAll(".wf > .g")];
-  for (let at = 0; at < groups.length; at += together) {
-    list.append(...groups.slice(at, at + together));
+  for (let at = 0; at < groups.length; at += groupsAtOnce) {
+    list.append(...groups.slice(at, at + groupsAtOnce));
     await new Promise(requestAnimationFrame); // so that no frame is long
   }
   const next = page.getElementById("more");
