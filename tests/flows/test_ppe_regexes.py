@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from orchestrator import FlowError
 from orchestrator.flows.ppe.regexes import Searches, translate_pattern
+from orchestrator.flows.steps import WorkTime
 from orchestrator.flows.tree import ScriptError
 
 
@@ -156,6 +157,17 @@ def test_the_searches_of_a_run_have_one_budget() -> None:
     assert "took longer than 0.02 seconds" in told[0]
     assert "longer than 0.2 seconds together" in told[-1]
     with pytest.raises(ScriptError, match="together"):  # one that takes no time, too
+        searches.search("a", "", "a")
+
+
+def test_a_budget_that_is_spent_stays_so_whichever_clock_is_ahead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("orchestrator.flows.ppe.regexes.perf_counter", lambda: 0.0)
+    searches = Searches(0.02, WorkTime(seconds=0.19))
+    with pytest.raises(ScriptError, match="together"):
+        searches.search("(a|aa)+$", "", "a" * 10_000 + "b")
+    with pytest.raises(ScriptError, match="together"):
         searches.search("a", "", "a")
 
 
