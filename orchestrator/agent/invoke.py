@@ -14,7 +14,7 @@ from orchestrator.engine.results import ControlReturn, Failure
 from orchestrator.engine.run.driver import UPDATES, Progress
 from orchestrator.engine.run.input import Input
 from orchestrator.engine.run.invocation import Run
-from orchestrator.engine.run.open_turn import open_turn
+from orchestrator.engine.run.open_turn import NewTurn, open_turn
 from orchestrator.engine.run.options import Options, may_block, read_options
 from orchestrator.engine.run.restore import restore_history
 from orchestrator.engine.run.threads import run_turn, watch_effects, watch_turn
@@ -47,15 +47,18 @@ when it failed. When it returns, the outcome is in the journal, unless the next 
 """
 
 
-def begin_run(plan: Plan, sessions: Sessions, session: Session, request: Input) -> Run | Reply:
+def begin_run(
+    plan: Plan, sessions: Sessions, session: Session, request: Input, begun: bool = False
+) -> Run | Reply:
     """A run to be driven, or the reply of a turn that had ended already.
 
-    The run releases the session; so does a failure here.
+    With `begun`, its turn has begun in the session. The run releases the session; so does a failure
+    here.
     """
     try:
         if session.unread:
             restore_history(plan, session)
-        finished = open_turn(plan, sessions, session, request)
+        finished = None if begun else open_turn(plan, sessions, session, request)
         if finished is None:
             if session.unread:  # a turn was abandoned
                 restore_history(plan, session)
@@ -138,8 +141,11 @@ async def _aopen_request(plan: Plan, sessions: Sessions, request: Input) -> Run 
 
 def _open(plan: Plan, sessions: Sessions, request: Input) -> Run | Reply:
     label = session_label(plan.owner, request.session_id)
-    session = sessions.acquire(label, plan.idle_ttl)
-    return begin_run(plan, sessions, session, request)
+    if not sessions.durable:
+        return begin_run(plan, sessions, sessions.acquire(label, plan.idle_ttl), request)
+    new = NewTurn(plan, sessions, request)
+    session = sessions.acquire(label, plan.idle_ttl, new.build if new.is_simple else None)
+    return begin_run(plan, sessions, session, request, begun=new.is_open_in(session))
 
 
 def finish_run(run: Run) -> Reply:

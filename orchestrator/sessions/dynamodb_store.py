@@ -157,29 +157,53 @@ class DynamoStore:
         Raises:
             SessionConflict: It has another number of records; nothing was written.
         """
+        if unfinished is None:
+            unfinished = leaves_turn_open(records)
+        if not self._write(key, expected, records, label, at, unfinished):
+            self.load(key)  # it may be damaged
+            raise SessionConflict("the session was changed by another invocation; try again")
+
+    def begin(
+        self, key: str, expected: int, turn: Record, *, label: str, at: int, since: int
+    ) -> list[Record] | None:
+        """Appends a turn's first record to a session that is known, or reads what is in it.
+
+        One that may expire is read, which puts that off.
+        """
+        if expected and self.url.ttl_days is None:
+            if self._write(key, expected, [turn], label, at, True, since):
+                return None
+        return self.load(key, max(expected - 1, 0))
+
+    def _write(
+        self,
+        key: str,
+        expected: int,
+        records: Sequence[Record],
+        label: str,
+        at: int,
+        unfinished: bool,
+        since: int = 0,
+    ) -> bool:
         _check_key(key)
         count, label = expected + len(records), label or self._find_label(key)
         expiry = self._table.expiry()
         generation = self._find_generation(key) if expected else _make_nonce()
         texts = [encode_record(it) for it in records]
         item = self._write_append(key, generation, expected, texts, expiry)
-        if unfinished is None:
-            unfinished = leaves_turn_open(records)
         session = self._build_session(key, label, at, count, unfinished) | expiry
         session["generation"] = generation
         try:
             self._table.transact(
-                _begin(session, expiry) if not expected else _go_on(session, expected),
+                _begin(session, expiry) if not expected else _go_on(session, expected, since),
                 {"Put": {"Item": to_wire(item)}},
             )
         except ConditionFailed:
             self._delete_parts(key, item)
-            self.load(key)  # it may be damaged
-            raise SessionConflict(
-                "the session was changed by another invocation; try again"
-            ) from None
+            return False
         if not expected:
             self._note_generation(key, session)
+        return True
 
     def _note_generation(self, key: str, session: Item) -> str:
         generation = _generation_of(session)
@@ -451,18 +475,21 @@ def _begin(session: Item, expiry: Item) -> dict[str, Any]:
     }
 
 
-def _go_on(session: Item, expected: int) -> dict[str, Any]:
+def _go_on(session: Item, expected: int, since: int) -> dict[str, Any]:
     key = {name: session[name] for name in ("pk", "sk")}
     members = {name: value for name, value in session.items() if name not in key}
     assignments = ", ".join(f"#{name} = :{name}" for name in members)
     removal = "" if "unfinished" in members else " REMOVE #unfinished"
+    condition, values = "#records = :expected AND #generation = :generation", {"expected": expected}
+    if since:
+        condition, values = f"{condition} AND #updated = :since", {**values, "since": since}
     return {
         "Update": {
             "Key": to_wire(key),
             "UpdateExpression": f"SET {assignments}{removal}",
-            "ConditionExpression": "#records = :expected AND #generation = :generation",
+            "ConditionExpression": condition,
             "ExpressionAttributeNames": {f"#{name}": name for name in (*members, "unfinished")},
-            "ExpressionAttributeValues": to_wire({**members, "expected": expected}, ":"),
+            "ExpressionAttributeValues": to_wire({**members, **values}, ":"),
         }
     }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from orchestrator.errors import EncryptionError, ValidationError
@@ -50,7 +51,8 @@ class EncryptedStore:
         # What a store can do besides: count records, name its process's locks, be closed.
         if name == "reserve" and not self._cipher.is_local:
             raise AttributeError(name)  # an event loop would wait for the key
-        return getattr(self._store, name)
+        found = getattr(self._store, name)
+        return partial(self._begin, found) if name == "begin" else found
 
     def load(self, key: str, after: int = 0) -> list[Record]:
         """The records of a session after the first `after` ones, decrypted.
@@ -59,10 +61,16 @@ class EncryptedStore:
             EncryptionError: One cannot be decrypted.
             DependencyFailed: The store, or AWS KMS, failed.
         """
-        return [
-            self._open(key, place, record)
-            for place, record in enumerate(self._store.load(key, after), after)
-        ]
+        return self._open_all(key, after, self._store.load(key, after))
+
+    def _open_all(self, key: str, first: int, records: Sequence[Record]) -> list[Record]:
+        return [self._open(key, place, record) for place, record in enumerate(records, first)]
+
+    def _begin(
+        self, begin: Any, key: str, expected: int, turn: Record, **options: Any
+    ) -> list[Record] | None:
+        found = begin(key, expected, self._seal(key, expected, turn), **options)
+        return None if found is None else self._open_all(key, max(expected - 1, 0), found)
 
     def append(
         self,

@@ -119,6 +119,12 @@ class SessionStore(Protocol):
     then write as many records as were lost, so that their number says nothing: an append after such
     a one has `since`, the time (`at`) of the last append, which has to be the same.
 
+    One with `begin(key, expected, turn, label=..., at=..., since=...)` spares most turns the
+    reading of their sessions. It appends a turn's first record, for which `sync` is not needed, and
+    gives `None`, if the journal is as the caller knows it: it has `expected` records, and unless
+    `since` is 0, the last append was the one with that time. Else, or if it prefers to, it gives
+    what `load(key, max(expected - 1, 0))` gives.
+
     One with `list_unfinished()`, which is `list` of those sessions whose last turn has not ended
     and does not wait for its caller, is told that by `append(..., unfinished=...)`. One with
     `load_last(infos)`, which gives the records that were the last ones when these sessions were

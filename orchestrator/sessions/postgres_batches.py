@@ -52,8 +52,9 @@ WITH entry AS (
     SELECT one.* FROM unnest(%s::text[], %s::integer[], %s::text[], %s::bigint[])
         AS one (key, place, record, sum) JOIN written USING (key)
 )
-SELECT key, NULL::text, NULL::bigint, NULL::integer, NULL::bigint, NULL::text FROM written
+SELECT key, NULL::text, NULL::bigint, -1, NULL::bigint, NULL::text FROM written
 """
+_WRITTEN = -1  # in place of the number of records
 # Its commit does not wait for the disk (PostgreSQL: "Asynchronous Commit"). The setting holds for
 # the transaction, which is this statement.
 _EARLY = "WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL"
@@ -89,6 +90,11 @@ class Append(NamedTuple):
         """The places of the records."""
         return range(self.expected, self.records)
 
+    @property
+    def size(self) -> int:
+        """How many characters the records have."""
+        return sum(map(len, self.texts))
+
 
 _ENTRY_MEMBERS = Append._fields.index("texts")  # those before are the entry's
 _NO_ROWS = ["{}"] * 4  # an array for each column of the journal
@@ -99,6 +105,14 @@ class Load(NamedTuple):
 
     key: str
     after: int  # how many of its records are known
+
+
+class Begin(NamedTuple):
+    """An append, and what is to be read if it cannot be written."""
+
+    key: str
+    append: Append
+    load: Load
 
 
 class Found(NamedTuple):
@@ -115,16 +129,19 @@ class Found(NamedTuple):
 def append_some(appends: Sequence[Append], db: Connection) -> list[bool]:
     """Which appends were written, durably; one that was not is to be tried alone."""
     done = _do_together(_APPEND_SOME, _to_values(appends), db)
-    return [it.key in done for it in appends]
+    return [it.key in done.written for it in appends]
 
 
-def do_early(works: Sequence[Append | Load], db: Connection) -> list[bool | Found | None]:
+def do_early(works: Sequence[Append | Load | Begin], db: Connection) -> list[bool | Found | None]:
     """Of loads what is there, of appends whether they were written, without a wait for the disk.
 
-    An append that was not written, and a load with `None`, are to be tried alone.
+    Of a `Begin` it is `True`, or what is there. An append that was not written, and what is `None`,
+    are to be tried alone.
     """
-    appends = [it for it in works if isinstance(it, Append)]
-    loads = [it for it in works if isinstance(it, Load)]
+    appends = [
+        it.append if isinstance(it, Begin) else it for it in works if not isinstance(it, Load)
+    ]
+    loads = [it.load if isinstance(it, Begin) else it for it in works if not isinstance(it, Append)]
     if not appends:
         done = _do_together(_FIND_SOME, _to_arrays(loads), db)
     elif not loads:
@@ -132,25 +149,40 @@ def do_early(works: Sequence[Append | Load], db: Connection) -> list[bool | Foun
     else:
         values = [*_to_values(appends), *_to_arrays(loads)]
         done = _do_together(_APPEND_AND_FIND, values, db)
-    return [
-        it.key in done if isinstance(it, Append) else _read_found(it, done.get(it.key))
-        for it in works
-    ]
+    return [done.of(it) for it in works]
 
 
-def _do_together(
-    statement: bytes, values: Sequence[str], db: Connection
-) -> dict[str, Sequence[Any]]:
-    # Rows by their keys. Empty if it cannot be done for one of those that it is for: then nothing
-    # was done.
+class _Done(NamedTuple):
+    """The keys of the appends that were written, and by their keys the rows that were found."""
+
+    written: set[str]
+    found: dict[str, Sequence[Any]]
+
+    def of(self, work: Append | Load | Begin) -> bool | Found | None:
+        if not isinstance(work, Load) and work.key in self.written:
+            return True
+        if isinstance(work, Append):
+            return False
+        load = work.load if isinstance(work, Begin) else work
+        return _read_found(load, self.found.get(load.key))
+
+
+def _do_together(statement: bytes, values: Sequence[str], db: Connection) -> _Done:
+    # Empty if it cannot be done for one of those that it is for: then nothing was done.
     from psycopg import Error
 
+    done = _Done(set(), {})
     try:
-        return {row[0]: row for row in db.execute(statement, values)}
+        for row in db.execute(statement, values):
+            if row[3] == _WRITTEN:
+                done.written.add(row[0])
+            else:
+                done.found[row[0]] = row
     except Error as error:
         if is_lost(db, error):
             raise
-        return {}
+        return _Done(set(), {})
+    return done
 
 
 def _read_found(load: Load, row: Sequence[Any] | None) -> Found | None:

@@ -11,6 +11,7 @@ from orchestrator.sessions.journal import Record, SessionInfo, leaves_turn_open
 from orchestrator.sessions.postgres_batches import (
     LINES,
     Append,
+    Begin,
     Found,
     Load,
     append_one,
@@ -93,7 +94,7 @@ class PostgresStore:
         self._db = PostgresDatabase(parsed, "sessions", "the session store")
         # What need not wait for the disk does not wait for what has to.
         self._appends: Batcher[Append, Any] = Batcher(self._write_batch)
-        self._early: Batcher[Append | Load, Any] = Batcher(self._do_early_batch)
+        self._early: Batcher[Append | Load | Begin, Any] = Batcher(self._do_early_batch)
         self.processes = share_leases(self.identity, lambda: _Leases(self._db.share()))
 
     def close(self) -> None:
@@ -103,8 +104,11 @@ class PostgresStore:
 
     def load(self, key: str, after: int = 0) -> list[Record]:
         """The records of a session after the first `after` ones, as they were written."""
-        damage = partial(self._damage, key)
         found = self._find_soon(Load(key, after)) or self._find_alone(key, after)
+        return self._read_found(key, after, found)
+
+    def _read_found(self, key: str, after: int, found: Found) -> list[Record]:
+        damage = partial(self._damage, key)
         if after:
             # Who knows some of the records sees by the next append whether the last ones are lost.
             return read_lines(key, after, found.text, damage)
@@ -154,27 +158,49 @@ class PostgresStore:
         Raises:
             SessionConflict: It has another number of records; nothing was written.
         """
-        texts = [encode_record(record) for record in records]
-        count, label = expected + len(texts), label or self._find_label(key)
         if unfinished is None:
             unfinished = leaves_turn_open(records)
-        append = Append(
-            *(key, label, at, count, unfinished, sum_entry(key, label, at, count)),
-            *(expected, since, texts),
-            [sum_record(key, place, text) for place, text in enumerate(texts, expected)],
-        )
+        label = label or self._find_label(key)
+        append = _build_append(key, expected, records, label, at, unfinished, since)
         if not self._write(append, self._appends if sync else self._early):
             self.load(key)  # it may be damaged
             raise SessionConflict("the session was changed by another invocation; try again")
+
+    def begin(
+        self, key: str, expected: int, turn: Record, *, label: str, at: int, since: int
+    ) -> list[Record] | None:
+        """Appends a turn's first record, or reads what is in the journal instead, in one statement.
+
+        The commit does not wait for the disk.
+        """
+        load = Load(key, max(expected - 1, 0))
+        append = _build_append(key, expected, [turn], label, at, True, since)
+        if append.size <= _LARGE:
+            done = self._begin_soon(Begin(key, append, load))
+            if isinstance(done, Found):
+                return self._read_found(key, load.after, done)
+            if done:
+                return None
+        return self.load(key, load.after)
+
+    def _begin_soon(self, begin: Begin) -> Found | bool | None:
+        # Neither if nothing came of it.
+        try:
+            done: Found | bool | None = self._early.do(begin.key, begin, begin.append.size)
+            return done
+        except ConnectionLost:
+            pass
+        except BatchFailed as failed:
+            _raise_outage(failed)
+        return self._db.repeat(lambda: self._has(begin.append))
 
     def sync(self) -> None:
         """Waits until no crash of the database can lose what was written before."""
         self._db.rows("SELECT pg_logical_emit_message(true, 'orchestrator', '')")
 
     def _write(self, append: Append, batches: Batcher[Any, Any]) -> bool:
-        size = sum(map(len, append.texts))
         try:
-            if size <= _LARGE and batches.do(append.key, append, size):
+            if append.size <= _LARGE and batches.do(append.key, append, append.size):
                 return True
             return self._write_alone(append)
         except ConnectionLost:
@@ -188,7 +214,7 @@ class PostgresStore:
     def _write_batch(self, appends: Sequence[Append]) -> list[bool]:
         return self._db.run(partial(append_some, appends))
 
-    def _do_early_batch(self, works: Sequence[Append | Load]) -> list[bool | Found | None]:
+    def _do_early_batch(self, works: Sequence[Append | Load | Begin]) -> list[bool | Found | None]:
         return self._db.run(partial(do_early, works))
 
     def _write_alone(self, append: Append) -> bool:
@@ -310,6 +336,24 @@ class PostgresStore:
 
     def _damage(self, key: str, text: str) -> DependencyFailed:
         return self._db.damage(f"of the session with the key {str(key)[:12]}..., {text}", WAY_OUT)
+
+
+def _build_append(
+    key: str,
+    expected: int,
+    records: Sequence[Record],
+    label: str,
+    at: int,
+    unfinished: bool,
+    since: int,
+) -> Append:
+    texts = [encode_record(record) for record in records]
+    count = expected + len(texts)
+    return Append(
+        *(key, label, at, count, unfinished, sum_entry(key, label, at, count)),
+        *(expected, since, texts),
+        [sum_record(key, place, text) for place, text in enumerate(texts, expected)],
+    )
 
 
 def _raise_outage(failed: BatchFailed) -> None:

@@ -154,7 +154,7 @@ class Session(Past):
         active: When the last record was written.
         unwritten: The record of the open turn while it is not in the store yet.
         unsynced: How many of the last records a crash of the database may still lose.
-        unsynced_at: When this process wrote the last of these.
+        written_at: When this process wrote the last record; 0 if another process may have.
         answered: By invocation id of each hand-over that has its results: the results' digest, and
             the log of the turn.
         started: When the session began, in nanoseconds since 1970.
@@ -184,8 +184,8 @@ class Session(Past):
         "turn_ids",
         "unread",
         "unsynced",
-        "unsynced_at",
         "unwritten",
+        "written_at",
     )
 
     def __init__(self, key: str, label: str) -> None:
@@ -199,7 +199,7 @@ class Session(Past):
         self.active = 0
         self.last: Record | None = None
         self.unwritten: Record | None = None
-        self.unsynced = self.unsynced_at = 0
+        self.unsynced = self.written_at = 0
         self._reset()
 
     def _reset(self) -> None:
@@ -244,6 +244,7 @@ class Session(Past):
         count = self.count + len(records)
         self.apply(drop_undone_turns(records))
         self.last, self.count = records[-1], count
+        self.unsynced = self.written_at = 0
 
     def _begin(self, record: Record) -> None:
         if given := record.get("history"):

@@ -97,6 +97,7 @@ class Sessions:
         self.observers: tuple[Any, ...] = ()
         self._notes_unfinished = hasattr(self.store, "list_unfinished")
         self._syncs = self.durable and hasattr(self.store, "sync")
+        self._begins = self.durable and hasattr(self.store, "begin")
         # Of sessions as they were when it was last asked who runs their open turns
         self._holders: LruCache[Record] = LruCache(cached)
         self._cached = cached
@@ -127,17 +128,40 @@ class Sessions:
             return cls(encrypt_store(store) if store.durable else store)
         return cls(value)
 
-    def acquire(self, label: str, ttl: int) -> Session:
+    def acquire(
+        self, label: str, ttl: int, build_turn: Callable[[Session], Record] | None = None
+    ) -> Session:
         """Takes a session for one invocation, up to date with the store.
 
         Args:
             label: Names the session: `agent/alias/session id`.
             ttl: Idle time-out in nanoseconds; an older session is closed and begins anew.
+            build_turn: Makes the `turn` record with which a turn can begin at once, if nobody else
+                has written to the session. It has begun if the session's open turn has that record.
 
         Raises:
             SessionConflict: Another invocation of this process has it.
             DependencyFailed: The store, or the session's journal in it, cannot be read.
         """
+        session = self._take(label, ttl)
+        try:
+            found = None
+            if build_turn is not None and self._may_begin(session, ttl):
+                found = self._begin_unread(session, build_turn(session))
+                if found is None:
+                    return session
+            self._read(session, found)
+            if self._syncs:
+                self._sync_open_turn(session)
+            if session.count:
+                self._expire(session, ttl)
+        except BaseException:
+            self.forget(session)  # it may not be what its journal says
+            self.release(session)
+            raise
+        return session
+
+    def _take(self, label: str, ttl: int) -> Session:
         used = self._used
         with used.lock:
             session = self._sessions.get(label)
@@ -155,17 +179,33 @@ class Sessions:
                 self._idle_bytes -= session.size
             elif used.ttls.get(session.key) != ttl:
                 used.note_ttl(session.key, ttl)
-        try:
-            self._read(session)
-            if self._syncs:
-                self._sync_open_turn(session)
-            if session.count:
-                self._expire(session, ttl)
-        except BaseException:
-            self.forget(session)  # it may not be what its journal says
-            self.release(session)
-            raise
         return session
+
+    def _may_begin(self, session: Session, ttl: int) -> bool:
+        # Whether a turn may begin now, if the session is as this process knows it.
+        if not self._begins or self._forgets_plans():
+            return False
+        if session.last is None:
+            return True
+        is_idle = self.clock() - session.active > ttl
+        return bool(session.written_at) and session.open is None and not is_idle
+
+    def _begin_unread(self, session: Session, turn: Record) -> Sequence[Record] | None:
+        # `None` if it has begun, else what was read instead.
+        store: Any = self.store
+        at, count = self.clock(), session.count
+        found: Sequence[Record] | None = store.begin(
+            session.key, count, turn, label=session.label, at=at, since=session.written_at
+        )
+        if found is None:
+            session.apply([turn])
+            self._note_written(session, [turn], at)
+            session.unsynced = int(self._syncs)
+        return found
+
+    def _note_written(self, session: Session, records: Sequence[Record], at: int) -> None:
+        session.written_at = at
+        session.size += measure(records)
 
     def _sync_open_turn(self, session: Session) -> None:
         # What is read here is gone on with, so no crash of the database may take it back.
@@ -176,12 +216,15 @@ class Sessions:
             store.sync()
             self._read(session)
 
-    def _read(self, session: Session) -> None:
-        last = session.last
+    def _read(self, session: Session, found: Sequence[Record] | None = None) -> None:
         if self.durable and self._forgets_plans():
             self._plans_since = self.clock()
             self.plans.clear()
-        news = self.store.load(session.key) if last is None else self._load_after(session, last)
+        # The last known record is read too: it is another one, or missing, when another process
+        # has deleted the session, and perhaps begun it again.
+        news = self.store.load(session.key, max(session.count - 1, 0)) if found is None else found
+        if (last := session.last) is not None:
+            news = self._find_news(session, last, news)
         if session.count and any(_is_undone(record) for record in news):
             # A turn that was applied here already may be the one that was undone.
             session.forget()
@@ -195,10 +238,9 @@ class Sessions:
         # They are kept anew now and then: somebody may delete those that no session names.
         return self.clock() - self._plans_since > _KEPT_ANEW
 
-    def _load_after(self, session: Session, last: Record) -> Sequence[Record]:
-        # The last known record is read too: it is another one, or missing, when another process
-        # has deleted the session, and perhaps begun it again.
-        records = self.store.load(session.key, session.count - 1)
+    def _find_news(
+        self, session: Session, last: Record, records: Sequence[Record]
+    ) -> Sequence[Record]:
         if records and (records[0] is last or _is_same(records[0], last)):
             return records[1:]
         session.forget()
@@ -531,7 +573,7 @@ class Sessions:
             raise
         session.apply(records)
         if self.durable:
-            session.size += measure(records)
+            self._note_written(session, records, at)
 
     def _append(
         self, session: Session, count: int, records: Sequence[Record], at: int, **options: Any
@@ -541,7 +583,7 @@ class Sessions:
         self.store.append(session.key, count, records, label=session.label, at=at, **options)
 
     def _append_synced(self, session: Session, records: Sequence[Record], at: int) -> None:
-        sync, since = needs_sync(records), session.unsynced_at if session.unsynced else 0
+        sync, since = needs_sync(records), session.written_at if session.unsynced else 0
         try:
             self._append(session, session.count, records, at, sync=sync, since=since)
         except SessionConflict:
@@ -550,7 +592,7 @@ class Sessions:
                 raise
             sync = True
             self._append(session, session.count - len(lost), [*lost, *records], at)
-        session.unsynced, session.unsynced_at = (0 if sync else session.unsynced + len(records)), at
+        session.unsynced = 0 if sync else session.unsynced + len(records)
 
     def _find_lost(self, session: Session) -> Sequence[Record]:
         # The last records, if the database has crashed and lost them, and nobody wrote meanwhile.

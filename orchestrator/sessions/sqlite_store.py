@@ -141,7 +141,7 @@ _INSERT = (
 )
 _UPDATE_EXPECTED = (
     "UPDATE session SET label = ?, updated = ?, records = ?, unfinished = ?, sum = ? "
-    "WHERE key = ? AND records = ?"
+    "WHERE key = ? AND records = ? AND updated = coalesce(nullif(?, 0), updated)"
 )
 # The primary key is a second lock: two writers of one place collide.
 _ADD = "INSERT INTO journal SELECT (id << 32) + ?, ?, ? FROM session WHERE key = ?"
@@ -230,6 +230,29 @@ class SQLiteStore:
         Raises:
             SessionConflict: It has another number of records; nothing was written.
         """
+        is_open = leaves_turn_open(records) if unfinished is None else unfinished
+        if not self._write(key, expected, records, label, at, is_open):
+            self.load(key)  # it may be damaged
+            raise SessionConflict("the session was changed by another invocation; try again")
+
+    def begin(
+        self, key: str, expected: int, turn: Record, *, label: str, at: int, since: int
+    ) -> list[Record] | None:
+        """Appends a turn's first record, or reads what is in the journal instead."""
+        if self._write(key, expected, [turn], label, at, True, since):
+            return None
+        return self.load(key, max(expected - 1, 0))
+
+    def _write(
+        self,
+        key: str,
+        expected: int,
+        records: Sequence[Record],
+        label: str,
+        at: int,
+        is_open: bool,
+        since: int = 0,
+    ) -> bool:
         texts = [encode_record(record) for record in records]
         rows = [
             (place, text, sum_record(key, place, text), key)
@@ -238,22 +261,23 @@ class SQLiteStore:
         with self._file.transaction() as db:
             # The transaction is immediate: no other process writes between this and the insert.
             count, label = expected + len(rows), label or self._find_label(db, key)
-            is_open = leaves_turn_open(records) if unfinished is None else unfinished
             entry = (label, at, count, is_open, sum_entry(key, label, at, count), key)
-            if not self._write_entry(db, entry, expected):
-                self.load(key)  # it may be damaged
-                raise SessionConflict("the session was changed by another invocation; try again")
+            if not self._write_entry(db, entry, expected, since):
+                return False
             self._insert(db, key, rows)
+        return True
 
     def _find_label(self, db: sqlite3.Connection, key: str) -> str:
         found = db.execute("SELECT label FROM session WHERE key = ?", (key,)).fetchone()
         return found[0] if found else ""
 
-    def _write_entry(self, db: sqlite3.Connection, entry: Sequence[Any], expected: int) -> bool:
+    def _write_entry(
+        self, db: sqlite3.Connection, entry: Sequence[Any], expected: int, since: int
+    ) -> bool:
         # Whether there was one with as many records as expected; one that is missing has none.
         if not expected and db.execute(_INSERT, entry).rowcount:
             return True
-        return bool(db.execute(_UPDATE_EXPECTED, (*entry, expected)).rowcount)
+        return bool(db.execute(_UPDATE_EXPECTED, (*entry, expected, since)).rowcount)
 
     def _insert(self, db: sqlite3.Connection, key: str, rows: Sequence[Any]) -> None:
         try:

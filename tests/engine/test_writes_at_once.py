@@ -34,6 +34,10 @@ class Noting(SQLiteStore):
         self.writers.append(threading.current_thread().name)
         super().append(key, expected, records, **options)
 
+    def begin(self, *session: Any, **options: Any) -> list[Record] | None:
+        self.writers.append(threading.current_thread().name)
+        return super().begin(*session, **options)
+
     def take_writers(self) -> list[str]:
         writers, self.writers = self.writers, []
         return writers

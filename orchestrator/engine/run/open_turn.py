@@ -90,6 +90,37 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
     return None
 
 
+class NewTurn:
+    """A turn that can begin in a session as it is known, before its journal is read."""
+
+    def __init__(self, plan: Plan, sessions: Sessions, given: Input) -> None:
+        self._plan, self._sessions, self._given = plan, sessions, given
+        self._record: Record | None = None
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether nothing has to be known but the session's state, and the plan is kept."""
+        given, plan = self._given, self._plan
+        return (
+            bool(given.question.strip())
+            and plan.digest in self._sessions.plans
+            and plan.features.memory is None
+            and not (given.results or given.request_id or given.conversation_history)
+            and not given.closing
+        )
+
+    def build(self, session: Session) -> Record:
+        """The record with which it begins."""
+        if session.unread:
+            restore_history(self._plan, session)
+        self._record = _turn_record(self._plan, self._sessions, session, self._given)
+        return self._record
+
+    def is_open_in(self, session: Session) -> bool:
+        """Whether it is the session's open turn."""
+        return session.open is not None and session.open.start is self._record
+
+
 def _find_request(plan: Plan, session: Session, given: Input, sessions: Sessions) -> TurnLog | None:
     """The turn that an earlier invocation with the same request id has opened."""
     log = session.open

@@ -144,10 +144,10 @@ def test_a_session_that_is_busy_for_a_moment_is_tried_again(runs, shop, work, mo
     agent = shop(answer("Tea."))
     acquire, refusals = agent.sessions.acquire, [SessionBusy("busy"), SessionBusy("busy")]
 
-    def acquire_late(label, ttl):
+    def acquire_late(*session):
         if refusals:
             raise refusals.pop()
-        return acquire(label, ttl)
+        return acquire(*session)
 
     monkeypatch.setattr(agent.sessions, "acquire", acquire_late)
     submission = agent.submit("Tea?", "s-1", runs=runs)
