@@ -23,6 +23,7 @@ _THREADS, _ROUNDS = 16, 5
 _APPENDS = 10  # of a plain journal, for each turn
 _RECORD = '{"kind": "model", "text": "' + "x" * 300 + '"}'
 _FLAT_LIMIT = 1.3
+_YOUNG = 15  # turns of the session that a long one is compared with: its turns 6 to 15
 _KINDS = ("sqlite", "postgres", "dynamodb")
 # moto takes most of the time that is measured with it.
 _SHARES = {"sqlite": 1.0, "postgres": 1.0, "dynamodb": 0.1}
@@ -115,10 +116,19 @@ def _time_appends(store: Any, count: int) -> float:
 
 
 def _time_session(store: Any, turns: int) -> tuple[float, float]:
+    """Milliseconds of a turn of a young session and of a long one, which take turns.
+
+    So what the store has besides befalls both alike.
+    """
     agent = subject.engine(subject.Script(), sessions=Sessions(store))
-    times = []
-    for _ in range(turns):
+
+    def ask(session: str) -> float:
         began = time.perf_counter()
-        agent.invoke(QUESTION, "long-session")
-        times.append((time.perf_counter() - began) * 1000)
-    return statistics.median(times[5:15]), statistics.median(times[-10:])
+        agent.invoke(QUESTION, session)
+        return (time.perf_counter() - began) * 1000
+
+    for _ in range(turns - _YOUNG):
+        ask("long-session")
+    times = [(ask("young-session"), ask("long-session")) for _ in range(_YOUNG)]
+    young, long = (statistics.median(it[_YOUNG // 3 :]) for it in zip(*times, strict=True))
+    return young, long

@@ -137,9 +137,15 @@ def _undo_only_what_is_written() -> None:
     def copy_written(table: Any, memo: dict[int, Any]) -> Any:
         twin = copy.copy(table)
         twin.items = copy.copy(table.items)
-        for key in {DynamoType(it[table.hash_key_attr]) for it in written}:
-            if key in table.items:
-                twin.items[key] = copy.deepcopy(table.items[key], memo)
+        for one in written:
+            partition = table.items.get(key := DynamoType(one[table.hash_key_attr]))
+            if partition is None:
+                continue
+            if twin.items[key] is partition:
+                twin.items[key] = copy.copy(partition)
+            place = DynamoType(one[table.range_key_attr])
+            if place in partition:
+                twin.items[key][place] = copy.deepcopy(partition[place], memo)
         return twin
 
     backend: Any = DynamoDBBackend
