@@ -15,6 +15,7 @@ from botocore.response import StreamingBody
 from botocore.stub import Stubber
 from loopback import Sent, Site
 from moto import mock_aws
+from waiting import until
 
 from orchestrator.actions import ActionGroup, LambdaArn
 from orchestrator.errors import (
@@ -213,6 +214,7 @@ def test_the_read_timeout_is_the_actions_time(site: Site) -> None:
             run(functions(), "open", context(seconds=0.2), who="Ada")
         finally:
             done.set()
+    until(lambda: site.got)  # the server may be later than its client
     assert len(site.got) == 1
 
 

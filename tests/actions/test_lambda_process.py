@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -198,17 +199,28 @@ def lambda_handler(event, context):
     assert ask(made) == "ready"
 
 
-def test_a_handler_that_hangs_is_ended(tmp_path: Path) -> None:
+def test_a_handler_that_hangs_is_ended(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code = """
 import threading
 def lambda_handler(event, context):
     os.mkfifo("held")
     held = os.open("held", os.O_RDWR)
+    print("hangs")
     threading.Event().wait()
 """
     made = group(tmp_path, code)
-    with pytest.raises(ActionOutcomeUnknown, match="did not answer before its time was up"):
-        ask(made, seconds=1.0)
+
+    def monotonic() -> float:  # a minute passes as soon as it hangs
+        return 60.0 if "hangs" in caplog.messages else 0.0
+
+    monkeypatch.setattr(lambda_process, "time", SimpleNamespace(monotonic=monotonic))
+    with (
+        caplog.at_level(logging.INFO, "orchestrator.handler"),
+        pytest.raises(ActionOutcomeUnknown, match="did not answer before its time was up"),
+    ):
+        ask(made, seconds=60.0)
     # Nobody has it open for writing any more, so opening it to read and not to wait finds its end.
     held = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)
     try:

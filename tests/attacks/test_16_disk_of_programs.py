@@ -32,7 +32,8 @@ def take():
     os.unlink("f")
     return fd
 """
-# Each would hold 600 MiB with nothing in its folder.
+# Each would hold 300 MiB at least with nothing in its folder, and takes ten seconds or more for it:
+# who watches it may be late.
 WAYS = {
     "removed, closed and mapped": """
 import mmap
@@ -40,7 +41,7 @@ kept = []
 for n in range(200):
     kept.append(mmap.mmap(take(), 4096))
     os.closerange(3, 120)
-    time.sleep(.01)
+    time.sleep(.1)
 """,
     "open in a thread whose leader has ended": """
 import ctypes, threading
@@ -49,7 +50,7 @@ def go():
     time.sleep(.1)
     for n in range(200):
         take()
-        time.sleep(.01)
+        time.sleep(.1)
     os.write(1, b"HELD")
 threading.Thread(target=go).start()
 libc.syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)
@@ -57,7 +58,7 @@ libc.syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)
     "open in many": """
 for n in range(100):
     take()
-    time.sleep(.01)
+    time.sleep(.1)
 """,
 }
 

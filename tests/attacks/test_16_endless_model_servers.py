@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import json
 import socket
-import time
 from collections.abc import Callable, Iterator
 from threading import Event, Thread
 from typing import Any
@@ -15,12 +14,13 @@ import pytest
 from model_servers import Answer, Loopback, event, json_answer, sse
 from whole_agents import agent
 
-from orchestrator import LimitExceeded, Limits, OrchestratorError
+from orchestrator import LimitExceeded, Limits, OrchestratorError, Sessions
 from orchestrator.errors import DependencyFailed, ValidationError
 from orchestrator.models import BedrockModel, Model, ModelRequest, OpenAIModel
 from orchestrator.models import openai as module
 from orchestrator.models.embeddings import OpenAIEmbedder
 from orchestrator.support.http import fairness
+from orchestrator.testing import FakeClock
 
 MOST = 100_000
 ENOUGH = 60_000_000  # what a server sends to somebody who reads on and on
@@ -185,22 +185,28 @@ class Endless(Model):
     """A model of one's own, which knows nothing of a turn's time."""
 
     model_id = "anthropic.claude-3-haiku-v1:0"
-    pieces = 0
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.pieces = 0
+        self._clock = clock
 
     def complete(self, request: ModelRequest) -> Any:
         raise NotImplementedError
 
     def stream(self, request: ModelRequest) -> Iterator[Any]:
-        for self.pieces in range(5_000_000):
+        for self.pieces in range(1_000_000):
+            self._clock.advance(0.001)
             yield "a"
 
 
 def test_a_stream_of_any_model_is_left_in_time() -> None:
-    model = Endless()
+    clock = FakeClock()
+    model, sessions = Endless(clock), Sessions(clock=clock)
+    asked = agent(model, limits=Limits(seconds=0.2), sessions=sessions)  # type: ignore[arg-type]
     with pytest.raises(LimitExceeded) as failed:
-        list(agent(model, limits=Limits(seconds=0.2)).stream("Hi"))  # type: ignore[arg-type]
+        list(asked.stream("Hi"))
     assert failed.value.limit == "seconds"
-    assert 0 < model.pieces < 4_999_999
+    assert 100 < model.pieces < 300
 
 
 def test_headers_that_come_byte_by_byte_take_no_longer() -> None:
@@ -316,18 +322,20 @@ def test_small_pieces_of_a_long_event_cost_no_more_than_large_ones() -> None:
 
 
 class Pauses:
-    """Stands for `asyncio` where answers are read: counts the pauses, and makes none."""
+    """Stands for `asyncio` and `time` where answers are read: counts the pauses, and makes none."""
 
     def __init__(self, busy: float) -> None:
         self.seconds: list[float] = []
         self._busy = busy
+        self._now = 0.0
+
+    def monotonic(self) -> float:
+        return self._now
 
     async def sleep(self, seconds: float) -> None:
         """A pause; others take so long in the shortest one."""
         self.seconds.append(seconds)
-        end = time.monotonic() + (0 if seconds else self._busy)
-        while time.monotonic() < end:
-            pass
+        self._now += seconds or self._busy
         await asyncio.sleep(0)
 
 
@@ -337,9 +345,9 @@ class Pauses:
 def test_a_long_answer_gives_way_to_others_while_the_loop_is_busy(
     monkeypatch: pytest.MonkeyPatch, busy: float, count: int, waits: bool
 ) -> None:
-    monkeypatch.setattr(fairness, "_BUSY", 0.009)
     pauses = Pauses(busy)
     monkeypatch.setattr(fairness, "asyncio", pauses)
+    monkeypatch.setattr(fairness, "time", pauses)
     end = b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
     body = itertools.chain(itertools.repeat(b": x\n\n" * 100, count), [DELTA, end])
     with Loopback([Answer(body, headers=SSE)]).running() as server:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -217,24 +218,58 @@ def test_an_answer_that_gets_no_room_keeps_no_place(
 def test_an_answer_that_is_not_read_keeps_no_place(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http2_stream, "STALL_SECONDS", 0.2)
+    stalls = Stalls()
+    monkeypatch.setattr(http2_stream, "asyncio", stalls)
     url = serve({"*": ScriptedModel(["x" * 20_000_000])}, concurrency=1)
     with http2(url, window=2**31 - 1) as client:
         client.h2.increment_flow_control_window(2**31 - 1 - 65_535)
         client.flush()
         client.ask("POST", "/model/any/converse", CONVERSE, JSON)
-        while send(url, "GET", "/v1/models", b"").status != 429:
-            pass
-        while send(url, "GET", "/v1/models", b"").status == 429:
-            pass
+        until(lambda: send(url, "GET", "/v1/models", b"").status == 429)
+        stalls.end()
+        until(lambda: send(url, "GET", "/v1/models", b"").status != 429)
+
+
+class Stalls:
+    """Stands for `asyncio` where answers are sent: a test says when the time is up."""
+
+    Event = asyncio.Event
+
+    def __init__(self) -> None:
+        self._over = False
+        self._begun: list[tuple[asyncio.AbstractEventLoop, asyncio.Timeout]] = []
+
+    def timeout(self, seconds: float) -> asyncio.Timeout:
+        assert seconds == http2_stream.STALL_SECONDS
+        loop = asyncio.get_running_loop()
+        limit = asyncio.timeout(0 if self._over else None)
+        self._begun.append((loop, limit))
+        return limit
+
+    def end(self) -> None:
+        self._over = True
+        for loop, limit in self._begun:
+            loop.call_soon_threadsafe(limit.reschedule, loop.time())
+
+
+class Patience:
+    """A number of seconds that becomes less: it is read when a wait begins."""
+
+    seconds = 60.0
+
+    def __radd__(self, now: float) -> float:
+        return now + self.seconds
 
 
 @pytest.mark.parametrize("begins", [True, False])
 def test_a_connection_without_requests_ends(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, begins: bool
 ) -> None:
-    monkeypatch.setattr(http1, "HEAD_SECONDS", 0.2)
+    patience = Patience()
+    monkeypatch.setattr(http1, "HEAD_SECONDS", patience)
     with http2(serve()) as client:
+        assert client.request("GET", "/ping").status == 200
+        patience.seconds = 0.2
         assert client.request("GET", "/ping").status == 200
         if begins:
             client.send_frames(*head_frames(client, 1, 5))
@@ -244,10 +279,14 @@ def test_a_connection_without_requests_ends(
 def test_headers_that_do_not_come_while_others_are_answered(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http1, "HEAD_SECONDS", 0.2)
+    patience = Patience()
+    monkeypatch.setattr(http1, "HEAD_SECONDS", patience)
     with http2(serve()) as client:
         assert client.request("GET", "/ping").status == 200
-        client.begin(client.head("POST", "/agents/"), end=False)
+        expects = (b"expect", b"100-continue")
+        asked = client.begin(client.head("POST", "/agents/", expects), end=False)
+        client.read_until(lambda: client.answer(asked).continues)
+        patience.seconds = 0.2
         (first,) = head_frames(client, 0, 0)
         client.send_frames(first)
         assert client.read_to_end() == ErrorCodes.NO_ERROR

@@ -153,15 +153,22 @@ def test_a_model_that_waits_is_not_held_up_by_more_waits() -> None:
     assert counts[-1] - counts[0] == 399
 
 
-def test_a_model_that_hangs_after_it_waited_and_went_on() -> None:
-    clock = FakeClock()  # stands still: only what hangs takes time
-    model = Stepping("One ", tick, "two ", tick, tick, "three", forever)
+def test_a_model_that_hangs_after_it_waited_and_went_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, now = FakeClock(), 0.0  # both stand still: only what hangs takes time
+
+    async def hang() -> None:
+        nonlocal now
+        now += 1.0
+        await forever()
+
+    model = Stepping("One ", tick, "two ", tick, tick, "three", hang)
     agent = Agent(
         "hr", "You help.", model, limits=Limits(seconds=0.05), sessions=Sessions(clock=clock)
     )
     pieces: list[str] = []
 
     async def main() -> None:
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
         async for event in agent.astream("Go", "s-1"):
             if isinstance(event, TextDelta):
                 pieces.append(event.text)

@@ -13,6 +13,7 @@ from flow_support import Echo, agent, as_stored, handed_over, program, statement
 
 from orchestrator import ActionGroup, Agent, Collaborator, Flow, FlowError, FlowEvent, LimitExceeded
 from orchestrator.actions import ActionResult, Call, CallContext
+from orchestrator.engine.run import threads as side_by_side
 from orchestrator.engine.trace.reply import TextDelta
 from orchestrator.errors import ThrottlingError, ValidationError
 from orchestrator.limits import Limits
@@ -534,7 +535,14 @@ def test_agents_that_items_ask_are_in_the_same_budget() -> None:
 def test_closing_a_stream_stops_all_items(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_IDLE_SECONDS", 0)
     before = set(threading.enumerate())
-    model = Echo()
+    stopped = threading.Event()
+    monkeypatch.setattr(side_by_side, "Event", lambda: stopped)
+
+    def answer(text: str) -> str:  # a few times; then it waits until all are stopped
+        assert len(model.asked) < 5 or stopped.wait(60)
+        return text
+
+    model = Echo(answer)
     flow = program("FOR $x in $xs:", "    Say $x -> a", "    Then $a -> b", "END")
     events = flow.stream({"xs": list(range(50))}, model=model, parallel=2)
     for event in events:

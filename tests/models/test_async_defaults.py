@@ -30,7 +30,7 @@ class Counting(Model):
             for number in range(3):
                 yield str(number)
                 if number == 1:
-                    self.go_on.wait(5)
+                    assert self.go_on.wait(60)
             yield ModelReply([{"text": "012"}])
         finally:
             self.closed.set()

@@ -148,7 +148,7 @@ def test_a_slow_answer_is_given_up(serve, waits):
 
     def slowly():
         yield b"{"
-        done.wait(5)
+        done.wait(60)
 
     model = OpenAIModel("m", serve(Answer(slowly())).url, read_timeout=0.05)
     failure = failure_of(model)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import threading
 import weakref
@@ -11,6 +10,7 @@ from contextvars import ContextVar
 from functools import partial
 
 import pytest
+from waiting import until
 
 from orchestrator.support import threads
 from orchestrator.support.threads import in_thread
@@ -97,7 +97,11 @@ def test_an_idle_thread_is_used_again() -> None:
 
 
 @pytest.mark.parametrize("before", [0, 1])
-def test_an_idle_thread_keeps_nothing_of_what_it_has_done(before: int) -> None:
+def test_an_idle_thread_keeps_nothing_of_what_it_has_done(
+    before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "MOST_THREADS", 1)
+    monkeypatch.setattr(threads, "_IDLE_SECONDS", 600.0)  # it does not end meanwhile
     for _ in range(before):
         in_thread(int).result(WAIT)
 
@@ -108,8 +112,9 @@ def test_an_idle_thread_keeps_nothing_of_what_it_has_done(before: int) -> None:
     kept = weakref.ref(large)
     in_thread(partial(id, large)).result(WAIT)
     del large
-    in_thread(gc.collect).result(WAIT)
-    assert kept() is None
+    until(lambda: kept() is None)  # it is idle soon after its result is there
+    monkeypatch.setattr(threads, "_IDLE_SECONDS", 0.0)
+    in_thread(int).result(WAIT)
 
 
 def test_an_idle_thread_ends(monkeypatch: pytest.MonkeyPatch) -> None:

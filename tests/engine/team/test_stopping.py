@@ -13,6 +13,7 @@ from trace_lines import find_problems, trace_lines
 
 from orchestrator import ActionGroup, Agent, LimitExceeded, Limits, Sessions, SQLiteStore, TracePart
 from orchestrator.actions import ActionResult, Call
+from orchestrator.engine.run import threads
 from orchestrator.testing import FakeClock, InMemoryStore
 
 DO = [{"name": "do", "description": "Does it."}]
@@ -87,9 +88,10 @@ def test_a_closed_stream_stops_the_collaborator(
     assert len(counting.calls) == done
 
 
-def test_a_closed_stream_stops_all_that_work_together() -> None:
-    """Each would act a hundred times; after its second action it waits for the end."""
+def test_a_closed_stream_stops_all_that_work_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each would act a hundred times; after some actions it waits until all are stopped."""
     closing = Event()
+    monkeypatch.setattr(threads, "Event", lambda: closing)
     counting = Counting(lambda: len(counting.calls) > 4 and closing.wait(30))
     many = Limits(iterations=200, model_calls=1000, actions=1000)
     sides = [
@@ -110,8 +112,8 @@ def test_a_closed_stream_stops_all_that_work_together() -> None:
             seen.add(event.part.get("collaboratorName", ""))
         if seen >= {"left", "right"}:
             break
-    closing.set()
     events.close()
+    assert closing.is_set()
     done = len(counting.calls)
     assert done < 200
     assert boss.turns("s-1")[0].stop_reason == "cancelled"

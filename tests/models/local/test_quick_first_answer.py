@@ -138,7 +138,7 @@ def test_the_states_are_behind_the_key(first: First) -> None:
         ("GET", "/slots"),
     ):
         for headers in ({}, {"Authorization": "Bearer no"}, {"X-Api-Key": ""}):
-            connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=5)
+            connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=60)
             body = json.dumps({"filename": "x.state"}) if method == "POST" else None
             connection.request(method, path, body, headers)
             reply = connection.getresponse()
