@@ -532,6 +532,22 @@ def test_agents_that_items_ask_are_in_the_same_budget() -> None:
     assert len(model.asked) == 2
 
 
+@pytest.mark.parametrize("calls", [3, 4])
+def test_the_items_of_a_collaborators_loop_are_in_its_own_budget(calls: int) -> None:
+    flow = program("FOR $x in [1, 2, 3, 4] PARALLEL:", "    Say $x -> said", "END")
+    model = Echo()
+    limits = Limits(model_calls=calls)
+    helper = Agent("helper", "You help.", model, orchestration=flow, limits=limits)
+    team = [Collaborator(helper, "Knows all.", "desk")]
+    made, _ = agent(program("@desk('Work') -> said"), collaborators=team)
+    if calls == 4:
+        assert made.invoke("?", "s-1").text == "<Say 4>"
+    else:
+        with pytest.raises(LimitExceeded):
+            made.invoke("?", "s-1")
+    assert len(model.asked) == calls
+
+
 def test_closing_a_stream_stops_all_items(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_IDLE_SECONDS", 0)
     before = set(threading.enumerate())

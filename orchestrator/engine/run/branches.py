@@ -131,7 +131,8 @@ class BranchRun(Run):
         self.began = parent.now()
         self.resumed = 0, 0
         # Of a loop whose iterations run side by side, when it works in one.
-        self._budget: Budget | None = getattr(parent, "_budget", budget)
+        above: Budget | None = getattr(parent, "_budget", None)
+        self._budget = budget if above is None else above
         self._counted = self._paid = _NOTHING
 
     def begin(self) -> Live | Result:

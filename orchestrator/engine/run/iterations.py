@@ -45,16 +45,10 @@ class IterationRun(BranchRun):
         above = self.parent
         return self._table.is_stopped or (isinstance(above, IterationRun) and above.is_stopped)
 
-    def begin(self) -> Live | Result:
-        """The first effect to carry out, or the result."""
-        return self._stop_if_requested(super().begin())
-
-    def take(self, effect: Any, outcome: Any) -> Live | Result:
-        """Takes an effect's outcome; the next effect to carry out, or the result."""
-        return self._stop_if_requested(super().take(effect, outcome))
-
-    def _stop_if_requested(self, following: Live | Result) -> Live | Result:
-        return self.replay.stop() if isinstance(following, LIVE) and self.is_stopped else following
+    def _charge_budget(self, budget: Budget, following: Live | Result) -> Live | Result:
+        # The budget's lock is held: nobody who finds it spent stops what was paid for before.
+        charged = super()._charge_budget(budget, following)
+        return self.replay.stop() if isinstance(charged, LIVE) and self.is_stopped else charged
 
     def count_script_calls(self, following: Live | Result) -> int:
         """How many model calls come with the next effect; at first, those of the journal, too."""
