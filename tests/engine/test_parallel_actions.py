@@ -15,7 +15,9 @@ from waiting import until
 from whole_agents import BOTH, NATIVE, Family, agent, answer, texts_of
 
 from orchestrator import ActionGroup, Agent, DependencyFailed, Limits, Reply
+from orchestrator.engine.run import event_loop
 from orchestrator.errors import ActionOutcomeUnknown
+from orchestrator.support.threads import in_thread
 from orchestrator.testing import InMemoryStore
 
 WAIT = 60  # a bound for tests that hang, never a pause
@@ -170,6 +172,29 @@ def test_one_that_takes_too_long_is_given_up(run: Run, count: int) -> None:
     told = "".join(texts_of(model.requests[-1]))
     assert "whether it took effect is not known" in told
     assert "Limits(" not in told and "seconds" not in told
+
+
+def test_an_action_that_ended_while_the_loop_stood_still_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+
+    def begin(work: Callable[[], Any], **options: Any) -> Any:
+        nonlocal now
+        future = in_thread(work, **options)
+        future.result(WAIT)
+        now += 60.0  # before the loop can look at what has ended
+        return future
+
+    async def run() -> str:
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+        return (await asked.ainvoke("Do it.", "s-1")).text
+
+    monkeypatch.setattr(event_loop, "in_thread", begin)
+    model = NATIVE.model([calls(NATIVE, 1), answer("Done.")])
+    asked = agent(model, worker(lambda n: f"done {n}"), limits=Limits(action_seconds=30))
+    assert asyncio.run(run()) == "Done."
+    assert results_of(model.requests[1]) == ["done 0"]
 
 
 def test_an_async_action_that_takes_too_long_is_cancelled() -> None:

@@ -358,8 +358,11 @@ def build_failed_action_record(run: Run, call: Call, error: BaseException, began
 def build_late_record(run: Run, call: Call, began: int, blocking: Future[Record] | None) -> Record:
     """The journal record of an action that did not answer in time; whoever waited gives it up.
 
-    `blocking` is the work of its thread, if it has one; what was not begun yet is cancelled.
+    `blocking` is the work of its thread, if it has one; what was not begun yet is cancelled, and
+    what has ended meanwhile is known: the time may be over for whoever waited only.
     """
+    if blocking is not None and blocking.done() and not blocking.cancelled():
+        return blocking.result()
     name, seconds = call.operation.xml_name, run.plan.limits.action_seconds
     # Cancelling works only as long as no thread has begun the work: then nothing was done.
     if blocking is not None and blocking.cancel():

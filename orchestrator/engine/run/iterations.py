@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from threading import RLock
-from typing import Any
 
 from orchestrator.actions.base import Call
 from orchestrator.engine.effects import LIVE, Branch, Branches, Converse, Live
