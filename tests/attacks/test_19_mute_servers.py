@@ -25,15 +25,27 @@ from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed
 
 pytest.importorskip("mcp")
 
+from orchestrator.actions._mcp_link import Link
+from orchestrator.actions._mcp_process import ServerProcess
+
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process groups are of POSIX")
 
 LATEST = 60  # seconds after which a process that should have ended counts as one that stays
 
 # It answers as many requests as it is told to, and then no more. It does not end when its input
-# ends or when it is asked to, and it has a child that does not either. Both hold `alive` open.
+# ends or, unless told to, when it is asked to, and it has a child that does not either. Both hold
+# `alive` open.
 SERVER = r"""
 import json, os, signal, subprocess, sys, time
-signal.signal(signal.SIGTERM, lambda *_: open("asked", "a").write("x"))
+silent_from, ends = sys.argv[1:]
+
+def be_asked(*_):
+    with open("asked", "a") as file:
+        file.write("x")
+    if ends == "asked":
+        os._exit(0)
+
+signal.signal(signal.SIGTERM, be_asked)
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 alive = os.open("alive", os.O_WRONLY)
 open("started", "a").write("x")
@@ -43,7 +55,6 @@ if not os.fork():
         time.sleep(1000)
 os.write(alive, b"up")
 
-silent_from, ends = sys.argv[1:]
 if ends == "leaves":
     os.setsid()
 TOOL = {"name": "pay", "description": "Pays.", "inputSchema": {"type": "object"}}
@@ -188,8 +199,14 @@ def test_a_message_has_a_bound(alive: Alive) -> None:
     alive.check_ended()
 
 
-def test_closing_asks_first_and_then_ends_the_whole_group(alive: Alive) -> None:
-    with alive.server() as server:
+def test_closing_asks_first_and_then_ends_the_whole_group(
+    alive: Alive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # However late it is, it has the time to end when it is asked to; before, it has none.
+    wait, seconds = ServerProcess._ends_within, iter([0.0, LATEST, LATEST])
+    monkeypatch.setattr(ServerProcess, "_ends_within", lambda it, _: wait(it, next(seconds)))
+    monkeypatch.setattr(Link.close, "__defaults__", (LATEST,))
+    with alive.server(ends="asked") as server:
         tools = Catalog([ActionGroup("bank", executor=server)])
         assert run(tools, "pay").text == "paid"
     alive.check_ended()
