@@ -113,8 +113,8 @@ def test_a_slow_answer_is_given_up(aws, serve, no_waiting):
 def test_nobody_listening_is_a_failed_dependency(aws, no_waiting):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    failure = failure_of(BedrockModel(CLAUDE, endpoint_url=url))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"  # nobody else gets it meanwhile
+        failure = failure_of(BedrockModel(CLAUDE, endpoint_url=url))
     assert type(failure) is DependencyFailed
     assert failure.resource == CLAUDE
 

@@ -126,9 +126,9 @@ def test_an_error_in_any_shape_is_reported(serve, waits, body):
 def test_a_server_that_is_not_there_is_reported_at_once(waits):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    model = OpenAIModel("m", f"http://user:canary@127.0.0.1:{port}/v1")
-    failure = failure_of(model)
+        port = free.getsockname()[1]  # nobody else gets it meanwhile
+        model = OpenAIModel("m", f"http://user:canary@127.0.0.1:{port}/v1")
+        failure = failure_of(model)
     assert type(failure) is DependencyFailed
     assert f"127.0.0.1:{port}" in failure.message
     assert "canary" not in failure.message

@@ -446,4 +446,4 @@ def test_no_process_is_left(interpreter):
     before = children()
     run(interpreter, "import threading\nthreading.Thread(target=input, daemon=True).start()")
     run(interpreter, "import os\nos.close(1)\nos.close(2)")
-    assert children() == before
+    assert children() <= before

@@ -78,7 +78,7 @@ def test_closing_ends_what_is_running(make):
         assert began.wait(60)
         interpreter.close()
         assert "it was cancelled" in running.result(60).details["executionError"]
-    assert children() == before
+    assert children() <= before
 
 
 def begin(interpreter, began):

@@ -39,7 +39,7 @@ def test_a_program_that_does_not_end_is_ended(make, code):
     elapsed = re.search(r"it was stopped after (.*) seconds", result.details["executionError"])
     assert elapsed and float(elapsed[1]) >= 1.5
     assert result.details["executionOutput"].startswith("began")
-    assert children() == before
+    assert children() <= before
 
 
 @pytest.mark.exhaustive
