@@ -76,7 +76,7 @@ def test_the_wait_is_what_the_server_asks_for(serve, waits):
     )
     OpenAIModel("m", server.url).complete(ask())
     assert waits[0] == 17
-    assert 30 < waits[1] <= 40
+    assert 10 < waits[1] <= 40  # less by what the machine took; the usual wait is 2 at most
     assert waits[2] <= 2
 
 
