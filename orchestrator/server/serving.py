@@ -31,7 +31,7 @@ from orchestrator.server.app import application
 from orchestrator.server.ids import now
 from orchestrator.server.json_logs import JsonFormatter
 from orchestrator.server.probes import MetricsApp
-from orchestrator.server.protocols.http1 import Protocol
+from orchestrator.server.protocols.http1 import IDLE_SECONDS, Protocol
 from orchestrator.server.responsiveness import responsive
 from orchestrator.server.settings import Settings
 from orchestrator.server.supervisor import Supervisor
@@ -296,6 +296,7 @@ def build_server_config(app: Any, settings: Settings, *, factory: bool = False) 
         http=Protocol,
         loop="orchestrator.server.fair_loop:FairEventLoop",
         lifespan="on",
+        timeout_keep_alive=IDLE_SECONDS,
         timeout_worker_healthcheck=_WORKER_SECONDS,
         timeout_graceful_shutdown=math.ceil(settings.shutdown_seconds + _SPARE_SECONDS),
     )

@@ -14,13 +14,16 @@ from orchestrator.server.protocols.http2 import PREFACE, Http2Protocol
 
 # Seconds for a request's head, over both protocols.
 HEAD_SECONDS = 20.0
+# Seconds between two requests, which uvicorn waits for. A request that is sent just as the server
+# ends the connection is lost: balancers are to end it first, and AWS's and nginx do in 60 seconds.
+IDLE_SECONDS = 75
 
 _NEXT = re.compile(rb"\n(?:(?P<folded>[ \t])|\r?\n)")
 """What ends a head, or the first line of one that goes on in the next line."""
 
 
 class Protocol(H11Protocol):
-    """HTTP/1.1, for clients that are at it: who starts no request within 20 seconds is cut off.
+    """HTTP/1.1, for clients that are at it: who sends no whole head within 20 seconds is cut off.
 
     Uvicorn waits for ever for the rest of a request's head, so that a few thousand clients that
     send a byte now and then would use up all connections ("slow loris").
@@ -87,9 +90,10 @@ class Protocol(H11Protocol):
         return found is not None and found["folded"] is not None
 
     def on_response_complete(self) -> None:
-        """Waits for the next request, and the rest of this one's body."""
+        """Waits for the next request, or the rest of what has come already."""
         super().on_response_complete()
-        self._update_timer()
+        if self.conn.their_state is not h11.IDLE or self.conn.trailing_data[0]:
+            self._update_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Waits no longer."""

@@ -17,6 +17,7 @@ from server_requests import API_KEY, ID, Raw, now, send, write_keys
 from server_requests import client as signed_client
 from serving_support import Start, WaitingModel, client, invoke, text_of, write_agent
 
+from orchestrator.server import serving
 from orchestrator.server.protocols import http1
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
@@ -84,19 +85,59 @@ def test_a_head_that_does_not_come(
 ) -> None:
     monkeypatch.setattr(http1, "HEAD_SECONDS", 0.2)
     with closing(raw(serve_with())) as connection:
+        end_with(connection, sent)
+
+
+def end_with(connection: socket.socket, sent: bytes) -> None:
+    """Sends something, and waits until the server has ended the connection without an answer."""
+    try:
         connection.sendall(sent)
         assert connection.recv(4096) == b""
+    except ConnectionError:
+        pass  # it was ended before that was sent
 
 
-def test_a_connection_is_used_again_and_again(serve_with: Callable[..., str]) -> None:
+@pytest.fixture
+def connection(serve_with: Callable[..., str]) -> Iterator[http.client.HTTPConnection]:
     parts = urlsplit(serve_with())
     with closing(http.client.HTTPConnection(parts.netloc, timeout=60)) as connection:
-        for _ in range(3):
-            connection.request("GET", "/v1/models")
-            answer = connection.getresponse()
-            assert (answer.status, answer.getheader("Connection")) == (200, None)
-            assert answer.getheader("Server") is None
-            answer.read()
+        yield connection
+
+
+def ask(connection: http.client.HTTPConnection) -> None:
+    connection.request("GET", "/v1/models")
+    answer = connection.getresponse()
+    assert (answer.status, answer.getheader("Connection")) == (200, None)
+    assert answer.getheader("Server") is None
+    answer.read()
+
+
+def test_a_connection_is_used_again_and_again(connection: http.client.HTTPConnection) -> None:
+    for _ in range(3):
+        ask(connection)
+
+
+def test_who_was_answered_may_be_idle_for_longer_than_a_head_may_take(
+    connection: http.client.HTTPConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(connection)
+    monkeypatch.setattr(http1, "HEAD_SECONDS", 0.2)
+    with closing(raw(f"http://{connection.host}:{connection.port}")) as stranger:
+        end_with(stranger, b"")  # who came later, and has asked for nothing
+    used = connection.sock
+    ask(connection)
+    assert connection.sock is used
+    end_with(used, b"GET /v1/mod")
+
+
+def test_who_is_idle_for_too_long(
+    serve_with: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "IDLE_SECONDS", 0.2)
+    parts = urlsplit(serve_with())
+    with closing(http.client.HTTPConnection(parts.netloc, timeout=60)) as connection:
+        ask(connection)
+        assert connection.sock.recv(4096) == b""
 
 
 def test_more_at_once_than_the_limit(
