@@ -1,11 +1,12 @@
 """A loopback HTTP server for any method, which answers from a script, over TLS if asked to.
 
-And a certificate for it.
+And a certificate for it, and ports for the servers of others.
 """
 
 from __future__ import annotations
 
 import datetime
+import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -109,6 +110,19 @@ class Site(Served):
             do_GET = do_PUT = do_POST = do_DELETE = do_PATCH = do_OPTIONS = answer
 
         return Handler
+
+
+@contextmanager
+def reserve_port() -> Iterator[int]:
+    """A port for a server that the test starts, which nobody else on this machine gets meanwhile.
+
+    It is held by a socket that is bound and does not listen. On Linux a server with SO_REUSEADDR,
+    which servers set, can listen on it all the same.
+    """
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
 
 
 def certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, Path]:

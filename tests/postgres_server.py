@@ -8,16 +8,16 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from itertools import count
 from pathlib import Path
 
 import pytest
+from loopback import reserve_port
 
 USER, PASSWORD = "orchestrator", "canary-database-password-41c7"
 _PROGRAMS = "/usr/lib/postgresql/*/bin"
@@ -58,7 +58,8 @@ class PostgresServer:
         authentication = ("--auth-local=trust", "--auth-host=scram-sha-256", "--pwfile=password")
         layout = ("-D", "data", "-U", USER, "-E", "UTF8", "--locale=C", "--no-sync")
         self._run("initdb", *layout, *authentication)
-        self.port = _find_free_port()
+        self._reserved = ExitStack()
+        self.port = self._reserved.enter_context(reserve_port())
         self._process = self._start()
 
     def _run(self, program: str, *arguments: str) -> None:
@@ -136,14 +137,8 @@ class PostgresServer:
     def close(self) -> None:
         """Ends the server and deletes its folder."""
         self._stop()
+        self._reserved.close()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _find_free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
 
 
 @contextmanager

@@ -33,7 +33,7 @@ class _Gate(http.server.BaseHTTPRequestHandler):
         try:
             self.wfile.write(CONTENT[begin:half])
             self.wfile.flush()
-            self.let.wait(30)
+            self.let.wait(60)
             self.wfile.write(CONTENT[half:])
         except OSError:  # the download was stopped
             return

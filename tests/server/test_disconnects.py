@@ -50,7 +50,7 @@ class Work:
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await test()
 
     asyncio.run(bounded())

@@ -21,7 +21,7 @@ from orchestrator.server.fair_loop import (
 T = TypeVar("T")
 
 TASKS, STEPS = 50, 20
-WAIT = 10  # a bound for tests that hang, never a pause
+WAIT = 60  # a bound for tests that hang, never a pause
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from threading import Event
 from orchestrator.server.large_bodies import read_body
 from orchestrator.support.safe_json import LARGE
 
-WAIT = 30  # a bound for tests that hang, never a pause
+WAIT = 60  # a bound for tests that hang, never a pause
 BODY = b" " * (LARGE + 1)
 
 

@@ -157,7 +157,7 @@ def test_a_client_that_does_not_wait_for_a_whole_answer_stops_the_turn(start):
         async def acomplete(self, request: ModelRequest) -> ModelReply:
             begun.set()
             try:
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
             finally:
                 stopped.set()
             raise AssertionError

@@ -204,12 +204,12 @@ def test_an_execution_is_stopped_before_its_next_node() -> None:
 
     def wait(event: Any, context: Any) -> Any:
         begun.set()
-        goes_on.wait(30)
+        goes_on.wait(60)
         return "late"
 
     with served(model=model(), lambdas={LAMBDA: wait}) as server:
         execution = begin(server.runtime, ready(server.control, CALLS))
-        assert begun.wait(30)
+        assert begun.wait(60)
         stopped = server.runtime.stop_flow_execution(**execution)
         assert stopped["status"] == "Aborted"
         goes_on.set()

@@ -245,7 +245,7 @@ def test_a_client_that_goes_ends_the_flow_before_its_next_node() -> None:
 
     def wait(text: str) -> str:
         begun.set()
-        goes_on.wait(30)
+        goes_on.wait(60)
         return text
 
     answers = model(wait)
@@ -264,7 +264,7 @@ def test_a_client_that_goes_ends_the_flow_before_its_next_node() -> None:
         answered = server.runtime.invoke_flow(
             flowIdentifier=id, flowAliasIdentifier="TSTALIASID", inputs=[given], enableTrace=True
         )
-        assert begun.wait(30)
+        assert begun.wait(60)
         runs = [it for it in gc.get_objects() if isinstance(it, FlowRun)]
         answered["responseStream"].close()
         until(lambda: all(run._is_over for run in runs))

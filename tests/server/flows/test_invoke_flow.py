@@ -583,7 +583,7 @@ def test_inline_code_gives_the_value_of_its_last_line(server: Served) -> None:
 def test_independent_nodes_run_at_the_same_time() -> None:
     import threading
 
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=60)
 
     def meet(text: str) -> str:
         both.wait()

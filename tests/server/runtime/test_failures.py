@@ -21,6 +21,7 @@ from runtime_servers import (
     calls,
     says,
 )
+from waiting import until
 
 from orchestrator.errors import DependencyFailed, SessionConflict, ThrottlingError
 from orchestrator.models import Model, ModelReply, ModelRequest
@@ -147,7 +148,7 @@ def test_a_client_that_goes_stops_the_turn(start: Any, listens: bool) -> None:
     agent = server.world.agents.resolve_alias(Caller(), AGENT_ID, ALIAS_ID)
     stream.close()
     try:
-        _until(lambda: [it.stop_reason for it in agent.turns("s-1")] == ["cancelled"])
+        until(lambda: [it.stop_reason for it in agent.turns("s-1")] == ["cancelled"])
         assert model.calls == 1
     finally:
         model.go.set()
@@ -169,13 +170,3 @@ def test_an_answer_that_nobody_ever_reads_gives_the_session_back(start: Any) -> 
 
     asyncio.run(asked())
     assert server.invoke("Hi")["text"] == "One."
-
-
-def _until(true: Any) -> None:
-    """Polls without a timing of its own."""
-    waiting = threading.Event()
-    for _ in range(1000):
-        if true():
-            return
-        waiting.wait(0.01)
-    raise AssertionError("it did not come true")

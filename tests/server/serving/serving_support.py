@@ -16,6 +16,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 from model_servers import Answer, Loopback, json_answer
+from waiting import until
 
 AGENT_ID, ALIAS_ID = "WAITINGONE", "TSTALIASID"
 ANSWER = "<answer>All is well.</answer>"
@@ -132,6 +133,11 @@ class Process:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.communicate()
+
+    def wait_for_workers(self, count: int) -> list[int]:
+        """The ids of the worker processes, once there are so many."""
+        until(lambda: len(self.workers()) == count)
+        return self.workers()
 
     def workers(self) -> list[int]:
         """The ids of the worker processes."""

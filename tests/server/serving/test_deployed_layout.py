@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -16,7 +15,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import boto3
+import pytest
 import yaml
+from loopback import reserve_port
 from runtime_servers import told
 from server_requests import ID, SECRET, write_keys
 from serving_support import WaitingModel
@@ -37,13 +38,6 @@ def read_args() -> list[str]:
     return args
 
 
-def find_free_port() -> int:
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
-
-
 def ask(url: str) -> tuple[int, str]:
     try:
         with urllib.request.urlopen(url, timeout=60) as answer:
@@ -58,7 +52,7 @@ def ask(url: str) -> tuple[int, str]:
 class Layout:
     """The deployed server: its folders here, its command from the manifest."""
 
-    def __init__(self, folder: Path, model: str) -> None:
+    def __init__(self, folder: Path, model: str, port: int, metrics: int) -> None:
         agent = folder / "agents" / "starter"
         agent.mkdir(parents=True)
         (agent / "agent.yaml").write_text(
@@ -71,19 +65,19 @@ class Layout:
                 }
             )
         )
-        self.port, self.metrics = find_free_port(), find_free_port()
+        self.metrics = metrics
         (folder / "data").mkdir()
         here = {
             "/agents": str(folder / "agents"),
             "/data/sessions.sqlite": str(folder / "data" / "sessions.sqlite"),
             "/run/keys/keys.yaml": str(write_keys(folder)),
             "0.0.0.0": "127.0.0.1",
-            "9090": str(self.metrics),
+            "9090": str(metrics),
         }
         args = [here.get(it, it) for it in read_args()]
         assert not set(here) & set(args)
-        self.command = [sys.executable, "-m", "orchestrator", *args, "--port", str(self.port)]
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.command = [sys.executable, "-m", "orchestrator", *args, "--port", str(port)]
+        self.url = f"http://127.0.0.1:{port}"
         self.log = folder / "log"
 
     @contextmanager
@@ -119,8 +113,13 @@ class Layout:
             return found
 
 
-def test_a_deployment_from_start_to_end(tmp_path: Path, model: WaitingModel) -> None:
-    layout = Layout(tmp_path, model.spec)
+@pytest.fixture
+def layout(tmp_path: Path, model: WaitingModel) -> Iterator[Layout]:
+    with reserve_port() as port, reserve_port() as metrics:
+        yield Layout(tmp_path, model.spec, port, metrics)
+
+
+def test_a_deployment_from_start_to_end(layout: Layout, model: WaitingModel) -> None:
     with layout.running() as process, ThreadPoolExecutor(1) as threads:
         # Whoever runs it asks without a key.
         assert ask(f"{layout.url}/livez")[0] == 200

@@ -248,7 +248,7 @@ def test_a_server_that_is_to_end_says_so_and_finishes(
     start: Start, model: WaitingModel, tmp_path: Path, workers: int
 ) -> None:
     server = start(
-        *("--agents", write_agent(tmp_path), "--model", model.spec),
+        *("--agents", write_agent(tmp_path), "--model", model.spec, "--shutdown-seconds", 60),
         *("--state", tmp_path / "sessions.sqlite", "--workers", workers),
     )
     with http2(server.url) as client, ThreadPoolExecutor() as threads:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 import urllib.request
-from contextlib import closing
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from loopback import reserve_port
 from prometheus_client.parser import text_string_to_metric_families
 from runtime_servers import BY_LAMBDA, CLAUDE, HumanResources, calls, definition, running, says
 from runtime_servers import write_agent as write_vacations
@@ -79,10 +79,15 @@ def test_with_keys_metrics_are_not_on_the_port_of_callers(tmp_path: Path) -> Non
         assert send_signed(signed("GET", url, b"")).status == 404
 
 
-def test_workers_are_added_up_on_a_port_of_their_own(start: Start, tmp_path: Path) -> None:
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+@pytest.fixture
+def port() -> Iterator[int]:
+    with reserve_port() as port:
+        yield port
+
+
+def test_workers_are_added_up_on_a_port_of_their_own(
+    start: Start, tmp_path: Path, port: int
+) -> None:
     server = start(
         *("--state", tmp_path / "s.sqlite", "--workers", "2", "--keys", write_keys(tmp_path)),
         *("--metrics-port", port),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError
 from left_out import sampled
+from loopback import reserve_port
 from serving_support import Start, client
 
 from orchestrator.errors import ResourceNotFound
@@ -17,9 +19,9 @@ CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"
 
 
 @pytest.fixture
-def port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
+def port() -> Iterator[int]:
+    with reserve_port() as port:
+        yield port
 
 
 @pytest.fixture(autouse=True)

@@ -70,7 +70,8 @@ def test_a_running_turn_goes_on(
     start: Start, model: WaitingModel, tmp_path: Path, threads: ThreadPoolExecutor, workers: int
 ) -> None:
     kept = ("--state", tmp_path / "sessions.sqlite", "--workers", workers)
-    server = start("--agents", write_agent(tmp_path), "--model", model.spec, *kept)
+    options = ("--model", model.spec, "--shutdown-seconds", 60)
+    server = start("--agents", write_agent(tmp_path), *options, *kept)
     events = invoke(server.url)
     told = threads.submit(text_of, events)
     assert model.asked.wait(60)

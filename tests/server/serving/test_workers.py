@@ -24,8 +24,7 @@ def test_a_killed_worker_is_replaced(start: Start, model: WaitingModel, tmp_path
         *("--state", tmp_path / "sessions.sqlite", "--workers", 2),
     )
     assert text_of(invoke(server.url, "One")) == "All is well."
-    before = set(server.workers())
-    assert len(before) == 2
+    before = set(server.wait_for_workers(2))
     for worker in before:
         os.kill(worker, signal.SIGKILL)
     # Connections wait in the socket, which the parent holds, until a new worker takes them.
@@ -52,7 +51,7 @@ def test_a_killed_worker_is_replaced_while_another_one_does_not_answer(
 ) -> None:
     server = start("--state", tmp_path / "sessions.sqlite", "--workers", 2)
     client(server.url, "bedrock-agent").list_agents()
-    mute, victim = sorted(server.workers())
+    mute, victim = sorted(server.wait_for_workers(2))
     os.kill(mute, signal.SIGSTOP)
     os.kill(victim, signal.SIGKILL)
     until(lambda: set(server.workers()) - {mute, victim})
@@ -94,8 +93,7 @@ def test_a_worker_that_loads_a_model_is_given_time(
 def test_workers_end_with_a_parent_that_was_killed(start: Start, tmp_path: Path) -> None:
     server = start("--state", tmp_path / "sessions.sqlite", "--workers", 2)
     client(server.url, "bedrock-agent").list_agents()
-    workers = server.workers()
-    assert len(workers) == 2
+    workers = server.wait_for_workers(2)
     server.signal(signal.SIGKILL)
     until(lambda: not any(_runs(worker) for worker in workers))
 
@@ -110,13 +108,14 @@ def _runs(pid: int) -> bool:
 def test_an_interrupt_of_the_whole_group(start: Start, model: WaitingModel, tmp_path: Path) -> None:
     """A terminal's Ctrl-C reaches the workers too, and lets running turns finish all the same."""
     server = start(
-        *("--agents", write_agent(tmp_path), "--model", model.spec),
+        *("--agents", write_agent(tmp_path), "--model", model.spec, "--shutdown-seconds", 60),
         *("--state", tmp_path / "sessions.sqlite", "--workers", 2),
     )
+    server.wait_for_workers(2)
     events = invoke(server.url)
     assert model.asked.wait(60)
     server.signal_all(signal.SIGINT)
-    until(lambda: len(server.workers()) == 1)  # the idle one has ended
+    server.wait_for_workers(1)  # the idle one has ended
     model.go.set()
     assert text_of(events) == "All is well."
     assert server.end()[0] == 0

@@ -87,7 +87,7 @@ def test_a_run_that_may_not_go_on_keeps_its_file(tmp_path: Path) -> None:
     with workbench(write_cases(tmp_path, [{"id": "c", "question": "Hi"}]), model=model) as bench:
         (cases,) = bench.client.get(AT).json["cases"]
         key = bench.client.post(f"{AT}/start", {"cases": cases["key"]}).json["run"]
-        assert model.asked.acquire(timeout=30)
+        assert model.asked.acquire(timeout=60)
         refused = bench.client.post(f"{AT}/{key}/resume", {})
         assert (refused.status, "runs already" in refused.text) == (409, True)
         model.let.release()
@@ -153,7 +153,7 @@ class _GatedModel(ScriptedModel):
 
     def complete(self, request: ModelRequest) -> ModelReply:
         self.asked.release()
-        assert self.let.acquire(timeout=30)
+        assert self.let.acquire(timeout=60)
         return super().complete(request)
 
 
@@ -164,8 +164,8 @@ def test_a_run_is_stopped_and_goes_on(tmp_path: Path) -> None:
         (file,) = bench.client.get(AT).json["cases"]
         key = bench.client.post(f"{AT}/start", {"cases": file["key"]}).json["run"]
         model.let.release()
-        assert model.asked.acquire(timeout=30)
-        assert model.asked.acquire(timeout=30)
+        assert model.asked.acquire(timeout=60)
+        assert model.asked.acquire(timeout=60)
         with streaming(bench, f"{AT}/{key}/watch", {}) as states:
             state = next(it for it in states if it["done"] == 1)
             assert state["running"]
