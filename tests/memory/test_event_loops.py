@@ -6,10 +6,12 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
 from memory_support import TTL, Talker, remembered, remembering
+from waiting import HANGS
 from whole_agents import BOTH, INSTRUCTION, Calls, Family
 
 from orchestrator import ActionGroup, Agent, ReturnControl, SessionConflict, Sessions, SQLiteStore
@@ -111,7 +113,8 @@ def test_a_session_whose_opening_nobody_waits_for_is_free_again(store: Any) -> N
         with pytest.raises(asyncio.CancelledError):
             await task
         store.gate.set()
-        for _ in range(10_000):  # the thread that opens the session still has it
+        end = monotonic() + HANGS
+        while monotonic() < end:  # the thread that opens the session still has it
             try:
                 return (await subject.ainvoke("topic-two", "s-1", memory_id="ana")).text
             except SessionConflict:

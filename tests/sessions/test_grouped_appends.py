@@ -17,6 +17,7 @@ from postgres_server import PostgresServer
 
 from orchestrator import DependencyFailed, SessionConflict
 from orchestrator.sessions import PostgresStore, postgres_store
+from orchestrator.support import postgres
 
 FIRST, SECOND = {"kind": "turn", "id": "1"}, {"kind": "end", "text": '"\\{},\n é 😀'}
 
@@ -26,7 +27,9 @@ def key(name: str) -> str:
 
 
 @pytest.fixture
-def store(postgres_url: str) -> Iterator[PostgresStore]:
+def store(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresStore]:
+    # A server that starts again on a busy machine may take longer than users would wait.
+    monkeypatch.setattr(postgres, "_PATIENCE", 60.0)
     with closing(PostgresStore(postgres_url)) as opened:
         yield opened
 

@@ -21,6 +21,9 @@ APPLICATION = "orchestrator"
 # run what an older or newer one has begun. DBOS would bind each workflow to one release.
 VERSION = "1"
 
+# Seconds to wait for another process that writes to a SQLite file, as long as DBOS waits.
+_PATIENCE = 30.0
+
 
 def check_url(url: str) -> str:
     """The URL of a database that DBOS can use.
@@ -129,7 +132,11 @@ def open_engine(url: str) -> Engine:
     """A plain engine of the same database, with one connection."""
     from sqlalchemy import create_engine, make_url
 
-    address = make_url(url)
+    address, arguments = make_url(url), dict[str, Any]()
     if address.drivername == "postgresql":
         address = address.set(drivername="postgresql+psycopg")
-    return create_engine(address, pool_size=1, max_overflow=1, pool_pre_ping=True)
+    else:
+        arguments["timeout"] = _PATIENCE
+    return create_engine(
+        address, connect_args=arguments, pool_size=1, max_overflow=1, pool_pre_ping=True
+    )

@@ -134,7 +134,7 @@ def main(url, sessions, log, seed):
         return describe(effect, outcome)
 
     steps.describe_outcome = kill_before_recording
-    with Worker(url, [agent], concurrency=4, lease=2.0):
+    with Worker(url, [agent], concurrency=4, lease=12.0):
         print("works", flush=True)
         sys.stdin.read()  # until whoever started it has what it wants
 

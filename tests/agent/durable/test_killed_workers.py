@@ -5,6 +5,7 @@ PostgreSQL, and prints figures.
 """
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,10 @@ from pathlib import Path
 
 import pytest
 from killed_worker import Execution, Shop, make_agent, read_log
+from sqlalchemy import text
+
+from orchestrator.agent.durable import DurableRuns
+from orchestrator.agent.durable.database import open_engine
 
 HERE = Path(__file__).parent
 UNENDED = ["ENQUEUED", "PENDING", "DELAYED"]
@@ -24,6 +29,7 @@ class Workers:
     def __init__(self, url, sessions, log, most_kills):
         self.kills = 0
         self.points = Counter()
+        self._url = url
         self._arguments = [url, str(sessions), str(log)]
         self._most = most_kills
         self._started = 0
@@ -53,8 +59,19 @@ class Workers:
             said = self._end(process)
             assert process.returncode == -9, said
             self.kills += 1
+            self._end_lease(process.pid)
             self.points[said.splitlines()[-1]] += 1
             self._start()
+
+    def _end_lease(self, pid):
+        # A lease that ends soon by itself would end for a worker that stands still, too.
+        engine = open_engine(self._url)
+        with engine.begin() as connection:
+            connection.execute(
+                text("DELETE FROM orchestrator_workers WHERE id LIKE :id"),
+                {"id": f"{socket.gethostname()}-{pid}-%"},
+            )
+        engine.dispose()
 
     def close(self):
         for process in self._running:
@@ -66,8 +83,6 @@ class Workers:
 
 
 def run(url, folder, count, most_kills):
-    from orchestrator.agent.durable import DurableRuns
-
     sessions, log = folder / "sessions.sqlite", folder / "log"
     log.touch()
     agent = make_agent(sessions, Shop(log, None))

@@ -48,7 +48,7 @@ def test_turns_outlive_the_key_that_sealed_them(runs, sessions, work, keys, rota
         with pytest.raises(ModelOutputError):
             failed.result(LONG)
     waits = agent.submit("And now?", "s-1", runs=runs)
-    runs.schedule(agent, "morning", "0 7 * * *", "Which are late?", "s-3")
+    runs.schedule(agent, "morning", "0 7 29 2 *", "Which are late?", "s-3")
     keys(2, 1)
     done = rotate()
     # The inputs of three turns, a result, an error, and a schedule's turn.
@@ -76,7 +76,7 @@ def test_what_was_written_before_there_was_a_key_is_sealed(
     with work(agent):
         ended = agent.submit("Hi", "s-1", runs=runs)
         ended.result(LONG)
-    runs.schedule(agent, "morning", "0 7 * * *", "Which are late?")
+    runs.schedule(agent, "morning", "0 7 29 2 *", "Which are late?")
     keys(1)
     assert json.loads(rotate().stdout)["turns"] == 3
     monkeypatch.setenv("ORCHESTRATOR_ENCRYPTION_REQUIRED", "1")
