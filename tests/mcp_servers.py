@@ -112,13 +112,15 @@ def http_server(
 
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(seen, log_config=None, timeout_graceful_shutdown=1))
+    # A client that meets the end of an idle connection does not ask again.
+    times = {"timeout_keep_alive": 600, "timeout_graceful_shutdown": 1}
+    server = uvicorn.Server(uvicorn.Config(seen, log_config=None, **times))
     thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp", came
     finally:
         server.should_exit = True
-        thread.join(30)
+        thread.join(60)
         assert not thread.is_alive()
         listening.close()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from control_support import CLAUDE, INSTRUCTION, LAMBDA, Served, says, served, write_agent
 from left_out import sampled
+from waiting import until
 
 from orchestrator.errors import ResourceNotFound
 from orchestrator.server.agents.folders import Folders
@@ -60,7 +61,7 @@ def test_what_was_prepared_before_ends_with_the_turns_that_use_it(
         assert not is_gone(found)
         assert used.invoke("Still there?", "s-still").text == "Yes."
         del used
-        assert is_gone(found)
+        until(lambda: is_gone(found))
         assert not is_gone(others)
 
 
@@ -92,5 +93,5 @@ def test_an_agent_in_a_folder_ends_when_its_files_have_changed(tmp_path: Path, s
             file.unlink()
         now[0] += 10
         one.world.bases.base(Caller(), "HANDBOOK01").retrieve("pears")
-        assert is_gone(found)
+        until(lambda: is_gone(found))
         assert not is_gone(others)

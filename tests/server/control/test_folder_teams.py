@@ -124,7 +124,7 @@ def test_folders_that_lead_each_other_fail_and_nobody_waits(tmp_path: Path) -> N
                 threads.map(
                     lambda id: server.control.get_agent(agentId=id)["agent"],
                     [FIRST, SECOND, FIRST, SECOND],
-                    timeout=30,
+                    timeout=60,
                 )
             )
         for agent in found:
