@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from io import BytesIO
 from itertools import count
 from pathlib import Path
@@ -12,6 +13,7 @@ from threading import Lock, Thread
 from typing import Any
 
 import pytest
+from loopback import reserve_port
 
 REGION = "eu-central-1"
 _NUMBERS = count()
@@ -34,10 +36,13 @@ class DynamoServer:
         self._lock, self._answers = Lock(), dict[str, Any]()
         self._starts = 0
         self._socket = socket
+        self._reserved = ExitStack()
+        self.port = self._reserved.enter_context(reserve_port())
+        self.endpoint = f"http://127.0.0.1:{self.port}"
         _undo_only_what_is_written()
-        self._start(0)
+        self._start()
 
-    def _start(self, port: int) -> None:
+    def _start(self) -> None:
         from werkzeug.serving import WSGIRequestHandler, make_server
 
         class Quiet(WSGIRequestHandler):
@@ -45,7 +50,7 @@ class DynamoServer:
                 """Says nothing."""
 
         options: dict[str, Any] = {"threaded": True, "request_handler": Quiet}
-        self._servers = [make_server("127.0.0.1", port, self._serve, **options)]
+        self._servers = [make_server("127.0.0.1", self.port, self._serve, **options)]
         if self._socket is not None:
             self._servers.append(make_server(f"unix://{self._socket}", 0, self._serve, **options))
         self._threads = [
@@ -54,8 +59,6 @@ class DynamoServer:
         ]
         for thread in self._threads:
             thread.start()
-        self.port = self._servers[0].server_port
-        self.endpoint = f"http://127.0.0.1:{self.port}"
 
     def _serve(self, environ: Any, start: Any) -> list[bytes]:
         starts = self._starts
@@ -100,7 +103,7 @@ class DynamoServer:
         """Ends the server and starts it again; the answers that were on their way are lost."""
         self._starts += 1
         self._stop()
-        self._start(self.port)
+        self._start()
 
     def _stop(self) -> None:
         for server, thread in zip(self._servers, self._threads, strict=True):
@@ -113,6 +116,7 @@ class DynamoServer:
     def close(self) -> None:
         """Ends the server."""
         self._stop()
+        self._reserved.close()
 
 
 # moto copies all of a table before each transaction, and once more for each of its writes: with

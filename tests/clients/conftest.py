@@ -131,4 +131,4 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     yield start
     for server in running:
         server.terminate()
-        server.communicate(timeout=30)
+        server.communicate(timeout=60)
