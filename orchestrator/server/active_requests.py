@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _BEGUN: tuple[str, Mapping[str, Any]] = ("", {})
-# Seconds in which clients get an error, before what is left is cut off.
-_LAST_WORDS = 1.0
+# Seconds in which clients get an error, before what is left is cut off. They pass in steps: while
+# the process stands still, it sends nothing, and one step passes at most.
+_LAST_WORDS, _STEPS = 1.0, 10
 # Seconds that a stream goes on without a pause.
 _MOMENT = 0.001
 
@@ -62,9 +63,13 @@ class ActiveRequests:
         loop = asyncio.get_running_loop()
         for limit in self._limits:
             limit.reschedule(loop.time())
-        loop.call_later(_LAST_WORDS, self._cancel_all)
+        self._cancel_all_after(_STEPS)
 
-    def _cancel_all(self) -> None:
+    def _cancel_all_after(self, steps: int) -> None:
+        if steps:
+            loop = asyncio.get_running_loop()
+            loop.call_later(_LAST_WORDS / _STEPS, self._cancel_all_after, steps - 1)
+            return
         for task in list(self._tasks):
             task.cancel()
 

@@ -153,6 +153,32 @@ def test_a_stream_that_never_waits_ends_in_time_too() -> None:
     run(test)
 
 
+def test_a_client_is_told_of_the_end_though_the_process_stood_still_just_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test() -> None:
+        work, requests = Work(), ActiveRequests(Sessions(), 1_000.0)
+
+        async def wait() -> AsyncGenerator[str, None]:
+            yield await work.run()
+
+        async def answer() -> None:
+            with requests.track_request():
+                await anext(requests.limit_events(wait()))
+
+        task = asyncio.create_task(answer())
+        await work.begun.wait()
+        requests.leave()
+        loop = asyncio.get_running_loop()
+        later = loop.time() + 5
+        monkeypatch.setattr(loop, "time", lambda: later)
+        with pytest.raises(Fault, match="shutting down"):
+            await task
+        monkeypatch.undo()
+
+    run(test)
+
+
 def test_a_limit_that_has_ended_cuts_nothing_off() -> None:
     async def test() -> None:
         limit = TimeLimit(OVER)
