@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 from killed_worker import Execution, Shop, make_agent, read_log
-from sqlalchemy import text
 
 from orchestrator.agent.durable import DurableRuns
 from orchestrator.agent.durable.database import open_engine
@@ -64,6 +63,8 @@ class Workers:
             self._start()
 
     def _end_lease(self, pid):
+        from sqlalchemy import text
+
         # A lease that ends soon by itself would end for a worker that stands still, too.
         engine = open_engine(self._url)
         with engine.begin() as connection:
