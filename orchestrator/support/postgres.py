@@ -333,14 +333,20 @@ def _open_pool(url: PostgresUrl) -> ConnectionPool[Connection]:
         max_size=url.pool_size,
         num_workers=1,
         timeout=_PATIENCE,
-        configure=_prefer_indices,
+        configure=_set_up,
         check=_refuse_closed,
         name="orchestrator",
         open=True,
     )
 
 
-def _prefer_indices(db: Connection) -> None:
+def _set_up(db: Connection) -> None:
+    (pid,) = db.execute("SELECT pg_backend_pid()").fetchone() or (0,)
+    if pid != db.info.backend_pid:
+        # Something between, such as PgBouncer, gives each transaction another one of its own
+        # connections, which others use too: what is prepared or set there is not this connection's.
+        db.prepare_threshold = None
+        return
     # The driver prepares statements, and the server keeps the plan that it has made when a table
     # had a few rows: to read all of it, for each statement, also when it has a million. Of
     # this program's statements only lists read whole tables, and they can do nothing else.
