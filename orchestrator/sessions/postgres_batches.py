@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from orchestrator.sessions.rows import Append
 from orchestrator.support.postgres import is_lost
 
 if TYPE_CHECKING:
@@ -69,31 +70,6 @@ _APPEND_SOME = _SOME.encode()
 _APPEND_EARLY = (_SOME + _EARLY).encode()
 _FIND_SOME = _FIND.encode()
 _APPEND_AND_FIND = f"{_SOME}{_EARLY} UNION ALL {_FIND}".encode()
-
-
-class Append(NamedTuple):
-    """An append to a session."""
-
-    key: str
-    label: str
-    updated: int
-    records: int  # how many the session has then
-    unfinished: bool
-    checksum: int  # of the entry
-    expected: int  # how many it has before
-    since: int  # the time of the last of them; 0 for any
-    texts: Sequence[str]
-    checksums: Sequence[int]  # of the records
-
-    @property
-    def places(self) -> range:
-        """The places of the records."""
-        return range(self.expected, self.records)
-
-    @property
-    def size(self) -> int:
-        """How many characters the records have."""
-        return sum(map(len, self.texts))
 
 
 _ENTRY_MEMBERS = Append._fields.index("texts")  # those before are the entry's

@@ -10,7 +10,6 @@ from orchestrator.errors import DependencyFailed, SessionConflict, ValidationErr
 from orchestrator.sessions.journal import Record, SessionInfo, leaves_turn_open
 from orchestrator.sessions.postgres_batches import (
     LINES,
-    Append,
     Begin,
     Found,
     Load,
@@ -20,13 +19,13 @@ from orchestrator.sessions.postgres_batches import (
 )
 from orchestrator.sessions.rows import (
     WAY_OUT,
+    Append,
     Changes,
+    build_append,
     change_records,
-    encode_record,
     read_entry,
     read_last,
     read_lines,
-    sum_entry,
     sum_record,
 )
 from orchestrator.support.batching import Batcher, BatchFailed
@@ -161,7 +160,7 @@ class PostgresStore:
         if unfinished is None:
             unfinished = leaves_turn_open(records)
         label = label or self._find_label(key)
-        append = _build_append(key, expected, records, label, at, unfinished, since)
+        append = build_append(key, expected, records, label, at, unfinished, since)
         if not self._write(append, self._appends if sync else self._early):
             self.load(key)  # it may be damaged
             raise SessionConflict("the session was changed by another invocation; try again")
@@ -174,7 +173,7 @@ class PostgresStore:
         The commit does not wait for the disk.
         """
         load = Load(key, max(expected - 1, 0))
-        append = _build_append(key, expected, [turn], label, at, True, since)
+        append = build_append(key, expected, [turn], label, at, True, since)
         if append.size <= _LARGE:
             done = self._begin_soon(Begin(key, append, load))
             if isinstance(done, Found):
@@ -336,24 +335,6 @@ class PostgresStore:
 
     def _damage(self, key: str, text: str) -> DependencyFailed:
         return self._db.damage(f"of the session with the key {str(key)[:12]}..., {text}", WAY_OUT)
-
-
-def _build_append(
-    key: str,
-    expected: int,
-    records: Sequence[Record],
-    label: str,
-    at: int,
-    unfinished: bool,
-    since: int,
-) -> Append:
-    texts = [encode_record(record) for record in records]
-    count = expected + len(texts)
-    return Append(
-        *(key, label, at, count, unfinished, sum_entry(key, label, at, count)),
-        *(expected, since, texts),
-        [sum_record(key, place, text) for place, text in enumerate(texts, expected)],
-    )
 
 
 def _raise_outage(failed: BatchFailed) -> None:

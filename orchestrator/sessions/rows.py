@@ -11,7 +11,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from orchestrator.errors import DependencyFailed
 from orchestrator.message import make_json_encoder
@@ -78,6 +78,50 @@ def decode_records(texts: Sequence[str], damage: DamageError) -> list[Record]:
     if len(found) != len(texts):
         raise damage("a record is not JSON")
     return found
+
+
+class Append(NamedTuple):
+    """An append to a session, as rows: of its entry, and of its journal."""
+
+    key: str
+    label: str
+    updated: int
+    records: int  # how many the session has then
+    unfinished: bool
+    checksum: int  # of the entry
+    expected: int  # how many it has before
+    since: int  # the time of the last of them; 0 for any
+    texts: Sequence[str]
+    checksums: Sequence[int]  # of the records
+
+    @property
+    def places(self) -> range:
+        """The places of the records."""
+        return range(self.expected, self.records)
+
+    @property
+    def size(self) -> int:
+        """How many characters the records have."""
+        return sum(map(len, self.texts))
+
+
+def build_append(
+    key: str,
+    expected: int,
+    records: Sequence[Record],
+    label: str,
+    at: int,
+    unfinished: bool,
+    since: int = 0,
+) -> Append:
+    """An append of records; the other arguments are as `SessionStore.append` has them."""
+    texts = [encode_record(record) for record in records]
+    count = expected + len(texts)
+    return Append(
+        *(key, label, at, count, unfinished, sum_entry(key, label, at, count)),
+        *(expected, since, texts),
+        [sum_record(key, place, text) for place, text in enumerate(texts, expected)],
+    )
 
 
 Changes = Mapping[int, tuple[Record, Record]]

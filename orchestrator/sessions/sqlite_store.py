@@ -14,9 +14,10 @@ from orchestrator.errors import DependencyFailed, SessionConflict
 from orchestrator.sessions.journal import Record, SessionInfo, leaves_turn_open
 from orchestrator.sessions.rows import (
     WAY_OUT,
+    Append,
     Changes,
+    build_append,
     change_records,
-    encode_record,
     read_entry,
     read_last,
     read_lines,
@@ -230,8 +231,10 @@ class SQLiteStore:
         Raises:
             SessionConflict: It has another number of records; nothing was written.
         """
-        is_open = leaves_turn_open(records) if unfinished is None else unfinished
-        if not self._write(key, expected, records, label, at, is_open):
+        if unfinished is None:
+            unfinished = leaves_turn_open(records)
+        label = label or self._find_label(key)
+        if not self._write(build_append(key, expected, records, label, at, unfinished)):
             self.load(key)  # it may be damaged
             raise SessionConflict("the session was changed by another invocation; try again")
 
@@ -239,45 +242,33 @@ class SQLiteStore:
         self, key: str, expected: int, turn: Record, *, label: str, at: int, since: int
     ) -> list[Record] | None:
         """Appends a turn's first record, or reads what is in the journal instead."""
-        if self._write(key, expected, [turn], label, at, True, since):
+        if self._write(build_append(key, expected, [turn], label, at, True, since)):
             return None
         return self.load(key, max(expected - 1, 0))
 
-    def _write(
-        self,
-        key: str,
-        expected: int,
-        records: Sequence[Record],
-        label: str,
-        at: int,
-        is_open: bool,
-        since: int = 0,
-    ) -> bool:
-        texts = [encode_record(record) for record in records]
+    def _write(self, append: Append) -> bool:
         rows = [
-            (place, text, sum_record(key, place, text), key)
-            for place, text in enumerate(texts, expected)
+            (*row, append.key)
+            for row in zip(append.places, append.texts, append.checksums, strict=True)
         ]
         with self._file.transaction() as db:
             # The transaction is immediate: no other process writes between this and the insert.
-            count, label = expected + len(rows), label or self._find_label(db, key)
-            entry = (label, at, count, is_open, sum_entry(key, label, at, count), key)
-            if not self._write_entry(db, entry, expected, since):
+            if not self._write_entry(db, append):
                 return False
-            self._insert(db, key, rows)
+            self._insert(db, append.key, rows)
         return True
 
-    def _find_label(self, db: sqlite3.Connection, key: str) -> str:
-        found = db.execute("SELECT label FROM session WHERE key = ?", (key,)).fetchone()
-        return found[0] if found else ""
+    def _find_label(self, key: str) -> str:
+        rows = self._file.rows("SELECT label FROM session WHERE key = ?", (key,))
+        return rows[0][0] if rows else ""
 
-    def _write_entry(
-        self, db: sqlite3.Connection, entry: Sequence[Any], expected: int, since: int
-    ) -> bool:
+    def _write_entry(self, db: sqlite3.Connection, append: Append) -> bool:
         # Whether there was one with as many records as expected; one that is missing has none.
-        if not expected and db.execute(_INSERT, entry).rowcount:
+        entry = (append.label, append.updated, append.records, append.unfinished, append.checksum)
+        if not append.expected and db.execute(_INSERT, (*entry, append.key)).rowcount:
             return True
-        return bool(db.execute(_UPDATE_EXPECTED, (*entry, expected, since)).rowcount)
+        known = (append.key, append.expected, append.since)
+        return bool(db.execute(_UPDATE_EXPECTED, (*entry, *known)).rowcount)
 
     def _insert(self, db: sqlite3.Connection, key: str, rows: Sequence[Any]) -> None:
         try:
