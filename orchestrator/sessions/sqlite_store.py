@@ -104,6 +104,7 @@ _LAYOUT = Layout(
     4,
     f"{_SESSION_TABLE};\n{_JOURNAL_TABLE};\n{_SECOND_INDEX};\n",
     (_add_checksums, _add_unfinished, _number_sessions),
+    page_size=2048,  # an append of 2 KB takes two thirds of the time that it takes with 4096
 )
 # Beside the layout, for what they hold is no session: a file without them is as good as before.
 _MAKE_PLANS = (

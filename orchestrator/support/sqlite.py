@@ -19,8 +19,9 @@ _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT
 _WAY_OUT = "restore it from a backup, or move it away to begin a new one"
 _PATIENCE = 30.0  # seconds that a connection waits for another one
 # How many bytes the write-ahead log has when it is copied into the file. It is what SQLite itself
-# copies after ("Write-Ahead Logging"): its head, and 1000 pages with a head each.
-_LONG_LOG = 32 + 1000 * (24 + 4096)
+# copies after ("Write-Ahead Logging"): its head, and 1000 pages of usual size with a head each.
+_PAGE, _PAGE_HEAD, _LOG_HEAD = 4096, 24, 32
+_LONG_LOG = _LOG_HEAD + 1000 * (_PAGE_HEAD + _PAGE)
 # Every so many bytes more, whoever copies it keeps others from writing meanwhile, and waits for
 # those who read: else those who never pause would let it grow without end.
 _ENDLESS_LOG = 4 * _LONG_LOG
@@ -37,6 +38,7 @@ class Layout(NamedTuple):
     schema: str  # the statements that make them
     # Each makes the tables of the next version out of those of one, from version 1 on
     upgrades: tuple[Callable[[sqlite3.Connection], None], ...] = ()
+    page_size: int = _PAGE  # bytes of a page of a new file; what is changed is written by pages
 
 
 def checksum(*values: Any) -> int:
@@ -86,6 +88,7 @@ class SqliteFile:
         self._create()
         self._db = self._used = self._connect()
         try:
+            self._db.execute(f"PRAGMA page_size={layout.page_size:d}")
             self._prepare(layout)
         except BaseException:
             self._db.close()
@@ -400,6 +403,8 @@ def _set_up(db: sqlite3.Connection) -> None:
     # A log that is begun anew is cut to what it has then, so that its file's size says how long it
     # is: SQLite tells that in no other way.
     db.execute("PRAGMA journal_size_limit=0")
+    (page,) = db.execute("PRAGMA page_size").fetchone()
+    db.execute(f"PRAGMA wal_autocheckpoint={_LONG_LOG // (_PAGE_HEAD + page)}")
 
 
 def _set_patience(db: sqlite3.Connection, seconds: float) -> None:

@@ -147,6 +147,17 @@ def test_who_has_reserved_a_file_never_begins_its_log_anew(processes: int, path:
         store.close()
 
 
+def test_a_process_that_reserves_nothing_copies_no_log_before_it_is_long(path: Path) -> None:
+    one, other = SQLiteStore(path), SQLiteStore(path)
+    for number in range(100):  # some 3 MB
+        write(one, f"k-{number}", 12_000)
+        before = read_start(path)
+        assert write_reserved(other, f"reserved-{number}")
+        assert read_start(path) == before
+    for store in (one, other):
+        store.close()
+
+
 def test_an_undone_transaction_does_not_leave_a_copied_log_to_who_reserves(path: Path) -> None:
     store = SQLiteStore(path)
     write(store, "first", 5_000_000)
