@@ -69,7 +69,8 @@ _SOME = _APPEND.format(
 _APPEND_SOME = _SOME.encode()
 _APPEND_EARLY = (_SOME + _EARLY).encode()
 _FIND_SOME = _FIND.encode()
-_APPEND_AND_FIND = f"{_SOME}{_EARLY} UNION ALL {_FIND}".encode()
+_OTHERS = " WHERE asked.key NOT IN (SELECT key FROM written)"
+_APPEND_AND_FIND = f"{_SOME}{_EARLY} UNION ALL {_FIND}{_OTHERS}".encode()
 
 
 _ENTRY_MEMBERS = Append._fields.index("texts")  # those before are the entry's
