@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from loopback import reserve_port
+from waiting import until
 
 USER, PASSWORD = "orchestrator", "canary-database-password-41c7"
 _PROGRAMS = "/usr/lib/postgresql/*/bin"
@@ -39,10 +40,16 @@ def find_programs() -> Path | str:
 
 
 class PostgresServer:
-    """A server that runs. `socket_folder` lets processes without a network reach it."""
+    """A server that runs. `socket_folder` lets processes without a network reach it.
 
-    def __init__(self, programs: Path, *, options: tuple[str, ...] = _FAST) -> None:
+    One that `forgets` writes to its disk what has to be there, and nothing else in time.
+    """
+
+    def __init__(
+        self, programs: Path, *, options: tuple[str, ...] = _FAST, forgets: bool = False
+    ) -> None:
         self._programs, self._options, self._numbers = programs, options, count()
+        self._forgets = forgets
         self.folder = Path(tempfile.mkdtemp(prefix="orchestrator-pg-"))
         self._prefix: list[str] = []
         if os.getuid() == 0:
@@ -87,19 +94,32 @@ class PostgresServer:
             stderr=subprocess.DEVNULL,
         )
         self._wait_until_ready(process)
+        if self._forgets:
+            self._wal_writer = self._find_wal_writer()
+            os.kill(self._wal_writer, signal.SIGSTOP)
         return process
+
+    def _find_wal_writer(self) -> int:
+        # What writes to the disk, now and then, what no transaction waits for.
+        import psycopg
+
+        asked = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'"
+        with psycopg.connect(self.socket_url("postgres"), autocommit=True) as db:
+            until(lambda: db.execute(asked).fetchone() is not None)
+            ((pid,),) = db.execute(asked).fetchall()
+        return int(pid)
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
         import psycopg
 
-        until = time.monotonic() + _START_SECONDS
+        end = time.monotonic() + _START_SECONDS
         while True:
             assert process.poll() is None, "the server has ended at once"
             try:
                 psycopg.connect(self.socket_url("postgres")).close()
                 return
             except psycopg.OperationalError:
-                assert time.monotonic() < until, "the server does not start"
+                assert time.monotonic() < end, "the server does not start"
                 time.sleep(0.05)
 
     def url(self, database: str) -> str:
@@ -132,6 +152,8 @@ class PostgresServer:
     def _stop(self, how: signal.Signals = signal.SIGINT) -> None:
         # By itself "fast": it rolls back, writes what is left, and closes.
         self._process.send_signal(how)
+        if self._forgets:  # what stands still cannot end otherwise
+            os.kill(self._wal_writer, signal.SIGKILL)
         self._process.wait(timeout=60)
 
     def close(self) -> None:
@@ -142,13 +164,15 @@ class PostgresServer:
 
 
 @contextmanager
-def open_server(options: tuple[str, ...] = _FAST) -> Iterator[PostgresServer]:
+def open_server(
+    options: tuple[str, ...] = _FAST, *, forgets: bool = False
+) -> Iterator[PostgresServer]:
     """A server with options; the tests that ask for it are skipped where it is missing."""
     pytest.importorskip("psycopg", reason="PostgreSQL: the extra 'postgres' is not installed")
     programs = find_programs()
     if isinstance(programs, str):
         pytest.skip(programs)
-    with closing(PostgresServer(programs, options=options)) as server:
+    with closing(PostgresServer(programs, options=options, forgets=forgets)) as server:
         yield server
 
 

@@ -27,9 +27,9 @@ CALL = NATIVE.calls(("bank::pay", {"to": "ann"}))
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
-    """One that writes to its disk what has to be there, and other things ten seconds later."""
-    late = ("wal_writer_delay=10s", "full_page_writes=off", "shared_buffers=16MB")
-    with open_server(late) as opened:
+    """One that writes to its disk what has to be there, and other things never."""
+    options = ("full_page_writes=off", "shared_buffers=16MB", "bgwriter_lru_maxpages=0")
+    with open_server(options, forgets=True) as opened:
         yield opened
 
 
