@@ -81,12 +81,12 @@ class EncryptedStore:
         label: str = "",
         at: int = 0,
         **options: Any,
-    ) -> None:
+    ) -> int | None:
         """Encrypts records and appends them; raises what the store raises."""
         if hasattr(self._store, "list_unfinished"):  # it does not see what is sealed
             options.setdefault("unfinished", leaves_turn_open(records))
         sealed = [self._seal(key, place, it) for place, it in enumerate(records, expected)]
-        self._store.append(key, expected, sealed, label=label, at=at, **options)
+        return self._store.append(key, expected, sealed, label=label, at=at, **options)
 
     def delete(self, key: str) -> None:
         """Deletes a session."""

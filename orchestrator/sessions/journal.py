@@ -142,8 +142,11 @@ class SessionStore(Protocol):
 
     def append(
         self, key: str, expected: int, records: Sequence[Record], *, label: str = "", at: int = 0
-    ) -> None:
+    ) -> int | None:
         """Appends durably, if the journal has exactly `expected` records.
+
+        Returns:
+            How many characters the records have in the store, if it knows.
 
         Raises:
             SessionConflict: It has another number of records; nothing was written.

@@ -148,7 +148,7 @@ class PostgresStore:
         unfinished: bool | None = None,
         sync: bool = True,
         since: int = 0,
-    ) -> None:
+    ) -> int:
         """Appends in one statement, if the journal has exactly `expected` records.
 
         Without `sync` the commit does not wait for the disk. With `since`, the last append to the
@@ -164,6 +164,7 @@ class PostgresStore:
         if not self._write(append, self._appends if sync else self._early):
             self.load(key)  # it may be damaged
             raise SessionConflict("the session was changed by another invocation; try again")
+        return append.size
 
     def begin(
         self, key: str, expected: int, turn: Record, *, label: str, at: int, since: int

@@ -203,9 +203,11 @@ class Sessions:
             session.unsynced = int(self._syncs)
         return found
 
-    def _note_written(self, session: Session, records: Sequence[Record], at: int) -> None:
+    def _note_written(
+        self, session: Session, records: Sequence[Record], at: int, length: int | None = None
+    ) -> None:
         session.written_at = at
-        session.size += measure(records)
+        session.size += measure(records, length)
 
     def _sync_open_turn(self, session: Session) -> None:
         # What is read here is gone on with, so no crash of the database may take it back.
@@ -562,9 +564,9 @@ class Sessions:
         try:
             at = self.clock()
             if self._syncs:
-                self._append_synced(session, news, at)
+                length = self._append_synced(session, news, at)
             else:
-                self._append(session, count, news, at)
+                length = self._append(session, count, news, at)
         except BaseException as error:
             # Another process may have written, or the append may have succeeded all the same.
             self.forget(session)
@@ -573,26 +575,27 @@ class Sessions:
             raise
         session.apply(records)
         if self.durable:
-            self._note_written(session, records, at)
+            self._note_written(session, records, at, length)
 
     def _append(
         self, session: Session, count: int, records: Sequence[Record], at: int, **options: Any
-    ) -> None:
+    ) -> int | None:
         if self._notes_unfinished:
             options["unfinished"] = leaves_turn_open(records)
-        self.store.append(session.key, count, records, label=session.label, at=at, **options)
+        return self.store.append(session.key, count, records, label=session.label, at=at, **options)
 
-    def _append_synced(self, session: Session, records: Sequence[Record], at: int) -> None:
+    def _append_synced(self, session: Session, records: Sequence[Record], at: int) -> int | None:
         sync, since = needs_sync(records), session.written_at if session.unsynced else 0
         try:
-            self._append(session, session.count, records, at, sync=sync, since=since)
+            length = self._append(session, session.count, records, at, sync=sync, since=since)
         except SessionConflict:
             lost = self._find_lost(session)
             if not lost:
                 raise
             sync = True
-            self._append(session, session.count - len(lost), [*lost, *records], at)
+            length = self._append(session, session.count - len(lost), [*lost, *records], at)
         session.unsynced = 0 if sync else session.unsynced + len(records)
+        return length
 
     def _find_lost(self, session: Session) -> Sequence[Record]:
         # The last records, if the database has crashed and lost them, and nobody wrote meanwhile.

@@ -226,7 +226,7 @@ class SQLiteStore:
         label: str = "",
         at: int = 0,
         unfinished: bool | None = None,
-    ) -> None:
+    ) -> int:
         """Appends in one transaction, if the journal has exactly `expected` records.
 
         Raises:
@@ -235,9 +235,11 @@ class SQLiteStore:
         if unfinished is None:
             unfinished = leaves_turn_open(records)
         label = label or self._find_label(key)
-        if not self._write(build_append(key, expected, records, label, at, unfinished)):
+        append = build_append(key, expected, records, label, at, unfinished)
+        if not self._write(append):
             self.load(key)  # it may be damaged
             raise SessionConflict("the session was changed by another invocation; try again")
+        return append.size
 
     def begin(
         self, key: str, expected: int, turn: Record, *, label: str, at: int, since: int
