@@ -19,7 +19,7 @@ from bench.script import QUESTION
 from orchestrator.sessions import Sessions
 from orchestrator.sessions.open_store import open_store
 
-_THREADS, _ROUNDS = 16, 5
+_THREADS, _ROUNDS = 16, 7
 _APPENDS = 10  # of a plain journal, for each turn
 _RECORD = '{"kind": "model", "text": "' + "x" * 300 + '"}'
 _FLAT_LIMIT = 1.3
