@@ -56,11 +56,11 @@ def begin_run(
     here.
     """
     try:
-        if session.unread:
+        if session.last_unread is not None:
             restore_history(plan, session)
         finished = None if begun else open_turn(plan, sessions, session, request)
         if finished is None:
-            if session.unread:  # a turn was abandoned
+            if session.last_unread is not None:  # a turn was abandoned
                 restore_history(plan, session)
             run = Run(plan, sessions, session, request.session_id)
             run.guard_interval = request.guard_interval

@@ -427,21 +427,22 @@ class Turn:
         return step_messages(self.dialect, self.last_reply["content"], results)
 
 
-class _DeferredTranscript:
-    # One object, where a partial function would be two, until the session has its next turn.
-    __slots__ = ("_content", "_dialect", "_question", "_scratchpad")
+class _DeferredTranscript(list[Message]):
+    # It is the list of the steps itself: an idle session keeps it until its next turn, and neither
+    # a list beside it nor the two objects of a partial function.
+    __slots__ = ("_content", "_dialect", "_question")
 
     def __init__(
         self, dialect: Dialect, question: str, scratchpad: list[Message], content: list[Block]
     ) -> None:
+        super().__init__(scratchpad)
         self._dialect = dialect
         self._question = question
-        self._scratchpad = scratchpad
         self._content = content
 
     def __call__(self) -> list[Message]:
         question = self._dialect.question_message(self._question)
-        return [question, *self._scratchpad, self._dialect.answer_message(self._content)]
+        return [question, *self, self._dialect.answer_message(self._content)]
 
 
 def _build_plain_transcript(stage: StagePlan, question: str, text: str) -> list[Message]:

@@ -146,10 +146,9 @@ def _native_results(
         assistant.append(block)
     if assistant == content:  # unchanged: one list less to keep in memory
         assistant = content
-    user = []
-    for result in results:
-        user.append(_result(result, asked))
-    return assistant, user
+    if len(results) == 1:  # as in most steps: `append` would make room for four
+        return assistant, [_result(results[0], asked)]
+    return assistant, [_result(result, asked) for result in results]
 
 
 def _result(result: Mapping[str, Any], asked: list[str]) -> Block:

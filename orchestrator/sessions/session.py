@@ -28,9 +28,10 @@ class TurnLog(list[Record]):
         before: How many messages the history has before the turn; `None` while it has no others.
         spoken: How many entries the talk has before the turn.
         taken: The branches whose turns are in their agents' histories already.
+        previous: The finished turn before it, while neither is in the history.
     """
 
-    __slots__ = ("before", "ends_session", "spoken", "start", "taken", "transcript")
+    __slots__ = ("before", "ends_session", "previous", "spoken", "start", "taken", "transcript")
 
     def __init__(self, first: Record, spoken: int = 0) -> None:
         self.append(first)
@@ -40,6 +41,7 @@ class TurnLog(list[Record]):
         self.transcript: Callable[[], list[Message]] | None = None
         self.taken = _NONE
         self.before: int | None = None
+        self.previous: TurnLog | None = None
 
     @property
     def records(self) -> list[Record]:
@@ -150,7 +152,7 @@ class Session(Past):
         last: The last of them.
         attributes: Session attributes.
         open: The turn that has not ended, if any.
-        unread: Finished turns that are not in `history` yet (they were read from the store).
+        last_unread: The last finished turn that is not in `history` yet; see `list_unread`.
         active: When the last record was written.
         unwritten: The record of the open turn while it is not in the store yet.
         unsynced: How many of the last records a crash of the database may still lose.
@@ -176,13 +178,13 @@ class Session(Past):
         "label",
         "last",
         "last_agent",
+        "last_unread",
         "memory_id",
         "open",
         "pending",
         "size",
         "started",
         "turn_ids",
-        "unread",
         "unsynced",
         "unwritten",
         "written_at",
@@ -215,7 +217,7 @@ class Session(Past):
         self.pending = _NOTHING_PENDING
         self._asked: tuple[str, ...] = ()
         self.open: TurnLog | None = None
-        self.unread: list[TurnLog] = []
+        self.last_unread: TurnLog | None = None
         self.answered = _NOT_ANSWERED
         self.turn_ids: set[str] | None = None
 
@@ -224,6 +226,14 @@ class Session(Past):
         if self.history is _NO_HISTORY:
             self.history = []
         self.history += messages
+
+    def list_unread(self) -> list[TurnLog]:
+        """The finished turns that are not in the history yet, in their order."""
+        logs, log = [], self.last_unread
+        while log is not None:
+            logs.append(log)
+            log = log.previous
+        return logs[::-1]
 
     def apply(self, records: Sequence[Record]) -> None:
         """Applies the journal's next records."""
@@ -289,7 +299,7 @@ class Session(Past):
             # The turn was stopped before the guardrail had read all of it.
             self._drop_caller_history(log)
         self.open = None
-        self.unread.append(log)
+        log.previous, self.last_unread = self.last_unread, log
         if record["result"] == "answer":
             question = record.get("question") or log.start["question"]
             self.talk += [("user", question), ("assistant", record["text"])]

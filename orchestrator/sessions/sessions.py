@@ -330,7 +330,7 @@ class Sessions:
             if (
                 session.open is not None
                 or self.clock() - session.active > ttl
-                or any(log.transcript is None for log in session.unread)
+                or any(log.transcript is None for log in session.list_unread())
                 or not are_small(session.attributes)
             ):
                 return False

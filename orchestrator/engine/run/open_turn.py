@@ -111,7 +111,7 @@ class NewTurn:
 
     def build(self, session: Session) -> Record:
         """The record with which it begins."""
-        if session.unread:
+        if session.last_unread is not None:
             restore_history(self._plan, session)
         self._record = _turn_record(self._plan, self._sessions, session, self._given)
         return self._record
@@ -148,8 +148,8 @@ def _find_past_turn(plan: Plan, sessions: Sessions, session: Session, id: str) -
         if record["kind"] == "closed" and past.open is not None and past.open.start["id"] == id:
             lost = past.open
         past.apply([record])
-        if record["kind"] == "end" and past.unread and past.unread[-1].start["id"] == id:
-            log = past.unread[-1]
+        log = past.last_unread
+        if record["kind"] == "end" and log is not None and log.start["id"] == id:
             restore_history(plan, past)
             return log
     return None if lost is None else _check_lost_turn(lost, label)

@@ -109,7 +109,7 @@ def _add_turn(log: TurnLog, branch: Branch, below: Replay, messages: list[Messag
 
 def restore_history(plan: Plan, session: Session) -> None:
     """Adds the turns that were read from the store to the session's history."""
-    for log in session.unread:
+    for log in session.list_unread():
         if log.transcript is not None:
             messages = log.transcript()
         else:
@@ -119,8 +119,8 @@ def restore_history(plan: Plan, session: Session) -> None:
             messages = mention_files(messages, log.start["with"]["attachments"])
         log.before = len(session.history)
         session.add_history(messages)
-        log.transcript = None
-    session.unread.clear()
+        log.transcript = log.previous = None
+    session.last_unread = None
 
 
 def rebuild_replay(plan: Plan, past: Past, log: TurnLog) -> Replay:
