@@ -56,15 +56,15 @@ def raw_reply(
         stop_sequence: The stop sequence that ended the reply, if it is known.
         padded: Whether members that are not set are there, as `null`.
     """
-    tokens = Usage(*usage)
+    tokens = usage if isinstance(usage, Usage) else Usage(*usage)
     if claude := find_claude(model_id):
         # Only what differs is encoded: with all of it, a trace took an eighth longer (measured).
-        blocks = [_pad(_to_messages(one), _MESSAGES_BLOCK, padded) for one in content]
+        encoded = ", ".join([_encode_messages_block(one, padded) for one in content])
         id = f"msg_bdrk_{request_id.replace('-', '')}"
         stop = "null" if stop_sequence is None else text_to_json(stop_sequence)
         return (
             f'{{"id": {text_to_json(id)}, "type": "message", '
-            f'"role": "assistant", "model": "{claude}", "content": {to_json(blocks)}, '
+            f'"role": "assistant", "model": "{claude}", "content": [{encoded}], '
             f'"stop_reason": {text_to_json(stop_reason)}, '
             f'"stop_sequence": {stop}, "usage": {{"input_tokens": {tokens.input_tokens}, '
             f'"output_tokens": {tokens.output_tokens}, '
@@ -90,13 +90,21 @@ def find_claude(model_id: str) -> str:
     return named[1] if named else ""
 
 
+def _encode_messages_block(block: Block, padded: bool) -> str:
+    if padded:
+        return to_json(_MESSAGES_BLOCK | _to_messages(block))
+    if "text" in block:  # as most are
+        return f'{{"type": "text", "text": {text_to_json(block["text"])}}}'
+    return to_json(_to_messages(block))
+
+
 def _to_messages(block: Block) -> dict[str, Any]:
     if "text" in block:
         return {"type": "text", "text": block["text"]}
     if "toolUse" in block:
         use = block["toolUse"]
-        names = {"id": use["toolUseId"], "name": use["name"], "input": use["input"]}
-        return {"type": "tool_use", **names}
+        id, name = use["toolUseId"], use["name"]
+        return {"type": "tool_use", "id": id, "name": name, "input": use["input"]}
     reasoning = block.get("reasoningContent")
     if reasoning is None:
         return dict(block)
