@@ -63,6 +63,7 @@ class Loopback(Served):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else each body waits 40 ms for the client's acknowledgement
     loopback: Loopback
 
     def log_message(self, *args: Any) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from left_out import sampled
 
 # What sets colours and other styles; a cursor may move.
 STYLE = re.compile(rb"\x1b\[[0-9;]*m")
@@ -81,7 +82,7 @@ def test_no_color_is_honoured(at, name):
     assert written.strip() and not STYLE.search(written)
 
 
-@pytest.mark.parametrize("name", ["no such verb", "render"])
+@pytest.mark.parametrize("name", sampled(["no such verb", "render"]))
 @pytest.mark.parametrize(
     ("terminal", "variables"),
     [
@@ -97,7 +98,7 @@ def test_others_that_want_none_have_none(at, name, terminal, variables):
     assert written.strip() and b"\x1b" not in written
 
 
-@pytest.mark.parametrize("name", ["no such verb", "render"])
+@pytest.mark.parametrize("name", sampled(["no such verb", "render"]))
 @pytest.mark.parametrize(
     ("terminal", "variables"),
     [(True, {}), (True, {"NO_COLOR": ""}), (False, {"FORCE_COLOR": "1"})],

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from flow_support import Echo, statements
 from forking import forked
+from left_out import sampled
 from parallel_crashes import asked_in, run
 from scripted_crashes import Store
 
@@ -28,7 +29,7 @@ def records_of(folder: Path) -> list[Any]:
     return store.load(info.key)
 
 
-@pytest.mark.parametrize("writes", [1, 2, 3, *range(4, WRITES, 3)])
+@pytest.mark.parametrize("writes", [1, 2, 3, *sampled(range(4, WRITES, 3))])
 def test_the_loop_goes_on_and_nothing_is_asked_or_done_twice(writes: int, tmp_path: Path) -> None:
     whole_folder, folder = tmp_path / "whole", tmp_path / "killed"
     whole_folder.mkdir()

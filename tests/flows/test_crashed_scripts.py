@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from flow_support import scripted, statements, texts
 from forking import forked
+from left_out import sampled
 from scripted_crashes import REPLIES, agent
 
 from orchestrator.errors import ActionOutcomeUnknown
@@ -23,7 +24,7 @@ def test_a_turn_writes_so_often(tmp_path: Path) -> None:
     assert WRITES <= WRITES + 1000 - store.left <= WRITES + 4  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("writes", range(1, WRITES))
+@pytest.mark.parametrize("writes", sampled(range(1, WRITES)))
 def test_the_script_goes_on_and_nothing_is_asked_or_done_twice(writes: int, tmp_path: Path) -> None:
     whole_folder, folder = tmp_path / "whole", tmp_path / "killed"
     whole_folder.mkdir()
