@@ -14,7 +14,7 @@ from orchestrator.engine.results import ControlReturn, Failure
 from orchestrator.engine.run.driver import UPDATES, Progress
 from orchestrator.engine.run.input import Input
 from orchestrator.engine.run.invocation import Run
-from orchestrator.engine.run.open_turn import NewTurn, open_turn
+from orchestrator.engine.run.open_turn import NewTurn, keep_plan, open_turn
 from orchestrator.engine.run.options import Options, may_block, read_options
 from orchestrator.engine.run.restore import restore_history
 from orchestrator.engine.run.threads import run_turn, watch_effects, watch_turn
@@ -58,7 +58,11 @@ def begin_run(
     try:
         if session.last_unread is not None:
             restore_history(plan, session)
-        finished = None if begun else open_turn(plan, sessions, session, request)
+        if begun:
+            finished = None
+            keep_plan(plan, sessions)  # it was, but what is kept may have been forgotten meanwhile
+        else:
+            finished = open_turn(plan, sessions, session, request)
         if finished is None:
             if session.last_unread is not None:  # a turn was abandoned
                 restore_history(plan, session)

@@ -481,14 +481,18 @@ def _go_on(session: Item, expected: int, since: int) -> dict[str, Any]:
     assignments = ", ".join(f"#{name} = :{name}" for name in members)
     removal = "" if "unfinished" in members else " REMOVE #unfinished"
     condition, values = "#records = :expected AND #generation = :generation", {"expected": expected}
-    if since:
-        condition, values = f"{condition} AND #updated = :since", {**values, "since": since}
+    names = {f"#{name}": name for name in (*members, "unfinished")}
+    if since:  # nobody has read whether it has expired
+        alive = "(attribute_not_exists(#expires) OR #expires > :now)"
+        condition = f"{condition} AND #updated = :since AND {alive}"
+        values |= {"since": since, "now": int(time.time())}
+        names["#expires"] = TTL_ATTRIBUTE
     return {
         "Update": {
             "Key": to_wire(key),
             "UpdateExpression": f"SET {assignments}{removal}",
             "ConditionExpression": condition,
-            "ExpressionAttributeNames": {f"#{name}": name for name in (*members, "unfinished")},
+            "ExpressionAttributeNames": names,
             "ExpressionAttributeValues": to_wire({**members, **values}, ":"),
         }
     }

@@ -81,7 +81,7 @@ class EncryptedStore:
         label: str = "",
         at: int = 0,
         **options: Any,
-    ) -> int | None:
+    ) -> Any:
         """Encrypts records and appends them; raises what the store raises."""
         if hasattr(self._store, "list_unfinished"):  # it does not see what is sealed
             options.setdefault("unfinished", leaves_turn_open(records))

@@ -125,6 +125,9 @@ class SessionStore(Protocol):
     `since` is 0, the last append was the one with that time. Else, or if it prefers to, it gives
     what `load(key, max(expected - 1, 0))` gives.
 
+    One with a true `tells_length` returns from `append` how many characters the records have in it;
+    else whoever keeps the session decoded encodes them once more to know how large it is.
+
     One with `list_unfinished()`, which is `list` of those sessions whose last turn has not ended
     and does not wait for its caller, is told that by `append(..., unfinished=...)`. One with
     `load_last(infos)`, which gives the records that were the last ones when these sessions were
@@ -142,11 +145,10 @@ class SessionStore(Protocol):
 
     def append(
         self, key: str, expected: int, records: Sequence[Record], *, label: str = "", at: int = 0
-    ) -> int | None:
+    ) -> Any:
         """Appends durably, if the journal has exactly `expected` records.
 
-        Returns:
-            How many characters the records have in the store, if it knows.
+        What it returns is of no account, unless the store has `tells_length`.
 
         Raises:
             SessionConflict: It has another number of records; nothing was written.

@@ -29,6 +29,7 @@ _FIND = (
 )
 # Appends to several sessions. Of each either the entry and all records are written or nothing; the
 # keys of those that were written come back. Lists come as texts of arrays: see `_to_array`.
+_WRITTEN = -1  # in place of the number of records
 _APPEND = """
 WITH entry AS (
     SELECT * FROM unnest(
@@ -53,18 +54,18 @@ WITH entry AS (
     SELECT one.* FROM unnest(%s::text[], %s::integer[], %s::text[], %s::bigint[])
         AS one (key, place, record, sum) JOIN written USING (key)
 )
-SELECT key, NULL::text, NULL::bigint, -1, NULL::bigint, NULL::text FROM written
+SELECT key, NULL::text, NULL::bigint, {written}, NULL::bigint, NULL::text FROM written
 """
-_WRITTEN = -1  # in place of the number of records
 # Its commit does not wait for the disk (PostgreSQL: "Asynchronous Commit"). The setting holds for
 # the transaction, which is this statement.
 _EARLY = "WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL"
 _KNOWN = "SELECT * FROM entry WHERE expected > 0"
-_APPEND_ONE = _APPEND.format(known=_KNOWN).encode()
+_APPEND_ONE = _APPEND.format(known=_KNOWN, written=_WRITTEN).encode()
 # Somebody who changes one of the sessions, or deletes it, does not keep the others waiting.
 _SOME = _APPEND.format(
     known="SELECT entry.* FROM entry JOIN orchestrator_session AS it USING (key) "
-    "WHERE expected > 0 FOR UPDATE OF it SKIP LOCKED"
+    "WHERE expected > 0 FOR UPDATE OF it SKIP LOCKED",
+    written=_WRITTEN,
 )
 _APPEND_SOME = _SOME.encode()
 _APPEND_EARLY = (_SOME + _EARLY).encode()
@@ -87,9 +88,13 @@ class Load(NamedTuple):
 class Begin(NamedTuple):
     """An append, and what is to be read if it cannot be written."""
 
-    key: str
     append: Append
     load: Load
+
+    @property
+    def key(self) -> str:
+        """The session's."""
+        return self.append.key
 
 
 class Found(NamedTuple):

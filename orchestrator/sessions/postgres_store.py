@@ -51,6 +51,10 @@ _FIND_LAST = (
     "SELECT key, sum, record FROM unnest(%s::text[], %s::integer[]) AS asked (key, place) "
     "JOIN orchestrator_journal USING (key, place)"
 )
+_DELETE_RECORDS = (
+    "DELETE FROM orchestrator_journal WHERE key = %s "
+    "AND NOT EXISTS (SELECT FROM orchestrator_session WHERE key = %s)"
+)
 _REPLACE_PLAN = (
     "UPDATE orchestrator_plan SET snapshot = %s WHERE digest = %s AND snapshot = %s "
     "RETURNING digest"
@@ -75,6 +79,7 @@ class PostgresStore:
     """
 
     durable = True
+    tells_length = True
 
     def __init__(self, url: str | PostgresUrl) -> None:
         """Connects, and makes the tables or brings them up to date.
@@ -176,7 +181,7 @@ class PostgresStore:
         load = Load(key, max(expected - 1, 0))
         append = build_append(key, expected, [turn], label, at, True, since)
         if append.size <= _LARGE:
-            done = self._begin_soon(Begin(key, append, load))
+            done = self._begin_soon(Begin(append, load))
             if isinstance(done, Found):
                 return self._read_found(key, load.after, done)
             if done:
@@ -269,11 +274,11 @@ class PostgresStore:
 
         def forget() -> None:
             with self._db.transaction() as db:
-                # An append at the same time has ended when the entry is locked, and its records
-                # are seen by the next statement.
-                db.execute("SELECT FROM orchestrator_session WHERE key = %s FOR UPDATE", (key,))
-                db.execute("DELETE FROM orchestrator_journal WHERE key = %s", (key,))
+                # An append at the same time has ended when the entry is gone, and its records are
+                # seen by the next statement. Somebody else may have deleted the entry: then those
+                # of a session that has begun since stay.
                 db.execute("DELETE FROM orchestrator_session WHERE key = %s", (key,))
+                db.execute(_DELETE_RECORDS, (key, key))
 
         self._db.repeat(forget)
 

@@ -98,6 +98,7 @@ class Sessions:
         self._notes_unfinished = hasattr(self.store, "list_unfinished")
         self._syncs = self.durable and hasattr(self.store, "sync")
         self._begins = self.durable and hasattr(self.store, "begin")
+        self._tells_length = self.durable and getattr(self.store, "tells_length", False)
         # Of sessions as they were when it was last asked who runs their open turns
         self._holders: LruCache[Record] = LruCache(cached)
         self._cached = cached
@@ -144,12 +145,13 @@ class Sessions:
             DependencyFailed: The store, or the session's journal in it, cannot be read.
         """
         session = self._take(label, ttl)
+        turn = None
+        if build_turn is not None and self._may_begin(session, ttl):
+            turn = self._build_turn(session, build_turn)
         try:
             found = None
-            if build_turn is not None and self._may_begin(session, ttl):
-                found = self._begin_unread(session, build_turn(session))
-                if found is None:
-                    return session
+            if turn is not None and (found := self._begin_unread(session, turn)) is None:
+                return session
             self._read(session, found)
             if self._syncs:
                 self._sync_open_turn(session)
@@ -190,6 +192,13 @@ class Sessions:
         is_idle = self.clock() - session.active > ttl
         return bool(session.written_at) and session.open is None and not is_idle
 
+    def _build_turn(self, session: Session, build_turn: Callable[[Session], Record]) -> Record:
+        try:
+            return build_turn(session)
+        except BaseException:  # what the caller gave is wrong: the session is as it was
+            self.release(session)
+            raise
+
     def _begin_unread(self, session: Session, turn: Record) -> Sequence[Record] | None:
         # `None` if it has begun, else what was read instead.
         store: Any = self.store
@@ -220,8 +229,8 @@ class Sessions:
 
     def _read(self, session: Session, found: Sequence[Record] | None = None) -> None:
         if self.durable and self._forgets_plans():
-            self._plans_since = self.clock()
             self.plans.clear()
+            self._plans_since = self.clock()
         # The last known record is read too: it is another one, or missing, when another process
         # has deleted the session, and perhaps begun it again.
         news = self.store.load(session.key, max(session.count - 1, 0)) if found is None else found
@@ -582,7 +591,8 @@ class Sessions:
     ) -> int | None:
         if self._notes_unfinished:
             options["unfinished"] = leaves_turn_open(records)
-        return self.store.append(session.key, count, records, label=session.label, at=at, **options)
+        told = self.store.append(session.key, count, records, label=session.label, at=at, **options)
+        return told if self._tells_length else None
 
     def _append_synced(self, session: Session, records: Sequence[Record], at: int) -> int | None:
         sync, since = needs_sync(records), session.written_at if session.unsynced else 0

@@ -162,6 +162,7 @@ class SQLiteStore:
 
     durable = True
     threads = 1  # one connection, one writer
+    tells_length = True
 
     def __init__(self, path: str | Path) -> None:
         """Opens the file, and makes it when it is not there; its folder must exist.

@@ -188,6 +188,19 @@ def test_a_store_that_fails_in_the_middle_loses_no_session(tmp_path: Path) -> No
     assert [one["kind"] for one in store.load(info.key)] == ["turn", "claim", "model", "end"]
 
 
+@pytest.mark.parametrize("told", [{"ResponseMetadata": {}}, 1, True, "written"])
+def test_what_the_append_of_ones_own_store_returns_is_of_no_account(told: Any) -> None:
+    class Own(InMemoryStore):
+        durable = True
+
+        def append(self, key: str, expected: int, records: Any, **options: Any) -> Any:
+            super().append(key, expected, records, **options)
+            return told
+
+    asked = agent(NATIVE.model([answer("One."), answer("Two.")]), sessions=Own())
+    assert [asked.invoke(text, "s-1").text for text in ("1?", "2?")] == ["One.", "Two."]
+
+
 def test_a_deletion_that_fails_leaves_the_store_usable(tmp_path: Path) -> None:
     store = SQLiteStore(tmp_path / "s.db")
     asked = agent(NATIVE.model([answer("One."), answer("Two.")]), sessions=store)

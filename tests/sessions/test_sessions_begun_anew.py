@@ -6,6 +6,7 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
+import psycopg
 import pytest
 
 from orchestrator import SessionConflict
@@ -110,6 +111,29 @@ def test_deletion_in_dynamodb_leaves_the_session_that_begins_meanwhile(
     table = DynamoTable(store.url, "the table")
     assert list(table.query("pk = :pk", {"pk": f"session#{KEY}"})) == []
     store.close()
+
+
+def test_deletion_in_postgresql_leaves_the_session_that_begins_meanwhile(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, other = (open_store(postgres_url) for _ in range(2))
+    execute, new = psycopg.Connection.execute, [{"kind": "turn", "id": "new"}]
+
+    def begin_after(db: Any, statement: Any, *values: Any, **options: Any) -> Any:
+        cursor = execute(db, statement, *values, **options)
+        if "orchestrator_session WHERE key" in str(statement):
+            monkeypatch.undo()  # this once, as somebody else has deleted the session before
+            other.append(KEY, 0, new, label="a/b/s-1", at=2)
+        return cursor
+
+    monkeypatch.setattr(psycopg.Connection, "execute", begin_after)
+    store.delete(KEY)
+    assert other.load(KEY) == new
+    assert [it.records for it in other.list()] == [1]
+    other.delete(KEY)
+    assert store.load(KEY) == []
+    for it in (store, other):
+        it.close()  # type: ignore[attr-defined]
 
 
 def test_two_processes_go_on_with_a_session_that_one_of_them_began_anew(dynamodb_url: str) -> None:

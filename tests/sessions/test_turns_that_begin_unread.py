@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from postgres_server import PostgresServer
 
-from orchestrator import Agent, Sessions
+from orchestrator import Agent, Sessions, ValidationError
 from orchestrator.message import text_of
 from orchestrator.models import Model, ModelReply, ModelRequest
-from orchestrator.sessions import EncryptedStore
+from orchestrator.sessions import EncryptedStore, dynamodb_store, postgres_store
 from orchestrator.sessions.open_store import open_store
 from orchestrator.support.encryption import Cipher
 from orchestrator.support.encryption.key_sources import GivenKey
@@ -186,6 +189,16 @@ def test_a_session_that_another_process_ended_begins_anew(two: Any) -> None:
     assert one.ask("2") == "2"
 
 
+def test_a_mistake_of_the_caller_has_nothing_read_again(two: Any) -> None:
+    one, _ = two
+    one.ask("1")
+    one.count_loads()
+    with pytest.raises(ValidationError, match="knowledge_bases"):
+        one.agent.invoke("2", "s-1", knowledge_bases={"KB12345678": {}})
+    assert one.ask("3") == "1; 3"
+    assert one.count_loads() == 0
+
+
 def test_an_idle_session_begins_anew(two: Any) -> None:
     one, _ = two
     one.ask("1")
@@ -193,12 +206,24 @@ def test_an_idle_session_begins_anew(two: Any) -> None:
     assert one.ask("2") == "2"
 
 
+def test_a_session_that_has_expired_is_not_gone_on_with(
+    dynamodb_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(open_store(f"{dynamodb_url}&ttl_days=1")) as mortal:  # type: ignore[type-var]
+        mortal.append(KEY, 0, [turn("1")], label=LABEL, at=1)
+    with closing(open_store(dynamodb_url)) as store:  # type: ignore[type-var]
+        assert store.load(KEY) == [turn("1")]
+        later = time.time() + 2 * 24 * 3600
+        monkeypatch.setattr(dynamodb_store, "time", SimpleNamespace(time=lambda: later))
+        assert begin(store, 1, "2", since=1) == []
+        store.append(KEY, 0, [turn("3")], label=LABEL, at=3)
+        assert store.load(KEY) == [turn("3")]
+
+
 def test_a_connection_that_breaks_leaves_one_turn(
     postgres_url: str, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether the statement was carried out nobody knows: the journal says it."""
-    from orchestrator.sessions import postgres_store
-
     store: Any = open_store(postgres_url)
     do_early, broken = postgres_store.do_early, []
 

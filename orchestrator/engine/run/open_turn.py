@@ -173,6 +173,11 @@ def _check_lost_turn(log: TurnLog, label: str) -> TurnLog | None:
 
 def _begin(plan: Plan, sessions: Sessions, session: Session, given: Input) -> None:
     sessions.begin(session, _turn_record(plan, sessions, session, given))
+    keep_plan(plan, sessions)
+
+
+def keep_plan(plan: Plan, sessions: Sessions) -> None:
+    """Has what a plan's prompts are made of kept, unless it is."""
     if plan.digest not in sessions.plans:
         sessions.keep_plan(plan.digest, lambda: _take_snapshot(plan))
 

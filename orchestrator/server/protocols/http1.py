@@ -92,8 +92,7 @@ class Protocol(H11Protocol):
     def on_response_complete(self) -> None:
         """Waits for the next request, or the rest of what has come already."""
         super().on_response_complete()
-        if self.conn.their_state is not h11.IDLE or self.conn.trailing_data[0]:
-            self._update_timer()
+        self._update_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Waits no longer."""
@@ -103,8 +102,18 @@ class Protocol(H11Protocol):
     def _update_timer(self) -> None:
         if self.cycle is not None and not self.cycle.response_complete:
             self._cancel_timer()
+        elif self.cycle is not None and self._is_idle():
+            self._cancel_timer()
+            # After a body that came when its request had been answered, uvicorn would not wait.
+            if self.timeout_keep_alive_task is None and not self.transport.is_closing():
+                self.timeout_keep_alive_task = self.loop.call_later(
+                    self.timeout_keep_alive, self.timeout_keep_alive_handler
+                )
         elif self._patience is None and not self.transport.is_closing():
             self._patience = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def _is_idle(self) -> bool:
+        return self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
 
     def _cancel_timer(self) -> None:
         if self._patience is not None:

@@ -130,6 +130,22 @@ def test_who_was_answered_may_be_idle_for_longer_than_a_head_may_take(
     end_with(used, b"GET /v1/mod")
 
 
+def test_so_may_who_sends_the_body_after_the_answer(
+    serve_with: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = serve_with()
+    request = f"GET /ping HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\nContent-Length: 2\r\n\r\n"
+    monkeypatch.setattr(http1, "HEAD_SECONDS", 0.2)
+    with closing(raw(url)) as client:
+        client.sendall(request.encode())
+        assert client.recv(4096).startswith(b"HTTP/1.1 200 ")
+        client.sendall(b"{}")
+        with closing(raw(url)) as stranger:
+            end_with(stranger, b"")  # who came later, and has asked for nothing
+        client.sendall(request.encode() + b"{}")
+        assert client.recv(4096).startswith(b"HTTP/1.1 200 ")
+
+
 def test_who_is_idle_for_too_long(
     serve_with: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
