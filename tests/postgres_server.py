@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from itertools import count
@@ -22,7 +21,6 @@ from waiting import until
 
 USER, PASSWORD = "orchestrator", "canary-database-password-41c7"
 _PROGRAMS = "/usr/lib/postgresql/*/bin"
-_START_SECONDS = 60
 # What a test writes need not outlive the machine.
 _FAST = ("fsync=off", "full_page_writes=off", "synchronous_commit=off", "shared_buffers=16MB")
 
@@ -37,6 +35,18 @@ def find_programs() -> Path | str:
     if os.getuid() == 0 and shutil.which("setpriv") is None:
         return "PostgreSQL refuses to run as root, and there is no setpriv to become another user"
     return folders[-1].parent
+
+
+def is_up(process: subprocess.Popen[bytes], url: str) -> bool:
+    """Whether the server of a process takes connections; it must not have ended."""
+    import psycopg
+
+    assert process.poll() is None, "the server has ended at once"
+    try:
+        psycopg.connect(url).close()
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 class PostgresServer:
@@ -110,17 +120,7 @@ class PostgresServer:
         return int(pid)
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
-        import psycopg
-
-        end = time.monotonic() + _START_SECONDS
-        while True:
-            assert process.poll() is None, "the server has ended at once"
-            try:
-                psycopg.connect(self.socket_url("postgres")).close()
-                return
-            except psycopg.OperationalError:
-                assert time.monotonic() < end, "the server does not start"
-                time.sleep(0.05)
+        until(lambda: is_up(process, self.socket_url("postgres")))
 
     def url(self, database: str) -> str:
         """The URL of a database, over TCP and with the password."""

@@ -30,15 +30,15 @@ from typing import Any
 
 from orchestrator.errors import DependencyFailed, SessionConflict, ValidationError
 from orchestrator.sessions import dynamodb_plans
-from orchestrator.sessions.journal import Record, SessionInfo, leaves_turn_open
+from orchestrator.sessions.journal import Record, SessionInfo
 from orchestrator.sessions.rows import (
     WAY_OUT,
+    Append,
     Changes,
+    build_append,
     change_records,
     decode_records,
-    encode_record,
     read_entry,
-    sum_entry,
     sum_record,
 )
 from orchestrator.support.dynamodb import (
@@ -74,6 +74,7 @@ class DynamoStore:
 
     durable = True
     threads = 16
+    tells_length = True
 
     def __init__(self, url: str | DynamoUrl) -> None:
         """Names the table; nothing is asked yet."""
@@ -151,17 +152,19 @@ class DynamoStore:
         label: str = "",
         at: int = 0,
         unfinished: bool | None = None,
-    ) -> None:
+    ) -> int:
         """Appends all records or none, if the journal has exactly `expected` ones.
 
         Raises:
             SessionConflict: It has another number of records; nothing was written.
         """
-        if unfinished is None:
-            unfinished = leaves_turn_open(records)
-        if not self._write(key, expected, records, label, at, unfinished):
+        _check_key(key)
+        label = label or self._find_label(key)
+        append = build_append(key, expected, records, label, at, unfinished)
+        if not self._write(append):
             self.load(key)  # it may be damaged
             raise SessionConflict("the session was changed by another invocation; try again")
+        return append.size
 
     def begin(
         self, key: str, expected: int, turn: Record, *, label: str, at: int, since: int
@@ -171,31 +174,20 @@ class DynamoStore:
         One that may expire is read, which puts that off.
         """
         if expected and self.url.ttl_days is None:
-            if self._write(key, expected, [turn], label, at, True, since):
+            _check_key(key)
+            if self._write(build_append(key, expected, [turn], label, at, True, since)):
                 return None
         return self.load(key, max(expected - 1, 0))
 
-    def _write(
-        self,
-        key: str,
-        expected: int,
-        records: Sequence[Record],
-        label: str,
-        at: int,
-        unfinished: bool,
-        since: int = 0,
-    ) -> bool:
-        _check_key(key)
-        count, label = expected + len(records), label or self._find_label(key)
-        expiry = self._table.expiry()
+    def _write(self, append: Append) -> bool:
+        key, expected, expiry = append.key, append.expected, self._table.expiry()
         generation = self._find_generation(key) if expected else _make_nonce()
-        texts = [encode_record(it) for it in records]
-        item = self._write_append(key, generation, expected, texts, expiry)
-        session = self._build_session(key, label, at, count, unfinished) | expiry
+        item = self._write_append(key, generation, expected, append.texts, expiry)
+        session = self._build_session(append) | expiry
         session["generation"] = generation
         try:
             self._table.transact(
-                _begin(session, expiry) if not expected else _go_on(session, expected, since),
+                _go_on(session, expected, append.since) if expected else _begin(session, expiry),
                 {"Put": {"Item": to_wire(item)}},
             )
         except ConditionFailed:
@@ -216,17 +208,17 @@ class DynamoStore:
 
         return self._generations.get(key, ask)
 
-    def _build_session(self, key: str, label: str, at: int, count: int, unfinished: bool) -> Item:
-        listing = f"session#{int(key[:2], 16) % _SHARDS}"
+    def _build_session(self, append: Append) -> Item:
+        listing = f"session#{int(append.key[:2], 16) % _SHARDS}"
         return {
-            "pk": _partition(key),
+            "pk": _partition(append.key),
             "sk": _SESSION,
-            "records": count,
-            "updated": at,
-            "sum": sum_entry(key, label, at, count),
+            "records": append.records,
+            "updated": append.updated,
+            "sum": append.checksum,
             "listing": listing,
-            **({"name": label} if label else {}),
-            **({"unfinished": listing} if unfinished else {}),
+            **({"name": append.label} if append.label else {}),
+            **({"unfinished": listing} if append.unfinished else {}),
         }
 
     def _write_append(

@@ -27,9 +27,9 @@ _FIND = (
     f"(SELECT {LINES} {_NEW}) END FROM unnest(%s::text[], %s::integer[]) AS asked (key, after) "
     "LEFT JOIN orchestrator_session AS it ON it.key = asked.key"
 )
+_WRITTEN = -1  # in place of the number of records
 # Appends to several sessions. Of each either the entry and all records are written or nothing; the
 # keys of those that were written come back. Lists come as texts of arrays: see `_to_array`.
-_WRITTEN = -1  # in place of the number of records
 _APPEND = """
 WITH entry AS (
     SELECT * FROM unnest(
@@ -186,11 +186,7 @@ def append_one(append: Append, db: Connection) -> bool:
 def _to_values(appends: Sequence[Append]) -> list[str]:
     # Two processes begin the same sessions in one order, else each could wait for the other.
     ordered = sorted(appends)
-    rows = [
-        (it.key, *row)
-        for it in ordered
-        for row in zip(it.places, it.texts, it.checksums, strict=True)
-    ]
+    rows = [(it.key, *line) for it in ordered for line in it.lines]
     entries = [it[:_ENTRY_MEMBERS] for it in ordered]
     return [*_to_arrays(entries), *(_to_arrays(rows) or _NO_ROWS)]
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import DependencyFailed, SessionConflict, ValidationError
-from orchestrator.sessions.journal import Record, SessionInfo, leaves_turn_open
+from orchestrator.sessions.journal import Record, SessionInfo
 from orchestrator.sessions.postgres_batches import (
     LINES,
     Begin,
@@ -162,8 +162,6 @@ class PostgresStore:
         Raises:
             SessionConflict: It has another number of records; nothing was written.
         """
-        if unfinished is None:
-            unfinished = leaves_turn_open(records)
         label = label or self._find_label(key)
         append = build_append(key, expected, records, label, at, unfinished, since)
         if not self._write(append, self._appends if sync else self._early):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.errors import DependencyFailed
 from orchestrator.message import make_json_encoder
-from orchestrator.sessions.journal import Record, SessionInfo
+from orchestrator.sessions.journal import Record, SessionInfo, leaves_turn_open
 
 DamageError = Callable[[str], DependencyFailed]
 """Makes the error that says what is wrong with what a store holds of a session."""
@@ -91,13 +91,20 @@ class Append(NamedTuple):
     checksum: int  # of the entry
     expected: int  # how many it has before
     since: int  # the time of the last of them; 0 for any
-    texts: Sequence[str]
-    checksums: Sequence[int]  # of the records
+    texts: Sequence[str]  # of the records
 
     @property
     def places(self) -> range:
         """The places of the records."""
         return range(self.expected, self.records)
+
+    @property
+    def lines(self) -> list[tuple[int, str, int]]:
+        """The records with their places and checksums."""
+        return [
+            (place, text, sum_record(self.key, place, text))
+            for place, text in zip(self.places, self.texts, strict=True)
+        ]
 
     @property
     def size(self) -> int:
@@ -111,17 +118,16 @@ def build_append(
     records: Sequence[Record],
     label: str,
     at: int,
-    unfinished: bool,
+    unfinished: bool | None = None,
     since: int = 0,
 ) -> Append:
-    """An append of records; the other arguments are as `SessionStore.append` has them."""
+    """An append of records; the other arguments are as `SessionStore` has them."""
+    if unfinished is None:
+        unfinished = leaves_turn_open(records)
     texts = [encode_record(record) for record in records]
     count = expected + len(texts)
-    return Append(
-        *(key, label, at, count, unfinished, sum_entry(key, label, at, count)),
-        *(expected, since, texts),
-        [sum_record(key, place, text) for place, text in enumerate(texts, expected)],
-    )
+    total = sum_entry(key, label, at, count)
+    return Append(key, label, at, count, unfinished, total, expected, since, texts)
 
 
 Changes = Mapping[int, tuple[Record, Record]]

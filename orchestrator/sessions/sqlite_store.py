@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import DependencyFailed, SessionConflict
-from orchestrator.sessions.journal import Record, SessionInfo, leaves_turn_open
+from orchestrator.sessions.journal import Record, SessionInfo
 from orchestrator.sessions.rows import (
     WAY_OUT,
     Append,
@@ -233,8 +233,6 @@ class SQLiteStore:
         Raises:
             SessionConflict: It has another number of records; nothing was written.
         """
-        if unfinished is None:
-            unfinished = leaves_turn_open(records)
         label = label or self._find_label(key)
         append = build_append(key, expected, records, label, at, unfinished)
         if not self._write(append):
@@ -251,10 +249,7 @@ class SQLiteStore:
         return self.load(key, max(expected - 1, 0))
 
     def _write(self, append: Append) -> bool:
-        rows = [
-            (*row, append.key)
-            for row in zip(append.places, append.texts, append.checksums, strict=True)
-        ]
+        rows = [(*line, append.key) for line in append.lines]
         with self._file.transaction() as db:
             # The transaction is immediate: no other process writes between this and the insert.
             if not self._write_entry(db, append):

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 from loopback import reserve_port
-from postgres_server import PASSWORD, USER
+from postgres_server import PASSWORD, USER, is_up
 from waiting import until
 
 from orchestrator import Agent, Sessions
@@ -63,17 +63,8 @@ def open_pooler(url: str, mode: str, connections: int) -> Iterator[str]:
         process = stack.enter_context(subprocess.Popen(command, stderr=subprocess.DEVNULL))
         stack.callback(process.kill)
         pooled = url.replace(f":{port}/", f":{own_port}/")
-        until(lambda: _is_up(process, pooled))
+        until(lambda: is_up(process, pooled))
         yield pooled
-
-
-def _is_up(process: subprocess.Popen[bytes], url: str) -> bool:
-    assert process.poll() is None, "PgBouncer has ended at once"
-    try:
-        psycopg.connect(url).close()
-    except psycopg.OperationalError:
-        return False
-    return True
 
 
 @pytest.mark.parametrize(("mode", "connections"), [("session", 50), ("transaction", 2)])

@@ -111,8 +111,6 @@ class NewTurn:
 
     def build(self, session: Session) -> Record:
         """The record with which it begins."""
-        if session.last_unread is not None:
-            restore_history(self._plan, session)
         self._record = _turn_record(self._plan, self._sessions, session, self._given)
         return self._record
 
