@@ -35,6 +35,8 @@ from orchestrator.support.user_code import hide_causes
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from orchestrator.support.lanes import Lanes
+
 T = TypeVar("T")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.5  # seconds between tries to open a turn
@@ -136,20 +138,50 @@ async def aopen_run(
 
 
 async def _aopen_request(plan: Plan, sessions: Sessions, request: Input) -> Run | Reply:
-    opening = partial(_open, plan, sessions, request)
-    if not sessions.durable:
-        return opening()
-    label = session_label(plan.owner, request.session_id)
-    return await _open_in_lane(sessions, label, plan, request, opening)
+    lanes = sessions.lanes
+    if lanes is None:
+        return _open(plan, sessions, request)
+    return await _open_in_lane(lanes, _Opening(plan, sessions, request))
 
 
 def _open(plan: Plan, sessions: Sessions, request: Input) -> Run | Reply:
+    if sessions.durable:
+        return _Opening(plan, sessions, request).open()
     label = session_label(plan.owner, request.session_id)
-    if not sessions.durable:
-        return begin_run(plan, sessions, sessions.acquire(label, plan.idle_ttl), request)
-    new = NewTurn(plan, sessions, request)
-    session = sessions.acquire(label, plan.idle_ttl, new.build if new.is_simple else None)
-    return begin_run(plan, sessions, session, request, begun=new.is_open_in(session))
+    return begin_run(plan, sessions, sessions.acquire(label, plan.idle_ttl), request)
+
+
+class _Opening:
+    """The opening of a turn in a durable store."""
+
+    __slots__ = ("_new", "_plan", "_request", "_session", "label", "opened", "sessions")
+
+    def __init__(self, plan: Plan, sessions: Sessions, request: Input) -> None:
+        self._plan, self.sessions, self._request = plan, sessions, request
+        self._new = NewTurn(plan, sessions, request)
+        self._session: Session | None = None
+        self.label = session_label(plan.owner, request.session_id)
+        self.opened: Run | Reply | None = None
+
+    def is_small(self) -> bool:
+        return self._request.is_small
+
+    def begin_at_once(self) -> bool:
+        """Begins the turn if that is one append to a reserved store; whether it did."""
+        if self._new.is_simple:
+            ttl, build = self._plan.idle_ttl, self._new.build
+            self._session = self.sessions.begin_at_once(self.label, ttl, build)
+        return self._session is not None
+
+    def open(self) -> Run | Reply:
+        """Opens the turn, or what is left to do of it."""
+        plan, new, session = self._plan, self._new, self._session
+        if session is None:
+            build = new.build if new.is_simple else None
+            session = self.sessions.acquire(self.label, plan.idle_ttl, build)
+        begun = new.is_open_in(session)
+        self.opened = begin_run(plan, self.sessions, session, self._request, begun)
+        return self.opened
 
 
 def finish_run(run: Run) -> Reply:
@@ -309,26 +341,16 @@ def _list_pauses(seconds: float | None) -> Iterator[float]:
         pause = min(1.5 * pause, _LONGEST_PAUSE)
 
 
-async def _open_in_lane(
-    sessions: Sessions, label: str, plan: Plan, request: Input, open_run: Callable[[], Run | Reply]
-) -> Run | Reply:
-    """Opens a turn, in the session's lane if its store blocks."""
-    lanes = sessions.lanes
-    if lanes is None:
-        return open_run()
-    key, opened = sessions.key(label), list[Run | Reply]()
+async def _open_in_lane(lanes: Lanes, opening: _Opening) -> Run | Reply:
+    """Opens a turn at once, or in the session's lane."""
+    key = opening.sessions.key(opening.label)
     try:
-        await lanes.do_soon(
-            key,
-            lambda: opened.append(open_run()),
-            lambda: request.is_small,
-            lambda: sessions.opens_quickly(label, plan.idle_ttl, plan.digest),
-        )
+        return await lanes.do_soon(key, opening.open, opening.is_small, opening.begin_at_once)
     except BaseException:
-        for run in opened:  # the caller was cancelled, and nobody else knows of the turn
-            await lanes.do(key, partial(_discard_run, run))
+        # The caller was cancelled, and nobody else knows of the turn.
+        if opening.opened is not None:
+            await lanes.do(key, partial(_discard_run, opening.opened))
         raise
-    return opened[0]
 
 
 async def _open_in_thread(open_run: Callable[[], Run | Reply]) -> Run | Reply:

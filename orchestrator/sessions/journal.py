@@ -101,10 +101,9 @@ class SessionStore(Protocol):
     durable may block: an event loop has its work done in threads, in as many as its `threads`
     says, or 16.
 
-    One whose appends mostly take microseconds has two methods more, so that an event loop makes
-    small appends itself: `reserve()` gives a `with` block in which reads, and the first append, of
-    this thread wait for nobody, or `None` when they would; `count(key)` says how many records a
-    session has.
+    One whose appends mostly take microseconds has `reserve()`, so that an event loop makes small
+    appends itself: it gives a `with` block in which the first append of this thread waits for
+    nobody, or `None` when it would. Its `begin` reads nothing when it is told `reads=False`.
 
     One that keeps what prompts were made of has two more: `save_plan(digest, text)`, which only
     notes the time where the digest is known, and `load_plan(digest)`, which gives the text or

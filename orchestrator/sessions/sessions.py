@@ -163,6 +163,41 @@ class Sessions:
             raise
         return session
 
+    def begin_at_once(
+        self, label: str, ttl: int, build_turn: Callable[[Session], Record]
+    ) -> Session | None:
+        """Takes a session and begins a turn in it, if that is one small append to a reserved store.
+
+        Arguments and errors are as for `acquire`. `None` if other processes have written to the
+        session, or may have, or were to be asked whether they run it: then nothing is done.
+        """
+        if not self._may_begin_at_once(label, ttl):
+            return None
+        session = self._take(label, ttl)
+        turn = self._build_turn(session, build_turn)
+        try:
+            found = self._begin_unread(session, turn, reads=False)
+        except BaseException:
+            self.forget(session)
+            self.release(session)
+            raise
+        if found is None:
+            return session
+        self.release(session)
+        return None
+
+    def _may_begin_at_once(self, label: str, ttl: int) -> bool:
+        if not self._processes.is_held:  # the process's first use of the store makes files
+            return False
+        session = self._sessions.get(label)
+        if session is None:
+            return self._begins and not self._forgets_plans()
+        return (
+            self._may_begin(session, ttl)
+            and all(log.transcript is not None for log in session.list_unread())
+            and (not session.attributes or are_small(session.attributes))
+        )
+
     def _take(self, label: str, ttl: int) -> Session:
         used = self._used
         with used.lock:
@@ -199,12 +234,14 @@ class Sessions:
             self.release(session)
             raise
 
-    def _begin_unread(self, session: Session, turn: Record) -> Sequence[Record] | None:
+    def _begin_unread(
+        self, session: Session, turn: Record, **options: Any
+    ) -> Sequence[Record] | None:
         # `None` if it has begun, else what was read instead.
         store: Any = self.store
-        at, count = self.clock(), session.count
+        at, count, since = self.clock(), session.count, session.written_at
         found: Sequence[Record] | None = store.begin(
-            session.key, count, turn, label=session.label, at=at, since=session.written_at
+            session.key, count, turn, label=session.label, at=at, since=since, **options
         )
         if found is None:
             session.apply([turn])
@@ -326,26 +363,6 @@ class Sessions:
                 )
         return self._lanes
 
-    def opens_quickly(self, label: str, ttl: int, plan: str) -> bool:
-        """Whether to open a session's next turn is no more than an append, in a reserved store.
-
-        Otherwise other processes have written to the session, or were asked whether they run it,
-        or the plan of this digest is yet to be kept.
-        """
-        if plan not in self.plans or self._forgets_plans():
-            return False
-        session, known = self._sessions.get(label), 0
-        if session is not None and (known := session.count):
-            if (
-                session.open is not None
-                or self.clock() - session.active > ttl
-                or any(log.transcript is None for log in session.list_unread())
-                or not are_small(session.attributes)
-            ):
-                return False
-        # The store is asked last; its process's first use of it makes files.
-        store: Any = self.store
-        return self._processes.is_held and store.count(self.key(label)) == known
 
     def peek(self, label: str) -> Session:
         """Reads a session, for display, without acquiring it.
@@ -547,6 +564,9 @@ class Sessions:
         # Where names meet a file system or a database, they do so as hashes.
         if not self.durable:
             return label
+        session = self._sessions.get(label)
+        if session is not None:
+            return session.key
         return hashlib.sha256(label.encode("utf-8", "surrogatepass")).hexdigest()
 
     def begin(self, session: Session, record: Record) -> None:

@@ -189,12 +189,6 @@ class SQLiteStore:
         """Has the file free for the next append, in a `with` block; `None` if it would wait."""
         return self._file.reserve()
 
-    def count(self, key: str) -> int:
-        """How many records a session has."""
-        rows = self._file.rows("SELECT records FROM session WHERE key = ?", (key,))
-        count: int = rows[0][0] if rows else 0
-        return count
-
     def load(self, key: str, after: int = 0) -> list[Record]:
         """The records of a session after the first `after` ones, as they were written."""
         found = self._file.rows(_FIND, (after, key))
@@ -241,12 +235,20 @@ class SQLiteStore:
         return append.size
 
     def begin(
-        self, key: str, expected: int, turn: Record, *, label: str, at: int, since: int
+        self,
+        key: str,
+        expected: int,
+        turn: Record,
+        *,
+        label: str,
+        at: int,
+        since: int,
+        reads: bool = True,
     ) -> list[Record] | None:
         """Appends a turn's first record, or reads what is in the journal instead."""
         if self._write(build_append(key, expected, [turn], label, at, True, since)):
             return None
-        return self.load(key, max(expected - 1, 0))
+        return self.load(key, max(expected - 1, 0)) if reads else []
 
     def _write(self, append: Append) -> bool:
         rows = [(*line, append.key) for line in append.lines]

@@ -26,6 +26,8 @@ _LONG_LOG = _LOG_HEAD + 1000 * (_PAGE_HEAD + _PAGE)
 # those who read: else those who never pause would let it grow without end.
 _ENDLESS_LOG = 4 * _LONG_LOG
 _READERS_PATIENCE = 1.0  # seconds
+# Of so many reserved transactions, one looks how long the log is: it takes a quarter of an append.
+_LOOK_EVERY = 16
 # Besides its own errors, what Python's `sqlite3` raises for what a damaged file holds.
 FAILURES = (sqlite3.Error, UnicodeDecodeError, MemoryError)
 
@@ -77,6 +79,8 @@ class SqliteFile:
         self._reader: sqlite3.Connection | None = None
         self._hasty: sqlite3.Connection | None = None  # waits for nobody: see `reserve`
         self._can_reserve = self.path != ":memory:"  # another connection has another one of these
+        self._reservation = Reservation(self, self._lock)
+        self._unmeasured = 0  # how many transactions may still be reserved without a look at it
         self._pressed_at = 0  # how long the log was when others were last kept from writing
         self._log_path = f"{os.path.realpath(self.path)}-wal"
         try:
@@ -196,34 +200,42 @@ class SqliteFile:
         It is refused though nobody else writes while the log is empty or long: a transaction that
         was not reserved copies a long one into the file and begins it anew, which syncs. Since
         nobody copies a log before it is long, that holds for several processes too, as long as
-        they write through this class alone.
+        they write through this class alone: but for a transaction that comes between another
+        process's copying of the log and the next one that it writes, mostly some microseconds.
         """
         if not self._lock.acquire(blocking=False):
             return None
-        reservation = None
+        is_reserved = False
         try:
-            if self._can_reserve and not self._is_reserved:
-                reservation = self._begin_hastily()
+            is_reserved = self._can_reserve and self._used is self._db and self._begin_hastily()
         finally:
-            if reservation is None:
+            if not is_reserved:
                 self._lock.release()
-        return reservation
+        return self._reservation if is_reserved else None
 
-    def _begin_hastily(self) -> Reservation | None:
-        reservation = None
+    def _begin_hastily(self) -> bool:
+        is_begun = False
         try:
             self._hasty = self._hasty or self._connect_hastily()
             if self._can_reserve:
                 self._used = self._hasty
                 self._used.execute("BEGIN IMMEDIATE")
-                if 0 < self._measure_log() < _LONG_LOG:  # nobody else changes it from here on
-                    reservation = Reservation(self, self._lock)
+                is_begun = self._has_middling_log()
         except FAILURES:
             pass  # it is busy; or what is wrong is said when it is used without haste
         finally:
-            if reservation is None and self._is_reserved:
+            if not is_begun and self._is_reserved:
                 self._end_transaction()
-        return reservation
+        return is_begun
+
+    def _has_middling_log(self) -> bool:
+        # Neither empty nor long, when it was last looked at.
+        if not self._unmeasured:
+            if not 0 < self._measure_log() < _LONG_LOG:
+                return False
+            self._unmeasured = _LOOK_EVERY
+        self._unmeasured -= 1
+        return True
 
     def _connect_hastily(self) -> sqlite3.Connection:
         db = self._connect(timeout=0)
@@ -259,6 +271,7 @@ class SqliteFile:
     def _copy_log(self) -> None:
         # The transaction that comes next begins the log anew, for which SQLite syncs it.
         size = self._measure_log()
+        self._unmeasured = 0
         if size < _LONG_LOG:
             self._pressed_at = 0
             return
@@ -391,7 +404,7 @@ class Reservation:
 
     def __exit__(self, *_: object) -> None:
         try:
-            if self._file._is_reserved:  # nothing was written
+            if self._file._used is not self._file._db:  # nothing was written
                 self._file._end_transaction()
         finally:
             self._lock.release()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -91,12 +93,19 @@ def test_it_is_kept_again_every_hour(tmp_path: Path, session: str) -> None:
         assert list(store.list_plans()) == kept
 
 
-def test_a_turn_that_keeps_it_again_is_not_opened_in_the_event_loop(tmp_path: Path) -> None:
-    now = [time.time_ns()]
-    sessions = Sessions(SQLiteStore(tmp_path / "s.sqlite"), clock=lambda: now[0])
-    greeter = build_agent(sessions, "You greet.", 2)
-    ask(greeter, "s-1")
-    opened = (label(greeter, "s-1"), 48 * HOUR, greeter.plan.digest)
-    assert sessions.opens_quickly(*opened)
-    now[0] += HOUR + 1
-    assert not sessions.opens_quickly(*opened)
+def test_an_event_loop_does_not_keep_it_again_itself(tmp_path: Path) -> None:
+    class Noting(SQLiteStore):
+        def save_plan(self, digest: str, text: str) -> None:
+            writers.append(threading.current_thread())
+            super().save_plan(digest, text)
+
+    async def main() -> None:
+        for passed in (0, 1, HOUR):
+            now[0] += passed
+            await greeter.ainvoke("Hi", "s-1")
+
+    now, writers = [time.time_ns()], list[threading.Thread]()
+    sessions = Sessions(Noting(tmp_path / "s.sqlite"), clock=lambda: now[0])
+    greeter = build_agent(sessions, "You greet.", 3)
+    asyncio.run(main())
+    assert len(writers) == 2 and threading.current_thread() not in writers
