@@ -168,15 +168,16 @@ class DynamoStore:
 
     def begin(
         self, key: str, expected: int, turn: Record, *, label: str, at: int, since: int
-    ) -> list[Record] | None:
+    ) -> list[Record] | int:
         """Appends a turn's first record to a session that is known, or reads what is in it.
 
         One that may expire is read, which puts that off.
         """
         if expected and self.url.ttl_days is None:
             _check_key(key)
-            if self._write(build_append(key, expected, [turn], label, at, True, since)):
-                return None
+            append = build_append(key, expected, [turn], label, at, True, since)
+            if self._write(append):
+                return append.size
         return self.load(key, max(expected - 1, 0))
 
     def _write(self, append: Append) -> bool:

@@ -66,11 +66,10 @@ class EncryptedStore:
     def _open_all(self, key: str, first: int, records: Sequence[Record]) -> list[Record]:
         return [self._open(key, place, record) for place, record in enumerate(records, first)]
 
-    def _begin(
-        self, begin: Any, key: str, expected: int, turn: Record, **options: Any
-    ) -> list[Record] | None:
+    def _begin(self, begin: Any, key: str, expected: int, turn: Record, **options: Any) -> Any:
         found = begin(key, expected, self._seal(key, expected, turn), **options)
-        return None if found is None else self._open_all(key, max(expected - 1, 0), found)
+        is_read = isinstance(found, list)
+        return self._open_all(key, max(expected - 1, 0), found) if is_read else found
 
     def append(
         self,

@@ -120,9 +120,9 @@ class SessionStore(Protocol):
 
     One with `begin(key, expected, turn, label=..., at=..., since=...)` spares most turns the
     reading of their sessions. It appends a turn's first record, for which `sync` is not needed, and
-    gives `None`, if the journal is as the caller knows it: it has `expected` records, and unless
-    `since` is 0, the last append was the one with that time. Else, or if it prefers to, it gives
-    what `load(key, max(expected - 1, 0))` gives.
+    gives what `append` gives, if the journal is as the caller knows it: it has `expected` records,
+    and unless `since` is 0, the last append was the one with that time. Else, or if it prefers to,
+    it gives the list that `load(key, max(expected - 1, 0))` gives.
 
     One with a true `tells_length` returns from `append` how many characters the records have in it;
     else whoever keeps the session decoded encodes them once more to know how large it is.

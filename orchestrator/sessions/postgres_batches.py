@@ -74,7 +74,7 @@ _OTHERS = " WHERE asked.key NOT IN (SELECT key FROM written)"
 _APPEND_AND_FIND = f"{_SOME}{_EARLY} UNION ALL {_FIND}{_OTHERS}".encode()
 
 
-_ENTRY_MEMBERS = Append._fields.index("texts")  # those before are the entry's
+_ENTRY_MEMBERS = Append._fields.index("lines")  # those before are the entry's
 _NO_ROWS = ["{}"] * 4  # an array for each column of the journal
 
 

@@ -171,7 +171,7 @@ class PostgresStore:
 
     def begin(
         self, key: str, expected: int, turn: Record, *, label: str, at: int, since: int
-    ) -> list[Record] | None:
+    ) -> list[Record] | int:
         """Appends a turn's first record, or reads what is in the journal instead, in one statement.
 
         The commit does not wait for the disk.
@@ -183,7 +183,7 @@ class PostgresStore:
             if isinstance(done, Found):
                 return self._read_found(key, load.after, done)
             if done:
-                return None
+                return append.size
         return self.load(key, load.after)
 
     def _begin_soon(self, begin: Begin) -> Found | bool | None:
@@ -236,7 +236,7 @@ class PostgresStore:
         rows = self._db.rows(
             "SELECT record FROM orchestrator_journal WHERE key = %s AND place = ANY(%s) "
             "ORDER BY place",
-            (append.key, [*append.places]),
+            (append.key, [place for place, _, _ in append.lines]),
         )
         return [text for (text,) in rows] == [*append.texts]
 

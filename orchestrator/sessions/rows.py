@@ -91,25 +91,13 @@ class Append(NamedTuple):
     checksum: int  # of the entry
     expected: int  # how many it has before
     since: int  # the time of the last of them; 0 for any
-    texts: Sequence[str]  # of the records
+    lines: Sequence[tuple[int, str, int]]  # the places, texts and checksums of the records
+    size: int  # how many characters the records have
 
     @property
-    def places(self) -> range:
-        """The places of the records."""
-        return range(self.expected, self.records)
-
-    @property
-    def lines(self) -> list[tuple[int, str, int]]:
-        """The records with their places and checksums."""
-        return [
-            (place, text, sum_record(self.key, place, text))
-            for place, text in zip(self.places, self.texts, strict=True)
-        ]
-
-    @property
-    def size(self) -> int:
-        """How many characters the records have."""
-        return sum(map(len, self.texts))
+    def texts(self) -> list[str]:
+        """The texts of the records."""
+        return [text for _, text, _ in self.lines]
 
 
 def build_append(
@@ -124,10 +112,14 @@ def build_append(
     """An append of records; the other arguments are as `SessionStore` has them."""
     if unfinished is None:
         unfinished = leaves_turn_open(records)
-    texts = [encode_record(record) for record in records]
-    count = expected + len(texts)
-    total = sum_entry(key, label, at, count)
-    return Append(key, label, at, count, unfinished, total, expected, since, texts)
+    place, lines, size = expected, [], 0
+    for record in records:
+        text = encode_record(record)
+        lines.append((place, text, sum_record(key, place, text)))
+        size += len(text)
+        place += 1
+    total = sum_entry(key, label, at, place)
+    return Append(key, label, at, place, unfinished, total, expected, since, lines, size)
 
 
 Changes = Mapping[int, tuple[Record, Record]]

@@ -240,14 +240,15 @@ class Sessions:
         # `None` if it has begun, else what was read instead.
         store: Any = self.store
         at, count, since = self.clock(), session.count, session.written_at
-        found: Sequence[Record] | None = store.begin(
+        done = store.begin(
             session.key, count, turn, label=session.label, at=at, since=since, **options
         )
-        if found is None:
-            session.apply([turn])
-            self._note_written(session, [turn], at)
-            session.unsynced = int(self._syncs)
-        return found
+        if isinstance(done, list):
+            return done
+        session.apply([turn])
+        self._note_written(session, [turn], at, done if self._tells_length else None)
+        session.unsynced = int(self._syncs)
+        return None
 
     def _note_written(
         self, session: Session, records: Sequence[Record], at: int, length: int | None = None
@@ -362,7 +363,6 @@ class Sessions:
                     getattr(self.store, "reserve", None),
                 )
         return self._lanes
-
 
     def peek(self, label: str) -> Session:
         """Reads a session, for display, without acquiring it.

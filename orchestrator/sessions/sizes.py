@@ -21,8 +21,9 @@ def are_small(*values: Any) -> bool:
     They are as large as what the store writes: a character that is not ASCII has six bytes or
     twelve. What is no JSON value is not small.
     """
-    if any(isinstance(value, str) and len(value) > _SMALL for value in values):
-        return False  # to encode some megabytes takes long, too
+    for value in values:
+        if isinstance(value, str) and len(value) > _SMALL:
+            return False  # to encode some megabytes takes long, too
     length = _find_length(values, _to_ascii)
     return length is not None and length <= _SMALL
 

@@ -244,10 +244,11 @@ class SQLiteStore:
         at: int,
         since: int,
         reads: bool = True,
-    ) -> list[Record] | None:
+    ) -> list[Record] | int:
         """Appends a turn's first record, or reads what is in the journal instead."""
-        if self._write(build_append(key, expected, [turn], label, at, True, since)):
-            return None
+        append = build_append(key, expected, [turn], label, at, True, since)
+        if self._write(append):
+            return append.size
         return self.load(key, max(expected - 1, 0)) if reads else []
 
     def _write(self, append: Append) -> bool:
@@ -256,7 +257,10 @@ class SQLiteStore:
             # The transaction is immediate: no other process writes between this and the insert.
             if not self._write_entry(db, append):
                 return False
-            self._insert(db, append.key, rows)
+            try:
+                db.executemany(_ADD, rows)
+            except sqlite3.IntegrityError as error:
+                raise self._damage(append.key, "records are missing in its entry") from error
         return True
 
     def _find_label(self, key: str) -> str:
@@ -270,12 +274,6 @@ class SQLiteStore:
             return True
         known = (append.key, append.expected, append.since)
         return bool(db.execute(_UPDATE_EXPECTED, (*entry, *known)).rowcount)
-
-    def _insert(self, db: sqlite3.Connection, key: str, rows: Sequence[Any]) -> None:
-        try:
-            db.executemany(_ADD, rows)
-        except sqlite3.IntegrityError as error:
-            raise self._damage(key, "records are missing in its entry") from error
 
     def rewrite(self, key: str, changes: Changes) -> int:
         """Replaces records of a journal where they still stand; how many."""

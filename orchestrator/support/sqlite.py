@@ -174,14 +174,6 @@ class SqliteFile:
         text = str(error) if isinstance(error, sqlite3.Error) else type(error).__name__
         return self.failure(f"{what}: it is damaged ({text}); {_WAY_OUT}")
 
-    def connection(self) -> _Use:
-        """The connection, for this thread alone, while a `with` block runs.
-
-        Raises:
-            DependencyFailed: SQLite failed.
-        """
-        return _Use(self, self._lock)
-
     def transaction(self) -> _Transaction:
         """The connection, in a transaction that any error in the `with` block undoes.
 
@@ -220,22 +212,18 @@ class SqliteFile:
             if self._can_reserve:
                 self._used = self._hasty
                 self._used.execute("BEGIN IMMEDIATE")
-                is_begun = self._has_middling_log()
+                self._unmeasured = (self._unmeasured or self._look_at_log()) - 1
+                is_begun = self._unmeasured >= 0
         except FAILURES:
             pass  # it is busy; or what is wrong is said when it is used without haste
         finally:
             if not is_begun and self._is_reserved:
+                self._unmeasured = 0
                 self._end_transaction()
         return is_begun
 
-    def _has_middling_log(self) -> bool:
-        # Neither empty nor long, when it was last looked at.
-        if not self._unmeasured:
-            if not 0 < self._measure_log() < _LONG_LOG:
-                return False
-            self._unmeasured = _LOOK_EVERY
-        self._unmeasured -= 1
-        return True
+    def _look_at_log(self) -> int:
+        return _LOOK_EVERY if 0 < self._measure_log() < _LONG_LOG else 0
 
     def _connect_hastily(self) -> sqlite3.Connection:
         db = self._connect(timeout=0)
@@ -258,10 +246,13 @@ class SqliteFile:
     def _end_transaction(self) -> None:
         # Undoes what is not committed, and ends the reservation if there is one.
         db, self._used = self._used, self._db
+        if db.in_transaction:  # some errors have ended it already
+            self._roll_back(db)
+
+    def _roll_back(self, db: sqlite3.Connection) -> None:
         try:
             with suppress(sqlite3.Error):  # the first error says more
-                if db.in_transaction:  # some errors have ended it already
-                    db.execute("ROLLBACK")
+                db.execute("ROLLBACK")
         finally:
             if db is self._hasty and db.in_transaction:
                 # It would keep everybody out of the file for good; the next one is another.
@@ -341,8 +332,8 @@ class SqliteFile:
                 hasty.close()
 
 
-# These are classes since a turn goes through several: `contextmanager` takes ten times as long.
-class _Use:
+# A class since a turn goes through several: `contextmanager` takes ten times as long.
+class _Transaction:
     __slots__ = ("_db", "_file", "_lock")
 
     def __init__(self, file: SqliteFile, lock: Any) -> None:
@@ -350,29 +341,20 @@ class _Use:
         self._lock = lock
 
     def __enter__(self) -> sqlite3.Connection:
+        file = self._file
         self._lock.acquire()
-        self._db = self._file._used
-        return self._db
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        self._lock.release()
-        if isinstance(error, FAILURES):
-            raise self._file.translate(error) from error
-
-
-class _Transaction(_Use):
-    __slots__ = ()
-
-    def __enter__(self) -> sqlite3.Connection:
-        db = super().__enter__()
-        if self._file._is_reserved:  # by this thread, which has the lock; it has begun already
-            return db
-        try:
-            self._file._copy_log()
-            db.execute("BEGIN IMMEDIATE")
-        except BaseException as error:
-            super().__exit__(type(error), error, None)
-            raise
+        db = self._db = file._used
+        if (
+            db is file._db
+        ):  # else this thread, which has the lock, has reserved it, and it has begun
+            try:
+                file._copy_log()
+                db.execute("BEGIN IMMEDIATE")
+            except BaseException as error:
+                self._lock.release()
+                if isinstance(error, FAILURES):
+                    raise file.translate(error) from error
+                raise
         return db
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
@@ -385,8 +367,10 @@ class _Transaction(_Use):
         try:
             self._file._end_transaction()
         finally:
-            super().__exit__(kind, failure, trace)
-        if failure is not error and failure is not None:
+            self._lock.release()
+        if isinstance(failure, FAILURES):
+            raise self._file.translate(failure) from failure
+        if failure is not None and failure is not error:
             raise failure
 
 

@@ -49,7 +49,12 @@ def open_one(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callabl
 
 
 def begin(store: Any, expected: int, id: str, since: int = 0, at: int = 9, text: str = "") -> Any:
-    return store.begin(KEY, expected, turn(id, text), label=LABEL, at=at, since=since)
+    """What was read; `None` if the turn has begun."""
+    found = store.begin(KEY, expected, turn(id, text), label=LABEL, at=at, since=since)
+    if isinstance(found, list):
+        return found
+    assert found > len(text)  # so many characters were written
+    return None
 
 
 def test_a_store_begins_a_turn_where_it_was_expected(open_one: Any) -> None:

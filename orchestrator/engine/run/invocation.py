@@ -61,6 +61,7 @@ if TYPE_CHECKING:  # it needs asyncio
 # crash, and what collaborators write comes after it.
 _PAID = (CallModel, Retrieve, Guard, Orchestrate, Branches)
 _SHARED = (Branches,)  # the same, in memory: a crash leaves no journal
+_ENDS = (Answer, Refusal, Failure)
 
 
 class Run:
@@ -433,7 +434,7 @@ def _find_written(given: Any) -> Any:
         return given
     if isinstance(given, ControlReturn):
         return given.invocation_inputs
-    if isinstance(given, Answer | Refusal | Failure):
+    if isinstance(given, _ENDS):
         return build_end_record(given, 0)
     return None  # an effect, for one, of which a record is among the unwritten
 
