@@ -15,8 +15,10 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from bench.harness import Row
 from bench.peers.own import Engine, Floor, OnceFloor
@@ -24,7 +26,12 @@ from bench.peers.peer import Stream, Turn
 
 _SIDES = ("floor", "engine")
 # How many units the two processes have, and the limit for the engine in thousands.
-_UNITS = {"turn": (10, 60, 400.0), "step": (10, 60, 200.0), "token": (500, 2_500, 15.0)}
+_UNITS: dict[str, tuple[int, int, float | None]] = {
+    "turn": (10, 60, 400.0),
+    "step": (10, 60, 200.0),
+    "token": (500, 2_500, 15.0),
+    "turn in SQLite": (10, 60, None),
+}
 
 
 def instructions() -> list[Row]:
@@ -32,16 +39,17 @@ def instructions() -> list[Row]:
     if shutil.which("valgrind") is None:
         print("instructions: LEFT OUT; there is no `valgrind` on this machine", file=sys.stderr)
         return []
-    runs = [(side, unit, many) for side in _SIDES for unit in _UNITS for many in _UNITS[unit][:2]]
+    measured = [(side, unit) for unit in _UNITS for side in _SIDES if (side, unit) in _NOTES]
+    runs = [(side, unit, many) for side, unit in measured for many in _UNITS[unit][:2]]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # counts do not mind company
         counts = dict(zip(runs, pool.map(lambda it: _count(*it), runs), strict=True))
     rows: list[Row] = []
-    for unit, (few, many, limit) in _UNITS.items():
-        for side in _SIDES:
-            each = (counts[side, unit, many] - counts[side, unit, few]) / (many - few) / 1000
-            name = f"instructions of a {unit}" + ", floor" * (side == "floor")
-            bound = limit if side == "engine" else None
-            rows.append((name, each, "k", bound, _NOTES[side, unit]))
+    for side, unit in measured:
+        few, many, limit = _UNITS[unit]
+        each = (counts[side, unit, many] - counts[side, unit, few]) / (many - few) / 1000
+        name = f"instructions of a {unit}" + ", floor" * (side == "floor")
+        bound = limit if side == "engine" else None
+        rows.append((name, each, "k", bound, _NOTES[side, unit]))
     return rows
 
 
@@ -52,18 +60,20 @@ _NOTES = {
     ("engine", "step"): "between 10 and 60 of a turn",
     ("floor", "token"): "of one answer of Converse events",
     ("engine", "token"): "between 500 and 2,500 of one answer, `astream`",
+    ("engine", "turn in SQLite"): "of one session; the system's share is not counted",
 }
 
 
 def _count(side: str, unit: str, many: int) -> int:
     valgrind = ["valgrind", "--tool=callgrind", "--instr-atstart=no"]
     program = [sys.executable, "-m", "bench.instructions", side, unit, str(many)]
-    done = subprocess.run(
-        [*valgrind, "--callgrind-out-file=/dev/null", *program],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONHASHSEED": "0"},
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [*valgrind, "--callgrind-out-file=/dev/null", *program],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONHASHSEED": "0", "TMPDIR": folder},
+        )
     found = re.search(r"Collected\s*:\s*(\d+)", done.stderr)
     if done.returncode or found is None:
         raise RuntimeError(f"callgrind failed with {side} {unit}:\n{done.stderr[-2000:]}")
@@ -86,7 +96,21 @@ def _works(side: str, unit: str, many: int) -> Sequence[Turn | Stream]:
     peer = Engine() if side == "engine" else OnceFloor() if unit == "step" else Floor()
     if unit == "turn":
         return peer.turns(1, many)
+    if unit == "turn in SQLite":
+        return _stored_turns(many)
     return peer.turns(many, 1) if unit == "step" else peer.streams(many, 1)
+
+
+def _stored_turns(many: int) -> list[Turn]:
+    from bench import script, subject
+
+    file = Path(tempfile.mkdtemp(), "s.sqlite")  # removed by who has made this process
+    agent = subject.engine(subject.Script(), asynchronous=True, sessions=file)
+
+    async def turn() -> str:
+        return (await agent.ainvoke(script.QUESTION, "s-1")).text
+
+    return [turn] * many
 
 
 def _instrument() -> None:

@@ -74,7 +74,7 @@ _OTHERS = " WHERE asked.key NOT IN (SELECT key FROM written)"
 _APPEND_AND_FIND = f"{_SOME}{_EARLY} UNION ALL {_FIND}{_OTHERS}".encode()
 
 
-_ENTRY_MEMBERS = Append._fields.index("lines")  # those before are the entry's
+_ENTRY_MEMBERS = Append._fields.index("rows")  # those before are the entry's
 _NO_ROWS = ["{}"] * 4  # an array for each column of the journal
 
 
@@ -186,7 +186,7 @@ def append_one(append: Append, db: Connection) -> bool:
 def _to_values(appends: Sequence[Append]) -> list[str]:
     # Two processes begin the same sessions in one order, else each could wait for the other.
     ordered = sorted(appends)
-    rows = [(it.key, *line) for it in ordered for line in it.lines]
+    rows = [row for it in ordered for row in it.rows]
     entries = [it[:_ENTRY_MEMBERS] for it in ordered]
     return [*_to_arrays(entries), *(_to_arrays(rows) or _NO_ROWS)]
 

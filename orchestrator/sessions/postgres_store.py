@@ -236,7 +236,7 @@ class PostgresStore:
         rows = self._db.rows(
             "SELECT record FROM orchestrator_journal WHERE key = %s AND place = ANY(%s) "
             "ORDER BY place",
-            (append.key, [place for place, _, _ in append.lines]),
+            (append.key, [place for _, place, _, _ in append.rows]),
         )
         return [text for (text,) in rows] == [*append.texts]
 

@@ -22,23 +22,21 @@ DamageError = Callable[[str], DependencyFailed]
 
 WAY_OUT = "delete the session, use another session id, or restore the store from a backup"
 
+Encoded = tuple[Record, str]
+"""A record with its text, for whoever has needed that before the store does."""
+
 # ASCII: what has half a surrogate pair in it is written, too.
 encode_record = make_json_encoder(ensure_ascii=True)
 
 
-def compute_sum(text: str) -> int:
-    """The checksum of a text."""
-    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
-
-
 def sum_record(key: str, place: int, text: str) -> int:
     """The checksum of a record, as it stands in its journal."""
-    return compute_sum(f"{key} {place} {text}")
+    return zlib.crc32(f"{key} {place} {text}".encode("utf-8", "surrogatepass"))
 
 
 def sum_entry(key: str, label: str, updated: int, count: int) -> int:
     """The checksum of a session's entry."""
-    return compute_sum(f"{key} {label} {updated} {count}")
+    return zlib.crc32(f"{key} {label} {updated} {count}".encode("utf-8", "surrogatepass"))
 
 
 def read_lines(key: str, first: int, text: str | None, damage: DamageError) -> list[Record]:
@@ -91,13 +89,13 @@ class Append(NamedTuple):
     checksum: int  # of the entry
     expected: int  # how many it has before
     since: int  # the time of the last of them; 0 for any
-    lines: Sequence[tuple[int, str, int]]  # the places, texts and checksums of the records
+    rows: Sequence[tuple[str, int, str, int]]  # of the records: key, place, text and checksum
     size: int  # how many characters the records have
 
     @property
     def texts(self) -> list[str]:
         """The texts of the records."""
-        return [text for _, text, _ in self.lines]
+        return [text for _, _, text, _ in self.rows]
 
 
 def build_append(
@@ -108,18 +106,22 @@ def build_append(
     at: int,
     unfinished: bool | None = None,
     since: int = 0,
+    encoded: Sequence[Encoded] = (),
 ) -> Append:
     """An append of records; the other arguments are as `SessionStore` has them."""
     if unfinished is None:
         unfinished = leaves_turn_open(records)
-    place, lines, size = expected, [], 0
-    for record in records:
-        text = encode_record(record)
-        lines.append((place, text, sum_record(key, place, text)))
+    texts = [
+        text for record, (known, text) in zip(records, encoded, strict=False) if record is known
+    ]
+    texts += [encode_record(record) for record in records[len(texts) :]]
+    place, rows, size = expected, [], 0
+    for text in texts:
+        rows.append((key, place, text, sum_record(key, place, text)))
         size += len(text)
         place += 1
     total = sum_entry(key, label, at, place)
-    return Append(key, label, at, place, unfinished, total, expected, since, lines, size)
+    return Append(key, label, at, place, unfinished, total, expected, since, rows, size)
 
 
 Changes = Mapping[int, tuple[Record, Record]]

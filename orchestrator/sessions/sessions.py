@@ -33,6 +33,7 @@ from orchestrator.support.lru_cache import LruCache
 from orchestrator.support.process_locks import ProcessLocks
 
 if TYPE_CHECKING:
+    from orchestrator.sessions.rows import Encoded
     from orchestrator.support.lanes import Lanes
 
 
@@ -63,6 +64,7 @@ class Sessions:
         lean: Whether `model` records may leave out a `response` that follows from their `content`:
             the store adds it when it is asked for them.
         clock: Tells the time.
+        encode_record: Gives a record's text as the store writes it; `None` if it does not say.
         leaving: Whether a turn that is stopped stays open in its journal, for another process to
             go on with, instead of being cancelled. Set it in a process that is about to end.
         observers: Who observes their turns; see `orchestrator/engine/run/observation.py`.
@@ -98,6 +100,9 @@ class Sessions:
         self._notes_unfinished = hasattr(self.store, "list_unfinished")
         self._syncs = self.durable and hasattr(self.store, "sync")
         self._begins = self.durable and hasattr(self.store, "begin")
+        self.encode_record: Callable[[Record], str] | None = (
+            getattr(self.store, "encode_record", None) if self.durable else None
+        )
         self._tells_length = self.durable and getattr(self.store, "tells_length", False)
         # Of sessions as they were when it was last asked who runs their open turns
         self._holders: LruCache[Record] = LruCache(cached)
@@ -579,8 +584,12 @@ class Sessions:
         session.unwritten = record
         session.apply([record])
 
-    def write(self, session: Session, records: Sequence[Record]) -> None:
+    def write(
+        self, session: Session, records: Sequence[Record], encoded: Sequence[Encoded] = ()
+    ) -> None:
         """Appends records, durably where they must be, then takes them into the session.
+
+        `encoded` are the first ones with their texts, if they are known (`encode_record`).
 
         Raises:
             SessionConflict: Another process wrote to the session; nothing was written.
@@ -594,6 +603,8 @@ class Sessions:
             at = self.clock()
             if self._syncs:
                 length = self._append_synced(session, news, at)
+            elif encoded:
+                length = self._append(session, count, news, at, encoded=encoded)
             else:
                 length = self._append(session, count, news, at)
         except BaseException as error:

@@ -15,17 +15,17 @@ _SCALARS = frozenset((int, float, bool, type(None)))
 _to_ascii = make_json_encoder(ensure_ascii=True)
 
 
-def are_small(*values: Any) -> bool:
+def are_small(*values: Any, beside: int = 0) -> bool:
     """Whether JSON values are so small that an event loop may wait for them to be written.
 
     They are as large as what the store writes: a character that is not ASCII has six bytes or
-    twelve. What is no JSON value is not small.
+    twelve. What is no JSON value is not small. `beside` is how many bytes are written with them.
     """
     for value in values:
         if isinstance(value, str) and len(value) > _SMALL:
             return False  # to encode some megabytes takes long, too
-    length = _find_length(values, _to_ascii)
-    return length is not None and length <= _SMALL
+    length = _find_length(values, _to_ascii) if values else 0
+    return length is not None and length + beside <= _SMALL
 
 
 def measure(values: Any, length: int | None = None) -> int:

@@ -16,8 +16,10 @@ from orchestrator.sessions.rows import (
     WAY_OUT,
     Append,
     Changes,
+    Encoded,
     build_append,
     change_records,
+    encode_record,
     read_entry,
     read_last,
     read_lines,
@@ -146,7 +148,7 @@ _UPDATE_EXPECTED = (
     "WHERE key = ? AND records = ? AND updated = coalesce(nullif(?, 0), updated)"
 )
 # The primary key is a second lock: two writers of one place collide.
-_ADD = "INSERT INTO journal SELECT (id << 32) + ?, ?, ? FROM session WHERE key = ?"
+_ADD = "INSERT INTO journal SELECT (id << 32) + ?2, ?3, ?4 FROM session WHERE key = ?1"
 
 
 class SQLiteStore:
@@ -163,6 +165,7 @@ class SQLiteStore:
     durable = True
     threads = 1  # one connection, one writer
     tells_length = True
+    encode_record = staticmethod(encode_record)
 
     def __init__(self, path: str | Path) -> None:
         """Opens the file, and makes it when it is not there; its folder must exist.
@@ -221,6 +224,7 @@ class SQLiteStore:
         label: str = "",
         at: int = 0,
         unfinished: bool | None = None,
+        encoded: Sequence[Encoded] = (),
     ) -> int:
         """Appends in one transaction, if the journal has exactly `expected` records.
 
@@ -228,7 +232,7 @@ class SQLiteStore:
             SessionConflict: It has another number of records; nothing was written.
         """
         label = label or self._find_label(key)
-        append = build_append(key, expected, records, label, at, unfinished)
+        append = build_append(key, expected, records, label, at, unfinished, encoded=encoded)
         if not self._write(append):
             self.load(key)  # it may be damaged
             raise SessionConflict("the session was changed by another invocation; try again")
@@ -252,13 +256,12 @@ class SQLiteStore:
         return self.load(key, max(expected - 1, 0)) if reads else []
 
     def _write(self, append: Append) -> bool:
-        rows = [(*line, append.key) for line in append.lines]
         with self._file.transaction() as db:
             # The transaction is immediate: no other process writes between this and the insert.
             if not self._write_entry(db, append):
                 return False
             try:
-                db.executemany(_ADD, rows)
+                db.executemany(_ADD, append.rows)
             except sqlite3.IntegrityError as error:
                 raise self._damage(append.key, "records are missing in its entry") from error
         return True

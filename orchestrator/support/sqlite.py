@@ -79,6 +79,8 @@ class SqliteFile:
         self._reader: sqlite3.Connection | None = None
         self._hasty: sqlite3.Connection | None = None  # waits for nobody: see `reserve`
         self._can_reserve = self.path != ":memory:"  # another connection has another one of these
+        # One of each for all, since who uses it has the lock
+        self._transaction = _Transaction(self, self._lock)
         self._reservation = Reservation(self, self._lock)
         self._unmeasured = 0  # how many transactions may still be reserved without a look at it
         self._pressed_at = 0  # how long the log was when others were last kept from writing
@@ -180,7 +182,7 @@ class SqliteFile:
         Raises:
             DependencyFailed: SQLite failed; nothing was written.
         """
-        return _Transaction(self, self._lock)
+        return self._transaction
 
     def reserve(self) -> Reservation | None:
         """Begins the next transaction, if that can be done at once; `None` if it would wait.
@@ -195,38 +197,41 @@ class SqliteFile:
         they write through this class alone: but for a transaction that comes between another
         process's copying of the log and the next one that it writes, mostly some microseconds.
         """
-        if not self._lock.acquire(blocking=False):
+        if not self._lock.acquire(False):
             return None
-        is_reserved = False
+        reserved = None
         try:
-            is_reserved = self._can_reserve and self._used is self._db and self._begin_hastily()
+            if self._can_reserve and self._used is self._db:
+                reserved = self._begin_hastily()
         finally:
-            if not is_reserved:
+            if reserved is None:
                 self._lock.release()
-        return self._reservation if is_reserved else None
+        return reserved
 
-    def _begin_hastily(self) -> bool:
-        is_begun = False
+    def _begin_hastily(self) -> Reservation | None:
+        reserved = None
         try:
-            self._hasty = self._hasty or self._connect_hastily()
+            db = self._hasty or self._connect_hastily()
             if self._can_reserve:
-                self._used = self._hasty
-                self._used.execute("BEGIN IMMEDIATE")
-                self._unmeasured = (self._unmeasured or self._look_at_log()) - 1
-                is_begun = self._unmeasured >= 0
+                self._used = db
+                db.execute("BEGIN IMMEDIATE")
+                if self._unmeasured or self._has_middling_log():
+                    self._unmeasured -= 1
+                    reserved = self._reservation
         except FAILURES:
             pass  # it is busy; or what is wrong is said when it is used without haste
         finally:
-            if not is_begun and self._is_reserved:
-                self._unmeasured = 0
+            if reserved is None and self._is_reserved:
                 self._end_transaction()
-        return is_begun
+        return reserved
 
-    def _look_at_log(self) -> int:
-        return _LOOK_EVERY if 0 < self._measure_log() < _LONG_LOG else 0
+    def _has_middling_log(self) -> bool:
+        if 0 < self._measure_log() < _LONG_LOG:
+            self._unmeasured = _LOOK_EVERY
+        return self._unmeasured > 0
 
     def _connect_hastily(self) -> sqlite3.Connection:
-        db = self._connect(timeout=0)
+        db = self._hasty = self._connect(timeout=0)
         try:
             _set_up(db)
             for each in (db, self._db):  # from now on `_copy_log` does it, once for both
@@ -234,6 +239,7 @@ class SqliteFile:
             # Some file systems cannot have a log; every commit waits for the disk there.
             (mode,) = db.execute("PRAGMA journal_mode").fetchone()
         except BaseException:
+            self._hasty = None
             db.close()
             raise
         self._can_reserve = mode == "wal"
@@ -368,10 +374,11 @@ class _Transaction:
             self._file._end_transaction()
         finally:
             self._lock.release()
-        if isinstance(failure, FAILURES):
-            raise self._file.translate(failure) from failure
-        if failure is not None and failure is not error:
-            raise failure
+        if failure is not None:
+            if isinstance(failure, FAILURES):
+                raise self._file.translate(failure) from failure
+            if failure is not error:
+                raise failure
 
 
 class Reservation:
@@ -388,7 +395,7 @@ class Reservation:
 
     def __exit__(self, *_: object) -> None:
         try:
-            if self._file._used is not self._file._db:  # nothing was written
+            if self._file._is_reserved:  # nothing was written
                 self._file._end_transaction()
         finally:
             self._lock.release()

@@ -252,5 +252,6 @@ class BranchRun(Run):
         """Appends records, one branch at a time."""
         for record in records:
             record.setdefault("branch", self.replay.path)
+        self._encoded = ()  # without that
         with self._lock:
             super().write(records)

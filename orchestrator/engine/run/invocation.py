@@ -54,7 +54,8 @@ from orchestrator.sessions.journal import (
 )
 from orchestrator.sessions.sizes import are_small
 
-if TYPE_CHECKING:  # it needs asyncio
+if TYPE_CHECKING:  # these need asyncio, and what stores need
+    from orchestrator.sessions.rows import Encoded
     from orchestrator.support.time_limit import TimeLimit
 
 # Before these the outcomes so far are written: what was paid for is not paid for again after a
@@ -89,6 +90,7 @@ class Run:
         "_begun_at",
         "_context",
         "_context_of",
+        "_encoded",
         "_together",
         "_unwritten",
         "_written_before",
@@ -138,6 +140,7 @@ class Run:
         self._after: int | None = None
         self.sessions = sessions
         self._unwritten: list[Record] = []
+        self._encoded: Sequence[Encoded] = ()
         self._begun: Sequence[Call] = ()
         self._begun_at = 0
         self._context: CallContext | None = None
@@ -396,12 +399,21 @@ class Run:
                 raise self._build_unwritten_error(actions, error) from error
             raise
         self._unwritten = []
+        self._encoded = ()
 
     def writes_little(self, given: Sequence[Any]) -> bool:
         """Whether the next work that writes is one small append; `given` are its arguments."""
-        return not self.replay.feed.is_interrupted and are_small(
-            self._unwritten, [_find_written(it) for it in given]
-        )
+        if self.replay.feed.is_interrupted:
+            return False
+        written = [it for one in given if (it := _find_written(one)) is not None]
+        encode = self.sessions.encode_record
+        if encode is None:
+            return are_small(self._unwritten, written)
+        try:  # nobody changes these any more, so that the store need not encode them again
+            self._encoded = [(record, encode(record)) for record in self._unwritten]
+        except (TypeError, ValueError, RecursionError):
+            return False
+        return are_small(*written, beside=sum([len(text) for _, text in self._encoded]))
 
     def _build_unwritten_error(self, actions: list[Record], error: Exception) -> OrchestratorError:
         begun = [*self.log.records, *self._unwritten]
@@ -425,7 +437,7 @@ class Run:
 
     def write(self, records: list[Record]) -> None:
         """Appends records to the journal."""
-        self.sessions.write(self.session, records)
+        self.sessions.write(self.session, records, self._encoded)
 
 
 def _find_written(given: Any) -> Any:
