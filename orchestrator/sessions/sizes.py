@@ -9,6 +9,7 @@ from typing import Any
 from orchestrator.message import make_json_encoder, to_json
 
 _SMALL = 64 * 1024  # bytes of records that are written while an event loop waits
+_OF_CHARACTER, _OF_NUMBER = 12, 32  # the most bytes of one, as it is written
 _MAPPING, _LIST, _ITEM, _OTHER = 232, 56, 8, 28  # as `getsizeof` has them; keys are few, and shared
 _FEW, _IN_MEMORY = 2048, 6  # so many bytes of few values take so many times as many in memory
 _SCALARS = frozenset((int, float, bool, type(None)))
@@ -21,11 +22,32 @@ def are_small(*values: Any, beside: int = 0) -> bool:
     They are as large as what the store writes: a character that is not ASCII has six bytes or
     twelve. What is no JSON value is not small. `beside` is how many bytes are written with them.
     """
+    most = beside
     for value in values:
         if isinstance(value, str) and len(value) > _SMALL:
             return False  # to encode some megabytes takes long, too
-    length = _find_length(values, _to_ascii) if values else 0
-    return length is not None and length + beside <= _SMALL
+        most += _bound_length(value)
+    if most <= _SMALL:
+        return True
+    length = _find_length(values, _to_ascii)
+    return length is not None and beside + length <= _SMALL
+
+
+def _bound_length(value: Any) -> int:
+    # How many bytes a text, or an object of texts and times, has at most; too many of any other
+    # value. To encode one takes three times as long.
+    if type(value) is str:
+        return _OF_CHARACTER * len(value)
+    if type(value) is not dict:
+        return _SMALL + 1
+    length = 0
+    for name, one in value.items():
+        length += _OF_CHARACTER * len(name) + _OF_NUMBER
+        if type(one) is str:
+            length += _OF_CHARACTER * len(one)
+        elif type(one) not in _SCALARS:
+            return _SMALL + 1
+    return length
 
 
 def measure(values: Any, length: int | None = None) -> int:

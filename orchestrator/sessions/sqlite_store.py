@@ -272,11 +272,12 @@ class SQLiteStore:
 
     def _write_entry(self, db: sqlite3.Connection, append: Append) -> bool:
         # Whether there was one with as many records as expected; one that is missing has none.
-        entry = (append.label, append.updated, append.records, append.unfinished, append.checksum)
-        if not append.expected and db.execute(_INSERT, (*entry, append.key)).rowcount:
+        key, label, updated, records, unfinished, total, expected, since, *_ = append
+        # A bool is no number for Python's SQLite: it looks for an adapter of it each time.
+        entry = (label, updated, records, int(unfinished), total, key)
+        if not expected and db.execute(_INSERT, entry).rowcount:
             return True
-        known = (append.key, append.expected, append.since)
-        return bool(db.execute(_UPDATE_EXPECTED, (*entry, *known)).rowcount)
+        return bool(db.execute(_UPDATE_EXPECTED, (*entry, expected, since)).rowcount)
 
     def rewrite(self, key: str, changes: Changes) -> int:
         """Replaces records of a journal where they still stand; how many."""
