@@ -15,11 +15,10 @@ from orchestrator.agent.durable.database import (
     build_database_error,
     check_url,
     import_dbos,
-    make_private,
 )
 from orchestrator.agent.durable.liveness import Liveness
 from orchestrator.agent.durable.partitions import PartitionKeys
-from orchestrator.agent.durable.runs import QUEUE
+from orchestrator.agent.durable.runs import QUEUE, DurableRuns
 from orchestrator.agent.durable.workflow import (
     count_running,
     name_agent,
@@ -89,6 +88,8 @@ class Worker:
         except Exception as error:
             self._dbos.destroy()
             self._liveness.close()
+            if isinstance(error, OrchestratorError):
+                raise
             raise build_database_error(url, error) from error
         self._liveness.begin_to_take_over()
         self._keys = PartitionKeys(queues)
@@ -103,7 +104,18 @@ class Worker:
     ) -> None:
         from dbos._serialization import DBOSPortableJSON
 
-        make_private(url)
+        # First: DBOS looks for new queues once a second.
+        with DurableRuns(url) as runs:
+            for queue in queues:
+                runs.client.register_queue(
+                    queue,
+                    worker_concurrency=concurrency,
+                    global_concurrency=most,
+                    partition_concurrency=1,  # a session's turns run one after the other
+                    limiter=rate and {"limit": rate[0], "period": rate[1]},
+                    polling_interval_sec=_POLLING,
+                    on_conflict="always_update",
+                )
         self._dbos(
             config={
                 "name": APPLICATION,
@@ -112,21 +124,13 @@ class Worker:
                 "application_version": VERSION,
                 "executor_id": self.id,
                 "log_level": "WARNING",
+                # Who closes the worker waits for the next look.
+                "notification_listener_polling_interval_sec": _POLLING,
             }
         )
         _hide_failed_turns()
         self._dbos.listen_queues(list(queues))
         self._dbos.launch()
-        for queue in queues:
-            self._dbos.register_queue(
-                queue,
-                worker_concurrency=concurrency,
-                global_concurrency=most,
-                partition_concurrency=1,  # a session's turns run one after the other
-                limiter=rate and {"limit": rate[0], "period": rate[1]},
-                polling_interval_sec=_POLLING,
-                on_conflict="always_update",
-            )
 
     def __enter__(self) -> Self:
         """The worker itself."""
