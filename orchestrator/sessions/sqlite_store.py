@@ -256,7 +256,7 @@ class SQLiteStore:
         return self.load(key, max(expected - 1, 0)) if reads else []
 
     def _write(self, append: Append) -> bool:
-        with self._file.transaction() as db:
+        with self._file.transaction(append.size) as db:
             # The transaction is immediate: no other process writes between this and the insert.
             if not self._write_entry(db, append):
                 return False

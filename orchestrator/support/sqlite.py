@@ -26,8 +26,9 @@ _LONG_LOG = _LOG_HEAD + 1000 * (_PAGE_HEAD + _PAGE)
 # those who read: else those who never pause would let it grow without end.
 _ENDLESS_LOG = 4 * _LONG_LOG
 _READERS_PATIENCE = 1.0  # seconds
-# Of so many reserved transactions, one looks how long the log is: it takes a quarter of an append.
-_LOOK_EVERY = 16
+# After so many bytes somebody looks how long the log is: that takes a fifth of an append. A
+# transaction may write so many besides its rows, since all of a page is written.
+_LOOK_AFTER, _BESIDE = _LONG_LOG // 16, 4 * _PAGE
 # Besides its own errors, what Python's `sqlite3` raises for what a damaged file holds.
 FAILURES = (sqlite3.Error, UnicodeDecodeError, MemoryError)
 
@@ -79,10 +80,8 @@ class SqliteFile:
         self._reader: sqlite3.Connection | None = None
         self._hasty: sqlite3.Connection | None = None  # waits for nobody: see `reserve`
         self._can_reserve = self.path != ":memory:"  # another connection has another one of these
-        # One of each for all, since who uses it has the lock
-        self._transaction = _Transaction(self, self._lock)
-        self._reservation = Reservation(self, self._lock)
-        self._unmeasured = 0  # how many transactions may still be reserved without a look at it
+        self._reservation = Reservation(self, self._lock)  # one for all: who has it, has the lock
+        self._unseen = 0  # how many bytes may be written without a look at the log's length
         self._pressed_at = 0  # how long the log was when others were last kept from writing
         self._log_path = f"{os.path.realpath(self.path)}-wal"
         try:
@@ -176,13 +175,15 @@ class SqliteFile:
         text = str(error) if isinstance(error, sqlite3.Error) else type(error).__name__
         return self.failure(f"{what}: it is damaged ({text}); {_WAY_OUT}")
 
-    def transaction(self) -> _Transaction:
+    def transaction(self, size: int = _LOOK_AFTER) -> _Transaction:
         """The connection, in a transaction that any error in the `with` block undoes.
+
+        `size` is about how many bytes its rows have; many when that is not known.
 
         Raises:
             DependencyFailed: SQLite failed; nothing was written.
         """
-        return self._transaction
+        return _Transaction(self, self._lock, size + _BESIDE)
 
     def reserve(self) -> Reservation | None:
         """Begins the next transaction, if that can be done at once; `None` if it would wait.
@@ -215,8 +216,7 @@ class SqliteFile:
             if self._can_reserve:
                 self._used = db
                 db.execute("BEGIN IMMEDIATE")
-                if self._unmeasured or self._has_middling_log():
-                    self._unmeasured -= 1
+                if self._unseen > 0 or self._has_middling_log():
                     reserved = self._reservation
         except FAILURES:
             pass  # it is busy; or what is wrong is said when it is used without haste
@@ -226,9 +226,9 @@ class SqliteFile:
         return reserved
 
     def _has_middling_log(self) -> bool:
-        if 0 < self._measure_log() < _LONG_LOG:
-            self._unmeasured = _LOOK_EVERY
-        return self._unmeasured > 0
+        is_middling = 0 < self._measure_log() < _LONG_LOG
+        self._unseen = _LOOK_AFTER if is_middling else 0
+        return is_middling
 
     def _connect_hastily(self) -> sqlite3.Connection:
         db = self._hasty = self._connect(timeout=0)
@@ -268,7 +268,7 @@ class SqliteFile:
     def _copy_log(self) -> None:
         # The transaction that comes next begins the log anew, for which SQLite syncs it.
         size = self._measure_log()
-        self._unmeasured = 0
+        self._unseen = _LOOK_AFTER if 0 < size < _LONG_LOG else 0
         if size < _LONG_LOG:
             self._pressed_at = 0
             return
@@ -340,21 +340,22 @@ class SqliteFile:
 
 # A class since a turn goes through several: `contextmanager` takes ten times as long.
 class _Transaction:
-    __slots__ = ("_db", "_file", "_lock")
+    __slots__ = ("_db", "_file", "_lock", "_size")
 
-    def __init__(self, file: SqliteFile, lock: Any) -> None:
+    def __init__(self, file: SqliteFile, lock: Any, size: int) -> None:
         self._file = file
         self._lock = lock
+        self._size = size
 
     def __enter__(self) -> sqlite3.Connection:
         file = self._file
         self._lock.acquire()
         db = self._db = file._used
-        if (
-            db is file._db
-        ):  # else this thread, which has the lock, has reserved it, and it has begun
+        file._unseen -= self._size
+        if db is file._db:  # else this thread has reserved it, and it has begun
             try:
-                file._copy_log()
+                if file._unseen <= 0:
+                    file._copy_log()
                 db.execute("BEGIN IMMEDIATE")
             except BaseException as error:
                 self._lock.release()
