@@ -82,7 +82,7 @@ def list_undecided(
     if session_id is not None:
         logs = [(session_id, sessions.peek(prefix + session_id).open)]
     else:
-        found = sessions.find_undecided_turns(prefix)
+        found = sessions.open_turns.find_undecided(prefix)
         logs = [(label[len(prefix) :], log) for label, log in found]
     # The labels of an owner's tenants begin with the same letters.
     undecided = [find_undecided(log, id) for id, log in logs if "/" not in id]
@@ -104,7 +104,7 @@ def find_decision_results(
 def list_left_sessions(plan: Plan, sessions: Sessions) -> Iterator[str]:
     """The sessions of an agent and tenant whose turn a process has left."""
     prefix = f"{plan.owner}/"
-    for label in sessions.find_left_turns(prefix):
+    for label in sessions.open_turns.find_left(prefix):
         # The labels of an owner's tenants begin with the same letters.
         if "/" not in (session_id := label[len(prefix) :]):
             yield session_id

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +15,8 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.errors import DependencyFailed, SessionBusy, SessionConflict, ValidationError
 from orchestrator.sessions.in_memory_store import MOST_PLANS, InMemoryStore
 from orchestrator.sessions.journal import (
-    ENDINGS,
     VERSION,
     Record,
-    SessionInfo,
     SessionStore,
     build_cancelled_record,
     build_closed_record,
@@ -29,10 +28,10 @@ from orchestrator.sessions.journal import (
 from orchestrator.sessions.session import Session, TurnLog
 from orchestrator.sessions.sizes import are_small, measure
 from orchestrator.sessions.store_use import NEVER, StoreUse
-from orchestrator.support.lru_cache import LruCache
 from orchestrator.support.process_locks import ProcessLocks
 
 if TYPE_CHECKING:
+    from orchestrator.sessions.open_turns import OpenTurns
     from orchestrator.sessions.rows import Encoded
     from orchestrator.support.lanes import Lanes
 
@@ -45,8 +44,6 @@ _THREADS = 16  # for event loops, when a store does not say how many are of use
 _MOST_KNOWN_PLANS = 10_000  # of which `Sessions` knows that a durable store has them
 _KEPT_ANEW = 3_600_000_000_000  # after which a store is given the snapshots of plans again
 _FIRST = 256  # sessions that are looked at to free some
-_AT_ONCE = 500  # sessions whose last records are read together
-_NOBODY: Record = {}
 _GRACE = 60_000_000_000  # after a turn's own time limit, before any process may take it over
 
 
@@ -104,8 +101,6 @@ class Sessions:
             getattr(self.store, "encode_record", None) if self.durable else None
         )
         self._tells_length = self.durable and getattr(self.store, "tells_length", False)
-        # Of sessions as they were when it was last asked who runs their open turns
-        self._holders: LruCache[Record] = LruCache(cached)
         self._cached = cached
         self._most_bytes = cached_bytes
         self._idle_bytes = 0  # of the sessions that stay decoded and are not in use
@@ -300,6 +295,10 @@ class Sessions:
         session.forget()
         return self.store.load(session.key)
 
+    def has_in_use(self, label: str) -> bool:
+        """Whether an invocation of this process has a session."""
+        return self.key(label) in self._used.keys
+
     def uses(self, owner: str) -> bool:
         """Whether this process uses a session of an owner: an agent, its alias and its tenant.
 
@@ -355,6 +354,13 @@ class Sessions:
                 del used.ttls[key]
                 self._sessions.pop(key, None)  # in memory, the key is the label
                 store.delete(key)
+
+    @cached_property
+    def open_turns(self) -> OpenTurns:
+        """Finds the turns that have not ended."""
+        from orchestrator.sessions.open_turns import OpenTurns
+
+        return OpenTurns(self, self._cached)
 
     @property
     def lanes(self) -> Lanes | None:
@@ -478,92 +484,6 @@ class Sessions:
                 "for its end, or use another session id"
             )
 
-    def find_left_turns(self, prefix: str, quiet: int = 0) -> Iterator[str]:
-        """Labels that begin with a text, of sessions whose turn a process has left.
-
-        The turn has not ended, does not wait for its caller, and no process runs it; nobody has
-        written to the session for `quiet` nanoseconds. A turn of a durable workflow is left out,
-        since that goes on with it, or was cancelled; so is a journal that cannot be read: whoever
-        asks in its session is told.
-
-        Raises:
-            DependencyFailed: The store cannot be read.
-        """
-        for infos in self._list_unfinished(prefix, self.clock() - quiet):
-            # What nobody has written to since the last round is not read again.
-            known = {info: self._holders.find(info) for info in infos}
-            last = self._load_last([info for info, holder in known.items() if holder is None])
-            for info, holder in known.items():
-                if holder is None:
-                    holder = self._find_holder(info, last.get(info.key))
-                if holder and not self._is_held(holder):
-                    yield info.label
-
-    def find_undecided_turns(self, prefix: str) -> Iterator[tuple[str, TurnLog]]:
-        """The turns that wait for a decision, in sessions whose labels begin with a text.
-
-        See `orchestrator.engine.undecided_calls`. A journal that cannot be read is left out.
-
-        Raises:
-            DependencyFailed: The store cannot be read.
-        """
-        for infos in self._list_unfinished(prefix, self.clock()):
-            last = self._load_last(infos)
-            for info in infos:
-                record = last.get(info.key)
-                if record is not None and not record.get("undecided"):
-                    continue
-                _, log = self._peek_open_turn(info.label)
-                if log is not None and log.decision_request is not None:
-                    yield info.label, log
-
-    def _list_unfinished(self, prefix: str, before: int) -> Iterator[Sequence[SessionInfo]]:
-        store: Any = self.store
-        find = store.list_unfinished if self._notes_unfinished else store.list
-        # A list, since the turns are gone on with, and ended, while it is read.
-        found = [it for it in find() if it.label.startswith(prefix) and it.updated <= before]
-        for at in range(0, len(found), _AT_ONCE):
-            some = found[at : at + _AT_ONCE]
-            yield [info for info in some if self.key(info.label) not in self._used.keys]
-
-    def _load_last(self, infos: Sequence[SessionInfo]) -> dict[str, Record]:
-        # By their keys, where the store gives them and they can be read. A last record says whether
-        # a turn has ended or waits, so that its journal need not be read.
-        load = getattr(self.store, "load_last", None)
-        if load is None or not infos:
-            return {}
-        from orchestrator.sessions.records import RecordError, upgrade_record
-
-        found: dict[str, Record] = {}
-        for key, record in load(infos).items():
-            with suppress(RecordError):
-                found[key] = upgrade_record(record)
-        return found
-
-    def _find_holder(self, info: SessionInfo, last: Record | None) -> Record:
-        # Which process runs the open turn; empty when nobody is to go on with it.
-        count, holder = info.records, _NOBODY
-        if last is None or last["kind"] not in ENDINGS:
-            count, log = self._peek_open_turn(info.label)
-            if log is not None and log.suspend_record is None and not log.workflow:
-                holder = {name: log.holder.get(name) for name in ("owner", "until")}
-        if count == info.records:
-            self._holders.put(info, holder)
-        return holder
-
-    def _peek_open_turn(self, label: str) -> tuple[int, TurnLog | None]:
-        # With the number of the session's records.
-        try:
-            session = self.peek(label)
-            return session.count, session.open
-        except DependencyFailed as error:
-            from orchestrator.support.logs import get_logger  # seldom needed, and not light
-
-            get_logger("orchestrator.sessions").warning(
-                "a turn that a process may have left is not gone on with: %s", error
-            )
-            return 0, None
-
     def key(self, label: str) -> str:
         """The store's key of a session."""
         # Where names meet a file system or a database, they do so as hashes.
@@ -678,9 +598,10 @@ class Sessions:
         """Whether another process still runs this turn."""
         if log.end or log.suspend_record:
             return False
-        return self._is_held(log.holder)
+        return self.is_held(log.holder)
 
-    def _is_held(self, holder: Record) -> bool:
+    def is_held(self, holder: Record) -> bool:
+        """Whether the process that a record names still runs the record's turn; see `lease`."""
         if not self.durable:
             return False
         owner, until = str(holder.get("owner")), holder.get("until") or 0

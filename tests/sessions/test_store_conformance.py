@@ -330,18 +330,18 @@ def test_turns_that_wait_for_a_decision_are_found(open_one: Open) -> None:
         writer.write(session, [last])
         writer.release(session)
     reader = Sessions(open_one())
-    ((label, log),) = reader.find_undecided_turns("a/b/")
+    ((label, log),) = reader.open_turns.find_undecided("a/b/")
     assert (label, log.decision_request) == ("a/b/undecided", SUSPENDED)
-    assert list(reader.find_left_turns("")) == []
+    assert list(reader.open_turns.find_left("")) == []
     session = reader.acquire(label, NEVER)
     results = {"invocation_id": "c-1", "digest": "d", "at": 4, "v": 1, "owner": "", "until": 0}
     decision = {"key": "k-1", "decision": "repeat"}
     reader.write(session, [{"kind": "decided", "decisions": [decision], **results}])
     reader.release(session)
-    assert list(Sessions(open_one()).find_undecided_turns("")) != []
-    assert list(Sessions(open_one()).find_undecided_turns("a/")) == []
+    assert list(Sessions(open_one()).open_turns.find_undecided("")) != []
+    assert list(Sessions(open_one()).open_turns.find_undecided("a/")) == []
     if reader.durable:
-        assert list(Sessions(open_one()).find_left_turns("a/")) == ["a/b/undecided"]
+        assert list(Sessions(open_one()).open_turns.find_left("a/")) == ["a/b/undecided"]
 
 
 def count_loads(store: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -371,10 +371,14 @@ def test_a_look_for_turns_reads_no_journal_of_what_waits(
     reader = Sessions(open_one(), cached=1)
     read = count_loads(reader.store, monkeypatch)
     for _ in range(2):
-        assert list(reader.find_left_turns("")) == ["a/b/open"]
+        assert list(reader.open_turns.find_left("")) == ["a/b/open"]
     assert set(read) <= {reader.key("a/b/open")}
     read.clear()
-    assert [label for label, _ in reader.find_undecided_turns("a/")] == ["a/b/3", "a/b/2", "a/b/1"]
+    assert [label for label, _ in reader.open_turns.find_undecided("a/")] == [
+        "a/b/3",
+        "a/b/2",
+        "a/b/1",
+    ]
     assert read == [reader.key(f"a/b/{name}") for name in ("3", "2", "1")]
 
 
@@ -387,7 +391,7 @@ def test_the_journal_of_an_open_turn_is_read_once(
     writer.release(session)
     reader = Sessions(open_one())
     read = count_loads(reader.store, monkeypatch)
-    found = [list(reader.find_left_turns("a/")) for _ in range(3)]
+    found = [list(reader.open_turns.find_left("a/")) for _ in range(3)]
     assert found == [["a/b/s"]] * 3 and len(read) == 1
     writer.write(session, [{"kind": "suspend", "invocation_id": "c-1", "inputs": [], "at": 3}])
-    assert list(reader.find_left_turns("a/")) == [] and len(read) == 1
+    assert list(reader.open_turns.find_left("a/")) == [] and len(read) == 1

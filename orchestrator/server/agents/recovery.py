@@ -69,7 +69,7 @@ class TurnRecovery:
     def run_pass(self) -> list[RecoveredTurn]:
         """Looks once, and goes on with what it finds, one turn after the other."""
         recovered: list[RecoveredTurn] = []
-        for label in self._sessions.find_left_turns("", int(self.patience * 1e9)):
+        for label in self._sessions.open_turns.find_left("", int(self.patience * 1e9)):
             if self._closing.is_set():
                 break
             self._recover(label, recovered)
