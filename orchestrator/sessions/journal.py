@@ -103,7 +103,8 @@ class SessionStore(Protocol):
 
     One whose appends mostly take microseconds has `reserve()`, so that an event loop makes small
     appends itself: it gives a `with` block in which the first append of this thread waits for
-    nobody, or `None` when it would. Its `begin` reads nothing when it is told `reads=False`. If it
+    nobody, `None` when it would wait for somebody else, and `False` when for anything else. Its
+    `begin` reads nothing when it is told `reads=False`. If it
     has `encode_record(record)`, which gives a record as it is written, `append(..., encoded=...)`
     gets the first records with their texts: the event loop has asked how long they are.
 

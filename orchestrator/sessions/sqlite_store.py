@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from orchestrator.errors import DependencyFailed, SessionConflict
 from orchestrator.sessions.journal import Record, SessionInfo
@@ -188,8 +188,11 @@ class SQLiteStore:
         """Closes the file."""
         self._file.close()
 
-    def reserve(self) -> Reservation | None:
-        """Has the file free for the next append, in a `with` block; `None` if it would wait."""
+    def reserve(self) -> Reservation | Literal[False] | None:
+        """Has the file for the next append, in a `with` block.
+
+        `None` if that would wait for another thread or process, `False` if for the disk.
+        """
         return self._file.reserve()
 
     def load(self, key: str, after: int = 0) -> list[Record]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock, RLock
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from orchestrator.errors import DependencyFailed
 from orchestrator.support.private_files import create_private, tighten_file
@@ -22,10 +22,10 @@ _PATIENCE = 30.0  # seconds that a connection waits for another one
 # copies after ("Write-Ahead Logging"): its head, and 1000 pages of usual size with a head each.
 _PAGE, _PAGE_HEAD, _LOG_HEAD = 4096, 24, 32
 _LONG_LOG = _LOG_HEAD + 1000 * (_PAGE_HEAD + _PAGE)
-# Every so many bytes more, whoever copies it keeps others from writing meanwhile, and waits for
-# those who read: else those who never pause would let it grow without end.
+# Whoever copies the rest of it keeps others from writing meanwhile, and waits for those who read:
+# for long every so many bytes more, or those who never pause would let it grow without end.
 _ENDLESS_LOG = 4 * _LONG_LOG
-_READERS_PATIENCE = 1.0  # seconds
+_SHORT_PATIENCE, _READERS_PATIENCE = 0.05, 1.0  # seconds
 # After so many bytes somebody looks how long the log is: that takes a fifth of an append. A
 # transaction may write so many besides its rows, since all of a page is written.
 _LOOK_AFTER, _BESIDE = _LONG_LOG // 16, 4 * _PAGE
@@ -82,6 +82,7 @@ class SqliteFile:
         self._can_reserve = self.path != ":memory:"  # another connection has another one of these
         self._reservation = Reservation(self, self._lock)  # one for all: who has it, has the lock
         self._unseen = 0  # how many bytes may be written without a look at the log's length
+        self._is_due = False  # whether who was refused is about to copy the log
         self._pressed_at = 0  # how long the log was when others were last kept from writing
         self._log_path = f"{os.path.realpath(self.path)}-wal"
         try:
@@ -185,8 +186,11 @@ class SqliteFile:
         """
         return _Transaction(self, self._lock, size + _BESIDE)
 
-    def reserve(self) -> Reservation | None:
-        """Begins the next transaction, if that can be done at once; `None` if it would wait.
+    def reserve(self) -> Reservation | Literal[False] | None:
+        """Begins the next transaction, if that can be done at once.
+
+        `None` if it would wait for another thread or process, and `False` if for the disk, or
+        never; the next transaction is to wait, then.
 
         A `with` block of the reservation has the file for itself. Its first transaction waits for
         no other process and no other thread, and neither syncs nor copies the log: it costs what
@@ -200,17 +204,19 @@ class SqliteFile:
         """
         if not self._lock.acquire(False):
             return None
-        reserved = None
+        reserved: Reservation | Literal[False] | None = False
         try:
-            if self._can_reserve and self._used is self._db:
+            if self._is_due:
+                reserved = None
+            elif self._can_reserve and self._used is self._db:
                 reserved = self._begin_hastily()
         finally:
-            if reserved is None:
+            if not reserved:
                 self._lock.release()
         return reserved
 
-    def _begin_hastily(self) -> Reservation | None:
-        reserved = None
+    def _begin_hastily(self) -> Reservation | Literal[False] | None:
+        reserved: Reservation | Literal[False] | None = False
         try:
             db = self._hasty or self._connect_hastily()
             if self._can_reserve:
@@ -218,10 +224,13 @@ class SqliteFile:
                 db.execute("BEGIN IMMEDIATE")
                 if self._unseen > 0 or self._has_middling_log():
                     reserved = self._reservation
-        except FAILURES:
-            pass  # it is busy; or what is wrong is said when it is used without haste
+                else:
+                    self._is_due = True
+        except FAILURES as error:  # what is wrong is said when it is used without haste
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+                reserved = None
         finally:
-            if reserved is None and self._is_reserved:
+            if not reserved and self._is_reserved:
                 self._end_transaction()
         return reserved
 
@@ -268,24 +277,29 @@ class SqliteFile:
     def _copy_log(self) -> None:
         # The transaction that comes next begins the log anew, for which SQLite syncs it.
         size = self._measure_log()
-        self._unseen = _LOOK_AFTER if 0 < size < _LONG_LOG else 0
+        self._unseen = _LOOK_AFTER if size else 0
         if size < _LONG_LOG:
             self._pressed_at = 0
             return
         with suppress(sqlite3.Error):  # as when SQLite does it by itself: the log has it all
-            if size - self._pressed_at < _ENDLESS_LOG:
-                self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-            elif self._copy_whole_log():
-                self._pressed_at = size
+            if self._copy_long_log(size):
+                self._unseen = 0
 
-    def _copy_whole_log(self) -> bool:
-        # Whether it was tried: another process may be copying it right now.
-        _set_patience(self._db, _READERS_PATIENCE)
+    def _copy_long_log(self, size: int) -> bool:
+        # Whether the log can be begun anew. Nobody waits while most of it is copied; the rest is
+        # what others write meanwhile.
+        _, length, _ = self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        if length < 0:  # another process copies it right now
+            return False
+        is_endless = size - self._pressed_at >= _ENDLESS_LOG
+        _set_patience(self._db, _READERS_PATIENCE if is_endless else _SHORT_PATIENCE)
         try:
-            _, length, _ = self._db.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+            is_busy, length, _ = self._db.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
         finally:
             _set_patience(self._db, _PATIENCE)
-        return bool(length >= 0)
+        if is_endless and length >= 0:
+            self._pressed_at = size
+        return not is_busy
 
     def _measure_log(self) -> int:
         # Of all processes, and no less than what is not copied: see `_set_up`.
@@ -353,6 +367,7 @@ class _Transaction:
         db = self._db = file._used
         file._unseen -= self._size
         if db is file._db:  # else this thread has reserved it, and it has begun
+            file._is_due = False
             try:
                 if file._unseen <= 0:
                     file._copy_log()

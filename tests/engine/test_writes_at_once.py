@@ -16,6 +16,7 @@ from orchestrator import ActionGroup, Agent, Limits, SessionConflict, SQLiteStor
 from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed
 from orchestrator.models import ModelReply, ModelRequest
 from orchestrator.sessions import Record
+from orchestrator.support import lanes
 from orchestrator.testing import ScriptedModel
 
 LARGE = "large " * 50_000
@@ -130,9 +131,18 @@ def test_large_records_are_written_in_a_thread(
 
 
 @pytest.mark.parametrize("place", range(4), ids=KINDS)
+@pytest.mark.parametrize(
+    ("pauses", "writer"), [([0.0] * 100_000, LOOP), ([], THREAD)], ids=["soon", "late"]
+)
 def test_the_loop_goes_on_while_another_process_writes(
-    place: int, store: Noting, tmp_path: Path
+    pauses: list[float],
+    writer: str,
+    place: int,
+    store: Noting,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(lanes, "_PAUSES", pauses)
     other = sqlite3.connect(tmp_path / "s.sqlite", isolation_level=None)
     bank = Bank(store)
     calls = 0
@@ -164,13 +174,48 @@ def test_the_loop_goes_on_while_another_process_writes(
 
     assert asyncio.run(main()) == "Paid."
     other.close()
-    assert store.writers == [THREAD if it == place else LOOP for it in range(4)]
+    assert store.writers == [writer if it == place else LOOP for it in range(4)]
     assert read_kinds(store)[-6:] == ["turn", "model", "intent", "action", "model", "end"]
 
 
-def test_other_sessions_wait_in_the_thread_too_while_another_process_writes(
-    store: Noting, tmp_path: Path
+def test_a_cancelled_turn_writes_what_waits_for_another_process(
+    store: Noting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(lanes, "_PAUSES", [0.0] * 100_000)
+    other = sqlite3.connect(tmp_path / "s.sqlite", isolation_level=None)
+    bank = Bank(store)
+
+    async def main() -> None:
+        await bank.ask("s-0")
+        is_held = asyncio.Event()
+
+        async def hold() -> None:
+            other.execute("BEGIN IMMEDIATE")
+            is_held.set()
+
+        bank.on_pay = hold
+        turn = asyncio.create_task(bank.ask())
+        await is_held.wait()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        turn.cancel()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not turn.done()  # who pays must not be left in the dark
+        other.execute("COMMIT")
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+
+    asyncio.run(main())
+    other.close()
+    assert read_kinds(store)[:5] == ["turn", "model", "intent", "action", "end"]
+
+
+@pytest.mark.parametrize("pauses", [[0.0] * 100_000, [0.0] * 10, []], ids=["soon", "late", "no"])
+def test_other_sessions_wait_too_while_another_process_writes(
+    pauses: list[float], store: Noting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes, "_PAUSES", pauses)
     other = sqlite3.connect(tmp_path / "s.sqlite", isolation_level=None)
     bank = Bank(store)
 
