@@ -211,6 +211,20 @@ def test_a_cancelled_turn_writes_what_waits_for_another_process(
     assert read_kinds(store)[:5] == ["turn", "model", "intent", "action", "end"]
 
 
+def test_a_call_that_nobody_waits_for_any_more_is_made() -> None:
+    made = []
+
+    async def main() -> None:
+        busy = lanes.Lanes(1, lambda: None)
+        call: Any = busy.do_soon("s-1", lambda: made.append("it"), lambda: True)
+        call.send(None)  # it waits for whoever has the store
+        assert made == []
+        call.close()
+
+    asyncio.run(main())
+    assert made == ["it"]
+
+
 @pytest.mark.parametrize("pauses", [[0.0] * 100_000, [0.0] * 10, []], ids=["soon", "late", "no"])
 def test_other_sessions_wait_too_while_another_process_writes(
     pauses: list[float], store: Noting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
