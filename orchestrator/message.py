@@ -211,23 +211,30 @@ def normalise_blocks(content: Any) -> list[Block]:
     one; input that is JSON text becomes its value. A call whose name or input cannot be used stays,
     so that the parser reports it to the model; any other block of a wrong type is left out.
     """
+    return split_blocks(content)[0]
+
+
+def split_blocks(content: Any) -> tuple[list[Block], str, list[dict[str, Any]]]:
+    """The blocks of a reply, as `normalise_blocks` gives them, their text, and their tool uses."""
     if type(content) is list:
         # Nearly every reply is right as it is: texts, and at most one call.
-        called = False
+        text, uses = "", []
         for block in content:
             if type(block) is not dict or len(block) != 1:
                 break
             if "text" in block:
-                text = block["text"]
-                if type(text) is not str or not text.isascii():
+                piece = block["text"]
+                if type(piece) is not str or not piece.isascii():
                     break
-            elif called or not _usual_call(block.get("toolUse")):
+                text += piece
+            elif uses or not _usual_call(block.get("toolUse")):
                 break
             else:
-                called = True
+                uses.append(block["toolUse"])
         else:
-            return content
-    return _repair_blocks(content)
+            return content, text, uses
+    blocks = _repair_blocks(content)
+    return blocks, text_of(blocks), [block["toolUse"] for block in blocks if "toolUse" in block]
 
 
 def _repair_blocks(content: Any) -> list[Block]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from orchestrator.actions.base import Operation, Parameter
-from orchestrator.actions.coercion import Coerce, CoercionError, begin_check, compile_schema
+from orchestrator.actions.coercion import PLAIN, Coerce, CoercionError, begin_check, compile_schema
 from orchestrator.support.spelling import did_you_mean
 from orchestrator.support.work_budget import TooMuchWork
 
@@ -25,9 +25,11 @@ class _Field(NamedTuple):
 def compile_check(operation: Operation) -> Check:
     """The function that checks the arguments of calls of `operation`; it never raises."""
     fields = tuple(map(_field, operation.parameters))
+    is_bounded = all(field.coerce in PLAIN for field in fields)
 
     def check(arguments: Any, protocol: str) -> tuple[dict[str, Any], list[str]]:
-        begin_check()
+        if not is_bounded:
+            begin_check()
         # The way of a good call; everything unusual is looked at again, slowly.
         if type(arguments) is not dict:
             return _look_closely(operation, fields, arguments, protocol)

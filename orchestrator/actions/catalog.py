@@ -36,6 +36,7 @@ class Catalog:
         operations: All that models see, in the groups' order.
         ask_user: Whether the built-in user-input group is there.
         code_interpreter: Whether the built-in code interpreter is there.
+        tools: All that may be called, by the exact names of native tools; `find` understands more.
     """
 
     def __init__(self, groups: Sequence[ActionGroup], unseen: Sequence[ActionGroup] = ()) -> None:
@@ -58,7 +59,7 @@ class Catalog:
         self._exact, self._loose = _index(known)
         self._parts = {(one.verb, one.group, one.name): one for one in known}
         self._parts |= {(one.verb, one.group, one.path): one for one in known if one.path}
-        self._tools = {one.tool_use_name: one for one in known}
+        self.tools = {one.tool_use_name: one for one in known}
         self._code_groups = {
             group.name: group.operations[0].group
             for group in (*enabled, *unseen)
@@ -95,10 +96,6 @@ class Catalog:
         # Only an API operation has a verb: before a function it says nothing.
         function = self.find(group, name, path=path) if verb else None
         return function if function is not None and not function.verb else None
-
-    def find_tool(self, name: str) -> Operation | None:
-        """The operation with exactly this name of a native tool; `find` understands more."""
-        return self._tools.get(name)
 
     def find_invocation(self, item: Mapping[str, Any]) -> Operation | None:
         """The operation that a member of a parser's `actionGroupInvocations` means, or `None`.

@@ -150,6 +150,9 @@ _SCALARS: dict[str, Coerce] = {
     "boolean": _to_boolean,
 }
 
+PLAIN = frozenset(_SCALARS.values())
+"""The functions for schemas of a type alone: what they cost is bounded by the value's size."""
+
 
 def _array(schema: Mapping[str, Any]) -> Coerce:
     items = compile_schema(schema.get("items", {}))

@@ -7,7 +7,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial, update_wrapper
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, overload
@@ -39,9 +39,17 @@ class Compiled:
     absent: Mapping[str, None]
     converters: Mapping[str, Callable[[Any], Any]]
 
+    # Whether a call's arguments are the function's, as they are
+    is_plain: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Finds how the function takes its arguments."""
+        is_plain = not (self.absent or self.converters or self.context)
+        object.__setattr__(self, "is_plain", is_plain)
+
     def arguments(self, call: Call, context: CallContext) -> dict[str, Any]:
         """Keyword arguments for the function; `Reprompt` when one does not fit its Python type."""
-        if not (self.absent or self.converters or self.context):
+        if self.is_plain:
             return call.arguments
         values = {**self.absent, **call.arguments}
         for name, convert in self.converters.items():
@@ -390,7 +398,8 @@ class AsyncPythonExecutor(PythonExecutor):
 
             return await asyncio.wrap_future(in_thread(partial(self.call, call, context)))
         try:
-            returned = await compiled.function(**compiled.arguments(call, context))
+            given = call.arguments if compiled.is_plain else compiled.arguments(call, context)
+            returned = await compiled.function(**given)
         except Exception as error:
             return self._handle_error(call, error)
         return _result(call.operation, returned)

@@ -26,8 +26,6 @@ _LONGEST_QUESTION = 600
 
 def ask_user_first(turn: Turn, slots: Sequence[Slot]) -> Answer | None:
     """The question that a reply's calls have to wait for, if one of them does."""
-    if not (turn.dialect.unknown_value or turn.dialect.asks_first):
-        return None
     for slot in slots:
         if slot.unknown:
             from orchestrator.engine.questions import ask_for_values

@@ -341,15 +341,13 @@ class Turn:
         usage = outcome["usage"]
         self._tokens += usage[0] + usage[1]
 
-    def spend_actions(self, slots: list[Slot]) -> None:
-        """Counts the calls that are about to be carried out.
+    def spend_actions(self, count: int) -> None:
+        """Counts calls that are about to be carried out.
 
         Raises:
             LimitExceeded: They are too many.
         """
-        for slot in slots:
-            if slot.text is None:
-                self._actions += 1
+        self._actions += count
         if self._actions > self.limits.actions:
             raise build_limit_error("actions", self.limits.actions, "action calls")
 

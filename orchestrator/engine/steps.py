@@ -46,12 +46,12 @@ def act(turn: Turn, decided: Act, number: int) -> Generator[Effect, Any, Result 
         LimitExceeded: There are more calls than the turn may make.
     """
     slots = _slots(turn, decided, number)
-    asked = ask_user_first(turn, slots)
+    may_ask = turn.dialect.unknown_value or turn.dialect.asks_first
+    asked = ask_user_first(turn, slots) if may_ask else None
     if asked is not None:
         return asked
-    turn.spend_actions(slots)
+    ours, calls = _begin_calls(turn, slots)
     turn.begun = slots
-    ours, calls = _find_own_calls(slots)
     if ours:
         _take_outcomes(turn, ours, (yield Dispatch(calls, number)))
     if len(ours) < len(slots):
@@ -72,13 +72,16 @@ def act(turn: Turn, decided: Act, number: int) -> Generator[Effect, Any, Result 
     return Answer(decided.question, "ask_user") if decided.question else None
 
 
-def _find_own_calls(slots: list[Slot]) -> tuple[list[Slot], list[Call]]:
-    # The calls that the engine carries out itself.
-    ours, calls = [], []
+def _begin_calls(turn: Turn, slots: list[Slot]) -> tuple[list[Slot], list[Call]]:
+    # Counts the calls, and gives those that the engine carries out itself.
+    ours, calls, count = [], [], 0
     for slot in slots:
-        if slot.call is not None and not slot.waits:
-            ours.append(slot)
-            calls.append(slot.call)
+        if slot.text is None:
+            count += 1
+            if slot.call is not None and not slot.waits:
+                ours.append(slot)
+                calls.append(slot.call)
+    turn.spend_actions(count)
     return ours, calls
 
 
@@ -104,7 +107,7 @@ def _prepare_uses(turn: Turn, decided: Act, number: int) -> list[Slot]:
     catalog, dialect, slots = turn.plan.catalog, turn.dialect, []
     for index, use in enumerate(decided.uses):
         id, key = _name_call(number, index), f"{turn.start.request_id}:{number}:{index}"
-        operation = catalog.find_tool(use["name"])
+        operation = catalog.tools.get(use["name"])
         if operation is None:
             slots.append(prepare(catalog, build_action(use), dialect, id, key))
             continue
@@ -163,7 +166,9 @@ def _finish_step(turn: Turn, slots: list[Slot]) -> None:
 def _take_outcomes(turn: Turn, slots: list[Slot], outcomes: list[Record]) -> None:
     failure: OrchestratorError | None = None
     before = turn.prompt_attributes
-    for slot, outcome in zip(slots, outcomes, strict=True):
+    responds = turn.plan.post_processing is not None
+    for index, outcome in enumerate(outcomes):  # a strict `zip` is slow to make
+        slot = slots[index]
         slot.text = outcome["text"]
         if state := outcome.get("state"):
             slot.error = True
@@ -171,7 +176,8 @@ def _take_outcomes(turn: Turn, slots: list[Slot], outcomes: list[Record]) -> Non
                 failed = _build_failure(slot, outcome)
                 failure = failure or failed
                 slot.reject(_describe_failure(failed, outcome))
-        turn.add_response(slot)
+        if responds:
+            turn.add_response(slot)
         if "prompt_attributes" in outcome:
             given = outcome["prompt_attributes"]
             turn.prompt_attributes = merge_changes(before, turn.prompt_attributes, given)

@@ -9,7 +9,7 @@ goes on after a return of control or a crash, and how its trace is made.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -35,7 +35,7 @@ from orchestrator.engine.session_summary import remember
 from orchestrator.engine.state import NO_VALUES, Turn, build_limit_error
 from orchestrator.engine.steps import act
 from orchestrator.errors import ModelOutputError, OrchestratorError
-from orchestrator.message import Block, text_of
+from orchestrator.message import text_of
 from orchestrator.parsers.codes import CUSTOM_PARSER, OURS
 from orchestrator.parsers.orchestration import usual_answer
 from orchestrator.sessions.journal import Record
@@ -269,9 +269,19 @@ def decide(record: Record, sources: Mapping[str, dict[str, Any]]) -> Decision:
     Raises:
         ModelOutputError: The reply was cut off where it can't be used.
     """
+    if "response" in record or record["stop"] not in _USUAL:
+        return _decide_parsed(record, sources)
+    # A reply as models usually write it: the parser has made sure of that. What it returns would
+    # be made here only to be taken apart again.
+    uses = []
+    for block in record["content"]:
+        if "toolUse" in block:
+            uses.append(block["toolUse"])
+    return Act((), (), "", (), uses) if uses else Answer(usual_answer(record["content"]))
+
+
+def _decide_parsed(record: Record, sources: Mapping[str, dict[str, Any]]) -> Decision:
     stop = record["stop"]
-    if "response" not in record and stop in _USUAL:
-        return _decide_usual(record["content"])
     parsed = response_of(record)["orchestrationParsedResponse"]
     details = parsed.get("responseDetails") or {}
     kind = details.get("invocationType")
@@ -301,16 +311,6 @@ def decide(record: Record, sources: Mapping[str, dict[str, Any]]) -> Decision:
         ask["responseText"] if ask else "",
         details.get("agentCollaboratorInvocations", ()),
     )
-
-
-def _decide_usual(content: Sequence[Block]) -> Act | Answer:
-    # A reply as models usually write it: the parser has made sure of that. What it returns would
-    # be made here only to be taken apart again.
-    uses = []
-    for block in content:
-        if "toolUse" in block:
-            uses.append(block["toolUse"])
-    return Act((), (), "", (), uses) if uses else Answer(usual_answer(content))
 
 
 def _single(details: Mapping[str, Any], member: str) -> list[dict[str, Any]]:

@@ -200,26 +200,23 @@ def _is_written_call(text: str) -> bool:
     return not rest or _WRITTEN_MORE.match(rest) is not None
 
 
-def is_usual(blocks: Sequence[Block], name: str) -> bool:
-    """Whether a whole reply is as models usually write it; `name` is the parser.
+def is_usual(text: str, uses: Sequence[dict[str, Any]], name: str) -> bool:
+    """Whether a whole reply is as models usually write it.
 
     It has native calls of actions, and nothing beside them that is to be noted; or thinking, the
     answer, and no other tag. `read_usual` says then what it means.
 
     Args:
-        blocks: Those of the reply, as `orchestrator.message.normalise_blocks` gives them.
+        text: The reply's text, as `orchestrator.message.split_blocks` gives it.
+        uses: Its tool uses, likewise.
         name: The parser.
     """
-    text, calls = "", False
-    for block in blocks:
-        if "text" in block:
-            text += block["text"]
-        elif "toolUse" in block:
-            use = block["toolUse"]
-            if type(use["input"]) is not dict or not names_action(use["name"]):
-                return False
-            calls = True
-    return _is_plain(text, name) if calls else _split_usual(text) is not None
+    if not uses:
+        return _split_usual(text) is not None
+    for use in uses:
+        if type(use["input"]) is not dict or not names_action(use["name"]):
+            return False
+    return _is_plain(text, name)
 
 
 def read_usual(blocks: Sequence[Block]) -> tuple[str, str]:

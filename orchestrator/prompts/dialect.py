@@ -90,14 +90,6 @@ class Dialect:
     _models: tuple[Mapping[str, Any], ...] = ()
     _partials: dict[str, Partial] = field(default_factory=dict, repr=False)
 
-    @property
-    def encodes_results(self) -> bool:
-        """Whether the model's text may call although its tools are native.
-
-        Then it is shown results encoded, as in dialects of tags, and not as they are.
-        """
-        return self.protocol == "tool_use" and self.parser != "tool_use"
-
     def for_model(self, model_id: str) -> Dialect:
         """The dialect with its settings for this model, if it has any."""
         bare = bare_model_id(model_id)

@@ -26,7 +26,10 @@ def tidy(text: str) -> str:
     """A reply's text as it is shown to the model again."""
     text = text.strip()
     if text.startswith(_THINKING) and text.endswith(_END_THINKING) and text.count("<") == 2:
-        return f"{_THINKING}{text[10:-11].strip()}{_END_THINKING}"  # the usual text before a call
+        # The usual text before a call
+        thought = text[10:-11]
+        tidied = thought.strip()
+        return text if tidied == thought else f"{_THINKING}{tidied}{_END_THINKING}"
     if _END_THINKING in text or _THINKING in text:
         text = _trim_around(_trim_around(text, _THINKING), _END_THINKING)
         end = text.find(_END_THINKING)
@@ -99,7 +102,8 @@ def step_messages(
             the text: its values are encoded already and its tags are meant).
     """
     if dialect.protocol == "tool_use":
-        if dialect.encodes_results:
+        # Where a model's text may call, too, it is shown results encoded, as in dialects of tags.
+        if dialect.parser != "tool_use":
             results = [*map(_encode, results)]
         assistant, user = _native_results(content, results)
     else:

@@ -33,6 +33,7 @@ from orchestrator.engine.effects import (
 from orchestrator.engine.results import Result
 from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.iterations import BranchTable
+from orchestrator.engine.run.journal_feed import NO_FEED
 from orchestrator.engine.run.lost_calls import (
     OutcomesUndecided,
     find_pending_calls,
@@ -243,7 +244,7 @@ def _dispatch(run: Run, effect: Dispatch, backend: Backend) -> Pending[list[Reco
     if run.sessions.durable:
         return _dispatch_durably(run, effect, backend)
     calls = effect.calls
-    if len(calls) != 1 or run.replay.feed.is_interrupted:
+    if len(calls) != 1 or run.replay.feed is not NO_FEED:
         return _perform_all(run, effect, backend, *find_pending_calls(run, effect))
     run.intend(calls)
     record = backend.perform(run, calls[0], run.context())

@@ -105,20 +105,21 @@ class _EventLoop:
         try:
             waits_for = work.send(None)
         except StopIteration as stop:
-            return self._read(run, effect, stop.value, began)
+            record = run.read_reply(effect, stop.value, began)
+            return record if "ended" in record else self._parse(run, effect, record)
         return self._complete_later(run, effect, _resume(work, waits_for), began)
 
     async def _complete_later(
         self, run: Run, effect: CallModel, rest: Generator[Any, Any, ModelReply], began: int
     ) -> Record:
         reply = await _wait_in_time(run, _find_limit(run), rest)
-        record = self._read(run, effect, reply, began)
-        return record if isinstance(record, dict) else await record
-
-    def _read(self, run: Run, effect: CallModel, reply: ModelReply, began: int) -> Pending[Record]:
         record = run.read_reply(effect, reply, began)
         if "ended" in record:
             return record
+        parsed = self._parse(run, effect, record)
+        return parsed if isinstance(parsed, dict) else await parsed
+
+    def _parse(self, run: Run, effect: CallModel, record: Record) -> Pending[Record]:
         parser = effect.stage.new_parser()
         if parser.blocking or _is_long(record["content"]):
             return self.in_time(run, self.run_blocking(run.parse, record, parser))

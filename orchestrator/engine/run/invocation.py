@@ -42,7 +42,7 @@ from orchestrator.errors import (
     SessionConflict,
 )
 from orchestrator.guardrails import Verdict
-from orchestrator.message import normalise_blocks
+from orchestrator.message import split_blocks
 from orchestrator.models.base import ModelReply, ModelRequest
 from orchestrator.parsers.base import Parser
 from orchestrator.parsers.orchestration import is_usual, refuse_quotation
@@ -241,13 +241,19 @@ class Run:
             self.plan.limits.reply_bytes,
         )
 
-    def model_record(self, effect: CallModel, reply: ModelReply, began: int) -> Record:
-        """The record of a model's reply, which `parse` completes."""
-        reply.content = normalise_blocks(reply.content)
+    def read_reply(
+        self, effect: CallModel, reply: ModelReply, began: int, parser: Parser | None = None
+    ) -> Record:
+        """The record of a reply: of one that streamed, by the parser that was fed its pieces.
+
+        That of a whole reply has no `ended` if a parser is yet to complete it (`parse`).
+        """
+        reply.content, text, uses = split_blocks(reply.content)
+        stage = effect.stage
         record: Record = {
             "kind": "model",
-            "stage": effect.stage.stage,
-            "model": effect.stage.model.model_id,
+            "stage": stage.stage,
+            "model": stage.model.model_id,
             "content": reply.content,
             "stop": reply.stop_reason,
             "usage": reply.usage,
@@ -255,13 +261,10 @@ class Run:
         }
         if reply.stop_sequence is not None:
             record["stop_sequence"] = reply.stop_sequence
-        return record
-
-    def read_reply(self, effect: CallModel, reply: ModelReply, began: int) -> Record:
-        """The record of a whole reply; without `ended`, a parser is to complete it (`parse`)."""
-        record = self.model_record(effect, reply, began)
-        name = effect.stage.loop_parser
-        if name and self.sessions.lean and is_usual(record["content"], name):
+        if parser is not None:
+            return self.parse(record, parser)
+        name = stage.loop_parser
+        if name and self.sessions.lean and is_usual(text, uses, name):
             record["ended"] = self.now()
         return record
 

@@ -120,8 +120,7 @@ class StreamedCall:
                 f"the stream of model {model_id!r} ended before its reply was whole; try again",
                 resource=model_id,
             )
-        record = self._run.model_record(self.effect, reply, self._began)
-        self._run.parse(record, self._parser)
+        record = self._run.read_reply(self.effect, reply, self._began, self._parser)
         if self._filter is not None and self._filter.checks:
             record["checks"] = self._filter.checks
         return record
