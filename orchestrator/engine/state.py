@@ -165,7 +165,8 @@ class Turn:
         "_calls",
         "_payloads",
         "_shown",
-        "_step",
+        "_step_reply",
+        "_step_start",
         "_tokens",
         "attachments",
         "begun",
@@ -201,8 +202,8 @@ class Turn:
         self.question = start.question
         self.attachments = start.attachments
         self.scratchpad: list[Message] = []
-        self.responses: list[dict[str, str]] = []
-        self.reprompts: list[tuple[int, str]] = []
+        self.responses: tuple[dict[str, str], ...] = ()
+        self.reprompts: tuple[tuple[int, str], ...] = ()
         self.sources: dict[str, dict[str, Any]] = {}
         self.guarded: Mapping[str, str] = NO_VALUES
         self.topics: Sequence[Mapping[str, Any]] | None = None
@@ -216,7 +217,7 @@ class Turn:
         self.done: dict[tuple[str, str], str] | None = {} if self.dialect.no_repeat else None
         self.iterations: dict[str, Iteration] = {}
         self.decide: Callable[[SessionView], dict[str, Any]] | None = None
-        self._step = 0, self.last_reply
+        self._step_start, self._step_reply = 0, self.last_reply
         self._payloads: Payloads | None = None
         self._shown: list[str] = []
         self._calls = self._tokens = self._actions = 0
@@ -307,9 +308,9 @@ class Turn:
 
     def forget_reply(self) -> None:
         """Has later turns read the answer's text alone, and nothing else that the model wrote."""
-        before, reply = self._step
+        reply = self._step_reply
         if reply is self.last_reply and reply:  # it made calls, too: their results stay
-            del self.scratchpad[before:]
+            del self.scratchpad[self._step_start :]
             self.scratchpad += step_messages(self.dialect, [{"text": EMPTY}], self.results)
         self.last_reply = {}
 
@@ -354,13 +355,17 @@ class Turn:
     def add_response(self, slot: Slot) -> None:
         """Keeps an output for post-processing, if it runs."""
         if self.plan.post_processing is not None:
-            self.responses.append({"name": slot.name, "text": slot.text or ""})
+            self.responses += ({"name": slot.name, "text": slot.text or ""},)
+
+    def add_reprompt(self, number: int, text: str) -> None:
+        """Notes a correction that the model got in a step."""
+        self.reprompts += ((number, text),)
 
     def add_step(self, results: list[dict[str, Any]]) -> None:
         """Takes a finished step into the scratchpad: the model's last reply, and its results."""
         reply, scratchpad = self.last_reply, self.scratchpad
         self.results = results
-        self._step = len(scratchpad), reply
+        self._step_start, self._step_reply = len(scratchpad), reply
         scratchpad += step_messages(self.dialect, reply["content"], results)
         for result in results:
             self._shown.append(result["text"])

@@ -96,7 +96,7 @@ def _slots(turn: Turn, decided: Act, number: int) -> list[Slot]:
     slots = (_prepare_uses if decided.uses else _prepare_parsed)(turn, decided, number)
     for slot in slots:
         if slot.error:
-            turn.reprompts.append((number, slot.text or ""))
+            turn.add_reprompt(number, slot.text or "")
     if turn.done:
         _stop_repetitions(turn, slots, turn.done)
     return slots
@@ -144,7 +144,7 @@ def _stop_repetitions(turn: Turn, slots: list[Slot], done: dict[tuple[str, str],
             continue
         turn.excluded |= {tool_name(slot.call.operation, turn.dialect.protocol)}
         if not only_reads(slot.call.operation):
-            turn.reprompts.append((turn.number, _REPEATED))
+            turn.add_reprompt(turn.number, _REPEATED)
             slot.call, slot.waits = None, ""
             slot.text, slot.checked = done[same], True
 

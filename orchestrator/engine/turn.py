@@ -168,7 +168,7 @@ def _react(turn: Turn) -> Generator[Effect, Any, Result]:
             return decision
         elif isinstance(decision, Reprompt):
             misread += 1
-            turn.reprompts.append((number, decision.text))
+            turn.add_reprompt(number, decision.text)
             _check_misread(turn, misread, decision)
             turn.add_step([decision.as_result()])
         else:

@@ -115,7 +115,7 @@ def _take_result(carrier: StepRunner, result: dict[str, Any], before: Mapping[st
     """What an iteration returned; what else it did is taken into the turn."""
     turn = carrier.turn
     carrier.work.add(*result["spent"])
-    turn.responses += result.get("responses", ())
+    turn.responses += tuple(result.get("responses", ()))
     if "attributes" in result:
         now = turn.prompt_attributes
         turn.prompt_attributes = merge_changes(before, now, result["attributes"])

@@ -57,10 +57,10 @@ class Leaf:
     """A text of the template with holes for values.
 
     `names` are the placeholders to fill, in order, some of them twice; `uses` is everything that
-    looks like a placeholder.
+    looks like a placeholder. `whole` is the placeholder that is all of the text, if one is.
     """
 
-    __slots__ = ("_runs", "_texts", "names", "text", "uses")
+    __slots__ = ("_runs", "_texts", "names", "text", "uses", "whole")
 
     def __init__(self, text: str, stage: str, family: str) -> None:
         self.text = text
@@ -97,6 +97,7 @@ class Leaf:
         self.names = tuple(names)
         self._texts = [""] * (2 * len(runs) - 1)
         self._texts[::2] = ["".join([text for _, text in run]) for run in runs]
+        self.whole = self.names[0] if len(names) == 1 and not any(self._texts) else ""
 
     def join(self, other: Leaf) -> Leaf:
         """The leaf with another one behind it."""
@@ -202,6 +203,9 @@ class Slot(NamedTuple):
         """The message, filled; `None` when nothing is in it. Empty blocks are left out."""
         if self.fixed is not None:
             return self.fixed
+        if len(self.leaves) == 1 and (name := self.leaves[0].whole):  # as the question mostly is
+            text = values.get(name, "")
+            return Message(self.role, [{"text": text}], name) if text else None
         content: list[Block] = []
         filled = []
         for leaf in self.leaves:

@@ -7,7 +7,7 @@ before anything is spent, the intent of calls before they are carried out, their
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -89,7 +89,8 @@ class Run:
         "_begun",
         "_begun_at",
         "_context",
-        "_context_of",
+        "_prompt_attributes",
+        "_session_attributes",
         "_encoded",
         "_together",
         "_unwritten",
@@ -144,7 +145,9 @@ class Run:
         self._begun: Sequence[Call] = ()
         self._begun_at = 0
         self._context: CallContext | None = None
-        self._context_of: tuple[Any, Any] = (None, None)  # the attributes that it was made of
+        # The attributes that it was made of
+        self._session_attributes: Mapping[str, str] = _NO_ATTRIBUTES
+        self._prompt_attributes: Mapping[str, str] = _NO_ATTRIBUTES
         self._together: AttributeMerger | None = None
         self._written_before = _PAID if sessions.durable else _SHARED
         self.seconds = seconds = plan.limits.seconds
@@ -306,10 +309,11 @@ class Run:
         session, prompt = self.session.attributes, self.replay.turn.prompt_attributes
         if (
             self._context is None
-            or self._context_of[0] is not session
-            or self._context_of[1] is not prompt
+            or self._session_attributes is not session
+            or self._prompt_attributes is not prompt
         ):
-            self._context, self._context_of = self._build_context(), (session, prompt)
+            self._context = self._build_context()
+            self._session_attributes, self._prompt_attributes = session, prompt
         return self._context
 
     def _build_context(self) -> CallContext:
@@ -318,8 +322,8 @@ class Run:
             plan.identity,
             self.session_id,
             turn.question,
-            MappingProxyType(self.session.attributes),
-            MappingProxyType(turn.prompt_attributes),
+            _protect(self.session.attributes),
+            _protect(turn.prompt_attributes),
             plan.limits.result_bytes,
             plan.limits.action_seconds,
             tuple(map(decode_file, turn.start.files)),
@@ -441,6 +445,14 @@ class Run:
     def write(self, records: list[Record]) -> None:
         """Appends records to the journal."""
         self.sessions.write(self.session, records, self._encoded)
+
+
+# Shared by the turns that have none: each container in flight costs time in garbage collections.
+_NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
+
+
+def _protect(attributes: Mapping[str, str]) -> Mapping[str, str]:
+    return MappingProxyType(attributes) if attributes else _NO_ATTRIBUTES
 
 
 def _find_written(given: Any) -> Any:

@@ -238,7 +238,7 @@ class Work:
         found: dict[str, ToolResult] = {}
         for id, calls in read.items():
             if mistake := calls.reprompt or (_ALONE if calls.user_messages else ""):
-                turn.reprompts.append((turn.number, mistake))
+                turn.add_reprompt(turn.number, mistake)
                 found[id] = ToolResult(id, names[id], mistake, True)
         decided = _to_act([read[id] for id in read if id not in found])
         if decided.actions or decided.searches or decided.messages or decided.question:
