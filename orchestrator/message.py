@@ -218,7 +218,8 @@ def split_blocks(content: Any) -> tuple[list[Block], str, list[dict[str, Any]]]:
     """The blocks of a reply, as `normalise_blocks` gives them, their text, and their tool uses."""
     if type(content) is list:
         # Nearly every reply is right as it is: texts, and at most one call.
-        text, uses = "", []
+        text = ""
+        uses: list[dict[str, Any]] = []
         for block in content:
             if type(block) is not dict or len(block) != 1:
                 break

@@ -95,6 +95,11 @@ def _encode_messages_block(block: Block, padded: bool) -> str:
         return to_json(_MESSAGES_BLOCK | _to_messages(block))
     if "text" in block:  # as most are
         return f'{{"type": "text", "text": {text_to_json(block["text"])}}}'
+    if "toolUse" in block:
+        use = block["toolUse"]
+        id, name = text_to_json(use["toolUseId"]), text_to_json(use["name"])
+        given = to_json(use["input"])
+        return f'{{"type": "tool_use", "id": {id}, "name": {name}, "input": {given}}}'
     return to_json(_to_messages(block))
 
 

@@ -221,12 +221,14 @@ def is_usual(text: str, uses: Sequence[dict[str, Any]], name: str) -> bool:
 
 def read_usual(blocks: Sequence[Block]) -> tuple[str, str]:
     """The rationale of a usual reply, and its answer, which is empty if it has calls."""
-    text = ""
+    text, calls = "", False
     for block in blocks:
         if "text" in block:
             text += block["text"]
         elif "toolUse" in block:
-            return _rationale_before_calls(text_of(blocks), blocks), ""
+            calls = True
+    if calls:
+        return _rationale_before_calls(text, blocks), ""
     head, _, rest = text.partition("<answer>")
     return _usual_rationale(head.strip(), blocks), rest.partition("</answer>")[0].strip()
 

@@ -421,6 +421,8 @@ def find_waiting_record(records: Sequence[Record | None]) -> Record | None:
 def _began(outcome: Any, end: Record | None, started: int) -> int:
     # When the effect with this outcome began; one without an outcome was the turn's last.
     if isinstance(outcome, list):
+        if len(outcome) == 1:
+            return int(outcome[0]["began"])
         return int(min(map(_BEGAN, outcome), default=started))
     return int((outcome or end or {"at": started})["at"])
 

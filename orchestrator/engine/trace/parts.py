@@ -111,7 +111,7 @@ class PartWriter:
         return {
             # The service has a random id for every request of its own; ours is made from the
             # turn's random one, so that it is the same whenever the trace is read.
-            "clientRequestId": f"{self._head}{zlib.crc32(call.encode()):08x}{self._tail}",
+            "clientRequestId": f"{self._head}{_digits(call)}{self._tail}",
             "startTime": _write_time(began),
             "endTime": _write_time(ended),
             "totalTimeMs": (ended - began) // 1_000_000,
@@ -141,6 +141,12 @@ def action_input(call: Call, execution: str) -> dict[str, Any]:
             "content": {kind: item["properties"] for kind, item in body["content"].items()}
         }
     return entry
+
+
+# All turns name their calls alike.
+@lru_cache(maxsize=1024)
+def _digits(call: str) -> str:
+    return f"{zlib.crc32(call.encode()):08x}"
 
 
 @lru_cache(maxsize=64)
