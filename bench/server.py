@@ -3,7 +3,8 @@
 64 boto3 clients, in processes of their own too, ask `orchestrator serve --workers 2 --state FILE`
 for a model that takes 50 ms and says which questions it saw. Beside it: the same load in one
 process without a server (`Agent.ainvoke`), and the least application that answers the same call
-(`bench/server_floor.py`). Every answer has to be that of its own question, and everything that a
+(`bench/server_floor.py`). With `+instant` the model answers at once in the process that asks it
+(`bench/server_instant.py`), and so does the least application. Every answer has to be that of its own question, and everything that a
 client was told has to be in the journal once and in order; in the last run a worker is killed
 every few seconds. Linux alone: CPU is read from /proc.
 """
@@ -30,6 +31,7 @@ from typing import Any, NamedTuple
 
 from bench.server_check import Kept, check_answers, check_journal
 from bench.server_clients import AGENT_ID, Asked
+from bench.server_instant import register
 from bench.server_model import WAIT_SECONDS
 
 _PROCESSES = 2
@@ -76,12 +78,14 @@ class Run(NamedTuple):
         action: Whether each turn calls an action, and the model twice.
         pace: Seconds between a client's questions; 0 for the next as soon as it can.
         kills: Whether workers are killed.
+        instant: Whether the model answers at once, in the process that asks it.
     """
 
     subject: str
     action: bool = False
     pace: float = 0.0
     kills: bool = False
+    instant: bool = False
 
     @property
     def name(self) -> str:
@@ -91,7 +95,12 @@ class Run(NamedTuple):
             "floor": "starlette alone, 2 workers",
         }[self.subject]
         parts = [told, *["an action"] * self.action, *["kill -9"] * self.kills]
-        return ", ".join(parts)
+        return ", ".join([*parts, *["instant"] * self.instant])
+
+    @property
+    def waits(self) -> float:
+        """The seconds of each turn in which a model takes its time."""
+        return 0.0 if self.instant else WAIT_SECONDS * (1 + self.action)
 
 
 class Result(NamedTuple):
@@ -121,11 +130,12 @@ class Bench:
             folder = Path(name)
             agent = write_agent(folder)
             state = folder / "state.sqlite"
-            given = {"folder": str(agent), "model": f"openai:load@{url}/v1", "state": str(state)}
+            spec = "instant" if run.instant else f"openai:load@{url}/v1"
+            given = {"folder": str(agent), "model": spec, "state": str(state)}
             if run.subject == "inside":
                 result = self._loaded(run, given, None, model)
             else:
-                with _served(run.subject, given) as (address, server):
+                with _served(run, given) as (address, server):
                     result = self._loaded(run, {**given, "url": address}, server, model)
             if run.subject == "floor":
                 return result[0]
@@ -178,11 +188,10 @@ class Bench:
             check_answers(asked, run.action, strict=not run.kills)
         timed = [it for it in asked if it.began >= began and not it.error]
         turns = sum(began <= it.began + it.seconds <= ended for it in asked if not it.error)
-        models_seconds = WAIT_SECONDS * (1 + run.action)
         return Result(
             run,
             turns / (ended - began),
-            [(it.seconds - models_seconds) * 1000 for it in timed],
+            [(it.seconds - run.waits) * 1000 for it in timed],
             *[seconds * 1000 / turns for seconds in used],
             sum(bool(it.error) for it in asked),
             sum(it.retries for it in asked),
@@ -273,17 +282,18 @@ def _model() -> Iterator[tuple[Any, str]]:
 
 
 @contextmanager
-def _served(subject: str, given: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _served(run: Run, given: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Two worker processes of the server, or of its floor, and their parent."""
     with open(os.devnull, "w") as log:
-        if subject == "floor":
+        if run.subject == "floor":
             port = _free_port()
-            process = _started("bench.server_floor", str(port), "2", log=log)
+            process = _started("bench.server_floor", str(port), "2", str(run.waits), log=log)
             url = f"http://127.0.0.1:{port}"
         else:
             options = ["--agents", given["folder"], "--model", given["model"], "--state"]
             process = _started(
-                *("orchestrator", "serve", "--json", "--port", "0", "--workers", "2"),
+                "bench.server_instant" if run.instant else "orchestrator",
+                *("serve", "--json", "--port", "0", "--workers", "2"),
                 *options,
                 given["state"],
                 log=log,
@@ -343,10 +353,13 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--pace", type=float, default=0.0, help="seconds between questions")
-    parser.add_argument("only", nargs="*", help="floor, inside, server; +action, +kill")
+    parser.add_argument("only", nargs="*", help="floor, inside, server; +action, +kill, +instant")
     given = parser.parse_args()
-    names = given.only or ("floor", "inside", "server", "inside+action", "server+action")
-    names = names if given.only else [*names, "server+kill"]
+    names = given.only or (
+        *("floor", "inside", "server", "inside+action", "server+action", "server+kill"),
+        *("floor+instant", "inside+instant", "server+instant"),
+    )
+    register()
     bench = Bench(given.seconds, given.clients)
     print(
         f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
@@ -357,7 +370,8 @@ def main() -> int:
     results = []
     for name in names:
         parts = name.split("+")
-        run = Run(parts[0], "action" in parts, given.pace, "kill" in parts)
+        flags = ("action" in parts, given.pace, "kill" in parts, "instant" in parts)
+        run = Run(parts[0], *flags)
         results.append(bench.result(run))
     _print(results)
     for name, count in Counter(it.run.name for it in results if it.kept.wrong).items():

@@ -1,13 +1,15 @@
 """The floor of the server: the least application that answers the same boto3 call.
 
-One frame of an event stream after the model's 50 ms: no agent, no session, no check.
+One frame of an event stream after the time that a model would take: no agent, no session, no check.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -17,9 +19,10 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
-from bench.server_model import TOKEN, WAIT_SECONDS
+from bench.server_model import TOKEN
 from orchestrator.server.wire.responses import encode_frame
 
+_WAIT = "BENCH_WAIT_SECONDS"  # for the worker processes
 _HEADERS = {
     ":message-type": "event",
     ":event-type": "chunk",
@@ -28,12 +31,12 @@ _HEADERS = {
 
 
 async def _invoke(request: Request) -> StreamingResponse:
-    from base64 import b64encode
-
     question = json.loads(await request.body())["inputText"]
+    wait = request.app.state.wait
 
     async def frames() -> AsyncIterator[bytes]:
-        await asyncio.sleep(WAIT_SECONDS)
+        if wait:
+            await asyncio.sleep(wait)
         text = f"seen {TOKEN.findall(question)[0]}".encode()
         yield encode_frame(_HEADERS, json.dumps({"bytes": b64encode(text).decode()}).encode())
 
@@ -46,10 +49,13 @@ async def _invoke(request: Request) -> StreamingResponse:
 
 def application() -> Any:
     path = "/agents/{agent}/agentAliases/{alias}/sessions/{session}/text"
-    return Starlette(routes=[Route(path, _invoke, methods=["POST"])])
+    app = Starlette(routes=[Route(path, _invoke, methods=["POST"])])
+    app.state.wait = float(os.environ[_WAIT])
+    return app
 
 
-def main(port: int, workers: int) -> None:
+def main(port: int, workers: int, wait: float) -> None:
+    os.environ[_WAIT] = str(wait)
     uvicorn.run(
         "bench.server_floor:application",
         factory=True,
@@ -61,4 +67,4 @@ def main(port: int, workers: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))

@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 from bench.server_clients import Asked, questions
+from bench.server_instant import register
 from orchestrator import Agent
 from orchestrator.errors import OrchestratorError
 
@@ -52,5 +53,6 @@ async def main(given: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    register()
     asyncio.run(main(json.loads(sys.argv[1])))
     os._exit(0)
