@@ -31,6 +31,7 @@ from orchestrator.server.middleware import ServerMiddleware
 from orchestrator.server.probes import Probes
 from orchestrator.server.wire.api import Api, OperationMatch
 from orchestrator.server.wire.responses import HttpResponse, MessageStream
+from orchestrator.support.time_limit import TimeLimit
 
 if TYPE_CHECKING:
     from orchestrator.server.state import ServerState
@@ -136,8 +137,9 @@ class _Bedrock:
     ) -> HttpResponse:
         state = scope["state"]
         request_id: str = state["request_id"]
+        limit = TimeLimit(asyncio.get_running_loop().time() + self._seconds)
         try:
-            async with asyncio.timeout(self._seconds):
+            with limit:
                 return await self._api.answer_as(
                     matched,
                     scope["method"],
@@ -153,6 +155,8 @@ class _Bedrock:
                 f"the operation took over {self._seconds:g} seconds", limit="seconds"
             )
             return self._api.refuse(late, matched, request_id)
+        finally:
+            limit.end()
 
 
 def _is_quick(matched: OperationMatch | None, body: bytes) -> bool:

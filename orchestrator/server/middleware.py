@@ -6,8 +6,7 @@ Nothing here knows what a request asks for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from logging import INFO
 
 from anyio import to_thread
 from starlette.requests import ClientDisconnect
@@ -25,6 +24,7 @@ from orchestrator.server.settings import Settings
 from orchestrator.server.wire.faults import log_failure
 from orchestrator.support.logs import get_logger
 from orchestrator.support.safe_json import LARGE
+from orchestrator.support.time_limit import TimeLimit
 from orchestrator.support.tracing import continue_trace
 
 access_log = get_logger("orchestrator.server.access")
@@ -66,7 +66,7 @@ class ServerMiddleware:
         self._inside = 0
         self._held = 0
         # The oldest first.
-        self._unknown: dict[str, tuple[RequestContext, asyncio.Timeout]] = {}
+        self._unknown: dict[str, tuple[RequestContext, TimeLimit]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Lets a request in, or refuses it."""
@@ -85,11 +85,12 @@ class ServerMiddleware:
             await self._admit(visit, scope, receive, _wrap_send(visit, send))
         finally:
             self._release(visit)
+            self._inside -= visit.has_slot
             self._metrics.requests_in_flight.dec()
             # Whoever runs the server asks every few seconds whether it is well.
             if visit.status != 200 or visit.presented.path not in PROBES:
                 self._metrics.note_request(visit)
-                access_log.info("%s", visit.format_log_line(), extra={"request": visit})
+                _log_request(visit)
 
     async def _admit(
         self, visit: RequestContext, scope: Scope, receive: Receive, send: Send
@@ -103,23 +104,22 @@ class ServerMiddleware:
             if (visit.presented.method, visit.presented.path) == _HEALTH:
                 await self._run_app(visit, scope, receive, send, Caller())
                 return
-            with ExitStack() as slot:
-                found = await self._authenticate(visit, receive, slot)
-                if found is not None:
-                    caller, body = found
-                    await self._run_app(visit, scope, _replay_body(body, receive), send, caller)
+            found = await self._authenticate(visit, receive)
+            if found is not None:
+                caller, body = found
+                await self._run_app(visit, scope, _replay_body(body, receive), send, caller)
         except Refusal as refusal:
             self._metrics.note_refusal(refusal.name)
             await _send_refusal(refusal, visit, send)
 
     async def _authenticate(
-        self, visit: RequestContext, receive: Receive, slot: ExitStack
+        self, visit: RequestContext, receive: Receive
     ) -> tuple[Caller, bytes] | None:
         """Who is calling, with one of the slots, and the body; `None` when the client has gone."""
         found = self._callers.authenticate(visit.presented)
         known = isinstance(found, Caller)
         if known:
-            slot.enter_context(self._slot())
+            self._take_slot(visit)
         pieces = await self._read_body(visit, receive, known=known)
         if pieces is None:
             return None
@@ -127,21 +127,17 @@ class ServerMiddleware:
         large = visit.held > LARGE
         if not isinstance(found, Caller):
             found = await to_thread.run_sync(found, pieces) if large else found(pieces)
-            slot.enter_context(self._slot())
+            self._take_slot(visit)
         body = await to_thread.run_sync(b"".join, pieces) if large else b"".join(pieces)
         self._release(visit)
         return found, body
 
-    @contextmanager
-    def _slot(self) -> Iterator[None]:
+    def _take_slot(self, visit: RequestContext) -> None:
         """One of the requests at once; only who is known has any."""
         if self._inside >= self._settings.concurrency:
             raise Refusal("ThrottlingException", 429, "Too many requests at once; try again.")
         self._inside += 1
-        try:
-            yield
-        finally:
-            self._inside -= 1
+        visit.has_slot = True
 
     async def _run_app(
         self, visit: RequestContext, scope: Scope, receive: Receive, send: Send, caller: Caller
@@ -174,10 +170,12 @@ class ServerMiddleware:
         most = self._settings.body_bytes
         if _content_length(visit.presented) > most:
             raise _body_too_large_error(most)
+        loop = asyncio.get_running_loop()
+        limit = TimeLimit(loop.time() + self._settings.body_seconds)
         try:
-            async with asyncio.timeout(self._settings.body_seconds) as limit:
-                if not known:
-                    self._track_unknown(visit, limit)
+            if not known:
+                self._track_unknown(visit, limit)
+            with limit:
                 return await self._receive_pieces(visit, receive)
         except TimeoutError:
             if visit.pushed_out:
@@ -188,6 +186,7 @@ class ServerMiddleware:
                 f"The body did not arrive within {self._settings.body_seconds:g} seconds.",
             ) from None
         finally:
+            limit.end()
             self._unknown.pop(visit.id, None)
 
     async def _receive_pieces(self, visit: RequestContext, receive: Receive) -> list[bytes] | None:
@@ -203,7 +202,7 @@ class ServerMiddleware:
             if not message.get("more_body", False):
                 return pieces
 
-    def _track_unknown(self, visit: RequestContext, limit: asyncio.Timeout) -> None:
+    def _track_unknown(self, visit: RequestContext, limit: TimeLimit) -> None:
         """Adds a request to those that wait for their bodies with unknown callers.
 
         Whoever knows an access key's id can have some wait for long; the bodies of callers come
@@ -233,6 +232,16 @@ class ServerMiddleware:
             if visit.id == next(iter(self._unknown), visit.id):
                 raise _too_many_bodies_error()
             self._evict_oldest()
+
+
+def _log_request(visit: RequestContext) -> None:
+    if access_log.isEnabledFor(INFO):
+        # As `info` does, which looks up its caller for each line.
+        line, extra = visit.format_log_line(), {"request": visit}
+        record = access_log.makeRecord(
+            access_log.name, INFO, __file__, 0, "%s", (line,), None, extra=extra
+        )
+        access_log.handle(record)
 
 
 def _too_many_bodies_error() -> Refusal:

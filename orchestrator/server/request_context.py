@@ -26,6 +26,7 @@ class RequestContext:
     tenant: str = ""
     held: int = 0  # bytes of its body
     pushed_out: bool = False
+    has_slot: bool = False  # whether it is one of the requests at once
     service: str = ""
     operation: str = ""
     session_id: str = ""

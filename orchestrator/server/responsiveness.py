@@ -11,6 +11,9 @@ from contextlib import contextmanager
 from types import FrameType
 
 _SWITCH_SECONDS = 0.0005
+# After which the garbage collector looks at them: turns that run at once have some hundred each,
+# and with Python's 700 it would look at all of them every few milliseconds.
+_YOUNG_OBJECTS = 10_000
 _NICENESS = 5  # with 10 the interpreter's lock was kept too long by threads that had no processor
 _HANDLERS = "AnyIO"  # the threads of short requests are called so
 
@@ -24,9 +27,10 @@ def responsive() -> Iterator[None]:
     needs it several times for one answer. On a machine whose processors are all busy, the loop
     waits for a processor longer than it computes, unless it comes before those threads.
     """
-    switch = sys.getswitchinterval()
+    switch, thresholds = sys.getswitchinterval(), gc.get_threshold()
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_YOUNG_OBJECTS, *thresholds[1:])
     sys.setswitchinterval(_SWITCH_SECONDS)
     if sys.platform == "linux":  # elsewhere a thread has no niceness of its own
         threading.setprofile(_give_way)
@@ -35,6 +39,7 @@ def responsive() -> Iterator[None]:
     finally:
         threading.setprofile(None)
         sys.setswitchinterval(switch)
+        gc.set_threshold(*thresholds)
         gc.unfreeze()
 
 

@@ -135,11 +135,17 @@ class RawRequest:
     query: bytes = b""  # the query string as it was sent
     # Names, in lower case, and values, in the order in which they came
     headers: Sequence[tuple[bytes, bytes]] = field(default=(), repr=False)
+    _values: dict[bytes, list[bytes]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        for name, value in self.headers:
+            self._values.setdefault(name, []).append(value)
 
     def all(self, name: str) -> list[bytes]:
         """The values of all headers of a name."""
-        wanted = name.encode("ascii", "replace")
-        return [value for header, value in self.headers if header == wanted]
+        return self._values.get(name.encode("ascii", "replace"), [])
 
     def one(self, name: str) -> str:
         """The value of a header; empty when it is not there, or there more than once."""

@@ -14,7 +14,7 @@ import struct
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 from zlib import crc32
 
@@ -380,6 +380,8 @@ def encode_frame(headers: Mapping[str, HeaderValue], payload: bytes) -> bytes:
     return message + struct.pack("!I", crc32(message))
 
 
+# Most events have the same few.
+@lru_cache(256, typed=True)
 def _encode_header(name: str, value: HeaderValue) -> bytes:
     encoded = name.encode()
     if not 0 < len(encoded) <= _LARGEST_NAME:
