@@ -4,9 +4,9 @@
 for a model that takes 50 ms and says which questions it saw. Beside it: the same load in one
 process without a server (`Agent.ainvoke`), and the least application that answers the same call
 (`bench/server_floor.py`). With `+instant` the model answers at once in the process that asks it
-(`bench/server_instant.py`), and so does the least application. Every answer has to be that of its own question, and everything that a
-client was told has to be in the journal once and in order; in the last run a worker is killed
-every few seconds. Linux alone: CPU is read from /proc.
+(`bench/server_instant.py`), and so does the least application. Every answer has to be that of its
+own question, and everything that a client was told has to be in the journal once and in order; in
+the last run a worker is killed every few seconds. Linux alone: CPU is read from /proc.
 """
 
 from __future__ import annotations
