@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
-from typing import TYPE_CHECKING, TypeVarTuple
+from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 Arguments = TypeVarTuple("Arguments")
 
@@ -95,6 +95,13 @@ class FairEventLoop(_Loop):
         self._last.append(handle)
         self._see_to_last()
         return handle
+
+    def _accept_connection(
+        self, factory: Any, listening: Any, tls: Any, server: Any, backlog: int, *others: Any
+    ) -> None:
+        # One connection a round. Of several processes that share the socket, one would take all
+        # that wait, and answer them while the others have nothing to do.
+        super()._accept_connection(factory, listening, tls, server, 1, *others)  # type: ignore[misc]
 
     def is_idle(self) -> bool:
         """Whether the step that runs is the only one that is ready, and nobody is held back."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -245,3 +246,37 @@ def test_loops_of_other_threads_go_on_meanwhile(loop: FairEventLoop) -> None:
         finally:
             over.set()
         assert other.result(WAIT)
+
+
+def test_connections_that_wait_are_taken_one_a_round(loop: FairEventLoop) -> None:
+    """So that another process, which shares the socket, takes the next one."""
+    counter = Counter()
+    taken: list[int] = []
+    ended: list[asyncio.Future[None]] = []
+
+    class Taken(asyncio.Protocol):
+        def __init__(self) -> None:
+            taken.append(counter.count)
+            self.end = loop.create_future()
+            ended.append(self.end)
+
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            transport.close()
+
+        def connection_lost(self, error: Exception | None) -> None:
+            self.end.set_result(None)
+
+    async def serve(listening: socket.socket) -> None:
+        task = asyncio.ensure_future(counter.run(last=False))
+        async with await loop.create_server(Taken, sock=listening):
+            while len(taken) < 5:
+                await asyncio.sleep(0)
+            await asyncio.gather(*ended)
+        task.cancel()
+
+    with ExitStack() as opened:
+        listening = socket.create_server(("127.0.0.1", 0), backlog=5)
+        for _ in range(5):
+            opened.enter_context(socket.create_connection(listening.getsockname()))
+        loop.run_until_complete(serve(listening))
+    assert len(set(taken)) == 5
