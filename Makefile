@@ -127,7 +127,7 @@ PEERS := $(patsubst bench/peers/%.txt,.venv-peers/%/.installed,$(wildcard bench/
 bench-peers: $(VENV)/.installed-dev $(PEERS)  ## Measure other frameworks beside the engine
 	@$(BIN)/python -m bench.peers
 
-bench-server: $(VENV)/.installed-dev  ## Measure the server under 64 boto3 clients; seven minutes
+bench-server: $(VENV)/.installed-dev  ## Measure the server under 64 boto3 clients; ten minutes
 	@$(BIN)/python -m bench.server
 
 bench-hostile: $(VENV)/.installed-dev  ## Measure the server while it is attacked; two minutes
