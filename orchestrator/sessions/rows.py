@@ -11,6 +11,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from orchestrator.errors import DependencyFailed
@@ -24,6 +25,8 @@ WAY_OUT = "delete the session, use another session id, or restore the store from
 
 Encoded = tuple[Record, str]
 """A record with its text, for whoever has needed that before the store does."""
+
+_UNKNOWN: Any = (None, "")
 
 # ASCII: what has half a surrogate pair in it is written, too.
 encode_record = make_json_encoder(ensure_ascii=True)
@@ -108,15 +111,15 @@ def build_append(
     since: int = 0,
     encoded: Sequence[Encoded] = (),
 ) -> Append:
-    """An append of records; the other arguments are as `SessionStore` has them."""
+    """An append of records; the other arguments are as `SessionStore` has them.
+
+    A text of `encoded` is taken for the very record that it was made of.
+    """
     if unfinished is None:
         unfinished = leaves_turn_open(records)
-    texts = [
-        text for record, (known, text) in zip(records, encoded, strict=False) if record is known
-    ]
-    texts += [encode_record(record) for record in records[len(texts) :]]
     place, rows, size = expected, [], 0
-    for text in texts:
+    for record, known in zip_longest(records, encoded[: len(records)], fillvalue=_UNKNOWN):
+        text = known[1] if known[0] is record else encode_record(record)
         rows.append((key, place, text, sum_record(key, place, text)))
         size += len(text)
         place += 1

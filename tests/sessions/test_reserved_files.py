@@ -232,3 +232,15 @@ def test_who_reads_for_long_keeps_nobody_from_writing(path: Path) -> None:
     assert Path(f"{path}-wal").stat().st_size < 5_000_000
     assert write_reserved(store, "last")
     store.close()
+
+
+def test_a_text_is_written_for_its_own_record_alone(path: Path) -> None:
+    records: list[dict[str, Any]] = [{"kind": "turn"}, {"kind": "model"}, {"kind": "end"}]
+    lost, (turn, model, _) = {"kind": "lost"}, records
+    store = SQLiteStore(path)
+    texts = [(lost, '{"kind": "lost"}'), (model, '{"kind": "model", "as": "told"}'), (turn, "{}")]
+    store.append("one", 0, records, label="a/one", at=1, encoded=texts)
+    store.append("two", 0, records[:1], label="a/two", at=1, encoded=[*texts, (lost, "{}")])
+    assert store.load("one") == [{"kind": "turn"}, {"kind": "model", "as": "told"}, {"kind": "end"}]
+    assert store.load("two") == [{"kind": "turn"}]
+    store.close()
