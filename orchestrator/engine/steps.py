@@ -167,6 +167,8 @@ def _take_outcomes(turn: Turn, slots: list[Slot], outcomes: list[Record]) -> Non
     failure: OrchestratorError | None = None
     before = turn.prompt_attributes
     responds = turn.plan.post_processing is not None
+    if len(outcomes) != len(slots):
+        raise ValueError(f"{len(outcomes)} outcomes of {len(slots)} calls")
     for index, outcome in enumerate(outcomes):  # a strict `zip` is slow to make
         slot = slots[index]
         slot.text = outcome["text"]

@@ -15,6 +15,7 @@ Arguments = TypeVarTuple("Arguments")
 _HOLD_SECONDS = 0.05
 _PAUSE_SECONDS = 0.01
 _SLICE_SECONDS = 0.005
+_ACCEPTED = 4  # connections a round
 
 _goes_last: ContextVar[bool] = ContextVar("goes_last", default=False)
 
@@ -99,9 +100,10 @@ class FairEventLoop(_Loop):
     def _accept_connection(
         self, factory: Any, listening: Any, tls: Any, server: Any, backlog: int, *others: Any
     ) -> None:
-        # One connection a round. Of several processes that share the socket, one would take all
+        # A few connections a round. Of several processes that share the socket, one would take all
         # that wait, and answer them while the others have nothing to do.
-        super()._accept_connection(factory, listening, tls, server, 1, *others)  # type: ignore[misc]
+        most = min(backlog, _ACCEPTED)
+        super()._accept_connection(factory, listening, tls, server, most, *others)  # type: ignore[misc]
 
     def is_idle(self) -> bool:
         """Whether the step that runs is the only one that is ready, and nobody is held back."""

@@ -85,7 +85,7 @@ class ServerMiddleware:
             await self._admit(visit, scope, receive, _wrap_send(visit, send))
         finally:
             self._release(visit)
-            self._inside -= visit.has_slot
+            self._give_slot_back(visit)
             self._metrics.requests_in_flight.dec()
             # Whoever runs the server asks every few seconds whether it is well.
             if visit.status != 200 or visit.presented.path not in PROBES:
@@ -109,6 +109,7 @@ class ServerMiddleware:
                 caller, body = found
                 await self._run_app(visit, scope, _replay_body(body, receive), send, caller)
         except Refusal as refusal:
+            self._give_slot_back(visit)
             self._metrics.note_refusal(refusal.name)
             await _send_refusal(refusal, visit, send)
 
@@ -138,6 +139,10 @@ class ServerMiddleware:
             raise Refusal("ThrottlingException", 429, "Too many requests at once; try again.")
         self._inside += 1
         visit.has_slot = True
+
+    def _give_slot_back(self, visit: RequestContext) -> None:
+        self._inside -= visit.has_slot
+        visit.has_slot = False
 
     async def _run_app(
         self, visit: RequestContext, scope: Scope, receive: Receive, send: Send, caller: Caller

@@ -48,7 +48,7 @@ class EncryptedStore:
         self.durable = store.durable
 
     def __getattr__(self, name: str) -> Any:
-        # What a store can do besides: count records, name its process's locks, be closed.
+        # What a store can do besides: be reserved, name its process's locks, be closed.
         if name == "reserve" and not self._cipher.is_local:
             raise AttributeError(name)  # an event loop would wait for the key
         if name == "encode_record":

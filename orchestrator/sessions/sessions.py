@@ -243,8 +243,9 @@ class Sessions:
         done = store.begin(
             session.key, count, turn, label=session.label, at=at, since=since, **options
         )
-        if isinstance(done, list):
-            return done
+        if done is not None and not isinstance(done, int):
+            found: Sequence[Record] = done
+            return found
         session.apply([turn])
         self._note_written(session, [turn], at, done if self._tells_length else None)
         session.unsynced = int(self._syncs)

@@ -82,7 +82,6 @@ class SqliteFile:
         self._can_reserve = self.path != ":memory:"  # another connection has another one of these
         self._reservation = Reservation(self, self._lock)  # one for all: who has it, has the lock
         self._unseen = 0  # how many bytes may be written without a look at the log's length
-        self._is_due = False  # whether who was refused is about to copy the log
         self._pressed_at = 0  # how long the log was when others were last kept from writing
         self._log_path = f"{os.path.realpath(self.path)}-wal"
         try:
@@ -196,8 +195,8 @@ class SqliteFile:
         no other process and no other thread, and neither syncs nor copies the log: it costs what
         its rows cost. One that was not used is undone.
 
-        It is refused though nobody else writes while the log is empty or long: a transaction that
-        was not reserved copies a long one into the file and begins it anew, which syncs. Since
+        It is refused though nobody else writes if the log was found empty or long: a transaction
+        that was not reserved copies a long one into the file and begins it anew, which syncs. Since
         nobody copies a log before it is long, that holds for several processes too, as long as
         they write through this class alone: but for a transaction that comes between another
         process's copying of the log and the next one that it writes, mostly some microseconds.
@@ -206,9 +205,7 @@ class SqliteFile:
             return None
         reserved: Reservation | Literal[False] | None = False
         try:
-            if self._is_due:
-                reserved = None
-            elif self._can_reserve and self._used is self._db:
+            if self._can_reserve and self._used is self._db:
                 reserved = self._begin_hastily()
         finally:
             if not reserved:
@@ -224,8 +221,6 @@ class SqliteFile:
                 db.execute("BEGIN IMMEDIATE")
                 if self._unseen > 0 or self._has_middling_log():
                     reserved = self._reservation
-                else:
-                    self._is_due = True
         except FAILURES as error:  # what is wrong is said when it is used without haste
             if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
                 reserved = None
@@ -288,10 +283,11 @@ class SqliteFile:
     def _copy_long_log(self, size: int) -> bool:
         # Whether the log can be begun anew. Nobody waits while most of it is copied; the rest is
         # what others write meanwhile.
-        _, length, _ = self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        if length < 0:  # another process copies it right now
-            return False
+        _, length, copied = self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         is_endless = size - self._pressed_at >= _ENDLESS_LOG
+        # Another process copies it right now; or somebody reads what was there before, for long.
+        if length < 0 or (copied < length and not is_endless):
+            return False
         _set_patience(self._db, _READERS_PATIENCE if is_endless else _SHORT_PATIENCE)
         try:
             is_busy, length, _ = self._db.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
@@ -367,7 +363,6 @@ class _Transaction:
         db = self._db = file._used
         file._unseen -= self._size
         if db is file._db:  # else this thread has reserved it, and it has begun
-            file._is_due = False
             try:
                 if file._unseen <= 0:
                     file._copy_log()

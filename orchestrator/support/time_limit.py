@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
+from contextvars import Context
 from types import TracebackType
 
 
@@ -15,13 +16,14 @@ class _Timer:
     hundredths more (measured: instructions).
     """
 
-    __slots__ = ("_at", "_handle", "_limits", "loop")
+    __slots__ = ("_at", "_context", "_handle", "_limits", "loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._limits: dict[TimeLimit, float] = {}
         self._at = math.inf
         self._handle: asyncio.TimerHandle | None = None
+        self._context = Context()  # that of a request would be kept long after its end
 
     def add(self, limit: TimeLimit, when: float) -> None:
         self._limits[limit] = when
@@ -36,16 +38,18 @@ class _Timer:
         if self._handle is not None:
             self._handle.cancel()
         self._at = when
-        self._handle = self.loop.call_at(when, self._go_off)
+        self._handle = self.loop.call_at(when, self._go_off, context=self._context)
 
     def _go_off(self) -> None:
         now = max(self._at, self.loop.time())
         self._at, self._handle = math.inf, None
-        for limit in [limit for limit, when in self._limits.items() if when <= now]:
-            del self._limits[limit]
-            limit.expire()
-        if self._limits:
-            self._set(min(self._limits.values()))
+        try:
+            for limit, when in list(self._limits.items()):
+                if when <= now and self._limits.pop(limit, None) is not None:
+                    limit.expire()
+        finally:
+            if self._limits:
+                self._set(min(self._limits.values()))
 
 
 _here = threading.local()

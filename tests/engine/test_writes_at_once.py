@@ -7,7 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from whole_agents import INSTRUCTION, NATIVE, answer
@@ -211,18 +211,74 @@ def test_a_cancelled_turn_writes_what_waits_for_another_process(
     assert read_kinds(store)[:5] == ["turn", "model", "intent", "action", "end"]
 
 
-def test_a_call_that_nobody_waits_for_any_more_is_made() -> None:
+def is_true() -> bool:
+    return True
+
+
+@pytest.mark.parametrize(("is_quick", "calls"), [(None, ["it"]), (is_true, [])])
+def test_a_call_that_nobody_waits_for_any_more_is_made_if_it_has_begun(
+    is_quick: Callable[[], bool] | None, calls: list[str]
+) -> None:
     made = []
 
     async def main() -> None:
         busy = lanes.Lanes(1, lambda: None)
-        call: Any = busy.do_soon("s-1", lambda: made.append("it"), lambda: True)
+        call: Any = busy.do_soon("s-1", lambda: made.append("it"), is_true, is_quick)
         call.send(None)  # it waits for whoever has the store
         assert made == []
         call.close()
 
     asyncio.run(main())
-    assert made == ["it"]
+    assert made == calls
+
+
+@pytest.mark.parametrize(("is_quick", "calls"), [(None, ["it"]), (is_true, [])])
+def test_a_cancelled_call_is_cancelled_whatever_comes_of_it(
+    is_quick: Callable[[], bool] | None, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes, "_PAUSES", [0.0] * 100_000)
+    made = []
+
+    def fail() -> None:
+        made.append("it")
+        raise SessionConflict("busy")
+
+    async def main() -> None:
+        busy = lanes.Lanes(1, lambda: None)
+        call = asyncio.create_task(busy.do_soon("s-1", fail, is_true, is_quick))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    asyncio.run(main())
+    assert made == calls
+
+
+def test_who_comes_after_one_that_waits_for_the_disk_asks_when_it_is_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lanes, "_PAUSES", [0.0] * 1_000_000)
+    asked, is_copied = [], threading.Event()
+
+    def refuse() -> Literal[False]:
+        asked.append(is_copied.is_set())
+        return False
+
+    async def main() -> None:
+        busy = lanes.Lanes(2, refuse)
+        first = asyncio.create_task(busy.do_soon("s-1", is_copied.wait, is_true))
+        await asyncio.sleep(0)
+        second = asyncio.create_task(busy.do_soon("s-2", is_true, is_true))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert asked == [False] and not second.done()
+        is_copied.set()
+        await asyncio.gather(first, second)
+
+    asyncio.run(main())
+    assert asked == [False, True]
 
 
 @pytest.mark.parametrize("pauses", [[0.0] * 100_000, [0.0] * 10, []], ids=["soon", "late", "no"])

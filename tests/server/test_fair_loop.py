@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections import Counter as Counted
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -248,7 +249,7 @@ def test_loops_of_other_threads_go_on_meanwhile(loop: FairEventLoop) -> None:
         assert other.result(WAIT)
 
 
-def test_connections_that_wait_are_taken_one_a_round(loop: FairEventLoop) -> None:
+def test_connections_that_wait_are_taken_by_a_few_a_round(loop: FairEventLoop) -> None:
     """So that another process, which shares the socket, takes the next one."""
     counter = Counter()
     taken: list[int] = []
@@ -269,14 +270,14 @@ def test_connections_that_wait_are_taken_one_a_round(loop: FairEventLoop) -> Non
     async def serve(listening: socket.socket) -> None:
         task = asyncio.ensure_future(counter.run(last=False))
         async with await loop.create_server(Taken, sock=listening):
-            while len(taken) < 5:
+            while len(taken) < 20:
                 await asyncio.sleep(0)
             await asyncio.gather(*ended)
         task.cancel()
 
     with ExitStack() as opened:
-        listening = socket.create_server(("127.0.0.1", 0), backlog=5)
-        for _ in range(5):
+        listening = socket.create_server(("127.0.0.1", 0), backlog=20)
+        for _ in range(20):
             opened.enter_context(socket.create_connection(listening.getsockname()))
         loop.run_until_complete(serve(listening))
-    assert len(set(taken)) == 5
+    assert max(Counted(taken).values()) <= 5

@@ -218,6 +218,23 @@ def test_a_log_does_not_grow_without_end_while_others_always_read(
         db.close()
 
 
+def test_nobody_waits_for_who_reads_what_was_there_before(
+    watched: type[Watched], path: Path
+) -> None:
+    told = []
+    store, reader = SQLiteStore(path), sqlite3.connect(path, isolation_level=None)
+    write(store, "first")
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM session").fetchall()
+    watched.before = lambda db, statement: told.append(statement)
+    for number in range(10):  # longer than what is copied, and shorter than what has no end
+        write_reserved(store, f"k-{number}", 1_000_000)
+    assert any("PASSIVE" in statement for statement in told)
+    assert not any("RESTART" in statement for statement in told)
+    for db in (store, reader):
+        db.close()
+
+
 def test_who_reads_for_long_keeps_nobody_from_writing(path: Path) -> None:
     store, reader = SQLiteStore(path), sqlite3.connect(path, isolation_level=None)
     write(store, "first")

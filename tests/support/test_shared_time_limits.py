@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
+from contextvars import ContextVar
 
 import pytest
 
@@ -89,5 +92,25 @@ def test_entering_blocks_of_a_limit_that_is_over_cuts_off_what_waits_once() -> N
         assert await is_cut_off(limit)
         task = asyncio.current_task()
         assert task is not None and task.cancelling() == 0
+
+    asyncio.run(test())
+
+
+def test_the_timer_keeps_nothing_of_who_has_set_it() -> None:
+    class Secret:
+        pass
+
+    known: ContextVar[Secret] = ContextVar("known")
+
+    async def ask() -> weakref.ref[Secret]:
+        known.set(secret := Secret())
+        TimeLimit(asyncio.get_running_loop().time() + FAR).end()
+        return weakref.ref(secret)
+
+    async def test() -> None:
+        secret = await asyncio.create_task(ask())
+        await asyncio.sleep(0)
+        gc.collect()
+        assert secret() is None
 
     asyncio.run(test())

@@ -182,7 +182,7 @@ class _EventLoop:
                 limit.end()
 
     def write(self, run: Run, work: Callable[..., T], *arguments: Any) -> Coroutine[Any, Any, T]:
-        # One lane a session: its records are written in order, and a slow disk stops no loop.
+        # One lane a session: its records are written one by one, and a slow disk stops no loop.
         lanes = run.sessions.lanes
         if lanes is None:
             return _call(work, *arguments)
