@@ -45,7 +45,7 @@ demo: $(VENV)/.installed  ## Answer a real question with the embedded model (fet
 
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist loadfile --inline-snapshot=disable
 
-test: $(VENV)/.installed-dev  ## Run the tests, but for exhaustive ones; at most five minutes
+test: $(VENV)/.installed-dev  ## Run the tests, but for exhaustive ones; eight minutes on two cores
 	@$(PYTEST)
 
 test-all: $(VENV)/.installed-dev  ## Run all tests, each property with many examples
