@@ -104,9 +104,9 @@ class SessionStore(Protocol):
     One whose appends mostly take microseconds has `reserve()`, so that an event loop makes small
     appends itself: it gives a `with` block in which the first append of this thread waits for
     nobody, `None` when it would wait for somebody else, and `False` when for anything else. Its
-    `begin` reads nothing when it is told `reads=False`. If it
-    has `encode_record(record)`, which gives a record as it is written, `append(..., encoded=...)`
-    gets the first records with their texts: the event loop has asked how long they are.
+    `begin` reads nothing when it is told `reads=False`. If it has `encode_record(record)`, which
+    gives a record as it is written, `append(..., encoded=...)` gets the first records with their
+    texts: the event loop has asked how long they are. Each text is that of the very same object.
 
     One that keeps what prompts were made of has two more: `save_plan(digest, text)`, which only
     notes the time where the digest is known, and `load_plan(digest)`, which gives the text or

@@ -205,7 +205,7 @@ class SqliteFile:
             return None
         reserved: Reservation | Literal[False] | None = False
         try:
-            if self._can_reserve and self._used is self._db:
+            if self._can_reserve and not self._is_reserved:
                 reserved = self._begin_hastily()
         finally:
             if not reserved:
@@ -215,7 +215,7 @@ class SqliteFile:
     def _begin_hastily(self) -> Reservation | Literal[False] | None:
         reserved: Reservation | Literal[False] | None = False
         try:
-            db = self._hasty or self._connect_hastily()
+            db = self._hasty = self._hasty or self._connect_hastily()
             if self._can_reserve:
                 self._used = db
                 db.execute("BEGIN IMMEDIATE")
@@ -235,7 +235,7 @@ class SqliteFile:
         return is_middling
 
     def _connect_hastily(self) -> sqlite3.Connection:
-        db = self._hasty = self._connect(timeout=0)
+        db = self._connect(timeout=0)
         try:
             _set_up(db)
             for each in (db, self._db):  # from now on `_copy_log` does it, once for both
@@ -243,7 +243,6 @@ class SqliteFile:
             # Some file systems cannot have a log; every commit waits for the disk there.
             (mode,) = db.execute("PRAGMA journal_mode").fetchone()
         except BaseException:
-            self._hasty = None
             db.close()
             raise
         self._can_reserve = mode == "wal"
