@@ -107,7 +107,7 @@ class ActiveRequests:
             Fault: The process ends; what the turn has done is stored.
         """
         loop = asyncio.get_running_loop()
-        paused = loop.time()
+        paused, given = loop.time(), 0  # when it paused, and the events since then
         limit = TimeLimit(paused if self.left else paused + self._seconds)
         self._limits.add(limit)
         try:
@@ -118,11 +118,13 @@ class ActiveRequests:
                     with limit:
                         event = await anext(events)
                     yield event
+                    given += 1
                     # What is ready is awaited without a pause: others' turn, and to hear of clients
-                    # that have gone, while a model speaks faster than its words are sent.
-                    if loop.time() - paused >= _MOMENT:
+                    # that have gone, while a model speaks faster than its words are sent. One event
+                    # is mostly the whole answer, whose end would wait for all others' turns.
+                    if given > 1 and loop.time() - paused >= _MOMENT:
                         await asyncio.sleep(0)
-                        paused = loop.time()
+                        paused, given = loop.time(), 0
                         limit.check()
         except StopAsyncIteration:
             return

@@ -17,20 +17,21 @@ Reservation = AbstractContextManager[None]
 Reserve = Callable[[], Reservation | Literal[False] | None]
 """Has the store do what comes in a `with` block without waiting.
 
-`None` when it would wait for somebody else, who mostly takes less than a millisecond, and `False`
-when it would wait for anything else.
+`None` when it would wait for somebody else for longer than a step of a turn takes, and `False` when
+it would wait for anything else.
 """
 
 
-_FAIR = 32  # calls that are done at once, after which others have their turn
+_FAIR = 32  # calls of a task that are done at once, after which others have their turn
 # Seconds between tries to reserve: 0.15 in all
 _PAUSES = [min(0.0005 * 1.5**number, 0.004) for number in range(40)]
 
 
 class _Row(local):
-    """How many calls this thread's event loop has done at once without a wait between them."""
+    """How many calls of one task this thread's event loop has done at once, and no other task's."""
 
     length = 0
+    task = 0  # its `id`, which may be the next one's when it has ended: that pauses too soon
 
 
 class Lanes:
@@ -75,11 +76,8 @@ class Lanes:
                     if is_now := is_quick is None or is_quick():
                         result = work()
                 if is_now:
-                    row = self._row
-                    row.length += 1
                     # A turn whose model and actions answer at once would keep the loop to itself.
-                    if row.length == _FAIR:
-                        row.length = 0
+                    if self._is_row_long():
                         await asyncio.sleep(0)
                     return result
         self._row.length = 0
@@ -91,6 +89,13 @@ class Lanes:
             return await self.do(key, work)
         finally:
             self._refused -= 1
+
+    def _is_row_long(self) -> bool:
+        row, task = self._row, id(asyncio.current_task())
+        if row.task != task:
+            row.task, row.length = task, 0
+        row.length = (row.length + 1) % _FAIR
+        return not row.length
 
     async def _reserve_soon(
         self, reserve: Reserve, key: str, made: Callable[[], Any] | None

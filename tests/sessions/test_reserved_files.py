@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ class Watched(sqlite3.Connection):
 
     before: Callable[[Watched, str], None] | None = None
     after: Callable[[Watched, str], None] | None = None
+    waits = True  # for another connection that writes
 
     def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
         if Watched.before is not None:
@@ -32,7 +34,10 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Watched]]:
     connect = sqlite3.connect
 
     def connect_watched(*where: Any, **options: Any) -> sqlite3.Connection:
-        return connect(*where, factory=Watched, **options)
+        made = connect(*where, factory=Watched, **options)
+        assert isinstance(made, Watched)
+        made.waits = options.get("timeout", 1) > 0
+        return made
 
     monkeypatch.setattr("orchestrator.support.sqlite.sqlite3.connect", connect_watched)
     yield Watched
@@ -51,12 +56,20 @@ def write(store: SQLiteStore, key: str, size: int = 1) -> None:
 def write_reserved(store: SQLiteStore, key: str, size: int = 1) -> bool:
     """Writes, reserved if it may be: whether it was."""
     reservation = store.reserve()
-    if not reservation:
+    if reservation:
+        with reservation:
+            write(store, key, size)
+    else:
         write(store, key, size)
-        return False
-    with reservation:
-        write(store, key, size)
-    return True
+    wait_for_copies()
+    return bool(reservation)
+
+
+def wait_for_copies() -> None:
+    """Waits for the threads that copy logs into their files."""
+    for thread in threading.enumerate():
+        if thread.name == "orchestrator-sqlite-log":
+            thread.join()
 
 
 def assert_free(store: SQLiteStore, path: Path) -> None:
@@ -111,6 +124,58 @@ def test_a_reservation_that_cannot_be_undone_is_given_up(
     store.close()
 
 
+class Clock:
+    """The time for those who wait for a file, which goes on while they sleep."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.on_sleep: Callable[[], None] = lambda: None
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.on_sleep()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr("orchestrator.support.sqlite.time", made)
+    return made
+
+
+def test_who_finds_a_file_busy_for_a_moment_has_it_then(path: Path, clock: Clock) -> None:
+    store, other = SQLiteStore(path), sqlite3.connect(path, isolation_level=None)
+    write(store, "first")
+    assert write_reserved(store, "second")
+    other.execute("BEGIN IMMEDIATE")
+    clock.on_sleep = lambda: other.rollback()
+    assert write_reserved(store, "third")
+    for db in (store, other):
+        db.close()
+
+
+def test_a_file_that_is_busy_for_long_costs_little_time(path: Path, clock: Clock) -> None:
+    store, other = SQLiteStore(path), sqlite3.connect(path, isolation_level=None)
+    write(store, "first")
+    assert write_reserved(store, "second")
+    other.execute("BEGIN IMMEDIATE")
+    waited = 0.0
+    for _ in range(10_000):
+        before = clock.now
+        assert store.reserve() is None
+        waited += clock.now - before
+        clock.now += 0.0001
+    assert 0.01 < waited < 0.1  # of 1 s
+    other.execute("COMMIT")
+    clock.now += 0.2
+    assert write_reserved(store, "third")
+    for db in (store, other):
+        db.close()
+
+
 def test_a_closed_file_is_not_reserved(path: Path) -> None:
     store = SQLiteStore(path)
     write(store, "first")
@@ -129,20 +194,28 @@ def read_start(path: Path) -> bytes:
 
 
 @pytest.mark.parametrize("processes", [1, 3])
-def test_who_has_reserved_a_file_never_begins_its_log_anew(processes: int, path: Path) -> None:
+def test_who_has_reserved_a_file_never_begins_its_log_anew(
+    processes: int, watched: type[Watched], path: Path
+) -> None:
     stores = [SQLiteStore(path) for _ in range(processes)]
-    begun, begun_reserved = 0, 0
+    starts, begun = {read_start(path)}, []
+
+    def note(db: Watched, statement: str) -> None:
+        if statement == "COMMIT" and read_start(path) not in starts:
+            starts.add(read_start(path))
+            begun.append("not reserved" if db.waits else "reserved")
+
+    watched.after = note
+    reserved = 0
     for number in range(300):
-        before = read_start(path)
         store = stores[number % processes]
-        is_reserved = number % 70 and write_reserved(store, f"k-{number}", 12_000)
-        if not number % 70:
+        if number % 70:
+            reserved += write_reserved(store, f"k-{number}", 12_000)
+        else:
             write(store, f"k-{number}", 5_000_000)
-        if read_start(path) != before:
-            begun += 1
-            begun_reserved += is_reserved
-    assert begun_reserved == 0
-    assert begun > 2
+    assert set(begun) == {"not reserved"}
+    assert len(begun) > 2
+    assert reserved > 280
     for store in stores:
         store.close()
 
@@ -195,7 +268,9 @@ def test_a_log_does_not_grow_without_end_while_others_always_read(
     watched: type[Watched], path: Path
 ) -> None:
     store = SQLiteStore(path)
-    readers = [sqlite3.connect(path, isolation_level=None) for _ in range(2)]
+    readers = [
+        sqlite3.connect(path, isolation_level=None, check_same_thread=False) for _ in range(2)
+    ]
 
     def end_when_waited_for(db: Watched, statement: str) -> None:
         if "RESTART" in statement:
