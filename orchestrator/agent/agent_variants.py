@@ -33,9 +33,11 @@ class AgentVariants:
         Args:
             tenant: Any text that names the tenant; empty for the agent as it was without tenants.
         """
-        agent = copy(self)
+        # As `copy` does, in a tenth of the time: servers call it at each request.
+        agent = object.__new__(type(self))
+        agent.__dict__ |= self.__dict__
         known = self._tenant_plans.get(tenant)
-        if known is None or not any(plan is self.plan for plan in known):
+        if known is None or (known[0] is not self.plan and known[1] is not self.plan):
             if len(self._tenant_plans) >= _MOST_TENANTS:
                 self._tenant_plans.clear()
             known = self._tenant_plans[tenant] = self.plan, self.plan.for_tenant(tenant)

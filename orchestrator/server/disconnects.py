@@ -13,12 +13,14 @@ from starlette.types import Receive, Scope, Send
 
 T = TypeVar("T")
 
+_LISTEN_AFTER = 0.1  # seconds
+
 
 class WhileConnected:
     """A `with` block that ends when the client goes: what its task waits for is cancelled then.
 
     The request's body has to be read before. A task listens for the client, but only once the
-    block waits for something: an answer that is ready at once does not pay for it.
+    block has taken 0.1 s: an answer that is ready sooner does not pay for it.
     """
 
     def __init__(self, receive: Receive) -> None:
@@ -32,7 +34,7 @@ class WhileConnected:
         self._task = task
         self._cancelling = task.cancelling()
         self._loop = asyncio.get_running_loop()
-        self._beginning = self._loop.call_soon(self._begin)
+        self._beginning = self._loop.call_later(_LISTEN_AFTER, self._begin)
 
     def __exit__(
         self,

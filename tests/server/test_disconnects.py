@@ -23,10 +23,10 @@ class Client:
 
     def __init__(self) -> None:
         self.gone = asyncio.Event()
-        self.listened = False
+        self.is_heard = asyncio.Event()
 
     async def receive(self) -> Message:
-        self.listened = True
+        self.is_heard.set()
         await self.gone.wait()
         return {"type": "http.disconnect"}
 
@@ -79,7 +79,7 @@ def test_nobody_listens_for_the_client_of_an_answer_that_is_there_at_once() -> N
         assert await run_while_connected(answer(), client.receive) == "at once"
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert not client.listened
+        assert not client.is_heard.is_set()
 
     run(test)
 
@@ -88,9 +88,7 @@ def test_a_client_that_goes_when_all_is_done_ends_nothing_more() -> None:
     async def test() -> None:
         client = Client()
         with WhileConnected(client.receive):
-            for _ in range(3):
-                await asyncio.sleep(0)
-            assert client.listened
+            await client.is_heard.wait()
             client.gone.set()  # as servers say when the whole answer is sent
         for _ in range(3):
             await asyncio.sleep(0)

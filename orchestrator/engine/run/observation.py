@@ -165,8 +165,7 @@ async def _drive(
     try:
         observed: Any = _ObservedBackend(backend, watch)
         work = drive(run, observed, emit, listen)
-        # Without a context of its own, every piece of a stream would take a step more for nothing.
-        await (_within(watch, work) if watch.has_context else work)
+        await _within(watch, work)
     except BaseException as error:
         watch.end_turn(run, error)
         raise
@@ -186,11 +185,7 @@ class _ObservedBackend:
     def complete(self, run: Run, effect: CallModel) -> Pending[Record]:
         step = self.watch.begin_model(run, effect)
         try:
-            token = step.attach()
-            try:
-                record = self.inner.complete(run, effect)
-            finally:
-                step.detach(token)
+            record = _call_within(step, self.inner.complete, run, effect)
         except BaseException as error:
             step.end(None, error)
             raise
@@ -307,19 +302,15 @@ class _Executor:
         self._inner, self._actions = inner, actions
 
     def call(self, call: Call, context: CallContext) -> ActionResult:
-        step = self._actions.begin(call)
-        token = step.attach()
-        try:
-            result: ActionResult = self._inner.call(call, context)
-            return result
-        finally:
-            step.detach(token)
+        result: ActionResult = _call_within(
+            self._actions.begin(call), self._inner.call, call, context
+        )
+        return result
 
 
 class _AsyncExecutor(_Executor):
     async def acall(self, call: Call, context: CallContext) -> ActionResult:
-        step = self._actions.begin(call)
-        return await _within(step, self._inner.acall(call, context))
+        return await _within(self._actions.begin(call), self._inner.acall(call, context))
 
 
 class _TimedCall:
@@ -340,7 +331,7 @@ class _TimedCall:
 
 async def _finish(step: Step, work: Coroutine[Any, Any, T]) -> T:
     try:
-        result = await (_within(step, work) if step.has_context else work)
+        result = await _within(step, work)
     except BaseException as error:
         step.end(None, error)
         raise
@@ -348,8 +339,25 @@ async def _finish(step: Step, work: Coroutine[Any, Any, T]) -> T:
     return result
 
 
+def _call_within(step: Step, function: Callable[..., T], *arguments: Any) -> T:
+    """Calls a function in a step's context, if it has one of its own."""
+    if not step.has_context:
+        return function(*arguments)
+    token = step.attach()
+    try:
+        return function(*arguments)
+    finally:
+        step.detach(token)
+
+
+def _within(step: Step, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
+    """Has work done in a step's context, if it has one of its own."""
+    # Else every piece of a stream would take a step more for nothing.
+    return _work_within(step, work) if step.has_context else work
+
+
 @types.coroutine
-def _within(step: Step, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+def _work_within(step: Step, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
     """Does work in a step's context, which is attached only while the work runs.
 
     Between two pieces of it others run in this thread: what takes the updates of a turn, for one,
