@@ -102,20 +102,24 @@ class Past:
 
     Attributes:
         history: Messages of the finished turns; only ever appended to.
-        talk: Who said what, without thoughts and calls; only ever appended to.
     """
 
     # What few sessions have is made when it is first used: each container that a session keeps
     # costs memory, and time in every garbage collection.
-    __slots__ = ("_cache", "_team", "history", "talk")
+    __slots__ = ("_cache", "_talk", "_team", "history")
 
     def __init__(
         self, history: list[Message], talk: list[Said], team: dict[str, list[Message]] | None = None
     ) -> None:
         self.history = history
-        self.talk = talk
+        self._talk = talk
         self._team = team
         self._cache: _HistoryCache | None = None
+
+    @property
+    def talk(self) -> list[Said]:
+        """Who said what, without thoughts and calls; only ever appended to."""
+        return self._talk
 
     @property
     def team(self) -> dict[str, list[Message]]:
@@ -170,6 +174,7 @@ class Session(Past):
 
     __slots__ = (
         "_asked",
+        "_unsaid",
         "active",
         "answered",
         "attributes",
@@ -208,7 +213,8 @@ class Session(Past):
         self.size = 0
         self.attributes = _NO_ATTRIBUTES
         self.history = _NO_HISTORY
-        self.talk: list[Said] = []
+        self._talk: list[Said] = []
+        self._unsaid: TurnLog | None = None  # the last turn, while its answer is not in the talk
         self._team = None
         self._cache = None
         self.started = 0
@@ -220,6 +226,17 @@ class Session(Past):
         self.last_unread: TurnLog | None = None
         self.answered = _NOT_ANSWERED
         self.turn_ids: set[str] | None = None
+
+    @property
+    def talk(self) -> list[Said]:
+        """Who said what, without thoughts and calls; only ever appended to."""
+        # Of the last turn it is made when somebody asks: an idle session has it in its records.
+        log, self._unsaid = self._unsaid, None
+        if log is not None:
+            end = log[-1]
+            question = end.get("question") or log.start["question"]
+            self._talk += [("user", question), ("assistant", end["text"])]
+        return self._talk
 
     def add_history(self, messages: Sequence[Message]) -> None:
         """Adds messages to the history."""
@@ -259,7 +276,7 @@ class Session(Past):
     def _begin(self, record: Record) -> None:
         if given := record.get("history"):
             self.add_history([Message(one["role"], one["content"]) for one in given])
-            self.talk += [(one["role"], text_of(one["content"])) for one in given]
+            self.talk.extend([(one["role"], text_of(one["content"])) for one in given])
         self.open = TurnLog(record, len(self.talk))
         if self.turn_ids is not None:
             self.turn_ids.add(record["id"])
@@ -301,8 +318,7 @@ class Session(Past):
         self.open = None
         log.previous, self.last_unread = self.last_unread, log
         if record["result"] == "answer":
-            question = record.get("question") or log.start["question"]
-            self.talk += [("user", question), ("assistant", record["text"])]
+            self._unsaid = log
         if self.pending:
             self.pending = {name: it for name, it in self.pending.items() if name in self._asked}
             self._asked = ()
