@@ -30,7 +30,8 @@ def responsive() -> Iterator[None]:
     switch, thresholds = sys.getswitchinterval(), gc.get_threshold()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(_YOUNG_OBJECTS, *thresholds[1:])
+    if thresholds[0]:  # 0 is for who has no garbage collected
+        gc.set_threshold(_YOUNG_OBJECTS, *thresholds[1:])
     sys.setswitchinterval(_SWITCH_SECONDS)
     if sys.platform == "linux":  # elsewhere a thread has no niceness of its own
         threading.setprofile(_give_way)

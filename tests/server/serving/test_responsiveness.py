@@ -1,5 +1,6 @@
 """While a server runs, its event loop comes before its threads that compute."""
 
+import gc
 import os
 import sys
 import threading
@@ -33,3 +34,17 @@ def test_threads_that_compute_come_after_the_loop_and_those_of_short_requests() 
         assert sys.getswitchinterval() < switch
     assert find_niceness("orchestrator-action") == own
     assert sys.getswitchinterval() == switch
+
+
+@pytest.mark.parametrize(("before", "while_served"), [(700, 10_000), (0, 0)])
+def test_garbage_is_collected_less_often_and_never_for_who_wants_none(
+    before: int, while_served: int
+) -> None:
+    thresholds = gc.get_threshold()
+    gc.set_threshold(before, *thresholds[1:])
+    try:
+        with responsive():
+            assert gc.get_threshold()[0] == while_served
+        assert gc.get_threshold()[0] == before
+    finally:
+        gc.set_threshold(*thresholds)
