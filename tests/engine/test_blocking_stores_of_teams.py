@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from whole_agents import INSTRUCTION, NATIVE, answer
 from orchestrator import ActionGroup, Agent, Collaborator, SQLiteStore, action
 from orchestrator.models import Model, ModelReply, ModelRequest
 from orchestrator.models.base import Usage
+from orchestrator.sessions import Record
 
 MEMBERS = ("ann", "bob", "cat")
 _ids = itertools.count(1)
@@ -54,7 +57,9 @@ class Deciding(Model):
         return ModelReply(self.first(), "tool_use", Usage(calls=1))
 
 
-def team(path: Path) -> tuple[Agent, dict[str, Deciding], list[str]]:
+def team(
+    path: Path, store: SQLiteStore | None = None
+) -> tuple[Agent, dict[str, Deciding], list[str]]:
     paid: list[str] = []
 
     @action
@@ -76,8 +81,8 @@ def team(path: Path) -> tuple[Agent, dict[str, Deciding], list[str]]:
         for name, model in models.items()
     ]
     boss = Deciding(lambda: sends(*MEMBERS), "All are paid.")
-    store = SQLiteStore(path)
-    made = Agent("boss", INSTRUCTION, boss, collaborators=crew, sessions=store)
+    sessions = store or SQLiteStore(path)
+    made = Agent("boss", INSTRUCTION, boss, collaborators=crew, sessions=sessions)
     return made, models, paid
 
 
@@ -99,6 +104,30 @@ def test_many_sessions_of_a_team_at_once(tmp_path: Path) -> None:
         assert sorted(outcomes) == sorted(
             f"paid {name}{end}" for name in MEMBERS for end in ("", "'s mother")
         )
+
+
+class Watching(SQLiteStore):
+    """A store that notes the records that came with their texts."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.encoded: list[Record] = []
+
+    def append(self, key: str, expected: int, records: Sequence[Record], **options: Any) -> int:
+        for record, text in options.get("encoded", ()):
+            assert text == self.encode_record(record)
+            self.encoded.append(record)
+        return super().append(key, expected, records, **options)
+
+
+def test_records_of_a_branch_are_encoded_once_and_with_their_branch(tmp_path: Path) -> None:
+    store = Watching(tmp_path / "s.sqlite")
+    agent, *_ = team(tmp_path / "s.sqlite", store)
+    asyncio.run(agent.ainvoke("Pay all.", "s-1"))
+    of_branches = [record for record in store.encoded if record.get("branch")]
+    # A reply waits for what is written with it: the intent of its calls, or the end.
+    assert Counter(record["kind"] for record in of_branches) == {"model": 2 * len(MEMBERS)}
+    store.close()
 
 
 @pytest.mark.parametrize("who", MEMBERS)

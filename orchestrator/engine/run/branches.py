@@ -248,10 +248,17 @@ class BranchRun(Run):
         """Ends the time limit; the session stays with the supervisor's run."""
         self._end_limit()
 
+    def writes_little(self, given: Sequence[Any]) -> bool:
+        """See `Run`: what is encoded here has its branch."""
+        self._name_branch(self._unwritten)
+        return super().writes_little(given)
+
     def write(self, records: list[Record]) -> None:
         """Appends records, one branch at a time."""
-        for record in records:
-            record.setdefault("branch", self.replay.path)
-        self._encoded = ()  # without that
+        self._name_branch(records)
         with self._lock:
             super().write(records)
+
+    def _name_branch(self, records: list[Record]) -> None:
+        for record in records:
+            record.setdefault("branch", self.replay.path)

@@ -416,7 +416,7 @@ class Run:
         encode = self.sessions.encode_record
         if encode is None:
             return are_small(self._unwritten, written)
-        try:  # nobody changes these any more, but for branches: the store need not encode them
+        try:  # nobody changes these any more: the store need not encode them
             self._encoded = [(record, encode(record)) for record in self._unwritten]
         except (TypeError, ValueError, RecursionError):
             return False
