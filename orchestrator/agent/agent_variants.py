@@ -33,11 +33,9 @@ class AgentVariants:
         Args:
             tenant: Any text that names the tenant; empty for the agent as it was without tenants.
         """
-        # As `copy` does, in a tenth of the time: servers call it at each request.
-        agent = object.__new__(type(self))
-        agent.__dict__ |= self.__dict__
+        agent = copy(self)
         known = self._tenant_plans.get(tenant)
-        if known is None or (known[0] is not self.plan and known[1] is not self.plan):
+        if known is None or not any(plan is self.plan for plan in known):
             if len(self._tenant_plans) >= _MOST_TENANTS:
                 self._tenant_plans.clear()
             known = self._tenant_plans[tenant] = self.plan, self.plan.for_tenant(tenant)

@@ -191,8 +191,8 @@ class SQLiteStore:
     def reserve(self) -> Reservation | Literal[False] | None:
         """Has the file for the next append, in a `with` block.
 
-        `None` if that would wait for another thread or process for over 3 ms, `False` if for the
-        disk.
+        `None` if that would wait for another thread or process for over some 3 ms, `False` if for
+        the disk.
         """
         return self._file.reserve()
 

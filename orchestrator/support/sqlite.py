@@ -29,6 +29,8 @@ _WAY_OUT = "restore it from a backup, or move it away to begin a new one"
 _PAUSES = (0.00005, 0.0001, 0.0002, 0.0004, 0.0008, 0.0016)
 # Seconds in which nobody waits so again when it was in vain: twice as many each time
 _FIRST_REST, _LONGEST_REST = 0.0001, 0.1
+# Seconds that who copies the log waits for the file, while it keeps others from beginning it anew
+_COPIER_PATIENCE = 0.02
 # Besides its own errors, what Python's `sqlite3` raises for what a damaged file holds.
 FAILURES = (sqlite3.Error, UnicodeDecodeError, MemoryError)
 
@@ -186,7 +188,7 @@ class SqliteFile:
         return _Transaction(self, self._lock, size)
 
     def reserve(self) -> Reservation | Literal[False] | None:
-        """Begins the next transaction, if that can be done within 3 ms.
+        """Begins the next transaction, if that can be done within some 3 ms.
 
         `None` if it would wait for another thread or process for longer, and `False` if for the
         disk, or never; the next transaction is to wait, then. After a `None` the next ones come at
@@ -202,24 +204,25 @@ class SqliteFile:
         but for a transaction that comes between another process's copying of the log and the next
         one that it writes, mostly some microseconds. Before that a long log is copied in a thread.
         """
-        if not self._acquire_soon():
+        is_free = self._lock.acquire(False)
+        if not is_free and not self._wait_for_lock():
             return None
         reserved: Reservation | Literal[False] | None = False
         try:
             if self._can_reserve and not self._is_reserved:
-                reserved = self._begin_hastily()
+                reserved = self._begin_hastily(may_wait=is_free)
         finally:
             if not reserved:
                 self._lock.release()
         return reserved
 
-    def _begin_hastily(self) -> Reservation | Literal[False] | None:
+    def _begin_hastily(self, *, may_wait: bool) -> Reservation | Literal[False] | None:
         reserved: Reservation | Literal[False] | None = False
         try:
             db = self._hasty = self._hasty or self._connect_hastily()
             if self._can_reserve:
                 self._used = db
-                if not self._begin_soon(db):
+                if not (_try_to_begin(db) or (may_wait and self._wait_to_begin(db))):
                     reserved = None
                 elif self._log.unseen > 0 or self._has_usual_log():
                     reserved = self._reservation
@@ -233,58 +236,69 @@ class SqliteFile:
 
     # To wait here costs less than to come back, after all others' turns. A third of all appends
     # came back, mostly after 40 ms (measured: two workers of a server, 64 clients).
-    def _acquire_soon(self) -> bool:
-        has_it = self._lock.acquire(False)
-        if not has_it and self._may_wait():
-            has_it = self._lock.acquire(timeout=sum(_PAUSES))
-            self._note_wait(has_it)
-        return has_it
+    def _wait_for_lock(self) -> bool:
+        return self._may_wait() and self._note_wait(self._lock.acquire(timeout=sum(_PAUSES)))
 
-    def _begin_soon(self, db: sqlite3.Connection) -> bool:
-        if _try_to_begin(db):
-            return True
-        if self._may_wait():
-            self._note_wait(any(_try_to_begin(db, after=pause) for pause in _PAUSES))
-        return db.in_transaction
+    def _wait_to_begin(self, db: sqlite3.Connection) -> bool:
+        if not self._may_wait():
+            return False
+        return self._note_wait(any(_try_to_begin(db, after=pause) for pause in _PAUSES))
 
     def _may_wait(self) -> bool:
         return time.monotonic() >= self._rest_until
 
-    def _note_wait(self, was_any_good: bool) -> None:
-        rest = 0.0 if was_any_good else min(max(2 * self._rest, _FIRST_REST), _LONGEST_REST)
-        self._rest, self._rest_until = rest, time.monotonic() + rest
+    def _note_wait(self, was_any_good: bool) -> bool:
+        now = time.monotonic()
+        if was_any_good or now - self._rest_until > _LONGEST_REST:
+            self._rest = 0.0
+        if not was_any_good:
+            self._rest = min(max(2 * self._rest, _FIRST_REST), _LONGEST_REST)
+            self._rest_until = now + self._rest
+        return was_any_good
 
     def _has_usual_log(self) -> bool:
         # Whether it is neither empty nor endless.
         is_usual = self._log.look()
-        if self._log.is_long and self._copying.acquire(False):
-            copier = Thread(target=self._copy_log, name="orchestrator-sqlite-log", daemon=True)
-            try:
-                copier.start()
-            except RuntimeError:  # no thread can be had: it grows until it is endless
-                self._copying.release()
+        if self._log.is_long:
+            with suppress(RuntimeError, MemoryError):  # without a thread it grows until its end
+                self._start_copier()
         return is_usual
 
+    def _start_copier(self) -> None:
+        copier = Thread(target=self._copy_log, name="orchestrator-sqlite-log", daemon=True)
+        if self._copying.acquire(False):
+            try:
+                copier.start()
+            except (RuntimeError, MemoryError):  # after an interrupt it may run
+                self._copying.release()
+                raise
+
     def _copy_log(self) -> None:
-        # Others write meanwhile; while the transaction copies the rest, they wait.
+        # Others write meanwhile; while the rest is copied, they wait.
         try:
             with closing(self._connect()) as reader, closing(self._connect()) as db:
                 # While somebody reads the log, nobody begins it anew, however much of it is copied.
                 reader.execute("BEGIN")
                 reader.execute("SELECT 1 FROM sqlite_master").fetchone()
                 if copy_what_is_there(db) is not None:
-                    with self._lock:
-                        reader.execute("ROLLBACK")
-                        self._begin_log_anew()
+                    self._copy_rest(reader)
         except (DependencyFailed, *FAILURES):
             pass  # whoever finds the log endless is told
         finally:
             self._copying.release()
 
-    def _begin_log_anew(self) -> None:
-        with self.transaction() as db:
-            (version,) = db.execute("PRAGMA user_version").fetchone()
-            db.execute(f"PRAGMA user_version = {version:d}")  # something to write
+    def _copy_rest(self, reader: sqlite3.Connection) -> None:
+        # Who has the lock may wait for all readers, with everybody else.
+        has_lock = self._lock.acquire(timeout=_COPIER_PATIENCE)
+        try:
+            reader.execute("ROLLBACK")
+            if has_lock:
+                self._log.begin_anew(self._db)
+            else:  # whoever writes next, and may wait, does it
+                self._log.is_copied, self._log.unseen = True, 0
+        finally:
+            if has_lock:
+                self._lock.release()
 
     def _connect_hastily(self) -> sqlite3.Connection:
         db = self._connect(timeout=0)
@@ -292,7 +306,7 @@ class SqliteFile:
             _set_up(db)
             for each in (db, self._db):  # from now on the log is copied once for both
                 each.execute("PRAGMA wal_autocheckpoint=0")
-            self._log.is_copied = True  # by SQLite, perhaps
+            self._log.is_copied, self._log.unseen = True, 0  # by SQLite, perhaps
             # Some file systems cannot have a log; every commit waits for the disk there.
             (mode,) = db.execute("PRAGMA journal_mode").fetchone()
         except BaseException:

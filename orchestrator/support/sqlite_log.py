@@ -66,6 +66,26 @@ class WriteAheadLog:
         if self.is_copied:
             self.unseen = 0
 
+    def begin_anew(self, db: sqlite3.Connection) -> None:
+        """Copies a long log, and begins it anew by a transaction that changes nothing.
+
+        Raises:
+            sqlite3.Error: Somebody else has the file, or it failed; another transaction does it.
+        """
+        self.copy_if_long(db)
+        if not self.is_copied:
+            return
+        _set_patience(db, _SHORT_PATIENCE)
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            (version,) = db.execute("PRAGMA user_version").fetchone()
+            db.execute(f"PRAGMA user_version = {version:d}")  # something to write
+            db.execute("COMMIT")
+        finally:
+            _set_patience(db, PATIENCE)
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+
     def _copy(self, db: sqlite3.Connection, size: int) -> bool:
         # Whether it can be begun anew. Nobody waits while most of it is copied; the rest is what
         # others write meanwhile.

@@ -69,7 +69,11 @@ def test_a_client_that_goes_ends_what_is_done_for_it() -> None:
     run(test)
 
 
-def test_nobody_listens_for_the_client_of_an_answer_that_is_there_at_once() -> None:
+def test_nobody_listens_for_the_client_of_an_answer_that_is_there_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("orchestrator.server.disconnects._LISTEN_AFTER", 0)
+
     async def test() -> None:
         client = Client()
 
@@ -77,8 +81,8 @@ def test_nobody_listens_for_the_client_of_an_answer_that_is_there_at_once() -> N
             return "at once"
 
         assert await run_while_connected(answer(), client.receive) == "at once"
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        for _ in range(5):
+            await asyncio.sleep(0)
         assert not client.is_heard.is_set()
 
     run(test)
@@ -173,6 +177,30 @@ def test_a_client_is_told_of_the_end_though_the_process_stood_still_just_then(
         with pytest.raises(Fault, match="shutting down"):
             await task
         monkeypatch.undo()
+
+    run(test)
+
+
+@pytest.mark.parametrize(("count", "pauses"), [(1, False), (2, True)])
+def test_the_end_of_an_answer_of_one_event_waits_for_nobody(
+    count: int, pauses: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.server.active_requests._MOMENT", 0)
+    others: list[str] = []
+
+    async def give() -> AsyncGenerator[int, None]:
+        for number in range(count):
+            yield number
+
+    async def work() -> None:
+        others.append("ran")
+
+    async def test() -> None:
+        other = asyncio.create_task(work())
+        events = ActiveRequests(Sessions(), 1_000.0).limit_events(give())
+        assert [event async for event in events] == list(range(count))
+        assert bool(others) == pauses
+        await other
 
     run(test)
 

@@ -69,7 +69,8 @@ def wait_for_copies() -> None:
     """Waits for the threads that copy logs into their files."""
     for thread in threading.enumerate():
         if thread.name == "orchestrator-sqlite-log":
-            thread.join()
+            thread.join(timeout=60)
+            assert not thread.is_alive()
 
 
 def assert_free(store: SQLiteStore, path: Path) -> None:
@@ -218,6 +219,56 @@ def test_who_has_reserved_a_file_never_begins_its_log_anew(
     assert reserved > 280
     for store in stores:
         store.close()
+
+
+def test_the_first_reservation_of_a_file_does_not_begin_its_log_anew(path: Path) -> None:
+    store = SQLiteStore(path)
+    number = 0
+    while not number or Path(f"{path}-wal").stat().st_size < 4_120_032:
+        number += 1  # until SQLite copies it by itself, soon after somebody looked at it
+        write(store, f"k-{number}", 12_000)
+    before = read_start(path)
+    assert not write_reserved(store, "first")
+    assert read_start(path) != before
+    assert write_reserved(store, "second")
+    store.close()
+
+
+def test_who_copies_a_log_lets_go_of_it_while_another_has_the_file(path: Path) -> None:
+    store = SQLiteStore(path)
+    write(store, "first")
+    written = 0
+    while reservation := store.reserve():
+        with reservation:
+            written += 1
+            write(store, f"k-{written}", 1_000_000)
+            wait_for_copies()  # though this thread has the file
+    assert 3 < written < 8
+    write(store, "last")  # it begins the log anew
+    assert Path(f"{path}-wal").stat().st_size < 100_000
+    assert write_reserved(store, "second")
+    store.close()
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no thread"), MemoryError()])
+def test_a_log_that_no_thread_copies_is_copied_before_it_has_no_end(
+    error: Exception, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise error
+
+    store = SQLiteStore(path)
+    write(store, "first")
+    assert write_reserved(store, "second")
+    monkeypatch.setattr("orchestrator.support.sqlite.Thread", refuse)
+    sizes, reserved = [], []
+    for number in range(20):
+        reserved.append(write_reserved(store, f"k-{number}", 1_000_000))
+        sizes.append(Path(f"{path}-wal").stat().st_size)
+    assert max(sizes) < 18_000_000
+    assert min(sizes[10:]) < 2_000_000
+    assert reserved.count(False) == 1
+    store.close()
 
 
 def test_a_process_that_reserves_nothing_copies_no_log_before_it_is_long(path: Path) -> None:
