@@ -202,7 +202,8 @@ class SqliteFile:
         that was not reserved begins it anew, which syncs. Since nobody copies a log before it is
         long, that holds for several processes too, as long as they write through this class alone:
         but for a transaction that comes between another process's copying of the log and the next
-        one that it writes, mostly some microseconds. Before that a long log is copied in a thread.
+        one that it writes: mostly some microseconds, longer if that process's file is busy just
+        then. Before that a long log is copied in a thread.
         """
         is_free = self._lock.acquire(False)
         if not is_free and not self._wait_for_lock():
