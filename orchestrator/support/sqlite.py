@@ -283,7 +283,7 @@ class SqliteFile:
                 reader.execute("SELECT 1 FROM sqlite_master").fetchone()
                 if copy_what_is_there(db) is not None:
                     self._copy_rest(reader)
-        except (DependencyFailed, *FAILURES):
+        except FAILURES:
             pass  # whoever finds the log endless is told
         finally:
             self._copying.release()
@@ -296,7 +296,7 @@ class SqliteFile:
             if has_lock:
                 self._log.begin_anew(self._db)
             else:  # whoever writes next, and may wait, does it
-                self._log.is_copied, self._log.unseen = True, 0
+                self._log.note_copied()
         finally:
             if has_lock:
                 self._lock.release()
@@ -307,7 +307,7 @@ class SqliteFile:
             _set_up(db)
             for each in (db, self._db):  # from now on the log is copied once for both
                 each.execute("PRAGMA wal_autocheckpoint=0")
-            self._log.is_copied, self._log.unseen = True, 0  # by SQLite, perhaps
+            self._log.note_copied()  # by SQLite, perhaps
             # Some file systems cannot have a log; every commit waits for the disk there.
             (mode,) = db.execute("PRAGMA journal_mode").fetchone()
         except BaseException:

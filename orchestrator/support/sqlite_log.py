@@ -20,9 +20,7 @@ _SHORT_PATIENCE, _READERS_PATIENCE = 0.05, 1.0  # seconds
 # A transaction may write so many bytes besides its rows, since all of a page is written.
 _BESIDE = 4 * _PAGE
 # After so many somebody looks how long the log is: that takes a fifth of an append.
-_LOOK_AFTER = _LONG // 16
-
-MANY_BYTES = _LOOK_AFTER
+MANY_BYTES = _LONG // 16
 """The size of a transaction after which somebody looks at the log."""
 
 
@@ -46,11 +44,15 @@ class WriteAheadLog:
         """Counts a transaction whose rows have about so many bytes."""
         self.unseen -= size + _BESIDE
 
+    def note_copied(self) -> None:
+        """Notes that all of it may be copied: nobody begins it anew before a look at it."""
+        self.is_copied, self.unseen = True, 0
+
     def look(self) -> bool:
         """Whether a transaction neither begins it nor has to copy it."""
         size = self._measure()
         is_usual = 0 < size < self._pressed_at + _ENDLESS and not self.is_copied
-        self.unseen = _LOOK_AFTER if is_usual else 0
+        self.unseen = MANY_BYTES if is_usual else 0
         return is_usual
 
     def copy_if_long(self, db: sqlite3.Connection) -> None:
@@ -59,7 +61,7 @@ class WriteAheadLog:
         For that SQLite syncs it.
         """
         size = self._measure()
-        self.unseen = _LOOK_AFTER if size else 0
+        self.unseen = MANY_BYTES if size else 0
         if self.is_long:
             with suppress(sqlite3.Error):  # as when SQLite does it by itself: the log has it all
                 self.is_copied = self._copy(db, size)
