@@ -26,7 +26,7 @@ from orchestrator.actions.results import as_text, build_failure
 from orchestrator.actions.schemas import SchemaReader, Where, kind_of
 from orchestrator.errors import DefinitionError, DependencyFailed
 from orchestrator.support.threads import in_thread, wait_for
-from orchestrator.support.user_code import place_in_function
+from orchestrator.support.user_code import is_own_failure, place_in_function
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -327,7 +327,8 @@ def action(
 
     What the function returns becomes the text that the model reads: a `str` as it is, `None` as
     the empty text, anything else as JSON; an `ActionResult` is taken as it is. It may raise
-    `Reprompt` to talk to the model. Any other exception ends the turn with `DependencyFailed`.
+    `Reprompt` to talk to the model. Any other exception, and `sys.exit`, ends the turn with
+    `DependencyFailed`.
 
     Args:
         function: The function; sync or async.
@@ -366,10 +367,10 @@ class PythonExecutor:
     def __init__(self, actions: Mapping[str, Compiled]) -> None:
         self._actions = actions
 
-    def _handle_error(self, call: Call, error: Exception) -> ActionResult:
+    def _handle_error(self, call: Call, error: BaseException) -> ActionResult:
         if isinstance(error, Reprompt):
             return ActionResult(str(error), "REPROMPT")
-        if isinstance(error, DependencyFailed):
+        if isinstance(error, DependencyFailed) or not is_own_failure(error):
             raise error
         function = self._actions[call.operation.name].function
         place = place_in_function(error, function, self.folder)
@@ -382,7 +383,7 @@ class PythonExecutor:
             returned = compiled.function(**compiled.arguments(call, context))
             if compiled.is_async:
                 returned = wait_for(returned)
-        except Exception as error:
+        except BaseException as error:
             return self._handle_error(call, error)
         return _result(call.operation, returned)
 
@@ -400,7 +401,7 @@ class AsyncPythonExecutor(PythonExecutor):
         try:
             given = call.arguments if compiled.is_plain else compiled.arguments(call, context)
             returned = await compiled.function(**given)
-        except Exception as error:
+        except BaseException as error:
             return self._handle_error(call, error)
         return _result(call.operation, returned)
 

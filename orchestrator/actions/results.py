@@ -12,7 +12,7 @@ from typing import Any, Literal
 from orchestrator.actions.base import ActionResult, Call, CallContext, Executor, Operation
 from orchestrator.errors import DependencyFailed, OrchestratorError
 from orchestrator.message import clean, make_json_encoder
-from orchestrator.support.user_code import describe_exception
+from orchestrator.support.user_code import describe_exception, is_own_failure
 
 
 def as_text(value: object) -> str:
@@ -126,7 +126,9 @@ class GuardedExecutor:
             return limit_size(result, context.max_bytes, repeatable=call.operation.idempotent)
         except OrchestratorError:
             raise
-        except Exception as error:
+        except BaseException as error:
+            if not is_own_failure(error):
+                raise
             raise build_failure(call.operation, error) from error
 
     def find_outcome(self, call: Call, max_bytes: int) -> ActionResult | Literal[False] | None:
@@ -168,7 +170,9 @@ class _AsyncGuardedExecutor(GuardedExecutor):
             return limit_size(result, context.max_bytes, repeatable=call.operation.idempotent)
         except OrchestratorError:
             raise
-        except Exception as error:
+        except BaseException as error:
+            if not is_own_failure(error):
+                raise
             raise build_failure(call.operation, error) from error
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,6 +46,24 @@ def hide_causes(error: BaseException) -> None:
             one.__cause__ = HiddenCause(f"{type(one.__cause__).__name__}; {_DEBUG}=1 shows it")
         one.__suppress_context__ = silent  # which setting a cause changes
         left += [one.__cause__, one.__context__]
+
+
+def is_own_failure(error: BaseException) -> bool:
+    """Whether the code that raised it failed, and nobody meant to stop whoever called that code.
+
+    So it is of `sys.exit`, which is to end the call alone, and of a cancellation that nobody asked
+    this task for: of work inside the code.
+    """
+    if isinstance(error, Exception | SystemExit):
+        return True
+    asyncio = sys.modules.get("asyncio")  # there, if its exception is
+    if asyncio is None or not isinstance(error, asyncio.CancelledError):
+        return False
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no event loop runs here that could have stopped the call
+        return True
+    return task is None or not task.cancelling()
 
 
 def is_debugging() -> bool:

@@ -162,3 +162,67 @@ def test_the_turn_fails_with_what_the_action_failed_of(
     assert (error.message, error.resource) == (raised.message, "orders::fail")
     assert error.__cause__ is raised
     assert error.reply is not None and error.reply.stop_reason == "failure"
+
+
+ENDINGS = """
+import asyncio, sys
+from orchestrator import action
+
+@action
+def leave():
+    sys.exit(2)
+
+@action
+def lose():
+    raise asyncio.CancelledError
+
+async def leave_soon():
+    await asyncio.sleep(0)
+    sys.exit(2)
+
+async def lose_inside():
+    inside = asyncio.ensure_future(asyncio.sleep(60))
+    inside.cancel()
+    await inside
+"""
+
+
+@EACH_WAY
+@pytest.mark.parametrize("how", ["threads", "loop"])
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(("name", "raised"), [("leave", "SystemExit"), ("lose", "CancelledError")])
+def test_an_action_that_leaves_ends_its_turn_and_nothing_else(
+    tmp_path: Path, how: str, count: int, name: str, raised: str, run: Run
+) -> None:
+    code = ENDINGS
+    if how == "loop":
+        name = {"leave": "leave_soon", "lose": "lose_inside"}[name]
+        code = code.replace("@action\n", "").replace("async def", "@action\nasync def")
+    folder = shop(tmp_path, "actions.py", code, "python")
+    uses = [
+        {"toolUse": {"toolUseId": f"t-{n}", "name": f"orders__{name}", "input": {}}}
+        for n in range(count)
+    ]
+    shopping = Agent.load(folder, model=ScriptedModel([uses, answer("Hello.")]))
+    with pytest.raises(DependencyFailed, match=f"{name}' raised {raised} at {FOLDER}/actions.py:"):
+        run(shopping)
+    assert shopping.invoke("Hi", "s-1").text == "Hello."
+
+
+def test_whoever_cancels_a_turn_cancels_the_action_in_it() -> None:
+    begun = asyncio.Event()
+
+    async def wait() -> None:
+        begun.set()
+        await asyncio.sleep(60)
+
+    async def scenario() -> None:
+        script = [NATIVE.calls(("work::wait", {}))]
+        turn = agent(NATIVE.model(script), [ActionGroup("work", [wait])]).ainvoke("Go", "s-1")
+        task = asyncio.create_task(turn)
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scenario())
