@@ -277,8 +277,10 @@ def _usual_call(use: Any) -> bool:
 def _tool_use(use: Any, taken: set[str]) -> dict[str, Any]:
     use = use if isinstance(use, dict) else {}
     id, name, values = use.get("toolUseId"), use.get("name"), use.get("input")
-    if not isinstance(id, str) or not id or id in taken:
+    if not isinstance(id, str) or not id:
         id = f"{id or 'call'}-{len(taken) + 1}"
+    while id in taken:
+        id += f"-{len(taken) + 1}"
     taken.add(id)
     if isinstance(values, str):
         values = _read_input(values)

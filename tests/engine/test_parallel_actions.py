@@ -289,6 +289,26 @@ def test_equal_ids_of_a_model_mean_different_calls(run: Run) -> None:
     assert results_of(model.requests[3]) == ["done 3", "done 4"]
 
 
+@EACH_WAY
+@pytest.mark.parametrize("ids", [("t-3", "t", "t"), ("call-2", None), ("t", "t", "t-2")])
+def test_no_id_that_is_made_is_one_of_the_models_own(run: Run, ids: tuple[Any, ...]) -> None:
+    def do(n: int) -> str:
+        return f"done {n}"
+
+    uses = [
+        {"toolUse": {"toolUseId": id, "name": "work__do", "input": {"n": n}}}
+        for n, id in enumerate(ids)
+    ]
+    model = NATIVE.model([uses, answer("Done.")])
+    run(agent(model, worker(do)), "Do it.", "s-1")
+    assert results_of(model.requests[1]) == [f"done {n}" for n in range(len(ids))]
+    # A provider refuses two calls of one id.
+    _, said, results = model.requests[1].messages
+    sent = [block["toolUse"]["toolUseId"] for block in said["content"]]
+    assert len(set(sent)) == len(ids)
+    assert [block["toolResult"]["toolUseId"] for block in results["content"]] == sent
+
+
 def plain(value: Any) -> Any:
     """A trace without what differs from one turn to the next."""
     if isinstance(value, dict):
