@@ -310,7 +310,7 @@ class PythonOrchestration:
                     return self._to_answer(stop.value)
                 except OrchestratorError:
                     raise
-                except Exception as error:
+                except (Exception, SystemExit) as error:
                     place = place_in_function(error, self._function)
                     raise self._build_failure(describe_exception(error, place)) from error
                 if not isinstance(asked, Request):

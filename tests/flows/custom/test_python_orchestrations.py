@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -262,6 +263,11 @@ def raises(turn: CustomTurn) -> Any:
     raise RuntimeError("canary")
 
 
+def leaves(turn: CustomTurn) -> Any:
+    yield turn.trace("x")
+    sys.exit("canary")
+
+
 def yields_text(turn: CustomTurn) -> Any:
     yield "canary"
 
@@ -278,6 +284,7 @@ def guards_nothing(turn: CustomTurn) -> Any:
     ("function", "text"),
     [
         (raises, r"'raises' raised RuntimeError at test_python_orchestrations.py:\d+"),
+        (leaves, r"'leaves' raised SystemExit at test_python_orchestrations.py:\d+"),
         (yields_text, "'yields_text' yielded a str; yield what turn.model"),
         (returns_nothing, "'returns_nothing' returned a NoneType; return the answer's text"),
         (guards_nothing, "agent 'hr' has no guardrail"),
