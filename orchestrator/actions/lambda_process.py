@@ -127,7 +127,7 @@ class LambdaProcess(LambdaHandler):
             self._places.release()
 
     def _ask(self, request: bytes, about: LambdaContext, until: float, name: str) -> Any:
-        worker = _warm.take(self._warm_key) or self._start(about)
+        worker = self._take_warm() or self._start(about)
         try:
             line = worker.ask(request, until)
         except TimeoutError:
@@ -146,6 +146,12 @@ class LambdaProcess(LambdaHandler):
         else:
             worker.end()
         return answer
+
+    def _take_warm(self) -> _Worker | None:
+        # One that has ended while it waited, such as for want of memory, fails no call.
+        while (worker := _warm.take(self._warm_key)) is not None and worker.has_ended():
+            worker.end()
+        return worker
 
     def _start(self, about: LambdaContext) -> _Worker:
         variables = lambda_variables(self.file, self.function, about) | self._environment
@@ -308,6 +314,10 @@ class _Worker:
     def _log_line(self, line: bytes) -> None:
         if _log.isEnabledFor(logging.INFO):
             _log.info("%s", line.decode("utf-8", "replace")[:_LONGEST_LINE])
+
+    def has_ended(self) -> bool:
+        """Whether the process has ended."""
+        return self._process.poll() is not None
 
     def describe_end(self) -> str:
         """How the process ended."""

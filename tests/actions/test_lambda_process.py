@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -120,6 +121,16 @@ def test_a_warm_process_keeps_its_state_to_itself(tmp_path: Path) -> None:
     assert [count for count, _, _ in counts] == [1, 2, 1]
     assert counts[0][1] == counts[1][1] != counts[2][1] != os.getpid()
     assert "SEEN" not in os.environ and (os.getcwd(), sys.path) == before
+
+
+def test_a_process_that_ended_while_it_waited_fails_no_call(tmp_path: Path) -> None:
+    code = "def lambda_handler(event, context):\n    return reply(event, os.getpid())\n"
+    made = group(tmp_path, code)
+    first = ask(made)
+    os.kill(first, signal.SIGKILL)
+    os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
+    second = ask(made)
+    assert second != first and ask(made) == second
 
 
 ENDINGS = f"""
