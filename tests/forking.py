@@ -1,6 +1,7 @@
 """Processes that tests kill: forks of one that has loaded the engine, which takes most of the time.
 
-`forked` runs a script as `python script.py arguments...` would, in a process of its own.
+`forked` runs a script as `python script.py arguments...` would, in a process of its own, and
+`run_in_child` calls a function in a fork of this one.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import json
 import os
 import runpy
 import select
+import signal
 import subprocess
 import sys
 import traceback
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -34,6 +37,22 @@ def forked(script: Path, *arguments: object) -> subprocess.CompletedProcess[str]
         raise TimeoutError(f"{order} took over {_SECONDS} seconds")
     code, out, err = json.loads(process.stdout.readline())
     return subprocess.CompletedProcess([*map(str, arguments)], code, out, err)
+
+
+def run_in_child(work: Callable[[], object]) -> int:
+    """The exit status of a fork of this process that calls a function: 0 unless it raises."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            signal.alarm(_SECONDS)
+            work()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 @cache

@@ -6,6 +6,7 @@ reply's text at once, `acomplete` and `astream` run the synchronous ones in a wo
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -169,6 +170,10 @@ def _workers() -> ThreadPoolExecutor:
     from concurrent.futures import ThreadPoolExecutor  # it brings `logging`
 
     return ThreadPoolExecutor(max_workers=256, thread_name_prefix="orchestrator-model")
+
+
+if hasattr(os, "register_at_fork"):  # a forked process has none of these threads
+    os.register_at_fork(after_in_child=_workers.cache_clear)
 
 
 class Model(ABC):

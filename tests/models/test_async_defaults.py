@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from threading import Event, get_ident
 
 import pytest
+from forking import run_in_child
 from model_requests import ask
 
 from orchestrator.errors import DependencyFailed
@@ -46,6 +48,20 @@ def test_complete_runs_in_another_thread():
     model = Counting()
     assert asyncio.run(model.acomplete(ask())).text == "whole"
     assert model.thread not in (0, get_ident())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own():
+    model = Counting()
+    model.go_on.set()
+
+    async def read():
+        assert (await model.acomplete(ask())).text == "whole"
+        assert [item async for item in model.astream(ask())][:3] == ["0", "1", "2"]
+
+    asyncio.run(read())
+    assert run_in_child(lambda: asyncio.run(read())) == 0
 
 
 def test_pieces_arrive_while_the_stream_goes_on():

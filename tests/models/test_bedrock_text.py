@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+import os
 
 import pytest
+from forking import run_in_child
 from model_requests import CLAUDE, ask, user
 from model_servers import aws_stream, event, failure, json_answer
 
@@ -99,6 +102,20 @@ def test_each_family_is_asked_in_its_own_shape(serve, model_id, answer, body, st
     others = {"prompt": "Another", "inputText": "Another", "max_tokens_to_sample": 10**6}
     model.complete(raw(additional=others))
     assert server.asked[1].json == others | body  # fields of an agent's change none of ours
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_forked_process_asks_with_threads_of_its_own(serve):
+    answer = {"completion": " Hi.", "stop_reason": "stop_sequence"}
+    model = BedrockModel(CLAUDE_2, endpoint_url=serve(json_answer(answer)).url)
+
+    async def ask_at_once(times):
+        replies = await asyncio.gather(*(model.acomplete(raw()) for _ in range(times)))
+        assert [reply.text for reply in replies] == [" Hi."] * times
+
+    asyncio.run(ask_at_once(5))
+    assert run_in_child(lambda: asyncio.run(ask_at_once(1))) == 0
 
 
 def chunk(**value):

@@ -14,6 +14,7 @@ know all that a client would do. Else a connection has a `Service`, and needs th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -33,8 +34,14 @@ class Connection(NamedTuple):
     """A client, and threads for asynchronous callers, as many as it has connections."""
 
     client: Any
-    workers: ThreadPoolExecutor
+    connections: int
     service: Service | None  # the way without the client, where it is known
+
+    @property
+    def workers(self) -> ThreadPoolExecutor:
+        """The threads, which all connections of the client share."""
+        with _lock:  # a cache alone may make two in two threads
+            return _workers(self.client, self.connections)
 
 
 class EncodedMessages(list[Message]):
@@ -59,13 +66,16 @@ _services: dict[Any, Service | None] = {}
 def connect(settings: Settings, target: Target) -> Connection:
     """The shared connection for `settings`, made at the first call."""
     client = get_shared_client(settings, target, _prepare_own)
-    with _lock:  # a cache alone may make two in two threads
-        return Connection(client, _workers(client, settings.connections), _services.get(client))
+    return Connection(client, settings.connections, _services.get(client))
 
 
 @cache
 def _workers(client: Any, connections: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(connections, "orchestrator-bedrock")
+
+
+if hasattr(os, "register_at_fork"):  # a forked process has none of these threads
+    os.register_at_fork(after_in_child=_workers.cache_clear)
 
 
 def target_of(model_id: str, region: str | None, profile: str | None) -> Target:
