@@ -159,6 +159,11 @@ def test_a_message_knows_its_line() -> None:
     assert [one.line for one in rendered.messages] == [5, 8, 11]
 
 
+def test_a_message_without_a_mark_begins_with_the_body() -> None:
+    template = read_template("---\nname: t\n---\nS.\nuser:\nHi", "prompty")
+    assert [one.line for one in template.render({}).messages] == [4, 5]
+
+
 @given(
     st.text(max_size=40), st.sampled_from(["v2", "legacy"]), st.sampled_from(["jinja2", "mustache"])
 )

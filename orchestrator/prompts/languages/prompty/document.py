@@ -264,7 +264,7 @@ class PromptyDocument:
         doubts = [*self._find_samples(inputs), *self._check_threads(inputs)]
         doubts += self._check_forged_marks(tokens, pieces, values)
         rendering = _Rendering(self, tokens, values)
-        for section in self.marks.sections(tokens, self._lines):
+        for section in self.marks.sections(tokens, self.line, self._lines):
             rendering.add(section)
         rendering.end()
         return Rendered(

@@ -69,10 +69,13 @@ class Marks:
         self._quoted = quoted
 
     def sections(
-        self, tokens: Tokens[Any], lines: Mapping[str, Sequence[int]]
+        self, tokens: Tokens[Any], first: int, lines: Mapping[str, Sequence[int]]
     ) -> Iterator[Section]:
-        """The messages of a rendering; `lines` are those of the template, from `find_places`."""
-        role, attributes, line, marked = "system", dict[str, Any](), 1, False
+        """The messages of a rendering; `lines` are those of the template, from `find_places`.
+
+        `first` is the body's first line.
+        """
+        role, attributes, line, marked = "system", dict[str, Any](), first, False
         waiting: list[str] = []
         last = 0
         texts = tokens.text.split("\n")
@@ -91,7 +94,7 @@ class Marks:
             if there:  # the next such line; in a loop, the first one again
                 place = bisect_right(there, last)
                 last = there[place] if place < len(there) else there[0]
-            line = last or 1  # of a mark in a file that is included
+            line = last or first  # of a mark in a file that is included
         if marked or "".join(waiting).strip():
             yield Section(role, attributes, "\n".join(waiting), line)
 
