@@ -66,8 +66,10 @@ def sessions(url):
 
 
 @pytest.fixture
-def work(url):
-    """Starts the worker of this process: `with work(agent):`."""
-    from orchestrator.agent.durable import Worker
+def work(url, monkeypatch):
+    """Starts the worker of this process, which looks for turns often: `with work(agent):`."""
+    from orchestrator.agent.durable import Worker, partitions, worker
 
+    monkeypatch.setattr(worker, "_POLLING", 0.02)
+    monkeypatch.setattr(partitions, "_INTERVAL", 0.02)
     return lambda *agents, **options: Worker(url, agents, **options)

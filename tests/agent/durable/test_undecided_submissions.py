@@ -63,7 +63,12 @@ def test_a_turn_waits_for_its_decision(runs, url, sessions, work, tmp_path):
     ("decision", "paid", "said"),
     [
         ({"repeat": ["bank::pay"]}, 1, "Say that Ann was paid."),
-        ({"happened": {"bank::pay": "paid twice"}}, 0, "Say that Ann was paid twice."),
+        pytest.param(
+            {"happened": {"bank::pay": "paid twice"}},
+            0,
+            "Say that Ann was paid twice.",
+            marks=pytest.mark.exhaustive,
+        ),
     ],
     ids=["repeat", "happened"],
 )
@@ -90,6 +95,7 @@ def test_a_run_of_a_script_waits_for_its_decision(
     assert bill.agent.find_undecided() == []
 
 
+@pytest.mark.exhaustive
 def test_a_run_of_a_script_is_given_up(runs, url, sessions, work, tmp_path):
     log = tmp_path / "log"
     log.touch()

@@ -22,6 +22,7 @@ from workbench_support import (
 
 from orchestrator.models import ModelReply, ModelRequest
 from orchestrator.models.base import Usage
+from orchestrator.support import threads as action_threads
 from orchestrator.testing import ScriptedModel
 
 AT = "/agents/shop/sessions/s-1"
@@ -112,7 +113,10 @@ def test_an_unchanged_run_from_each_step_sends_the_same_and_calls_nothing(tmp_pa
         assert made_calls(bench.folder) == ["tea", "milk"]
 
 
-def test_a_run_that_nobody_watches_calls_nothing(tmp_path: Path) -> None:
+def test_a_run_that_nobody_watches_calls_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(action_threads, "_IDLE_SECONDS", 0.05)  # the action's ends soon after it
     script = [price(), answer("Twelve."), price("milk"), answer("Never.")]
     with workbench(tmp_path, script) as bench:
         step = f"{asked(bench)}/steps/1"
