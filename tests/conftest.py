@@ -6,6 +6,7 @@ And what several rooms' tests need: AWS's environment, loopback servers, retries
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import ipaddress
 import os
@@ -144,6 +145,30 @@ def _guard() -> Iterator[_Guard]:
     patch.setattr(sys, "unraisablehook", name_leak)
     yield guard
     patch.undo()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _servers_end_at_once() -> Iterator[None]:
+    """Servers in threads of a test look all the time whether they shall end.
+
+    uvicorn looks ten times a second, and most of a test that starts one would be waiting for that.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        with suppress(ImportError):  # it is not there where clients of others are tested
+            import uvicorn.server
+
+            patch.setattr(uvicorn.server, "asyncio", _HurriedAsyncio())
+        yield
+
+
+class _HurriedAsyncio:
+    """The module, but for the pauses of a server's loop."""
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(asyncio, name)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / 50)
 
 
 @pytest.fixture(autouse=True)

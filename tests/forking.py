@@ -24,9 +24,9 @@ from typing import IO, NoReturn
 _SECONDS = 120
 
 
-def forked(script: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Runs a script to its end, or to its death."""
-    order = json.dumps([str(script), *map(str, arguments)])
+def forked(script: Path, *arguments: object, **env: str) -> subprocess.CompletedProcess[str]:
+    """Runs a script to its end, or to its death; with more variables in its environment."""
+    order = json.dumps([[str(script), *map(str, arguments)], env])
     process = _parent(script)
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(order + "\n")
@@ -67,10 +67,11 @@ def _serve(script: str) -> None:
     sys.path.insert(0, str(Path(script).parent))
     runpy.run_path(script, run_name="loaded")  # with all that it imports
     for line in sys.stdin:
-        argv = json.loads(line)
+        argv, env = json.loads(line)
         with TemporaryFile() as out, TemporaryFile() as err:
             child = os.fork()
             if not child:
+                os.environ.update(env)
                 _run(argv, out, err)
             _, status = os.waitpid(child, 0)
             told = [_read(out), _read(err)]

@@ -143,7 +143,7 @@ def run_out_of_time(
 
     On a slow machine it may be up before: then it is tried again with more.
     """
-    for seconds in (2.0, 15.0, LATEST):
+    for seconds in (0.4, 2.0, 15.0, LATEST):
         with pytest.raises(DependencyFailed) as failed:
             ask(seconds)
         if was_asked():
@@ -181,7 +181,10 @@ def test_a_call_that_is_not_answered_ends_the_server(alive: Alive) -> None:
     assert (alive.count("started"), alive.count("asked")) == (1, 0)
 
 
-def test_an_error_after_the_call_began_leaves_its_outcome_unknown(alive: Alive) -> None:
+def test_an_error_after_the_call_began_leaves_its_outcome_unknown(
+    alive: Alive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Link.close, "__defaults__", (0.2,))  # it does not end by itself
     with alive.server(ends="fails") as server:
         tools = Catalog([ActionGroup("bank", executor=server)])
         with pytest.raises(ActionOutcomeUnknown, match=r"-32603.*may have taken effect") as caught:
@@ -214,7 +217,10 @@ def test_closing_asks_first_and_then_ends_the_whole_group(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
-def test_closing_ends_a_server_that_has_left_its_group(alive: Alive) -> None:
+def test_closing_ends_a_server_that_has_left_its_group(
+    alive: Alive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Link.close, "__defaults__", (0.2,))  # it does not end by itself
     server = alive.server(ends="leaves", timeout=60)
     group = ActionGroup("it", executor=server)
     assert [it.name for it in Catalog([group]).operations] == ["pay"]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forking import forked
 from inline_snapshot import snapshot
 from model_servers import Answer, Loopback
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
@@ -69,13 +67,7 @@ def export() -> Iterator[Any]:
 
     def export(case: str, **env: str) -> Exported:
         with Loopback([Answer(b"")]).running() as collector:
-            done = subprocess.run(
-                [sys.executable, str(SCRIPT), collector.url, case],
-                env={**os.environ, **env},
-                capture_output=True,
-                text=True,
-                timeout=300,
-            )
+            done = forked(SCRIPT, collector.url, case, **env)
         assert done.returncode == 0, done.stderr
         assert "Traceback" not in done.stderr and "detach" not in done.stderr, done.stderr
         found = Exported(printed=done.stdout.split())

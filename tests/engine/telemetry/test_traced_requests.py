@@ -3,36 +3,43 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forking import forked
 
 from orchestrator.engine.telemetry import names
 
 SCRIPT = Path(__file__).with_name("observed_requests.py")
+Observe = Callable[[str], Any]
 
 
-def observe(folder: Path, case: str) -> Any:
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), str(folder), case],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
-    assert "canary" not in done.stdout
-    return json.loads(done.stdout)
+@pytest.fixture(scope="module")
+def observe(tmp_path_factory: pytest.TempPathFactory) -> Observe:
+    """What a process tells of a case."""
+
+    @cache
+    def run(case: str) -> str:
+        done = forked(SCRIPT, tmp_path_factory.mktemp("observed"), case)
+        assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+        assert "canary" not in done.stdout
+        return done.stdout
+
+    return lambda case: json.loads(run(case))
 
 
-@pytest.mark.parametrize(("case", "transport"), [("stdio", "pipe"), ("http", "tcp")])
+@pytest.mark.parametrize(
+    ("case", "transport"),
+    [pytest.param("stdio", "pipe", marks=pytest.mark.exhaustive), ("http", "tcp")],
+)
 def test_a_call_of_a_tool_is_a_span_below_the_action(
-    tmp_path: Path, case: str, transport: str
+    observe: Observe, case: str, transport: str
 ) -> None:
     pytest.importorskip("mcp")
-    found = observe(tmp_path, case)
+    found = observe(case)
     own = {span["name"]: span for span in found["spans"] if span["scope"] == names.SCOPE}
     add, fails = own["tools/call add"], own["tools/call fails"]
     assert add["above"] == own["execute_tool demo::add"]["id"]
@@ -53,18 +60,18 @@ def test_a_call_of_a_tool_is_a_span_below_the_action(
     assert not [span for span in found["spans"] if span["name"].startswith("MCP send")]
 
 
-def test_requests_of_a_session_have_its_id(tmp_path: Path) -> None:
+def test_requests_of_a_session_have_its_id(observe: Observe) -> None:
     pytest.importorskip("mcp")
-    found = observe(tmp_path, "http sessions")
+    found = observe("http sessions")
     own = [it["attributes"] for it in found["spans"] if it["scope"] == names.SCOPE]
     (session,) = found["sessions"]
     ids = [it["mcp.session.id"] for it in own if "mcp.method.name" in it]
     assert len(ids) >= 3 and set(ids) == {session}
 
 
-def test_a_server_over_http_is_in_the_trace_of_the_turn(tmp_path: Path) -> None:
+def test_a_server_over_http_is_in_the_trace_of_the_turn(observe: Observe) -> None:
     pytest.importorskip("mcp")
-    found = observe(tmp_path, "http")
+    found = observe("http")
     (mine,) = [one for one in found["spans"] if one["name"] == "invoke_agent boss"]
     calls = [one for one in found["spans"] if one["name"] == "tools/call add"]
     client, server = sorted(calls, key=lambda one: str(one["kind"]))
@@ -73,9 +80,9 @@ def test_a_server_over_http_is_in_the_trace_of_the_turn(tmp_path: Path) -> None:
     assert f"{mine['trace']}-{client['id']}" in [one[3:-3] for one in found["headers"]]
 
 
-def test_a_submitted_turn_is_in_the_trace_of_whoever_submitted_it(tmp_path: Path) -> None:
+def test_a_submitted_turn_is_in_the_trace_of_whoever_submitted_it(observe: Observe) -> None:
     pytest.importorskip("dbos")
-    found = observe(tmp_path, "submitted")
+    found = observe("submitted")
     spans = {span["name"]: span for span in found["spans"]}
     caller, turn = spans["caller"], spans["invoke_agent boss"]
     assert (turn["trace"], turn["above"]) == (caller["trace"], caller["id"])
