@@ -43,6 +43,10 @@ demo: $(VENV)/.installed  ## Answer a real question with the embedded model (fet
 	@echo && echo "Go on with:   $(BIN)/orchestrator chat examples/insurance" \
 	  && echo "or, first:    source $(BIN)/activate"
 
+# Images of containers often forbid it to keep what was compiled: each worker would compile all
+# tests anew, and each process that a test starts all of the package.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist loadfile --inline-snapshot=disable
 
 test: $(VENV)/.installed-dev  ## Run the tests, but for exhaustive ones; eight minutes on two cores
@@ -55,7 +59,7 @@ test-all: $(VENV)/.installed-dev  ## Run all tests, each property with many exam
 WEIGHTS := 0.5b minilm
 test-local: $(VENV)/.installed-dev  ## Run the tests of embedded models (fetches 0.6 GB once)
 	@for name in $(WEIGHTS); do $(BIN)/orchestrator models pull $$name || exit 1; done
-	@$(BIN)/python -m pytest -m local
+	@$(BIN)/python -m pytest -m local --exhaustive
 
 # Clients that others wrote pin versions of their own, so they have an environment of their own.
 CLIENTS := .venv-clients

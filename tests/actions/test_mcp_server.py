@@ -44,6 +44,7 @@ def running(folder: Path) -> bool:
     return True
 
 
+@pytest.mark.exhaustive
 def test_the_tools_are_the_groups_operations(server: MCPServer) -> None:
     made = ActionGroup("demo", executor=server)
     assert [one.name for one in made.operations] == [
@@ -87,6 +88,7 @@ def test_the_command_gets_only_the_variables_that_it_is_given(
         assert run(tools, "files_read", path="a").text == "a of Ada!, None"
 
 
+@pytest.mark.exhaustive
 def test_only_some_tools_and_some_with_confirmation(tmp_path: Path) -> None:
     options: dict[str, Any] = {"tools": ["add", "fails"], "require_confirmation": ["fails"]}
     with stdio_server(tmp_path, **options) as server:
@@ -176,6 +178,7 @@ def test_a_command_that_is_no_server(command: list[str], said: str) -> None:
         ActionGroup("demo", executor=server)
 
 
+@pytest.mark.exhaustive
 def test_what_a_server_writes_to_its_standard_error_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

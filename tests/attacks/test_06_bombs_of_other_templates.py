@@ -64,7 +64,7 @@ BOMBS = [
 ]
 
 
-@pytest.mark.parametrize(("language", "template"), sampled(BOMBS), ids=range(len(BOMBS)))
+@pytest.mark.parametrize(("language", "template"), sampled(BOMBS, 6), ids=range(len(BOMBS)))
 def test_a_bomb_is_a_mistake(language: str, template: str) -> None:
     given = {"functions": {"same": lambda value: value}} if language == "handlebars" else {}
     document = read_template(template, language, **given)

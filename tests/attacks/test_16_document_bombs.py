@@ -155,6 +155,7 @@ def test_the_cells_of_markdown_tables_are_counted_with_those_that_rows_leave_out
     assert len(markdown_blocks(rows + "\n---\n" + "x\n" * 10_000)) == 2
 
 
+@pytest.mark.exhaustive
 def test_what_passages_repeat_is_no_document(tmp_path: Path) -> None:
     head, body = b"h " * 100_000, b"word " * 100_000
     cells = b"<tr><td>" + b"<tr><td>x y z".join([b""] * 30_000)

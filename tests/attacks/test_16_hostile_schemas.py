@@ -132,6 +132,7 @@ def test_alternatives_in_alternatives_are_tried_once_each(value: Any) -> None:
     assert "must be" in check_alone(nested(10, 2, leaf), value)
 
 
+@pytest.mark.exhaustive
 def test_alternatives_are_counted() -> None:
     schema = {"type": "array", "items": {"anyOf": [{"type": "boolean"}] * 1_000 + [STRING]}}
     assert "too large to be checked" in check_alone(schema, [7], 200_000)
@@ -176,6 +177,7 @@ def many_paths(count: int) -> dict[str, Any]:
     return {"openapi": "3.0.0", "paths": {f"/p{n}": {"get": {}} for n in range(count)}}
 
 
+@pytest.mark.exhaustive
 def test_operations_of_a_document_are_counted() -> None:
     assert len(api_operations("hr", json.dumps(many_paths(500)))) == 500
     with pytest.raises(DefinitionError, match=r"has 501 paths.* at most 500 operations"):

@@ -59,6 +59,7 @@ def damaged(data: bytes) -> Iterator[bytes]:
         yield bytes(copy)
 
 
+@pytest.mark.exhaustive
 def test_a_changed_byte_is_never_read_as_what_was_said(
     whole: tuple[bytes, dict[str, Turns]], tmp_path: Path
 ) -> None:

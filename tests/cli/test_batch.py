@@ -169,6 +169,7 @@ def test_ctrl_c_lets_what_was_begun_end_and_the_next_run_goes_on(run, shop, scri
     assert [it["answer"] for it in results()] == ["1", "2", "3"]
 
 
+@pytest.mark.exhaustive
 def test_a_killed_batch_is_gone_on_with(shop, place):
     (shop / "replies.jsonl").write_text(json.dumps("<answer>Yes.</answer>") + "\n")
     questions = write(*(f"{n}?" for n in range(100)))

@@ -9,11 +9,14 @@ import subprocess
 import sys
 
 import pytest
+from left_out import sampled
 
 from orchestrator.server.access.keys import Keys
 
 
-@pytest.mark.parametrize("words", [["shop"], ["shop/agent.yaml"], ["--agents", "shop"], ["."]])
+@pytest.mark.parametrize(
+    "words", sampled([["shop"], ["shop/agent.yaml"], ["--agents", "shop"], ["."]])
+)
 def test_the_answer_is_like_that_of_a_good_tool(shop, words):
     command = [sys.executable, "-m", "orchestrator", "serve", "--port", "0", *words]
     served = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

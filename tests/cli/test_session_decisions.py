@@ -4,6 +4,7 @@ import json
 
 import pytest
 from cli_support import call
+from left_out import sampled
 
 from orchestrator import Agent
 from orchestrator.sessions import session_label
@@ -86,6 +87,7 @@ def test_given_up(run, killed, script, place):
     assert listed["state"] == "failed"
 
 
+@pytest.mark.exhaustive
 def test_that_of_one_of_a_servers_tenants(run, killed, script, place):
     key = find_key(run, killed)
     (store,) = killed.rglob("sessions.sqlite")
@@ -105,12 +107,14 @@ def test_that_of_one_of_a_servers_tenants(run, killed, script, place):
 
 @pytest.mark.parametrize(
     ("words", "problem"),
-    [
-        (["--repeat", "x"], "no undecided call"),
-        (["--happened", "bank::pay"], "is not NAME=JSON"),
-        (["--happened", "bank::pay=paid"], "is not JSON"),
-        (["--repeat", "bank::pay", "--give-up", "bank::pay"], "decided twice"),
-    ],
+    sampled(
+        [
+            (["--repeat", "x"], "no undecided call"),
+            (["--happened", "bank::pay"], "is not NAME=JSON"),
+            (["--happened", "bank::pay=paid"], "is not JSON"),
+            (["--repeat", "bank::pay", "--give-up", "bank::pay"], "decided twice"),
+        ]
+    ),
 )
 def test_what_is_no_decision(run, killed, script, place, words, problem):
     done = run("sessions", "decide", "s-1", killed, script(PAID), *words)
@@ -118,6 +122,7 @@ def test_what_is_no_decision(run, killed, script, place, words, problem):
     assert paid(place) == []
 
 
+@pytest.mark.exhaustive
 def test_results_by_name_decide_nothing(run, killed, script, place):
     (place / "results.json").write_text('{"pay": true}')
     done = run("invoke", killed, "--session=s-1", "--results=results.json", script(PAID))

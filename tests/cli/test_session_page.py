@@ -27,6 +27,7 @@ def test_the_page_has_what_is_typed():
     assert "error" not in section
 
 
+@pytest.mark.exhaustive
 def test_a_session_is_recorded_as_it_is_seen(place):
     replies = [
         call("user__askuser", question="What is its number?"),

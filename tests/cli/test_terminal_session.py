@@ -95,6 +95,7 @@ def test_or_in_an_editor(shop, script, monkeypatch, place):
     assert pane.end() == 0
 
 
+@pytest.mark.exhaustive
 def test_an_editor_that_is_not_there_is_an_error_and_not_the_end(shop, script, monkeypatch):
     monkeypatch.setenv("VISUAL", "no-such-editor")
     pane = Pane("chat", "shop", script("<answer>Nowhere."))
@@ -109,6 +110,7 @@ def test_an_editor_that_is_not_there_is_an_error_and_not_the_end(shop, script, m
     assert pane.end() == 0
 
 
+@pytest.mark.exhaustive
 def test_one_line_says_what_happens_now(buyer, script):
     (buyer / "bank.py").write_text(SLOW)
     text = (buyer / "agent.yaml").read_text().replace(", requireConfirmation: ENABLED", "")
@@ -128,6 +130,7 @@ def test_one_line_says_what_happens_now(buyer, script):
     assert pane.end() == 0
 
 
+@pytest.mark.exhaustive
 def test_missing_embeddings_need_consent_too(shop, script):
     with (shop / "agent.yaml").open("a") as file:
         file.write(

@@ -66,6 +66,7 @@ def test_workers_answer_a_batch_and_end_with_a_signal(run, shop, worker):
     assert json.loads(out)["queues"] == ["turns"]
 
 
+@pytest.mark.exhaustive
 def test_a_batch_that_is_begun_again_submits_nothing_twice(run, shop, worker, monkeypatch):
     from orchestrator.agent.durable import DurableRuns
     from orchestrator.cli.batch import submissions
@@ -108,6 +109,7 @@ def test_a_database_of_workers_asks_no_model_here(run, shop, script):
     assert (done.exit_code, "--model is not for --database" in done.stderr) == (2, True)
 
 
+@pytest.mark.exhaustive
 def test_a_worker_runs_scripts_under_the_names_of_their_files(run, shop, worker):
     from orchestrator import load_flow
     from orchestrator.agent.durable import DurableRuns

@@ -157,7 +157,15 @@ def test_python_runs_as_it_stands(page, examples):
             run_python(block, namespace)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+# It starts a server, and the tests of a project.
+LONG = ROOT / "docs/testing.md"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(it, marks=pytest.mark.exhaustive) if it == LONG else it for it in PAGES],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_commands_run_as_they_stand(page, examples, monkeypatch):
     if page.parent.name == "starter":  # the page of a new project speaks of its own folder
         monkeypatch.chdir("examples/starter")

@@ -206,6 +206,7 @@ def test_the_injected_text_is_words_or_a_json_schema(natural: str, said: str) ->
     assert said in model.requests[0].system
 
 
+@pytest.mark.exhaustive
 def test_loops_in_loops_have_one_budget() -> None:
     lines = ["$for: 3000", "do:", "  - $for: 3000", "    do:", "      - $set: {x: '{{item}}'}"]
     with pytest.raises(LimitExceeded, match=r"line [35]: the script does too much by itself"):

@@ -14,12 +14,13 @@ from .targets import TARGETS
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_few_inputs_of_each_property_hold(target: str) -> None:
+def test_a_few_inputs_of_each_property_hold(target: str, pytestconfig: pytest.Config) -> None:
+    most = 50 if pytestconfig.getoption("exhaustive") else 10
     with TARGETS[target]() as properties:
         for one in properties:
-            count, failure = run_batch(target, one, 1, 50)
+            count, failure = run_batch(target, one, 1, most)
             assert failure is None, str(failure)
-            assert count >= 50
+            assert count >= most
 
 
 @pytest.mark.parametrize("form", definitions.FORMS)

@@ -104,6 +104,7 @@ def test_a_turn_that_still_runs_writes_again_what_was_lost(
     assert (turn.text, turn.stop_reason) == ("Paid.", "end_turn")
 
 
+@pytest.mark.exhaustive
 def test_a_turn_that_was_lost_before_it_did_anything_does_nothing(
     store: PostgresStore, server: PostgresServer
 ) -> None:
@@ -133,6 +134,7 @@ def test_what_a_turn_has_learned_before_it_did_anything_is_written_again(
     assert store.load(session.key) == WHOLE
 
 
+@pytest.mark.exhaustive
 def test_what_another_process_has_read_is_not_lost(
     store: PostgresStore, server: PostgresServer
 ) -> None:
@@ -151,6 +153,7 @@ def test_what_another_process_has_read_is_not_lost(
     assert left == [["turn", "model", "intent", "action"]]
 
 
+@pytest.mark.exhaustive
 # As many records as were lost: their number says nothing.
 def test_nothing_is_written_again_where_another_process_wrote(
     store: PostgresStore, server: PostgresServer

@@ -173,6 +173,7 @@ def test_sessions_are_read_together_but_for_long_and_large_ones(
     assert (sizes, alone) == ([1, 5, 1], [(key("long"), 0), (key("large"), 0)])
 
 
+@pytest.mark.exhaustive
 def test_groups_whose_server_restarts_are_written_once(
     store: Any, postgres_server: PostgresServer
 ) -> None:

@@ -150,8 +150,11 @@ LOOPS = [
     "locals {\n a0 = [1, 1]\n"
     + "".join(f" a{n} = [local.a{n - 1}, local.a{n - 1}]\n" for n in range(1, 25))
     + "}\n" + AGENT % f"description = length(local.a24{'[*]' * 25})",
-    "locals {\n a = [[" + ", ".join(["range(0, 1000)"] * 150) + "]]\n}\n"
-    + AGENT % "description = [for i in range(0, 1000) : length(local.a)]",
+    pytest.param(
+        "locals {\n a = [[" + ", ".join(["range(0, 1000)"] * 150) + "]]\n}\n"
+        + AGENT % "description = [for i in range(0, 1000) : length(local.a)]",
+        marks=pytest.mark.exhaustive,
+    ),
     'resource "aws_bedrockagent_agent" "a" {\n count = 100000\n agent_name = "a"\n}\n',
     pytest.param(
         AGENT % 'description = [for a in range(999) : [for b in range(999) : a]]',

@@ -31,7 +31,7 @@ ENDLESS = [
 ]
 
 
-@pytest.mark.parametrize("code", sampled(ENDLESS))
+@pytest.mark.parametrize("code", sampled(ENDLESS, len(ENDLESS)))
 def test_a_program_that_does_not_end_is_ended(make, code):
     before = children()
     result = run(make(seconds=1.5), f"print('began')\n{code}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 from botocore_shapes import problems
+from forking import forked
 from whole_agents import NATIVE, agent, answer, texts_of
 
 from orchestrator import Agent, Collaborator, SQLiteStore
@@ -66,10 +66,8 @@ def build_boss(store: Path | None, remote: Remote, *script: Any, **options: Any)
 
 def leave_turn(store: Path, point: str) -> None:
     """Asks in another process, which is killed in the remote agent's work, or after it."""
-    command = [sys.executable, __file__, str(store), point]
-    path = os.pathsep.join([*sys.path, str(Path(__file__).parents[3])])
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, timeout=120)
-    assert done.returncode == -signal.SIGKILL
+    done = forked(Path(__file__), store, point)
+    assert done.returncode == -signal.SIGKILL, done.stderr
 
 
 def read_prompt(boss: Agent) -> str:

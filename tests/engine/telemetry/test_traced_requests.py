@@ -60,6 +60,7 @@ def test_a_call_of_a_tool_is_a_span_below_the_action(
     assert not [span for span in found["spans"] if span["name"].startswith("MCP send")]
 
 
+@pytest.mark.exhaustive
 def test_requests_of_a_session_have_its_id(observe: Observe) -> None:
     pytest.importorskip("mcp")
     found = observe("http sessions")

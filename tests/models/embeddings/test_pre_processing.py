@@ -15,6 +15,7 @@ pytestmark = pytest.mark.local("minilm")
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.mark.exhaustive
 def test_the_inputs_of_the_evaluation_are_sorted_as_the_documentation_says(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="the extra 'knowledge' is not installed")
     MiniLM().load()

@@ -53,6 +53,7 @@ def test_a_reply_streams_in_pieces_and_ends_with_itself(light: LocalModel) -> No
     assert reply.usage.calls == 1 and reply.usage.output_tokens >= len(pieces)
 
 
+@pytest.mark.exhaustive
 def test_a_prompt_is_counted_as_it_is_when_it_is_answered(light: LocalModel) -> None:
     for question in ("Hi", "Grüße <|im_start|> " * 40, "word " * 10_000):  # the last is too long
         asked = request(question, inference={"maximumLength": 1})
@@ -71,6 +72,7 @@ def test_a_call_is_well_formed_whatever_the_model_thinks(light: LocalModel) -> N
     assert block["toolUse"]["toolUseId"].startswith("tooluse_")
 
 
+@pytest.mark.exhaustive
 def test_what_the_grammar_forces_of_a_call_is_not_decoded(light: LocalModel) -> None:
     asked = request("Look up claim-857.", call_format=FORM, inference={"maximumLength": 60})
     asked.system = SYSTEM
@@ -106,6 +108,7 @@ def test_without_operations_there_are_only_answers(light: LocalModel) -> None:
     assert "".join(pieces) == reply.text
 
 
+@pytest.mark.exhaustive
 def test_what_was_evaluated_before_is_not_evaluated_again(light: LocalModel) -> None:
     asked = request("Say yes.")
     asked.system = "You answer with one word. " * 40
@@ -117,6 +120,7 @@ def test_what_was_evaluated_before_is_not_evaluated_again(light: LocalModel) -> 
     assert usage.input_tokens < 20
 
 
+@pytest.mark.exhaustive
 def test_a_question_cannot_write_chat_tokens(light: LocalModel) -> None:
     def tokens(question: str) -> int:
         usage = light.complete(request(question, inference={"maximumLength": 1})).usage
@@ -134,6 +138,7 @@ def test_the_length_and_the_context_are_bounded(light: LocalModel) -> None:
     assert reply.content == []
 
 
+@pytest.mark.exhaustive
 def test_stop_sequences_stop(light: LocalModel) -> None:
     inference: Mapping[str, Any] = {"maximumLength": 60, "stopSequences": ["4"]}
     reply = light.complete(request("Count from 1 to 9, digits only.", inference=inference))
@@ -154,6 +159,7 @@ def test_closing_the_stream_stops_the_work(light: LocalModel) -> None:
     assert not worker.is_alive()
 
 
+@pytest.mark.exhaustive
 def test_many_threads_share_one_model(light: LocalModel) -> None:
     other = LocalModel("light", context=2048)
     loaded = len(llama._loaded)

@@ -67,6 +67,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> First:
     return First(folder, model, model.complete(request(QUESTION)), seen)
 
 
+@pytest.mark.exhaustive
 def test_the_first_process_reads_all_of_it_and_shows_how_far_it_is(first: First) -> None:
     tokens = only_state(first.folder).tokens
     assert tokens > 150
@@ -85,6 +86,7 @@ def test_a_later_process_reads_the_question_only(first: First) -> None:
     assert reply.usage.total_tokens == first.reply.usage.total_tokens
 
 
+@pytest.mark.exhaustive
 def test_a_damaged_file_is_read_anew_and_has_no_word_of_the_turn(
     first: First, tmp_path: Path
 ) -> None:
@@ -100,6 +102,7 @@ def test_a_damaged_file_is_read_anew_and_has_no_word_of_the_turn(
     assert model.complete(request(QUESTION)).text == first.reply.text
 
 
+@pytest.mark.exhaustive
 def test_requests_at_once_do_not_get_into_each_others_states(first: First, tmp_path: Path) -> None:
     folder = tmp_path / "prompts"
     model = new_process(folder)
@@ -119,6 +122,7 @@ def test_requests_at_once_do_not_get_into_each_others_states(first: First, tmp_p
     assert found.file.read_bytes()[ids] == known.file.read_bytes()[ids]
 
 
+@pytest.mark.exhaustive
 def test_agents_take_turns_and_no_conversation_is_read_again(first: First, tmp_path: Path) -> None:
     folder, known = tmp_path / "prompts", only_state(first.folder)
     assert PromptStates(folder).open()
@@ -154,6 +158,7 @@ def test_no_file_of_another_folder_is_loaded(first: First, name: str) -> None:
         first.model._runtime(None).restore(name)
 
 
+@pytest.mark.exhaustive
 def test_without_a_folder_of_its_own_prompts_are_read_as_ever(first: First, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     model = new_process(tmp_path / "file" / "prompts")

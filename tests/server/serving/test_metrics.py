@@ -85,6 +85,7 @@ def port() -> Iterator[int]:
         yield port
 
 
+@pytest.mark.exhaustive
 def test_workers_are_added_up_on_a_port_of_their_own(
     start: Start, tmp_path: Path, port: int
 ) -> None:

@@ -65,7 +65,7 @@ def test_an_idle_server_ends_at_once(start: Start, number: int) -> None:
     assert (code, log) == (0, "")
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", sampled([1, 2]))
 def test_a_running_turn_goes_on(
     start: Start, model: WaitingModel, tmp_path: Path, threads: ThreadPoolExecutor, workers: int
 ) -> None:
@@ -88,7 +88,8 @@ def test_a_running_turn_goes_on(
     assert server.end()[0] == 0
 
 
-@pytest.mark.parametrize("workers", sampled([1, 2]))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("workers", [1, 2])
 def test_a_turn_that_is_not_done_in_time_is_left_for_the_next_process(
     start: Start, model: WaitingModel, tmp_path: Path, workers: int
 ) -> None:

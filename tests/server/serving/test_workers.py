@@ -105,6 +105,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
+@pytest.mark.exhaustive
 def test_an_interrupt_of_the_whole_group(start: Start, model: WaitingModel, tmp_path: Path) -> None:
     """A terminal's Ctrl-C reaches the workers too, and lets running turns finish all the same."""
     server = start(
