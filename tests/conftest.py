@@ -15,7 +15,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, suppress
 from functools import cache
 from typing import Any
@@ -45,7 +45,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    # What was collected stays: no collection of garbage has to go through it again.
+    _freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, bool | None, bool | None]:
+    result = yield
+    if nextitem is None or nextitem.path != item.path:
+        _freeze()
+    return result
+
+
+def _freeze() -> None:
+    # What was collected, imported or cached stays: no collection of garbage has to go through it
+    # again. At the end of a run there are millions of such objects, and some tests collect often.
     gc.collect()
     gc.freeze()
 
