@@ -159,7 +159,7 @@ def test_the_turn_ends_in_time_though_each_byte_comes_in_time(
     way: str, status: int, begin: bytes, piece: bytes
 ) -> None:
     with Loopback([Answer(Drip(begin, piece), status, SSE)]).running() as server:
-        asked = agent(OpenAIModel("m", server.url), limits=Limits(seconds=0.4))
+        asked = agent(OpenAIModel("m", server.url), limits=Limits(seconds=0.2))
         with pytest.raises(LimitExceeded) as failed:
             _run(asked, way)
         assert failed.value.limit == "seconds"
@@ -173,7 +173,7 @@ def test_the_turn_ends_in_time_for_bedrock_too(way: str, monkeypatch: pytest.Mon
     begin, piece = (AWS_DELTA, AWS_DELTA) if streams else (b"{", b" ")
     answer = Answer(Drip(begin, piece), headers=AWS_STREAM)
     with Loopback([answer]).running() as server:
-        asked = agent(bedrock(server.url, monkeypatch), limits=Limits(seconds=0.4))
+        asked = agent(bedrock(server.url, monkeypatch), limits=Limits(seconds=0.2))
         with pytest.raises(LimitExceeded) as failed:
             _run(asked, way)
         assert failed.value.limit == "seconds"

@@ -92,6 +92,7 @@ def test_an_id_that_nobody_gave_stays_unknown(light: LocalModel) -> None:
     assert reply.content[0]["toolUse"]["input"] == {"id": "?"}
 
 
+@pytest.mark.exhaustive
 def test_a_call_goes_on_with_the_value_that_was_asked_for(light: LocalModel) -> None:
     pending = ("claims__get_claim", {"id": "?"})
     form = replace(FORM, grounded=True, pending=pending)
@@ -101,6 +102,7 @@ def test_a_call_goes_on_with_the_value_that_was_asked_for(light: LocalModel) -> 
     assert reply.content[0]["toolUse"]["input"] == {"id": "claim-857"}
 
 
+@pytest.mark.exhaustive
 def test_without_operations_there_are_only_answers(light: LocalModel) -> None:
     form = CallFormat("tool_use", FORM.operations, excluded=frozenset({"claims__get_claim"}))
     pieces, reply = whole(light, request("Look up claim-857.", call_format=form))
