@@ -44,8 +44,14 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_finish() -> None:
-    _freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    gc.disable()  # there is no garbage yet: all of it stays
+    try:
+        return (yield)
+    finally:
+        _freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -47,6 +47,7 @@ def modules() -> dict[str, ast.Module]:
             for path in sorted(PACKAGE.rglob("*.py"))
         }
     finally:
+        gc.freeze()
         gc.enable()
 
 

@@ -163,7 +163,7 @@ def test_closing_the_stream_stops_the_work(light: LocalModel) -> None:
 
 @pytest.mark.exhaustive
 def test_many_threads_share_one_model(light: LocalModel) -> None:
-    other = LocalModel("light", context=2048)
+    other = LocalModel("light", context=2048, threads=1, batch_threads=1)
     loaded = len(llama._loaded)
     replies: list[str] = []
 

@@ -4,6 +4,7 @@ import gc
 import os
 import sys
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,6 +13,13 @@ from orchestrator.server.responsiveness import responsive
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="a thread has a niceness of its own on Linux only"
 )
+
+
+@pytest.fixture(autouse=True)
+def _frozen_again() -> Iterator[None]:
+    """Keeps what the tests have loaded from the collector again; `responsive` gives all back."""
+    yield
+    gc.freeze()
 
 
 def find_niceness(name: str) -> int:
