@@ -387,6 +387,7 @@ def killed_in_its_second_call(folder: Path) -> tuple[Any, ...]:
     return given
 
 
+@pytest.mark.exhaustive
 def test_a_run_that_was_killed_between_its_steps_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
     given = killed_in_its_second_call(tmp_path)
     again = child(*given, '["second", "third"]', "no")

@@ -84,6 +84,7 @@ def list_kinds(store: PostgresStore) -> list[list[str]]:
     return [[record["kind"] for record in store.load(it.key)] for it in store.list()]
 
 
+@pytest.mark.exhaustive
 def test_a_turn_that_still_runs_writes_again_what_was_lost(
     store: PostgresStore, server: PostgresServer
 ) -> None:

@@ -59,16 +59,12 @@ def test_a_turn_waits_for_its_decision(runs, url, sessions, work, tmp_path):
     assert agent.find_undecided() == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("decision", "paid", "said"),
     [
         ({"repeat": ["bank::pay"]}, 1, "Say that Ann was paid."),
-        pytest.param(
-            {"happened": {"bank::pay": "paid twice"}},
-            0,
-            "Say that Ann was paid twice.",
-            marks=pytest.mark.exhaustive,
-        ),
+        ({"happened": {"bank::pay": "paid twice"}}, 0, "Say that Ann was paid twice."),
     ],
     ids=["repeat", "happened"],
 )

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError
-from left_out import sampled
 from loopback import reserve_port
 from serving_support import Start, client
 
@@ -31,7 +30,8 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_REGION", "us-east-1")
 
 
-@pytest.mark.parametrize("workers", sampled([1, 2]))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("workers", [1, 2])
 def test_what_it_does_not_have_is_not_found(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: int, workers: int
 ) -> None:
