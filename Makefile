@@ -49,7 +49,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist loadfile --inline-snapshot=disable
 
-test: $(VENV)/.installed-dev  ## Run the tests, but for exhaustive ones; eight minutes on two cores
+test: $(VENV)/.installed-dev  ## Run the tests, but for exhaustive ones; five minutes on two cores
 	@$(PYTEST)
 
 test-all: $(VENV)/.installed-dev  ## Run all tests, each property with many examples
