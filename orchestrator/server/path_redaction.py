@@ -10,9 +10,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from orchestrator.errors import DependencyFailed, LimitExceeded, ModelOutputError
 from orchestrator.server.operations import Fault
 from orchestrator.server.wire.faults import as_fault
 from orchestrator.support.logs import get_logger
+from orchestrator.support.user_code import is_debugging
 
 _log = get_logger("orchestrator.server")
 
@@ -27,6 +29,10 @@ _PATH = re.compile(
 )
 _SEPARATORS = re.compile(r"[\\/]+")
 
+# Not the caller's mistake: whoever runs the server has to see these, and a stream that ends with
+# one has the status 200 in the log.
+_OPERATORS_ERRORS = (DependencyFailed, LimitExceeded, ModelOutputError)
+
 
 class PathRedactor:
     """What a server's callers read of its files."""
@@ -36,17 +42,23 @@ class PathRedactor:
         return _PATH.sub(_shorten_match, text)
 
     def as_fault(self, error: BaseException, request_id: str) -> Fault:
-        """An error as an exception of the service; the log has its whole paths."""
+        """An error as an exception of the service.
+
+        The log has its message with whole paths, where it has any or is not the caller's mistake;
+        with `ORCHESTRATOR_DEBUG` in the environment, the traceback of the latter, too.
+        """
         fault = as_fault(error, request_id)
         message = self.redact(fault.message)
         members = {
             name: self.redact(it) if isinstance(it, str) else it
             for name, it in fault.members.items()
         }
-        if (message, members) == (fault.message, fault.members):
-            return fault
-        _log.warning("request %s: %s", request_id, fault.message)
-        return Fault(fault.name, message, **members)
+        changed = (message, members) != (fault.message, fault.members)
+        operators = isinstance(error, _OPERATORS_ERRORS)
+        if changed or operators:
+            exc_info = error if operators and is_debugging() else None
+            _log.warning("request %s: %s", request_id, fault.message, exc_info=exc_info)
+        return Fault(fault.name, message, **members) if changed else fault
 
     def redact_trace_part(self, part: Mapping[str, Any]) -> Mapping[str, Any]:
         """A part of a trace as callers read it."""

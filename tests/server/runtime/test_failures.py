@@ -79,6 +79,39 @@ def test_an_action_that_fails(start: Any) -> None:
     assert "secret" not in str(caught)
 
 
+@pytest.mark.parametrize("debug", ["0", "1"])
+def test_the_log_says_why_a_turn_failed(
+    start: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, debug: str
+) -> None:
+    def raising(event: Any, context: Any) -> Any:
+        raise RuntimeError("the secret of the database")
+
+    monkeypatch.setenv("ORCHESTRATOR_DEBUG", debug)
+    script = [calls("hr__get_days", {"employee": "e7"})]
+    server = start(script, {"actionGroups": [BY_LAMBDA]}, lambdas={LAMBDA: raising})
+    params = {"agentId": AGENT_ID, "agentAliasId": ALIAS_ID, "sessionId": "s-1"}
+    answer = server.client.invoke_agent(inputText="Hi", **params)
+    with pytest.raises(EventStreamError) as caught:
+        list(answer["completion"])
+
+    (record,) = [it for it in caplog.records if it.levelname == "WARNING"]
+    id, _, message = record.getMessage().removeprefix("request ").partition(": ")
+    assert id == answer["ResponseMetadata"]["RequestId"]
+    assert message in str(caught.value)
+    assert "raised RuntimeError at test_failures.py:" in message
+    # What the handler itself says is for whoever asks for it.
+    assert ("the secret of the database" in caplog.text) is (debug == "1")
+
+
+def test_the_log_is_silent_about_mistakes_of_callers(
+    start: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = start([])
+    with pytest.raises(ClientError, match="the question is empty"):
+        streamed(server, text="")
+    assert [it for it in caplog.records if it.levelname == "WARNING"] == []
+
+
 def test_a_limit(start: Any) -> None:
     server = start([says("x")], {"limits": {"modelCalls": 1, "iterations": 1}})
     assert server.invoke("Hi")["text"] == "x"
