@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -59,7 +60,8 @@ def invoke(
       $ orchestrator invoke my-agent "What is in this?" --file plan.pdf
     """
     session = turn.session
-    if not question and results is None and session is None:
+    # Who forgets the folder has written the question in its place, and reads that below.
+    if not question and results is None and session is None and Path(turn.folder).exists():
         raise ValidationError("there is no question; give one, or --session and --results")
     agent = load_agent(turn.folder, choose_model(turn), session, turn.state)
     note_templates(agent, turn.folder, terminal)

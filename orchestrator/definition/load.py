@@ -55,6 +55,11 @@ def load_definition(path: str | Path) -> AgentDefinition:
 
 def _file_of(path: Path) -> Path:
     if path.is_file():
+        if path.suffix == ".py":
+            raise ResourceNotFound(
+                f"there is no agent at {str(path)!r}: it is a Python program, which `python` runs; "
+                f"give a folder with {FILE_NAMES[0]}"
+            )
         return path
     if not path.is_dir():
         raise ResourceNotFound(f"there is no agent at {str(path)!r}; give its folder or file")

@@ -93,6 +93,8 @@ def to_diagnostic(model: type[Part], error: ErrorDetails, source: Source) -> Dia
     else:
         written = node.text if node and found else ""
         message, suggestion = _wrong(error, keys, written)
+        if kind == "model_type" and isinstance(error["input"], str):
+            suggestion = _as_mapping(_model_at(model, keys), written or error["input"])
     place = (node.line, node.column) if node else (None, None)
     by_name = kind == "extra_forbidden" or "[key]" in error["loc"]
     if node and found and by_name:
@@ -123,6 +125,10 @@ def _unknown(owner: type[Part] | None, keys: Keys, value: Any, source: Source) -
         return message, f"did you mean {meant!r}?"
     if close := find_close(to_camel(name), members, 0.7):
         return message, f"did you mean {close!r}?"
+    # Bedrock repeats in a member's name what it belongs to: `actionGroupName`, and not `name`.
+    ends = [it for it in members if it.endswith(name[:1].upper() + name[1:])]
+    if len(ends) == 1:
+        return message, f"did you mean {ends[0]!r}?"
     if owners := _map_owners().get(meant or to_camel(name)):
         owner_name = next((it for it in owners if it in members), owners[0])
         return message, f"{meant or to_camel(name)!r} belongs into {owner_name!r}"
@@ -144,6 +150,14 @@ def _wrong(error: ErrorDetails, keys: Keys, written: str) -> tuple[str, str]:
         return _misspelt(name, str(context["pattern"]), str(value), shown)
     shown = "" if kind.startswith("too_") else shown
     return f"{name} {_bound(kind, context)}{shown}", ""
+
+
+def _as_mapping(part: type[Part] | None, written: str) -> str:
+    """What to write where a file's name stands in the place of a mapping that has it."""
+    members = [str(it.alias) for it in part.model_fields.values()] if part else []
+    member = next((it for it in ("file", "lambda") if it in members), "")
+    is_file = re.fullmatch(r"[\w./-]{1,80}\.[a-z]{2,5}", written)
+    return f"write {{{member}: {written}}}" if member and is_file else ""
 
 
 def _retype(kind: str, value: Any, written: str, show: bool) -> str:

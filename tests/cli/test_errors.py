@@ -50,6 +50,12 @@ def test_an_agent_that_is_not_there(run, verb):
     assert "there is no agent at 'nowhere'" in done.stderr
 
 
+def test_a_question_in_the_place_of_the_folder(run):
+    done = run("invoke", "Where is order 1042?")
+    assert done.exit_code == 2
+    assert "there is no agent at 'Where is order 1042?'; give its folder" in done.stderr
+
+
 def test_weights_that_are_not_there_name_the_command_that_gets_them(run, shop):
     done = run("invoke", shop, "Hi")
     assert done.exit_code == 1

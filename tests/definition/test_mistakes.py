@@ -52,6 +52,19 @@ GROUP = HEAD + "actionGroups:\n  - actionGroupName: g\n    "
             "agent.yaml:2:1: 'model' is not a member of an agent; did you mean 'foundationModel'?",
         ),
         (
+            HEAD + "name: b\n",
+            "agent.yaml:2:1: 'name' is not a member of an agent; did you mean 'agentName'?",
+        ),
+        (
+            HEAD + "guardrailConfiguration: rules/guardrail.yaml\n",
+            "agent.yaml:2:25: guardrailConfiguration must be a mapping, not "
+            "'rules/guardrail.yaml'; write {file: rules/guardrail.yaml}",
+        ),
+        (
+            HEAD + "guardrailConfiguration: strict\n",
+            "agent.yaml:2:25: guardrailConfiguration must be a mapping, not 'strict'",
+        ),
+        (
             HEAD + "top_k: 3\n",
             "agent.yaml:2:1: 'top_k' is not a member of an agent; "
             "'topK' belongs into 'inferenceConfiguration'",

@@ -252,6 +252,10 @@ def test_places_are_found_in_either_spelling() -> None:
 def test_nothing_there(tmp_path: Path) -> None:
     with pytest.raises(ResourceNotFound, match="no agent at"):
         load_definition(tmp_path / "nowhere")
+    program = tmp_path / "agent.py"
+    program.write_text('"""An agent in Python."""\n')
+    with pytest.raises(ResourceNotFound, match=r"agent\.py': it is a Python program"):
+        load_definition(program)
     with pytest.raises(DefinitionError, match=r"no agent\.yaml; `orchestrator init`"):
         load_definition(tmp_path)
 
