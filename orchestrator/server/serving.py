@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import math
 import multiprocessing
@@ -25,7 +24,7 @@ from uvicorn.config import STARTUP_FAILURE
 from orchestrator.errors import DependencyFailed, OrchestratorError, ValidationError
 from orchestrator.server import metrics
 from orchestrator.server.access.authenticator import Clock
-from orchestrator.server.access.guards import check_binding
+from orchestrator.server.access.guards import check_binding, describe_bind_error
 from orchestrator.server.active_requests import ActiveRequests
 from orchestrator.server.app import application
 from orchestrator.server.ids import now
@@ -142,7 +141,7 @@ def _serve_metrics(settings: Settings, render: Callable[[], bytes]) -> Iterator[
         yield
         return
     own = replace(settings, host=settings.metrics_host, port=settings.metrics_port)
-    with _bind_socket(own) as listening:
+    with _bind_socket(own, "--metrics-port") as listening:
         config = build_config(
             MetricsApp(render),
             http=Protocol,
@@ -249,8 +248,11 @@ def _stop_on_signals(running: ActiveRequests, settings: Settings) -> Iterator[No
 
 
 @contextmanager
-def _bind_socket(settings: Settings) -> Iterator[socket.socket]:
-    """A socket that takes connections already; they wait until they are answered."""
+def _bind_socket(settings: Settings, option: str = "--port") -> Iterator[socket.socket]:
+    """A socket that takes connections already; they wait until they are answered.
+
+    For messages, `option` is the one that names the port.
+    """
     try:
         found = socket.getaddrinfo(
             settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -265,20 +267,10 @@ def _bind_socket(settings: Settings) -> Iterator[socket.socket]:
             listening.bind(address)
             listening.listen(_BACKLOG)
         except OSError as error:
-            raise ValidationError(_describe_bind_error(settings, error)) from None
+            text = describe_bind_error(settings.host, settings.port, option, error)
+            raise ValidationError(text) from None
         listening.set_inheritable(True)
         yield listening
-
-
-def _describe_bind_error(settings: Settings, error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return (
-            f"port {settings.port} of {settings.host!r} is in use by another program: choose "
-            "another with --port, or 0 for any that is free"
-        )
-    if error.errno == errno.EACCES:
-        return f"port {settings.port} is for the system's own programs: choose one from 1024"
-    return f"{settings.host!r} port {settings.port} cannot be served: {error.strerror}"
 
 
 def _build_url(host: str, listening: socket.socket) -> str:

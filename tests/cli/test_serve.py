@@ -66,12 +66,19 @@ def test_agents_that_are_wrong_are_told_and_the_others_served(shop, tmp_path):
     assert {one["agentName"] for one in json.loads(told)["wrong"]} == {"broken", "other"}
 
 
-def test_a_port_in_use(run):
+@pytest.mark.parametrize(
+    "words", [("serve", "--port"), ("serve", "--port", "0", "--metrics-port"), ("web", "--port")]
+)
+def test_a_port_in_use(run, shop, words):
+    verb, *options = words
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        shown = run("serve", "--port", port)
+        shown = run(verb, shop, *options, port)
     assert shown.exit_code == 2
-    assert f"port {port} of '127.0.0.1' is in use" in " ".join(shown.stderr.split())
+    assert shown.stderr == (
+        f"error: port {port} of '127.0.0.1' is in use by another program: choose another with "
+        f"{words[-1]}, or 0 for any that is free\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ has to sign for would do what the page wants.
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import json
 import re
@@ -46,6 +47,20 @@ def check_binding(settings: Settings) -> None:
             "keys with --keys FILE, or --open to serve everybody who reaches it, or --host "
             "127.0.0.1"
         )
+
+
+def describe_bind_error(host: str, port: int, option: str, error: OSError) -> str:
+    """Why an address cannot be listened on; `option` is the one that names the port."""
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"port {port} of {host!r} is in use by another program: choose another with {option}, "
+            "or 0 for any that is free"
+        )
+    if error.errno == errno.EACCES:
+        return (
+            f"port {port} is for the system's own programs: choose one from 1024 on with {option}"
+        )
+    return f"port {port} of {host!r} cannot be listened on: {error.strerror}"
 
 
 class Guard:

@@ -11,7 +11,7 @@ from typing import Any
 import uvicorn
 
 from orchestrator.errors import ValidationError
-from orchestrator.server.access.guards import is_loopback
+from orchestrator.server.access.guards import describe_bind_error, is_loopback
 from orchestrator.server.settings import Settings
 from orchestrator.server.uvicorn_config import build_config
 from orchestrator.server.workbench.app import build_workbench
@@ -77,9 +77,7 @@ def _bind(settings: Settings) -> Iterator[socket.socket]:
         address: Any = (settings.host, settings.port)
         listening = socket.create_server(address, family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise ValidationError(
-            f"port {settings.port} of {settings.host!r} cannot be used ({error.strerror}): choose "
-            "another with --port, or 0 for any that is free"
-        ) from None
+        text = describe_bind_error(settings.host, settings.port, "--port", error)
+        raise ValidationError(text) from None
     with closing(listening):
         yield listening
