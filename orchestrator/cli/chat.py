@@ -33,7 +33,7 @@ def chat(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME=VALUE]...",
+            metavar="NAME=VALUE",
             help="Of a template: its inputs, but for the question and the earlier turns.",
             show_default=False,
         ),

@@ -40,7 +40,7 @@ class RunOptions:
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME=VALUE]... [TEXT]",
+            metavar="NAME=VALUE|TEXT",
             help="Its arguments: NAME=VALUE (JSON, else text), NAME=@FILE for a file's content, "
             "or for a PPE script or a template's question one text.",
             show_default=False,

@@ -39,7 +39,7 @@ class ServeOptions:
     folder: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FOLDER]",
+            metavar="FOLDER",
             help="An agent's folder, or a folder of agents' folders.",
             show_default=False,
             resolve_path=True,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     ListLines = Callable[[SessionInfo], list[str]]
 
 Id = Annotated[
-    str | None, typer.Argument(metavar="[SESSION]", help="The session's id; none with --all.")
+    str | None, typer.Argument(metavar="SESSION", help="The session's id; none with --all.")
 ]
 
 

@@ -254,7 +254,7 @@ def diff(
     other: Annotated[
         str | None,
         typer.Argument(
-            metavar="[FOLDER|AGENT_ID]",
+            metavar="FOLDER|AGENT_ID",
             help="Another folder, or an agent's id. Default: the agent with the folder's agentId "
             "or name.",
             show_default=False,

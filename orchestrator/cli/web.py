@@ -26,7 +26,7 @@ def web(
     agents: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FOLDER|URL]...",
+            metavar="FOLDER|URL",
             help="Agents' folders, folders of such folders, and addresses of servers. Default: the "
             "working directory.",
             show_default=False,

@@ -35,7 +35,7 @@ class WorkerOptions:
 
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="FOLDER|SCRIPT...", help="The folders of the agents, and scripts."),
+        typer.Argument(metavar="FOLDER|SCRIPT", help="The folders of the agents, and scripts."),
     ]
     database: Database
     queue: Annotated[

@@ -93,7 +93,7 @@ def resolve_model(spec: str | Model, *, folder: str | Path = ".") -> Model:
     if model is not None:
         return model
     raise ResourceNotFound(
-        f"there is no model {spec!r}{_suggest_model(spec)}; give {_list_forms(MODELS)}"
+        f"there is no model {spec!r}; {_suggest_model(spec)} {_list_forms(MODELS)}"
     )
 
 
@@ -152,10 +152,11 @@ def _list_forms(table: Mapping[str, Provider]) -> str:
 
 def _suggest_model(spec: str) -> str:
     # Names of OpenAI's models and of files are what people write without a scheme.
-    if spec.lower().startswith(("gpt-", "o1", "o3", "o4")):
-        return f": did you mean 'openai:{spec}'?"
-    if spec.endswith((".gguf", ".jsonl")):
-        return f": did you mean '{'local' if spec.endswith('.gguf') else 'replay'}:{spec}'?"
     scheme, colon, rest = spec.partition(":")
     close = find_close(scheme.lower(), filter(None, MODELS))
-    return f": did you mean {close + colon + rest!r}?" if close else ""
+    meant = close + colon + rest if close else ""
+    if spec.lower().startswith(("gpt-", "o1", "o3", "o4")):
+        meant = f"openai:{spec}"
+    elif spec.endswith((".gguf", ".jsonl")):
+        meant = f"{'local' if spec.endswith('.gguf') else 'replay'}:{spec}"
+    return f"did you mean {meant!r}? A model is" if meant else "give"

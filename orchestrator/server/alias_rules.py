@@ -48,6 +48,6 @@ def check_unused(owner: str, alias_count: int, params: Data) -> None:
     """
     if alias_count and not params.get("skipResourceInUseCheck"):
         raise conflict_error(
-            f"{owner} has {alias_count} aliases, which may be in use; delete them first, or set "
+            f"{owner} has aliases ({alias_count}), which may be in use; delete them first, or set "
             "skipResourceInUseCheck"
         )

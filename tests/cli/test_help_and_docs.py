@@ -73,6 +73,7 @@ def test_a_help_shows_neither_types_nor_braces(name, run):
     assert not re.search("[<{](?!thinking|/|answer)", shown)
     indents = {len(line) - len(line.lstrip()) for line in shown.splitlines() if "$ orch" in line}
     assert len(indents) < 2
+    assert "[[" not in shown and "......" not in shown
 
 
 def test_documented_options_exist():
