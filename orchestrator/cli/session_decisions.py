@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 from orchestrator.cli.agents import load_agent
 from orchestrator.cli.options import Model
 from orchestrator.cli.return_control import list_waiting_calls, read_named_values
-from orchestrator.cli.session_state import find_session, local_time
+from orchestrator.cli.session_state import NextCommands, find_session, local_time
 from orchestrator.cli.sessions import HERE, Folder, Id, State
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import option, verb
@@ -64,12 +63,12 @@ def decide(
             f"session {other!r} is of another agent, alias or tenant than {str(folder)!r}"
             f"{f' and {tenant!r}' if tenant else '; --tenant names one of a server'}"
         )
+    commands = NextCommands(id, str(folder), state)
     undecided = next(iter(agent.find_undecided(id)), None)
     if undecided is None:
-        again = f"orchestrator invoke {shlex.quote(str(folder))} --session {shlex.quote(id)}"
         raise ValidationError(
             f"session {id!r} waits for no decision; where a process has stopped in its turn, "
-            f"`{again}` goes on with that first"
+            f"`{commands.invoke}` goes on with that first"
         )
     given = read_named_values("--happened", happened)
     if not (given or repeat or give_up):
@@ -81,8 +80,8 @@ def decide(
         return
     terminal.block(clean(reply.text))
     if reply.return_control is not None:
-        again = f"orchestrator invoke {shlex.quote(str(folder))} --session {shlex.quote(id)}"
-        terminal.note(f"The turn waits for results; go on with `{again} --results FILE`.")
+        again = f"{commands.invoke} --results FILE"
+        terminal.note(f"The turn waits for results; go on with `{again}`.")
 
 
 def _list_calls(terminal: Terminal, undecided: Undecided) -> None:

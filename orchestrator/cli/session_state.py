@@ -170,7 +170,34 @@ class TurnView:
         return members
 
 
-def show_turn(terminal: Terminal, shown: TurnView, session: str, folder: str) -> None:
+@dataclass(frozen=True, slots=True)
+class NextCommands:
+    """The commands that go on with a session, as they are typed."""
+
+    session: str
+    folder: str
+    state: str | None  # what `--state` named
+
+    @property
+    def invoke(self) -> str:
+        """Goes on with its open turn."""
+        session = shlex.quote(self.session.rpartition("/")[2])
+        return f"orchestrator invoke {shlex.quote(self.folder)} --session {session}{self._state}"
+
+    @property
+    def decide(self) -> str:
+        """Says what became of an action."""
+        session = shlex.quote(self.session)
+        return f"orchestrator sessions decide {session} {shlex.quote(self.folder)}{self._state}"
+
+    @property
+    def _state(self) -> str:
+        # A URL may have a password, which no terminal shall show.
+        shown = "URL" if self.state and "://" in self.state else self.state
+        return f" --state {shlex.quote(shown)}" if shown else ""
+
+
+def show_turn(terminal: Terminal, shown: TurnView, commands: NextCommands) -> None:
     """Writes a turn, and how to go on with it when it has not ended."""
     turn = shown.turn
     if turn.new:
@@ -183,7 +210,7 @@ def show_turn(terminal: Terminal, shown: TurnView, session: str, folder: str) ->
     ending = describe_ending(shown)
     terminal.print(assemble(("agent", "agent"), (f" {ending}" if ending else "", "quiet")))
     terminal.block(clean(turn.text), 2)
-    for line in _suggest_next_steps(shown, session, folder):
+    for line in _suggest_next_steps(shown, commands):
         terminal.block(line, 2)
     terminal.print()
 
@@ -210,16 +237,16 @@ def _show_steps(terminal: Terminal, shown: TurnView) -> None:
             terminal.block(f"{clean(text)} {doing}", 2)
 
 
-def _suggest_next_steps(shown: TurnView, session: str, folder: str) -> list[str]:
-    again = f"orchestrator invoke {shlex.quote(folder)} --session {shlex.quote(session)}"
+def _suggest_next_steps(shown: TurnView, commands: NextCommands) -> list[str]:
+    again = commands.invoke
     if shown.state == "waiting":
         waits = [f"{clean(call.text)} ({call.wants})" for call in list_waiting_calls(shown.inputs)]
         return [*waits, f"Go on with `{again} --results FILE`; another question gives it up."]
     if shown.state == UNDECIDED:
-        decide = f"orchestrator sessions decide {shlex.quote(session)} {shlex.quote(folder)}"
         return [
             "Look at the system behind it, by the key. Then go on with "
-            f"`{decide} --happened KEY=JSON` (what it gave), `--repeat KEY` or `--give-up KEY`."
+            f"`{commands.decide} --happened KEY=JSON` (what it gave), `--repeat KEY` or "
+            "`--give-up KEY`."
         ]
     if shown.state != "interrupted":
         return []

@@ -10,6 +10,7 @@ import typer
 from orchestrator.cli.agents import get_sessions_file
 from orchestrator.cli.options import Model, parse_duration
 from orchestrator.cli.session_state import (
+    NextCommands,
     agent_name,
     find_session,
     iso_time,
@@ -98,7 +99,7 @@ def show(
         terminal.document({"label": info.label, "turns": documents})
         return
     for shown in turns:
-        show_turn(terminal, shown, session, str(folder))
+        show_turn(terminal, shown, NextCommands(session, str(folder), state))
 
 
 @verb

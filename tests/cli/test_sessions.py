@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import signal
 import sqlite3
 from contextlib import closing
@@ -93,6 +94,20 @@ def test_a_waiting_confirmation_is_one(run, buyer, script):
     assert turn["state"] == "waiting"
     (waits,) = turn["waits_for"]
     assert waits["functionInvocationInput"]["actionInvocationType"] == "USER_CONFIRMATION"
+
+
+def test_the_next_command_names_the_store_of_the_session(run, buyer, script):
+    kept = ["--state", "a server's.sqlite"]
+    run("invoke", buyer, "Pay", script(call("bank__pay")), "--session=s-1", *kept)
+    (listed,) = json.loads(run("sessions", "list", *kept, "--json").stdout)
+    for session in ("s-1", listed["label"]):
+        told = run("sessions", "show", session, buyer, *kept).stdout
+        found = re.search("Go on with `orchestrator (.*) --results FILE`", " ".join(told.split()))
+        assert found
+        words = shlex.split(found[1])
+        assert words == ["invoke", "buyer", "--session", "s-1", *kept]
+    done = run(*words, "--results=-", script("<answer>Paid."), input='{"pay": true}')
+    assert done.stdout == "Paid.\n", done.stderr
 
 
 def state_of(run, folder):
