@@ -74,8 +74,9 @@ def _check_instruction(definition: AgentDefinition) -> Iterator[Warning_]:
         check_text(definition.instruction, "the instruction")
     except DefinitionError as error:
         yield "invisible-character", error.message, "", at
-    # AWS: 40 to 4000 characters; here any length works, so that a first try is short.
-    if length < 40:
+    # AWS: 40 to 4000 characters; here any length works, so that a first try is short. That there is
+    # none is an error of whoever builds the agent.
+    if 0 < length < 40:
         text = f"the instruction has {length} characters, and Bedrock wants at least 40"
         yield "bedrock-limit", text, "say what the agent is and does", at
     elif length > 4000:

@@ -161,3 +161,4 @@ def test_an_agent_without_a_model_is_named_and_otherwise_checked(run, place):
     write(place / "inn", text.replace("instruction:", "description:"), {})
     done = run("lint", "inn")
     assert done.exit_code == 1 and "has no instruction: say what it is for" in done.stdout
+    assert "characters, and Bedrock wants" not in done.stdout  # which says the same again
