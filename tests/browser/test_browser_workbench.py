@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,23 @@ def test_one_talks_and_sees_calls_and_the_answer(chromium: Any, tmp_path: Path) 
         page.get_by_role("button", name="Edit and fork").click()
         page.wait_for_url("**-fork-2")
         assert page.get_by_label("Your question").input_value() == "How much is tea?"
+
+
+def test_a_turn_that_fails_leads_to_its_steps(chromium: Any, tmp_path: Path) -> None:
+    with workbench(tmp_path, [price()]) as bench, open_page(chromium, bench) as page:
+        visit(page, bench, AT)
+        say(page, "How much is tea?")
+        page.get_by_role("link", name="Steps").wait_for()
+        assert "asked for reply 2" in page.locator(".answer").inner_text()
+        # One that was refused has none, and its reason stays.
+        refusal = json.dumps({"type": "error", "message": "It is busy."})
+        page.route("**/ask", lambda route: route.fulfill(body=f"{refusal}\n"))
+        say(page, "And coffee?")
+        page.locator(".turn.failed:not(.running)", has_text="It is busy.").wait_for()
+        page.wait_for_load_state("networkidle")
+        assert page.locator("#status").inner_text() == "failed: It is busy."
+        assert page.locator(".asked").all_inner_texts() == ["How much is tea?", "And coffee?"]
+        assert page.get_by_role("link", name="Steps").count() == 1
 
 
 def test_control_is_handed_over_and_confirmed_by_buttons(chromium: Any, tmp_path: Path) -> None:

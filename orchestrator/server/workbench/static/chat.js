@@ -68,6 +68,7 @@ class Turn {
   fail(message) {
     this.box.classList.add("failed");
     this.foot.append(element("span", { class: "tag bad" }, "failed"), message);
+    status.textContent = `failed: ${message}`;
   }
 }
 
@@ -78,7 +79,7 @@ async function run(asked, body) {
   stop.classList.remove("hidden");
   status.textContent = "The agent is at work.";
   let waits = false;
-  let failed = true;
+  let ended = false;
   try {
     const answer = await post(`${at}/ask`, body, { signal: running.signal });
     for await (const event of lines(answer)) {
@@ -86,10 +87,12 @@ async function run(asked, body) {
       else if (event.type === "step") turn.step(event);
       else if (event.type === "waits") waits = true;
       else if (event.type === "files") event.files.forEach((one) => turn.call(one.name, `${one.size} bytes`));
-      else if (event.type === "error") turn.fail(event.message);
-      else if (event.type === "end") {
+      else if (event.type === "error") {
+        turn.fail(event.message);
+        ended = true;
+      } else if (event.type === "end") {
         turn.end(event);
-        failed = false;
+        ended = true;
         status.textContent = event.text || "The agent waits for you.";
       }
     }
@@ -100,16 +103,18 @@ async function run(asked, body) {
   send.classList.remove("hidden");
   stop.classList.add("hidden");
   running = null;
-  if (failed) status.textContent = turn.foot.textContent;
-  if (!failed) await refresh();
+  if (ended) await refresh(turn.box);
   // Who is asked for something is led there.
   const first = chat.querySelector(".waits :is(input, select, textarea, button)");
   (waits && first ? first : question).focus();
 }
 
 // The turn as the server tells it, with the links to its steps.
-async function refresh() {
+async function refresh(box) {
   const page = new DOMParser().parseFromString(await (await fetch(location.href)).text(), "text/html");
+  const known = page.querySelectorAll("#chat > .turn").length;
+  // A question that was refused began no turn: why it was stands in its box alone.
+  if (box.classList.contains("failed") && known < chat.querySelectorAll(".turn").length) return;
   chat.replaceChildren(...page.getElementById("chat").children);
   prepare();
   chat.lastElementChild?.scrollIntoView({ block: "end" });
