@@ -17,7 +17,8 @@ def check_access(caller: Caller, resource: str) -> None:
     """
     if not caller.may_use(resource):
         raise AccessDenied(
-            f"this access key may not use {resource!r}: whoever runs the server can allow it",
+            f"this access key may not use {resource!r}: whoever runs the server can allow it, with "
+            "`allow` in the file of --keys",
             resource=resource,
         )
 
