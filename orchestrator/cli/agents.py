@@ -112,11 +112,11 @@ def note_templates(agent: Agent, folder: Path, terminal: Terminal) -> None:
         if finding.severity != "info"
     }
     lint = f"see `orchestrator lint {shlex.quote(str(folder))}`"
-    # Said in whole, since the prompt is another one than its author wrote.
-    for finding in [it for it in found if it.code == APPENDED_TOOLS]:
-        found.remove(finding)
-        terminal.note(f"note: {clean(finding.message)}; {lint}")
-    if found:
+    # Said in whole, since the prompt is another one than its author wrote, or lacks the question.
+    whole = {it for it in found if it.code == APPENDED_TOOLS or it.severity == "error"}
+    for message in sorted(finding.message for finding in whole):
+        terminal.note(f"note: {clean(message)}; {lint}")
+    if found := found - whole:
         warnings = "a warning" if len(found) == 1 else f"{len(found)} warnings"
         terminal.note(f"note: {warnings} about the agent's templates; {lint}")
 

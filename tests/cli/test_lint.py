@@ -147,6 +147,18 @@ def test_a_misspelt_placeholder_is_told_with_a_suggestion_and_noted_by_every_tur
         assert done.stderr.count("\n") == 1
 
 
+def test_a_template_without_the_question_is_told_by_every_turn(run, shop, script):
+    text = TEMPLATE.replace("$question$", "Hi").replace(" $agent_scratchpd$", "")
+    (shop / "templates" / "orchestration.json").write_text(text)
+    assert run("lint", shop).exit_code == 1
+    done = run("invoke", shop, "Hi", script("<answer>Hi."))
+    assert done.stdout == "Hi.\n"
+    assert done.stderr == (
+        "note: the ORCHESTRATION template has no $question$: the model would not see the user's "
+        "input; see `orchestrator lint shop`\n"
+    )
+
+
 def test_a_misspelt_folder_of_templates_is_told_with_a_suggestion(run, shop):
     (shop / "templates" / "claude3").mkdir()
     done = run("lint", shop)
