@@ -182,7 +182,9 @@ def _error(response: ErrorResponse) -> Mapping[str, Any]:
 
 def _text(error: Any, secrets: Sequence[str]) -> str:
     message = error.get("message") if isinstance(error, Mapping) else error
-    text = message if isinstance(message, str) else _to_json(message or error)
+    given = message if isinstance(message, str) else message or error
+    # A proxy's own page is no JSON: of it there is nothing to repeat.
+    text = given if isinstance(given, str) else _to_json(given) if given else ""
     return redact(text.strip(), secrets) or "no reason given"
 
 
@@ -228,8 +230,8 @@ def _of_status(
         return _refuse_key(status, model_id, place, key or SentKey())
     if status == 429:
         return ThrottlingError(
-            f"the server of the model {model_id!r} refused more requests for now, after retries: "
-            f"{text}",
+            f"the server of the model {model_id!r}{place} refused more requests for now, after "
+            f"retries: {text}",
             resource=model_id,
         )
     if status == 404:
@@ -241,8 +243,10 @@ def _of_status(
         return ModelNotReady(f"the model {model_id!r} is still loading", resource=model_id)
     if 400 <= status < 500:
         return ValidationError(
-            f"the server of the model {model_id!r} refused the request (HTTP {status}): {text}"
+            f"the server of the model {model_id!r}{place} refused the request (HTTP {status}): "
+            f"{text}"
         )
     return DependencyFailed(
-        f"the server of the model {model_id!r} failed (HTTP {status}): {text}", resource=model_id
+        f"the server of the model {model_id!r}{place} failed (HTTP {status}): {text}",
+        resource=model_id,
     )

@@ -123,6 +123,19 @@ def test_an_error_in_any_shape_is_reported(serve, waits, body):
     assert type(failure) is ValidationError
 
 
+@pytest.mark.parametrize(
+    "body", [b"<h1>Bad Gateway</h1>", b"", b"{}", b'{"error": {"message": ""}}']
+)
+@pytest.mark.parametrize(
+    ("status", "words"), [(502, "failed (HTTP 502)"), (429, "refused more requests for now")]
+)
+def test_an_error_that_says_nothing_names_the_server(serve, waits, body, status, words):
+    url = serve(*[Answer(body, status)] * 9).url
+    message = str(failure_of(OpenAIModel("m", base_url=url)))
+    named = f"the server of the model 'openai:m' at {url}/chat/completions {words}"
+    assert message.startswith(named) and message.endswith(": no reason given")
+
+
 def test_a_server_that_is_not_there_is_reported_at_once(waits):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
