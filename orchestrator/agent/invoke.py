@@ -35,6 +35,8 @@ from orchestrator.support.user_code import hide_causes
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from orchestrator.sessions.journal import Record
+    from orchestrator.sessions.rows import Append
     from orchestrator.support.lanes import Lanes
 
 T = TypeVar("T")
@@ -154,12 +156,14 @@ def _open(plan: Plan, sessions: Sessions, request: Input) -> Run | Reply:
 class _Opening:
     """The opening of a turn in a durable store."""
 
-    __slots__ = ("_new", "_plan", "_request", "_session", "label", "opened", "sessions")
+    # Also a `SharedCall`.
+    __slots__ = ("_new", "_plan", "_request", "_session", "_turn", "label", "opened", "sessions")
 
     def __init__(self, plan: Plan, sessions: Sessions, request: Input) -> None:
         self._plan, self.sessions, self._request = plan, sessions, request
         self._new = NewTurn(plan, sessions, request)
         self._session: Session | None = None
+        self._turn: Record | None = None  # its first record, unless it is written
         self.label = session_label(plan.owner, request.session_id)
         self.opened: Run | Reply | None = None
 
@@ -172,6 +176,30 @@ class _Opening:
             ttl, build = self._plan.idle_ttl, self._new.build
             self._session = self.sessions.begin_at_once(self.label, ttl, build)
         return self._session is not None
+
+    def prepare(self) -> Append | None:
+        started = None
+        if self._new.is_simple:
+            ttl, build = self._plan.idle_ttl, self._new.build
+            started = self.sessions.prepare_turn(self.label, ttl, build)
+        if started is None:
+            return None
+        self._session, self._turn, append = started
+        return append
+
+    def take(self, append: Append) -> Run | Reply:
+        if self._session is None or self._turn is None:
+            raise AssertionError("the turn was not prepared")
+        self.sessions.take_append(self._session, [self._turn], append)
+        return self.open()
+
+    def drop(self) -> None:
+        if self._session is not None:
+            self.sessions.release(self._session)
+            self._session = None
+
+    def make(self) -> Run | Reply:
+        return self.open()
 
     def open(self) -> Run | Reply:
         """Opens the turn, or what is left to do of it."""
@@ -345,7 +373,9 @@ async def _open_in_lane(lanes: Lanes, opening: _Opening) -> Run | Reply:
     """Opens a turn at once, or in the session's lane."""
     key = opening.sessions.key(opening.label)
     try:
-        return await lanes.do_soon(key, opening.open, opening.is_small, opening.begin_at_once)
+        return await lanes.do_soon(
+            key, opening.open, opening.is_small, opening.begin_at_once, lambda: opening
+        )
     except BaseException:
         # The caller was cancelled, and nobody else knows of the turn.
         if opening.opened is not None:

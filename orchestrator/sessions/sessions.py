@@ -32,7 +32,7 @@ from orchestrator.support.process_locks import ProcessLocks
 
 if TYPE_CHECKING:
     from orchestrator.sessions.open_turns import OpenTurns
-    from orchestrator.sessions.rows import Encoded
+    from orchestrator.sessions.rows import Append, Encoded
     from orchestrator.support.lanes import Lanes
 
 
@@ -171,10 +171,10 @@ class Sessions:
         Arguments and errors are as for `acquire`. `None` if other processes have written to the
         session, or may have, or were to be asked whether they run it: then nothing is done.
         """
-        if not self._may_begin_at_once(label, ttl):
+        started = self._start_turn(label, ttl, build_turn)
+        if started is None:
             return None
-        session = self._take(label, ttl)
-        turn = self._build_turn(session, build_turn)
+        session, turn = started
         try:
             found = self._begin_unread(session, turn, reads=False)
         except BaseException:
@@ -185,6 +185,50 @@ class Sessions:
             return session
         self.release(session)
         return None
+
+    def prepare_turn(
+        self, label: str, ttl: int, build_turn: Callable[[Session], Record]
+    ) -> tuple[Session, Record, Append] | None:
+        """What `begin_at_once` would append, for a store that makes several appends together.
+
+        `take_append` goes on from there when it is written; when it is not, `release` does.
+        """
+        started = self._start_turn(label, ttl, build_turn)
+        if started is None:
+            return None
+        session, turn = started
+        try:
+            append = self._build_append(session, [turn], since=session.written_at)
+        except BaseException:
+            self.release(session)
+            raise
+        return session, turn, append
+
+    def prepare_append(
+        self, session: Session, records: Sequence[Record], encoded: Sequence[Encoded]
+    ) -> Append:
+        """What `write` would append, for a store that makes several appends together."""
+        return self._build_append(session, records, encoded=encoded)
+
+    def _build_append(self, session: Session, records: Sequence[Record], **options: Any) -> Append:
+        store: Any = self.store
+        append: Append = store.build_append(
+            *(session.key, session.count, records, session.label, self.clock()), **options
+        )
+        return append
+
+    def take_append(self, session: Session, records: Sequence[Record], append: Append) -> None:
+        """Takes records into their session whose append is written."""
+        session.apply(records)
+        self._note_written(session, records, append.updated, append.size)
+
+    def _start_turn(
+        self, label: str, ttl: int, build_turn: Callable[[Session], Record]
+    ) -> tuple[Session, Record] | None:
+        if not self._may_begin_at_once(label, ttl):
+            return None
+        session = self._take(label, ttl)
+        return session, self._build_turn(session, build_turn)
 
     def _may_begin_at_once(self, label: str, ttl: int) -> bool:
         if not self._processes.is_held:  # the process's first use of the store makes files
@@ -373,6 +417,7 @@ class Sessions:
                 self._lanes = self._lanes or Lanes(
                     getattr(self.store, "threads", _THREADS),
                     getattr(self.store, "reserve", None),
+                    getattr(self.store, "append_together", None),
                 )
         return self._lanes
 

@@ -166,6 +166,7 @@ class SQLiteStore:
     threads = 1  # one connection, one writer
     tells_length = True
     encode_record = staticmethod(encode_record)
+    build_append = staticmethod(build_append)
 
     def __init__(self, path: str | Path) -> None:
         """Opens the file, and makes it when it is not there; its folder must exist.
@@ -259,15 +260,30 @@ class SQLiteStore:
             return append.size
         return self.load(key, max(expected - 1, 0)) if reads else []
 
+    def append_together(self, appends: Sequence[Append]) -> list[bool]:
+        """Makes appends to several sessions in one transaction; whether each was made.
+
+        One that was not expects another number of records than there are.
+
+        Raises:
+            DependencyFailed: A session is damaged, or the file failed; none was made.
+        """
+        size = sum(append.size for append in appends)
+        with self._file.transaction(size, len(appends)) as db:
+            return [self._write_rows(db, append) for append in appends]
+
     def _write(self, append: Append) -> bool:
         with self._file.transaction(append.size) as db:
-            # The transaction is immediate: no other process writes between this and the insert.
-            if not self._write_entry(db, append):
-                return False
-            try:
-                db.executemany(_ADD, append.rows)
-            except sqlite3.IntegrityError as error:
-                raise self._damage(append.key, "records are missing in its entry") from error
+            return self._write_rows(db, append)
+
+    def _write_rows(self, db: sqlite3.Connection, append: Append) -> bool:
+        # The transaction is immediate: no other process writes between this and the insert.
+        if not self._write_entry(db, append):
+            return False
+        try:
+            db.executemany(_ADD, append.rows)
+        except sqlite3.IntegrityError as error:
+            raise self._damage(append.key, "records are missing in its entry") from error
         return True
 
     def _find_label(self, key: str) -> str:

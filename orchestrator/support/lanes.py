@@ -6,25 +6,24 @@ import asyncio
 import weakref
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from queue import SimpleQueue
 from threading import Lock, Thread, local
 from typing import Any, Literal, TypeVar
 
+from orchestrator.support.shared_appends import (
+    PAUSES,
+    AppendTogether,
+    Outcome,
+    Reservation,
+    Reserve,
+    SharedAppends,
+    SharedCall,
+)
+
 T = TypeVar("T")
 
-Reservation = AbstractContextManager[None]
-Reserve = Callable[[], Reservation | Literal[False] | None]
-"""Has the store do what comes in a `with` block without waiting.
-
-`None` when it would wait for somebody else for longer than a step of a turn takes, and `False` when
-it would wait for anything else.
-"""
-
-
 _FAIR = 32  # calls of a task that are done at once, after which others have their turn
-# Seconds between tries to reserve: 0.15 in all
-_PAUSES = [min(0.0005 * 1.5**number, 0.004) for number in range(40)]
 
 
 class _Row(local):
@@ -40,9 +39,17 @@ class Lanes:
     # All calls for a session are in one lane, so that its records are never written by two threads
     # at the same time.
 
-    def __init__(self, count: int, reserve: Reserve | None = None) -> None:
+    def __init__(
+        self,
+        count: int,
+        reserve: Reserve | None = None,
+        append_together: AppendTogether | None = None,
+    ) -> None:
         self._lanes: list[SimpleQueue[_Work | None] | None] = [None] * count
         self._reserve = reserve
+        self._shared: SharedAppends | None = None
+        if reserve is not None and append_together is not None:
+            self._shared = SharedAppends(reserve, append_together)
         self._waiting: Counter[str] = Counter()  # how many calls are in their lanes, by key
         self._refused = 0  # how many of them have the store wait for the disk
         self._lock = Lock()
@@ -54,6 +61,7 @@ class Lanes:
         work: Callable[[], T],
         is_small: Callable[[], bool],
         is_quick: Callable[[], bool] | None = None,
+        share: Callable[[], SharedCall[T] | None] | None = None,
     ) -> T:
         """Runs a call that may block: in this thread if that waits for nothing, else as `do` does.
 
@@ -62,11 +70,19 @@ class Lanes:
 
         `is_small` says whether the call writes little, and `is_quick`, which is asked with the
         store reserved and may do a part of the call, whether it does nothing else that takes long.
+
+        While other tasks are ready, a call that `share` gives is made with theirs.
         """
         reserved: Reservation | Literal[False] | None = None
         # A change of threads costs several times what most calls do (measured: 60 to 90 µs).
         if self._reserve is not None and key not in self._waiting and is_small():
-            if not self._refused:
+            shared = self._find_shared()
+            if shared is not None and share is not None and (call := share()) is not None:
+                outcome = await self._join(shared, key, call, is_owed=is_quick is None)
+                if outcome.is_made:
+                    return outcome.read()
+                work = call.make
+            if not self._refused and key not in self._waiting:
                 reserved = self._reserve()
             if reserved is None:
                 made = work if is_quick is None else None
@@ -81,9 +97,10 @@ class Lanes:
                         await asyncio.sleep(0)
                     return result
         self._row.length = 0
-        if reserved is not False:
-            return await self.do(key, work)
-        # The others need not ask meanwhile.
+        return await (self._do_refused(key, work) if reserved is False else self.do(key, work))
+
+    async def _do_refused(self, key: str, work: Callable[[], T]) -> T:
+        # It waits for the disk: the others need not ask meanwhile.
         self._refused += 1
         try:
             return await self.do(key, work)
@@ -97,23 +114,38 @@ class Lanes:
         row.length = (row.length + 1) % _FAIR
         return not row.length
 
+    def _find_shared(self) -> SharedAppends | None:
+        # Those that the next append is to be made with, if it should.
+        shared = self._shared
+        return shared if shared is not None and not self._refused and shared.is_worth_it() else None
+
+    async def _join(
+        self, shared: SharedAppends, key: str, call: SharedCall[T], *, is_owed: bool
+    ) -> Outcome[T]:
+        # What is owed is made though nobody waits for it any more.
+        self._row.length = 0
+        outcome = shared.join(call)
+        try:
+            await outcome.waiter
+        except BaseException as stopped:
+            outcome.waiter.cancel()  # nobody makes it with others any more
+            if is_owed and not outcome.is_made:
+                await self._make_all_the_same(key, call.make, stopped)
+            raise
+        return outcome
+
     async def _reserve_soon(
         self, reserve: Reserve, key: str, made: Callable[[], Any] | None
     ) -> Reservation | Literal[False] | None:
         # `made` is the call that is to be made though nobody waits for it any more.
         # A thread would wait for the interpreter's lock amid its transaction, and all others for
         # the thread: in two processes with 32 sessions each, a turn took 0.4 seconds (measured).
-        for pause in _PAUSES:
+        for pause in PAUSES:
             try:
                 await asyncio.sleep(pause)
-            except GeneratorExit:
+            except BaseException as stopped:
                 if made is not None:
-                    made()
-                raise
-            except BaseException:  # the task was cancelled, whatever comes of the call
-                if made is not None:
-                    with suppress(Exception):
-                        await self.do(key, made)
+                    await self._make_all_the_same(key, made, stopped)
                 raise
             if key in self._waiting:
                 break
@@ -121,6 +153,16 @@ class Lanes:
             if reserved is not None:
                 return reserved
         return None
+
+    async def _make_all_the_same(
+        self, key: str, made: Callable[[], Any], stopped: BaseException
+    ) -> None:
+        # For a task that was cancelled: whatever comes of the call, it ends as cancelled.
+        if isinstance(stopped, GeneratorExit):  # it cannot wait
+            made()
+            return
+        with suppress(Exception):
+            await self.do(key, made)
 
     async def do(self, key: str, work: Callable[[], T]) -> T:
         """Runs a call that may block, after the earlier ones for the same key.

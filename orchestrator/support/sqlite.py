@@ -177,15 +177,16 @@ class SqliteFile:
         text = str(error) if isinstance(error, sqlite3.Error) else type(error).__name__
         return self.failure(f"{what}: it is damaged ({text}); {_WAY_OUT}")
 
-    def transaction(self, size: int = MANY_BYTES) -> _Transaction:
+    def transaction(self, size: int = MANY_BYTES, places: int = 1) -> _Transaction:
         """The connection, in a transaction that any error in the `with` block undoes.
 
-        `size` is about how many bytes its rows have; many when that is not known.
+        `size` is about how many bytes its rows have, many when that is not known, and `places` in
+        how many places of the file they are.
 
         Raises:
             DependencyFailed: SQLite failed; nothing was written.
         """
-        return _Transaction(self, self._lock, size)
+        return _Transaction(self, self._lock, size, places)
 
     def reserve(self) -> Reservation | Literal[False] | None:
         """Begins the next transaction, if that can be done within some 3 ms.
@@ -382,19 +383,20 @@ class SqliteFile:
 
 # A class since a turn goes through several: `contextmanager` takes ten times as long.
 class _Transaction:
-    __slots__ = ("_db", "_file", "_lock", "_size")
+    __slots__ = ("_db", "_file", "_lock", "_places", "_size")
 
-    def __init__(self, file: SqliteFile, lock: Any, size: int) -> None:
+    def __init__(self, file: SqliteFile, lock: Any, size: int, places: int) -> None:
         self._file = file
         self._lock = lock
         self._size = size
+        self._places = places
 
     def __enter__(self) -> sqlite3.Connection:
         file = self._file
         self._lock.acquire()
         db = self._db = file._used
         log = file._log
-        log.count(self._size)
+        log.count(self._size, self._places)
         if db is file._db:  # else this thread has reserved it, and it has begun
             try:
                 if log.unseen <= 0:

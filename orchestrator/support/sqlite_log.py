@@ -17,7 +17,8 @@ _LONG = _LOG_HEAD + 1000 * (_PAGE_HEAD + _PAGE)
 # for long every so many bytes more, or those who never pause would let it grow without end.
 _ENDLESS = 4 * _LONG
 _SHORT_PATIENCE, _READERS_PATIENCE = 0.05, 1.0  # seconds
-# A transaction may write so many bytes besides its rows, since all of a page is written.
+# A transaction may write so many bytes besides its rows in each place, since all of a page is
+# written.
 _BESIDE = 4 * _PAGE
 # After so many somebody looks how long the log is: that takes a fifth of an append.
 MANY_BYTES = _LONG // 16
@@ -40,9 +41,9 @@ class WriteAheadLog:
         self.is_long = False
         self.is_copied = False
 
-    def count(self, size: int) -> None:
-        """Counts a transaction whose rows have about so many bytes."""
-        self.unseen -= size + _BESIDE
+    def count(self, size: int, places: int) -> None:
+        """Counts a transaction whose rows have about so many bytes, in so many places."""
+        self.unseen -= size + places * _BESIDE
 
     def note_copied(self) -> None:
         """Notes that all of it may be copied: nobody begins it anew before a look at it."""

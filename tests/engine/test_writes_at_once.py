@@ -142,7 +142,7 @@ def test_the_loop_goes_on_while_another_process_writes(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lanes, "_PAUSES", pauses)
+    monkeypatch.setattr(lanes, "PAUSES", pauses)
     other = sqlite3.connect(tmp_path / "s.sqlite", isolation_level=None)
     bank = Bank(store)
     calls = 0
@@ -181,7 +181,7 @@ def test_the_loop_goes_on_while_another_process_writes(
 def test_a_cancelled_turn_writes_what_waits_for_another_process(
     store: Noting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lanes, "_PAUSES", [0.0] * 100_000)
+    monkeypatch.setattr(lanes, "PAUSES", [0.0] * 100_000)
     other = sqlite3.connect(tmp_path / "s.sqlite", isolation_level=None)
     bank = Bank(store)
 
@@ -236,7 +236,7 @@ def test_a_call_that_nobody_waits_for_any_more_is_made_if_it_has_begun(
 def test_a_cancelled_call_is_cancelled_whatever_comes_of_it(
     is_quick: Callable[[], bool] | None, calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lanes, "_PAUSES", [0.0] * 100_000)
+    monkeypatch.setattr(lanes, "PAUSES", [0.0] * 100_000)
     made = []
 
     def fail() -> None:
@@ -259,7 +259,7 @@ def test_a_cancelled_call_is_cancelled_whatever_comes_of_it(
 def test_who_comes_after_one_that_waits_for_the_disk_asks_when_it_is_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lanes, "_PAUSES", [0.0] * 1_000_000)
+    monkeypatch.setattr(lanes, "PAUSES", [0.0] * 1_000_000)
     asked, is_copied = [], threading.Event()
 
     def refuse() -> Literal[False]:
@@ -285,7 +285,7 @@ def test_who_comes_after_one_that_waits_for_the_disk_asks_when_it_is_done(
 def test_other_sessions_wait_too_while_another_process_writes(
     pauses: list[float], store: Noting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lanes, "_PAUSES", pauses)
+    monkeypatch.setattr(lanes, "PAUSES", pauses)
     other = sqlite3.connect(tmp_path / "s.sqlite", isolation_level=None)
     bank = Bank(store)
 

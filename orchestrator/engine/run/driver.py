@@ -261,7 +261,12 @@ async def _record_later(run: Run, work: Coroutine[Any, Any, Record]) -> list[Rec
 
 
 async def _dispatch_durably(run: Run, effect: Dispatch, backend: Backend) -> list[Record]:
-    known, calls = await backend.write(run, find_pending_calls, run, effect)
+    known: dict[str, Record] = {}
+    calls = effect.calls
+    if run.replay.feed.is_interrupted:
+        known, calls = await backend.write(run, find_pending_calls, run, effect)
+    else:
+        await backend.write(run, run.intend, calls)
     if len(calls) != 1 or known:
         return await _perform_all(run, effect, backend, known, calls)
     record = backend.perform(run, calls[0], run.context())

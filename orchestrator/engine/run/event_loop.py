@@ -32,6 +32,7 @@ from orchestrator.engine.run.driver import (
 )
 from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.outcomes import StreamChecked, StreamedCall
+from orchestrator.engine.run.shared_writes import share_work
 from orchestrator.engine.run.turn_records import action_record
 from orchestrator.message import Block, clean
 from orchestrator.models.base import ModelReply
@@ -187,7 +188,8 @@ class _EventLoop:
         if lanes is None:
             return _call(work, *arguments)
         is_small = partial(run.writes_little, arguments)
-        return lanes.do_soon(run.session.key, partial(work, *arguments), is_small)
+        share: Any = partial(share_work, run, work, arguments)
+        return lanes.do_soon(run.session.key, partial(work, *arguments), is_small, share=share)
 
     def perform(self, run: Run, call: Call, context: CallContext) -> Pending[Record]:
         # An executor with `acall` runs in the loop; any other one blocks, and gets a thread.

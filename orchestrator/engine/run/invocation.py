@@ -55,7 +55,7 @@ from orchestrator.sessions.journal import (
 from orchestrator.sessions.sizes import are_small
 
 if TYPE_CHECKING:  # these need asyncio, and what stores need
-    from orchestrator.sessions.rows import Encoded
+    from orchestrator.sessions.rows import Append, Encoded
     from orchestrator.support.time_limit import TimeLimit
 
 # Before these the outcomes so far are written: what was paid for is not paid for again after a
@@ -288,21 +288,34 @@ class Run:
 
     def intend(self, calls: list[Call]) -> None:
         """Writes down that calls are about to be carried out."""
-        self._together = AttributeMerger(self.session.attributes, calls) if len(calls) > 1 else None
         if self.sessions.durable:
-            self.flush(build_intent(calls))
+            self.flush(*self.prepare_intent(calls))
         else:  # no later process could read it, but the next turn must know if this one stops
+            self._expect_outcomes(calls)
             self._begun, self._begun_at = calls, len(self._unwritten)
+
+    def prepare_intent(self, calls: list[Call]) -> tuple[Record, ...]:
+        """What `intend` writes last."""
+        self._expect_outcomes(calls)
+        return (build_intent(calls),)
+
+    def _expect_outcomes(self, calls: list[Call]) -> None:
+        self._together = AttributeMerger(self.session.attributes, calls) if len(calls) > 1 else None
 
     def record_action(self, record: Record) -> None:
         """Writes one action's outcome down, at once."""
+        self.prepare_action(record)
+        if self.sessions.durable:
+            self.flush()
+
+    def prepare_action(self, record: Record) -> tuple[Record, ...]:
+        """Takes one action's outcome, which is not written yet; `record_action` writes no more."""
         self._unwritten.append(record)
         if "attributes" in record:
             if self._together is not None:
                 record["attributes"] = self._together.add(record["id"], record["attributes"])
             self.session.attributes = record["attributes"]
-        if self.sessions.durable:
-            self.flush()
+        return ()
 
     def context(self) -> CallContext:
         """What the turn's executors may know; attributes change only by what they return."""
@@ -332,19 +345,28 @@ class Run:
 
     def finish(self, result: Result) -> None:
         """Writes the turn's end, or its suspension, and takes the turn into the history."""
+        self.flush(*self.prepare_end(result))
+        self.note_end(result)
+
+    def prepare_end(self, result: Result) -> tuple[Record, ...]:
+        """What `finish` writes last."""
         self.result = result
         if isinstance(result, ControlReturn):
-            self.flush(build_suspend_record(result, self.now()))
-            return
+            return (build_suspend_record(result, self.now()),)
         end = build_end_record(result, self.now())
         turn = self.replay.turn
         if turn.question != self.log.start["question"]:
             end["question"] = turn.question  # as the guardrail let it be read
         kept_open = turn.unremembered or (turn.start.closing and isinstance(result, Failure))
         if self.log.ends_session and not kept_open:  # whoever asked for it has been written down
-            self.flush(end, build_closed_record("ended", self.now()))
-        else:
-            self.flush(end)
+            return end, build_closed_record("ended", self.now())
+        return (end,)
+
+    def note_end(self, result: Result) -> None:
+        """Takes the turn into the history, when its end is written."""
+        if isinstance(result, ControlReturn):
+            return
+        turn = self.replay.turn
         if self.plan.routing is not None:
             add_routed_turns(self.replay, self.log, result)
         if not (isinstance(result, Failure) and self._has_failed_in_actions()):
@@ -388,11 +410,7 @@ class Run:
 
     def flush(self, *last: Record) -> None:
         """Writes what has not been written, and `last`."""
-        if self._begun:  # the intent of calls that the turn stopped in, which no journal has yet
-            self._unwritten.insert(self._begun_at, build_intent(self._begun))
-            self._begun = ()
-        # Outcomes that could not be written stay, for the turn's end; `last` only announces.
-        records = [*self._unwritten, *last]
+        records = self.collect(*last)
         if not records:
             return
         try:
@@ -405,6 +423,18 @@ class Run:
             if actions:
                 raise self._build_unwritten_error(actions, error) from error
             raise
+        self.note_written()
+
+    def collect(self, *last: Record) -> list[Record]:
+        """What `flush` writes."""
+        if self._begun:  # the intent of calls that the turn stopped in, which no journal has yet
+            self._unwritten.insert(self._begun_at, build_intent(self._begun))
+            self._begun = ()
+        # Outcomes that could not be written stay, for the turn's end; `last` only announces.
+        return [*self._unwritten, *last]
+
+    def note_written(self) -> None:
+        """Notes that all was written that had not been."""
         self._unwritten = []
         self._encoded = ()
 
@@ -445,6 +475,10 @@ class Run:
     def write(self, records: list[Record]) -> None:
         """Appends records to the journal."""
         self.sessions.write(self.session, records, self._encoded)
+
+    def prepare_append(self, records: list[Record]) -> Append:
+        """The append that `write` makes."""
+        return self.sessions.prepare_append(self.session, records, self._encoded)
 
 
 # Shared by the turns that have none: each container in flight costs time in garbage collections.
