@@ -108,6 +108,12 @@ class SessionStore(Protocol):
     gives a record as it is written, `append(..., encoded=...)` gets the first records with their
     texts: the event loop has asked how long they are. Each text is that of the very same object.
 
+    If it also has `append_together(appends)`, which makes several appends in one transaction and
+    says of each whether it was made, an event loop that has other tasks ready has theirs made
+    together. It gets an append from `build_append`, which is called as
+    `orchestrator.sessions.rows.build_append` is, and gives an object with the `size` of its records
+    in characters and the time `updated`. Who overrides `append` or `begin` overrides this one, too.
+
     One that keeps what prompts were made of has two more: `save_plan(digest, text)`, which only
     notes the time where the digest is known, and `load_plan(digest)`, which gives the text or
     `None`. Without them, past prompts are shown with the templates of today. With `list_plans()`,
