@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import weakref
 from collections import Counter
 from collections.abc import Callable
@@ -45,11 +46,18 @@ class Lanes:
         reserve: Reserve | None = None,
         append_together: AppendTogether | None = None,
     ) -> None:
-        self._lanes: list[SimpleQueue[_Work | None] | None] = [None] * count
+        self._count = count
         self._reserve = reserve
+        self._append_together = append_together
+        self.begin_anew()
+        _all.add(self)
+
+    def begin_anew(self) -> None:
+        """Forgets all threads, and what was for them to do: a forked process has none of them."""
+        self._lanes: list[SimpleQueue[_Work | None] | None] = [None] * self._count
         self._shared: SharedAppends | None = None
-        if reserve is not None and append_together is not None:
-            self._shared = SharedAppends(reserve, append_together)
+        if self._reserve is not None and self._append_together is not None:
+            self._shared = SharedAppends(self._reserve, self._append_together)
         self._waiting: Counter[str] = Counter()  # how many calls are in their lanes, by key
         self._refused = 0  # how many of them have the store wait for the disk
         self._lock = Lock()
@@ -108,7 +116,10 @@ class Lanes:
             self._refused -= 1
 
     def _is_row_long(self) -> bool:
-        row, task = self._row, id(asyncio.current_task())
+        try:
+            row, task = self._row, id(asyncio.current_task())
+        except RuntimeError:  # a stream that outlived its loop is closed
+            return False
         if row.task != task:
             row.task, row.length = task, 0
         row.length = (row.length + 1) % _FAIR
@@ -198,6 +209,18 @@ class Lanes:
                 Thread(target=_run, args=[lane], name="orchestrator-sessions", daemon=True).start()
                 weakref.finalize(self, lane.put, None)
             return lane
+
+
+_all: weakref.WeakSet[Lanes] = weakref.WeakSet()
+
+
+def _begin_all_anew() -> None:
+    for lanes in list(_all):
+        lanes.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_all_anew)
 
 
 def _run(lane: SimpleQueue[_Work | None]) -> None:

@@ -135,7 +135,11 @@ class SharedAppends:
 
         Only a loop with `is_idle()` tells.
         """
-        is_idle = getattr(asyncio.get_running_loop(), "is_idle", None)
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # a stream that outlived its loop is closed
+            return False
+        is_idle = getattr(loop, "is_idle", None)
         return is_idle is not None and not is_idle()
 
     def join(self, call: SharedCall[T]) -> Outcome[T]:

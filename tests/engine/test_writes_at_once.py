@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -10,11 +11,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from forking import run_in_child
 from whole_agents import INSTRUCTION, NATIVE, answer
 
 from orchestrator import ActionGroup, Agent, Limits, SessionConflict, SQLiteStore, action
 from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed
 from orchestrator.models import ModelReply, ModelRequest
+from orchestrator.server.fair_loop import FairEventLoop
 from orchestrator.sessions import Record
 from orchestrator.support import lanes
 from orchestrator.testing import ScriptedModel
@@ -472,3 +475,29 @@ def test_loops_and_threads_share_a_file(store: Noting) -> None:
         thread.join()
     assert texts == ["Paid."] * 40
     assert len(read_kinds(store)) == 40 * 6
+
+
+def test_a_forked_process_has_threads_of_its_own(store: Noting) -> None:
+    bank = Bank(store)
+    asyncio.run(bank.ask())
+    assert THREAD in store.take_writers()
+
+    def ask_large() -> None:
+        assert asyncio.run(bank.ask("s-2", LARGE)) == "Paid."
+        assert store.take_writers()[0] == THREAD
+
+    assert run_in_child(ask_large) == 0
+
+
+@pytest.mark.parametrize("factory", [asyncio.SelectorEventLoop, FairEventLoop])
+def test_a_stream_that_outlives_its_loop_is_cancelled(factory: Any, store: Noting) -> None:
+    bank = Bank(store)
+    loop = factory()
+    loop.run_until_complete(bank.ask("s-0"))
+    stream: Any = bank.agent.astream("Pay.", "s-1")
+    loop.run_until_complete(anext(stream))
+    loop.close()
+    del stream
+    gc.collect()
+    journals = [[it["kind"] for it in store.load(info.key)] for info in store.list()]
+    assert sorted(journals, key=len)[0] == ["turn", "end"]
