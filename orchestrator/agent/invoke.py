@@ -190,7 +190,12 @@ class _Opening:
     def take(self, append: Append) -> Run | Reply:
         if self._session is None or self._turn is None:
             raise AssertionError("the turn was not prepared")
-        self.sessions.take_append(self._session, [self._turn], append)
+        try:
+            self.sessions.take_append(self._session, [self._turn], append)
+        except BaseException:
+            self.sessions.forget(self._session)
+            self.sessions.release(self._session)
+            raise
         return self.open()
 
     def drop(self) -> None:
@@ -373,9 +378,9 @@ async def _open_in_lane(lanes: Lanes, opening: _Opening) -> Run | Reply:
     """Opens a turn at once, or in the session's lane."""
     key = opening.sessions.key(opening.label)
     try:
-        return await lanes.do_soon(
-            key, opening.open, opening.is_small, opening.begin_at_once, lambda: opening
-        )
+        if lanes.can_share:
+            return await lanes.do_together(key, opening, opening.is_small, opening.begin_at_once)
+        return await lanes.do_soon(key, opening.open, opening.is_small, opening.begin_at_once)
     except BaseException:
         # The caller was cancelled, and nobody else knows of the turn.
         if opening.opened is not None:

@@ -105,6 +105,11 @@ class FairEventLoop(_Loop):
         most = min(backlog, _ACCEPTED)
         super()._accept_connection(factory, listening, tls, server, most, *others)  # type: ignore[misc]
 
+    def close(self) -> None:
+        """Closes the loop, and forgets what was ready, as other loops do."""
+        super().close()
+        self._last.clear()
+
     def is_idle(self) -> bool:
         """Whether the step that runs is the only one that is ready, and nobody is held back."""
         return not (self._ready or self._last or self._is_held())  # type: ignore[attr-defined]

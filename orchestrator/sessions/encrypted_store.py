@@ -51,7 +51,7 @@ class EncryptedStore:
         # What a store can do besides: be reserved, name its process's locks, be closed.
         if name == "reserve" and not self._cipher.is_local:
             raise AttributeError(name)  # an event loop would wait for the key
-        if name in ("encode_record", "build_append", "append_together"):
+        if name == "encode_record":
             raise AttributeError(name)  # what is written is another record
         found = getattr(self._store, name)
         return partial(self._begin, found) if name == "begin" else found

@@ -112,7 +112,8 @@ class SessionStore(Protocol):
     says of each whether it was made, an event loop that has other tasks ready has theirs made
     together. It gets an append from `build_append`, which is called as
     `orchestrator.sessions.rows.build_append` is, and gives an object with the `size` of its records
-    in characters and the time `updated`. Who overrides `append` or `begin` overrides this one, too.
+    in characters and the time `updated`. A subclass that overrides `append` or `begin`
+    and not this one makes its appends one by one; so does a wrapper that has none of its own.
 
     One that keeps what prompts were made of has two more: `save_plan(digest, text)`, which only
     notes the time where the digest is known, and `load_plan(digest)`, which gives the text or

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from orchestrator.sessions.open_turns import OpenTurns
     from orchestrator.sessions.rows import Append, Encoded
     from orchestrator.support.lanes import Lanes
+    from orchestrator.support.shared_appends import AppendTogether
 
 
 Clock = Callable[[], int]
@@ -417,9 +418,17 @@ class Sessions:
                 self._lanes = self._lanes or Lanes(
                     getattr(self.store, "threads", _THREADS),
                     getattr(self.store, "reserve", None),
-                    getattr(self.store, "append_together", None),
+                    self._find_append_together(),
                 )
         return self._lanes
+
+    def _find_append_together(self) -> AppendTogether | None:
+        # Only one of the store's own class: what a wrapper hands through would pass it by.
+        store: Any = self.store
+        if self._syncs or getattr(type(store), "append_together", None) is None:
+            return None
+        found: AppendTogether = store.append_together
+        return found
 
     def peek(self, label: str) -> Session:
         """Reads a session, for display, without acquiring it.

@@ -168,6 +168,13 @@ class SQLiteStore:
     encode_record = staticmethod(encode_record)
     build_append = staticmethod(build_append)
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        # Who changes how one append is made is not to be passed by when several are.
+        super().__init_subclass__(**options)
+        own = vars(cls)
+        if ("append" in own or "begin" in own) and "append_together" not in own:
+            cls.append_together = None  # type: ignore[method-assign, assignment]
+
     def __init__(self, path: str | Path) -> None:
         """Opens the file, and makes it when it is not there; its folder must exist.
 

@@ -69,7 +69,6 @@ class Lanes:
         work: Callable[[], T],
         is_small: Callable[[], bool],
         is_quick: Callable[[], bool] | None = None,
-        share: Callable[[], SharedCall[T] | None] | None = None,
     ) -> T:
         """Runs a call that may block: in this thread if that waits for nothing, else as `do` does.
 
@@ -78,19 +77,11 @@ class Lanes:
 
         `is_small` says whether the call writes little, and `is_quick`, which is asked with the
         store reserved and may do a part of the call, whether it does nothing else that takes long.
-
-        While other tasks are ready, a call that `share` gives is made with theirs.
         """
         reserved: Reservation | Literal[False] | None = None
         # A change of threads costs several times what most calls do (measured: 60 to 90 µs).
         if self._reserve is not None and key not in self._waiting and is_small():
-            shared = self._find_shared()
-            if shared is not None and share is not None and (call := share()) is not None:
-                outcome = await self._join(shared, key, call, is_owed=is_quick is None)
-                if outcome.is_made:
-                    return outcome.read()
-                work = call.make
-            if not self._refused and key not in self._waiting:
+            if not self._refused:
                 reserved = self._reserve()
             if reserved is None:
                 made = work if is_quick is None else None
@@ -125,10 +116,26 @@ class Lanes:
         row.length = (row.length + 1) % _FAIR
         return not row.length
 
-    def _find_shared(self) -> SharedAppends | None:
-        # Those that the next append is to be made with, if it should.
-        shared = self._shared
-        return shared if shared is not None and not self._refused and shared.is_worth_it() else None
+    @property
+    def can_share(self) -> bool:
+        """Whether `do_together` is worth it now."""
+        return self._shared is not None and not self._refused and self._shared.is_worth_it()
+
+    async def do_together(
+        self,
+        key: str,
+        call: SharedCall[T],
+        is_small: Callable[[], bool],
+        is_quick: Callable[[], bool] | None = None,
+    ) -> T:
+        """`do_soon` of a call whose append is made with those of other tasks, if it is small."""
+        if self._shared is not None and key not in self._waiting and is_small():
+            outcome = await self._join(self._shared, key, call, is_owed=is_quick is None)
+            if outcome.is_made:
+                return outcome.read()
+            if outcome.is_refused:
+                return await self.do(key, call.make)
+        return await self.do_soon(key, call.make, is_small, is_quick)
 
     async def _join(
         self, shared: SharedAppends, key: str, call: SharedCall[T], *, is_owed: bool
@@ -139,7 +146,7 @@ class Lanes:
         try:
             await outcome.waiter
         except BaseException as stopped:
-            outcome.waiter.cancel()  # nobody makes it with others any more
+            outcome.is_left = True
             if is_owed and not outcome.is_made:
                 await self._make_all_the_same(key, call.make, stopped)
             raise

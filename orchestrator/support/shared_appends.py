@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from contextvars import copy_context
 from threading import local
@@ -21,7 +22,7 @@ it would wait for anything else.
 """
 
 # Seconds between tries to reserve: 0.15 in all
-PAUSES = [min(0.0005 * 1.5**number, 0.004) for number in range(40)]
+PAUSES: Sequence[float] = tuple(min(0.0005 * 1.5**number, 0.004) for number in range(40))
 
 _MOST, _MOST_CHARACTERS = 32, 128 * 1024  # in one transaction, for which the event loop waits
 
@@ -61,13 +62,15 @@ class Outcome(Generic[T]):
     """What came of a call that is made with those of others.
 
     Attributes:
-        waiter: Done when that is known. If it is cancelled before, the call is not made.
+        waiter: Done when that is known.
         is_made: Whether the call was made; else it is to be made alone.
+        is_refused: Whether the store was busy for as long as a call waits for it here.
+        is_left: Whether nobody waits any more: the call is not made here, then.
     """
 
     def __init__(self, call: SharedCall[T], waiter: asyncio.Future[None]) -> None:
         self.waiter = waiter
-        self.is_made = False
+        self.is_made = self.is_refused = self.is_left = False
         self._call = call
         self._context = copy_context()  # of its task: logs and spans name the turn
         self._result: Any = None
@@ -75,8 +78,9 @@ class Outcome(Generic[T]):
 
     def read(self) -> T:
         """What the call returned; raises what it raised."""
-        if self._error is not None:
-            raise self._error
+        error, self._error = self._error, None  # else its traceback would hold the turn
+        if error is not None:
+            raise error
         result: T = self._result
         return result
 
@@ -105,7 +109,7 @@ class Outcome(Generic[T]):
 
 
 class _Group:
-    """Calls of an event loop whose appends come in one transaction."""
+    """Calls of an event loop whose appends come in one transaction; the loop alone keeps it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -114,7 +118,9 @@ class _Group:
 
 
 class _OfThread(local):
-    open: _Group | None = None  # what the next call of this thread's event loop joins
+    # What the next call of this thread's event loop joins. A loop that was closed may be deleted
+    # with its tasks: they write then that they were stopped.
+    open: weakref.ref[_Group] | None = None
 
 
 class SharedAppends:
@@ -145,13 +151,18 @@ class SharedAppends:
     def join(self, call: SharedCall[T]) -> Outcome[T]:
         """Has a call made with those of others, after what the event loop has ready now."""
         loop = asyncio.get_running_loop()
-        group = self._of_thread.open
+        group = self._find_open()
         if group is None or group.loop is not loop or len(group.outcomes) >= _MOST:
-            group = self._of_thread.open = _Group(loop)
+            group = _Group(loop)
+            self._of_thread.open = weakref.ref(group)
             loop.call_soon(self._make, group)
         outcome = Outcome(call, loop.create_future())
         group.outcomes.append(outcome)
         return outcome
+
+    def _find_open(self) -> _Group | None:
+        found = self._of_thread.open
+        return found() if found is not None else None
 
     def _make(self, group: _Group) -> None:
         is_over = True
@@ -159,7 +170,7 @@ class SharedAppends:
             is_over = self._try_to_make(group)
         finally:
             if is_over:
-                if self._of_thread.open is group:
+                if self._find_open() is group:
                     self._of_thread.open = None
                 for outcome in group.outcomes:
                     outcome.wake()
@@ -167,32 +178,39 @@ class SharedAppends:
     def _try_to_make(self, group: _Group) -> bool:
         # Whether nobody has to wait any longer, whatever came of it.
         reserved = self._reserve()
-        if reserved is None and (pause := next(group.pauses, None)) is not None:
-            group.loop.call_later(pause, self._make, group)  # others may join it meanwhile
-            return False
+        if reserved is None:
+            if (pause := next(group.pauses, None)) is not None:
+                group.loop.call_later(pause, self._make, group)  # others may join it meanwhile
+                return False
+            for outcome in group.outcomes:
+                outcome.is_refused = True
         if reserved:
             with reserved:
                 self._make_reserved(group.outcomes)
         return True
 
     def _make_reserved(self, outcomes: Sequence[Outcome[Any]]) -> None:
-        prepared = list(_prepare(outcomes))
-        made: Sequence[bool] = [False] * len(prepared)
+        prepared: list[tuple[Outcome[Any], Append]] = []
+        made: Sequence[bool] = ()
         try:
+            _prepare(outcomes, prepared)
             if prepared:
                 made = self._append_together([append for _, append in prepared])
         except Exception:  # each call, made alone, says what is wrong
             pass
         finally:
+            if len(made) != len(prepared):
+                made = [False] * len(prepared)
             for (outcome, append), is_made in zip(prepared, made, strict=True):
                 outcome.settle(append, is_made=is_made)
 
 
-def _prepare(outcomes: Sequence[Outcome[Any]]) -> Iterator[tuple[Outcome[Any], Append]]:
+def _prepare(outcomes: Sequence[Outcome[Any]], prepared: list[tuple[Outcome[Any], Append]]) -> None:
     size = 0
     for outcome in outcomes:
-        if size < _MOST_CHARACTERS and not outcome.waiter.done():  # else its task was cancelled
+        # The waiter of a task that was cancelled is done.
+        if size < _MOST_CHARACTERS and not (outcome.is_left or outcome.waiter.done()):
             append = outcome.prepare()
             if append is not None:
                 size += append.size
-                yield outcome, append
+                prepared.append((outcome, append))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import sqlite3
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import closing, nullcontext
@@ -266,6 +267,70 @@ def test_a_cancelled_turn_has_written_what_it_was_about_to_write(
     assert journals == {f"s-{it}": KINDS * 2 for it in range(MANY) if it != 3}
 
 
+@pytest.mark.parametrize("place", range(4), ids=["turn", "intent", "action", "end"])
+def test_turns_of_a_closed_loop_are_stopped(
+    place: int, store: Noting, other: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_appends, "PAUSES", [0.0] * 100_000)
+    shop = Shop(store)
+
+    async def stop_at_place() -> None:
+        turns = [asyncio.create_task(shop.ask(f"s-{it}")) for it in range(5)]
+        made = len(store.together)
+        while len(store.together) < made + place:
+            await asyncio.sleep(0)
+        other.execute("BEGIN IMMEDIATE")
+        await let_others_run()
+        assert not any(turn.done() for turn in turns)
+
+    loop = FairEventLoop()
+    loop.set_exception_handler(lambda *_: None)  # it complains of tasks that have not ended
+    loop.run_until_complete(shop.ask_all(5))
+    loop.run_until_complete(stop_at_place())
+    other.execute("COMMIT")
+    loop.close()
+    del loop
+    gc.collect()
+    assert run(shop.ask_all(5)) == ["Found."] * 5
+    written: list[str] = [[], ["turn", "model", "intent", "end"], [*KINDS[:4], "end"], KINDS][place]
+    assert read_journals(store) == {f"s-{it}": KINDS + written + KINDS for it in range(5)}
+
+
+def test_a_store_that_changes_how_an_append_is_made_makes_each(tmp_path: Path) -> None:
+    class Counting(SQLiteStore):
+        written = 0
+
+        def append(self, key: str, expected: int, records: Sequence[Any], **options: Any) -> int:
+            self.written += len(records)
+            return super().append(key, expected, records, **options)
+
+    class Wrapper:
+        def __init__(self, inner: SQLiteStore) -> None:
+            self.inner, self.written = inner, 0
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inner, name)
+
+        def append(self, key: str, expected: int, records: Sequence[Any], **options: Any) -> int:
+            self.written += len(records)
+            return self.inner.append(key, expected, records, **options)
+
+    for made in (Counting(tmp_path / "one.sqlite"), Wrapper(SQLiteStore(tmp_path / "two.sqlite"))):
+        shop = Shop(made)
+        for _ in range(2):
+            assert run(shop.ask_all()) == ["Found."] * MANY
+        assert made.written >= 2 * MANY * (len(KINDS) - 1)
+        made.close()
+
+
+def test_an_answer_of_the_wrong_length_is_none(store: Noting, monkeypatch: Any) -> None:
+    monkeypatch.setattr(Noting, "append_together", lambda *_: [True])
+    shop = Shop(store)
+    for _ in range(3):
+        assert run(shop.ask_all()) == ["Found."] * MANY
+    assert read_journals(store) == {f"s-{it}": KINDS * 3 for it in range(MANY)}
+
+
 class Call:
     """A call that notes what is done with it."""
 
@@ -292,7 +357,7 @@ def test_a_call_that_nobody_waits_for_any_more_is_made_once(is_quick: Any) -> No
     async def main() -> None:
         lanes = Lanes(1, nullcontext, lambda appends: [True] * len(appends))
         others = asyncio.create_task(asyncio.sleep(0))  # so that the loop is not idle
-        waiting: Any = lanes.do_soon("s-1", call.make, lambda: True, is_quick, lambda: call)
+        waiting: Any = lanes.do_together("s-1", call, lambda: True, is_quick)
         waiting.send(None)
         assert call.made == []
         waiting.close()

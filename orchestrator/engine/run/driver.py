@@ -263,7 +263,7 @@ async def _record_later(run: Run, work: Coroutine[Any, Any, Record]) -> list[Rec
 async def _dispatch_durably(run: Run, effect: Dispatch, backend: Backend) -> list[Record]:
     known: dict[str, Record] = {}
     calls = effect.calls
-    if run.replay.feed.is_interrupted:
+    if run.replay.feed.is_interrupted:  # else all calls are new, and their intent is one append
         known, calls = await backend.write(run, find_pending_calls, run, effect)
     else:
         await backend.write(run, run.intend, calls)

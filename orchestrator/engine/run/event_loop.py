@@ -188,8 +188,10 @@ class _EventLoop:
         if lanes is None:
             return _call(work, *arguments)
         is_small = partial(run.writes_little, arguments)
-        share: Any = partial(share_work, run, work, arguments)
-        return lanes.do_soon(run.session.key, partial(work, *arguments), is_small, share=share)
+        call: Any = share_work(run, work, arguments) if lanes.can_share else None
+        if call is not None:
+            return lanes.do_together(run.session.key, call, is_small)
+        return lanes.do_soon(run.session.key, partial(work, *arguments), is_small)
 
     def perform(self, run: Run, call: Call, context: CallContext) -> Pending[Record]:
         # An executor with `acall` runs in the loop; any other one blocks, and gets a thread.

@@ -23,7 +23,8 @@ def _end_nothing(run: Run, *arguments: Any) -> None:
     pass
 
 
-# Of the works that are one append and no more: what comes before it, and what after
+# Of the works that are one append and no more: what comes before it, and what after. A run has one
+# of them at a time; outcomes of actions that run side by side are written by others.
 _PARTS: dict[Callable[..., Any], tuple[Prepare, Callable[..., None]]] = {
     Run.intend: (Run.prepare_intent, _end_nothing),
     Run.record_action: (Run.prepare_action, _end_nothing),
