@@ -199,19 +199,17 @@ class Sessions:
             return None
         session, turn = started
         try:
-            append = self._build_append(session, [turn], since=session.written_at)
+            append = self.prepare_append(session, [turn], since=session.written_at)
         except BaseException:
             self.release(session)
             raise
         return session, turn, append
 
-    def prepare_append(
-        self, session: Session, records: Sequence[Record], encoded: Sequence[Encoded]
-    ) -> Append:
-        """What `write` would append, for a store that makes several appends together."""
-        return self._build_append(session, records, encoded=encoded)
+    def prepare_append(self, session: Session, records: Sequence[Record], **options: Any) -> Append:
+        """What `write` would append, for a store that makes several appends together.
 
-    def _build_append(self, session: Session, records: Sequence[Record], **options: Any) -> Append:
+        `options` are for its `build_append`.
+        """
         store: Any = self.store
         append: Append = store.build_append(
             *(session.key, session.count, records, session.label, self.clock()), **options

@@ -102,6 +102,19 @@ async def let_others_run(steps: int = 1000) -> None:
         await asyncio.sleep(0)
 
 
+async def begin_until(
+    place: int, shop: Shop, store: Noting, other: sqlite3.Connection, count: int
+) -> list[asyncio.Task[str]]:
+    """Turns that wait, at one of their four appends, for another process that has the file."""
+    turns = [asyncio.create_task(shop.ask(f"s-{it}")) for it in range(count)]
+    made = len(store.together)
+    while len(store.together) < made + place:
+        await asyncio.sleep(0)
+    other.execute("BEGIN IMMEDIATE")
+    await let_others_run()
+    return turns
+
+
 def read_journals(store: SQLiteStore) -> dict[str, list[str]]:
     return {
         info.label.rpartition("/")[2]: [record["kind"] for record in store.load(info.key)]
@@ -245,12 +258,7 @@ def test_a_cancelled_turn_has_written_what_it_was_about_to_write(
 
     async def main() -> None:
         await shop.ask_all()
-        turns = [asyncio.create_task(shop.ask(f"s-{it}")) for it in range(MANY)]
-        made = len(store.together)
-        while len(store.together) < made + place:
-            await asyncio.sleep(0)
-        other.execute("BEGIN IMMEDIATE")
-        await let_others_run()
+        turns = await begin_until(place, shop, store, other, MANY)
         turns[3].cancel()
         await let_others_run()
         other.execute("COMMIT")
@@ -275,12 +283,7 @@ def test_turns_of_a_closed_loop_are_stopped(
     shop = Shop(store)
 
     async def stop_at_place() -> None:
-        turns = [asyncio.create_task(shop.ask(f"s-{it}")) for it in range(5)]
-        made = len(store.together)
-        while len(store.together) < made + place:
-            await asyncio.sleep(0)
-        other.execute("BEGIN IMMEDIATE")
-        await let_others_run()
+        turns = await begin_until(place, shop, store, other, 5)
         assert not any(turn.done() for turn in turns)
 
     loop = FairEventLoop()

@@ -478,7 +478,7 @@ class Run:
 
     def prepare_append(self, records: list[Record]) -> Append:
         """The append that `write` makes."""
-        return self.sessions.prepare_append(self.session, records, self._encoded)
+        return self.sessions.prepare_append(self.session, records, encoded=self._encoded)
 
 
 # Shared by the turns that have none: each container in flight costs time in garbage collections.
