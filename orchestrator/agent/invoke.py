@@ -193,8 +193,7 @@ class _Opening:
         try:
             self.sessions.take_append(self._session, [self._turn], append)
         except BaseException:
-            self.sessions.forget(self._session)
-            self.sessions.release(self._session)
+            self.sessions.abandon(self._session)
             raise
         return self.open()
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +24,9 @@ from orchestrator.sessions.journal import (
     needs_sync,
 )
 from orchestrator.sessions.session import Session, TurnLog
+from orchestrator.sessions.session_cache import SessionCache
 from orchestrator.sessions.sizes import are_small, measure
-from orchestrator.sessions.store_use import NEVER, StoreUse
+from orchestrator.sessions.store_use import NEVER
 from orchestrator.support.process_locks import ProcessLocks
 
 if TYPE_CHECKING:
@@ -40,11 +39,9 @@ if TYPE_CHECKING:
 Clock = Callable[[], int]
 """Tells the time in nanoseconds since 1970; tests inject their own."""
 
-_BATCH = 16  # after how many turns in memory idle sessions are looked for
 _THREADS = 16  # for event loops, when a store does not say how many are of use
 _MOST_KNOWN_PLANS = 10_000  # of which `Sessions` knows that a durable store has them
 _KEPT_ANEW = 3_600_000_000_000  # after which a store is given the snapshots of plans again
-_FIRST = 256  # sessions that are looked at to free some
 _GRACE = 60_000_000_000  # after a turn's own time limit, before any process may take it over
 
 
@@ -102,13 +99,10 @@ class Sessions:
             getattr(self.store, "encode_record", None) if self.durable else None
         )
         self._tells_length = self.durable and getattr(self.store, "tells_length", False)
-        self._cached = cached
-        self._most_bytes = cached_bytes
-        self._idle_bytes = 0  # of the sessions that stay decoded and are not in use
-        self._sessions: dict[str, Session] = {}
+        self._most_cached = cached
+        self._cache = SessionCache(self.store, clock, cached, cached_bytes)
         self.plans: set[str] = set()
         self._plans_since = clock()  # since when these are known
-        self._used = StoreUse.of(getattr(self.store, "identity", id(self.store)))
 
     @classmethod
     def of(cls, value: Any) -> Sessions:
@@ -145,7 +139,7 @@ class Sessions:
             SessionConflict: Another invocation of this process has it.
             DependencyFailed: The store, or the session's journal in it, cannot be read.
         """
-        session = self._take(label, ttl)
+        session = self._cache.take(label, ttl)
         turn = None
         if build_turn is not None and self._may_begin(session, ttl):
             turn = self._build_turn(session, build_turn)
@@ -159,8 +153,7 @@ class Sessions:
             if session.count:
                 self._expire(session, ttl)
         except BaseException:
-            self.forget(session)  # it may not be what its journal says
-            self.release(session)
+            self.abandon(session)
             raise
         return session
 
@@ -179,8 +172,7 @@ class Sessions:
         try:
             found = self._begin_unread(session, turn, reads=False)
         except BaseException:
-            self.forget(session)
-            self.release(session)
+            self.abandon(session)
             raise
         if found is None:
             return session
@@ -218,21 +210,20 @@ class Sessions:
 
     def take_append(self, session: Session, records: Sequence[Record], append: Append) -> None:
         """Takes records into their session whose append is written."""
-        session.apply(records)
-        self._note_written(session, records, append.updated, append.size)
+        self._take_written(session, records, append.updated, append.size)
 
     def _start_turn(
         self, label: str, ttl: int, build_turn: Callable[[Session], Record]
     ) -> tuple[Session, Record] | None:
         if not self._may_begin_at_once(label, ttl):
             return None
-        session = self._take(label, ttl)
+        session = self._cache.take(label, ttl)
         return session, self._build_turn(session, build_turn)
 
     def _may_begin_at_once(self, label: str, ttl: int) -> bool:
         if not self._processes.is_held:  # the process's first use of the store makes files
             return False
-        session = self._sessions.get(label)
+        session = self._cache.get(label)
         if session is None:
             return self._begins and not self._forgets_plans()
         return (
@@ -240,26 +231,6 @@ class Sessions:
             and all(log.transcript is not None for log in session.list_unread())
             and (not session.attributes or are_small(session.attributes))
         )
-
-    def _take(self, label: str, ttl: int) -> Session:
-        used = self._used
-        with used.lock:
-            session = self._sessions.get(label)
-            if session is None:
-                if len(self._sessions) >= self._cached:
-                    self._evict()
-                session = self._sessions[label] = Session(self.key(label), label)
-            if session.key in used.keys:
-                raise SessionBusy(
-                    f"session {label.rsplit('/', 1)[-1]!r} is busy with another invocation; "
-                    "wait for its end, or use another session id"
-                )
-            used.keys.add(session.key)
-            if self.durable:
-                self._idle_bytes -= session.size
-            elif used.ttls.get(session.key) != ttl:
-                used.note_ttl(session.key, ttl)
-        return session
 
     def _may_begin(self, session: Session, ttl: int) -> bool:
         # Whether a turn may begin now, if the session is as this process knows it.
@@ -289,14 +260,14 @@ class Sessions:
         if done is not None and not isinstance(done, int):
             found: Sequence[Record] = done
             return found
-        session.apply([turn])
-        self._note_written(session, [turn], at, done if self._tells_length else None)
+        self._take_written(session, [turn], at, done if self._tells_length else None)
         session.unsynced = int(self._syncs)
         return None
 
-    def _note_written(
-        self, session: Session, records: Sequence[Record], at: int, length: int | None = None
+    def _take_written(
+        self, session: Session, records: Sequence[Record], at: int, length: int | None
     ) -> None:
+        session.apply(records)
         session.written_at = at
         session.size += measure(records, length)
 
@@ -339,72 +310,40 @@ class Sessions:
         session.forget()
         return self.store.load(session.key)
 
+    def key(self, label: str) -> str:
+        """The store's key of a session."""
+        return self._cache.key(label)
+
     def has_in_use(self, label: str) -> bool:
         """Whether an invocation of this process has a session."""
-        return self.key(label) in self._used.keys
+        return self._cache.has_in_use(label)
 
     def uses(self, owner: str) -> bool:
         """Whether this process uses a session of an owner: an agent, its alias and its tenant.
 
         One that is new may not be in the store yet.
         """
-        known, used = list(self._sessions.items()), self._used.keys
-        return any(label.rpartition("/")[0] == owner and it.key in used for label, it in known)
+        return self._cache.uses(owner)
 
     def forget(self, session: Session) -> None:
         """Drops the decoded session; the next turn reads its journal again."""
-        with self._used.lock:
-            self._sessions.pop(session.label, None)
+        self._cache.forget(session)
 
     def release(self, session: Session) -> None:
         """Gives a session back; in memory, frees others that were idle for too long."""
-        if not self.durable:
-            used = self._used
-            used.keys.discard(session.key)
-            if session.memory_id or used.remembered:
-                used.note_remembered(session)
-            used.released += 1
-            if used.released >= _BATCH:
-                used.released = 0
-                self._free_idle()
-            return
-        label = session.label
-        with self._used.lock:
-            if session.key in self._used.keys and self._sessions.get(label) is session:
-                self._sessions[label] = self._sessions.pop(label)  # it was used last
-                self._idle_bytes += session.size
-            self._used.keys.discard(session.key)
-            if self._idle_bytes > self._most_bytes:
-                self._evict_bytes()
+        self._cache.release(session)
 
-    def _free_idle(self) -> None:
-        # Looks at two sessions for each one that was released: so at most twice as many stay as
-        # must, and no call takes longer than another.
-        used, store, now = self._used, self.store, self.clock()
-        last_change = getattr(store, "last_change", None)
-        if last_change is None:  # a store of somebody else's, who frees what is to be freed
-            return
-        with used.lock:
-            for _ in range(min(2 * _BATCH, len(used.queue))):
-                key = used.queue.popleft()
-                at = last_change(key)  # 0 when nothing was written to it
-                if (
-                    key in used.keys
-                    or key in used.remembered
-                    or (at and at + used.ttls[key] >= now)
-                ):
-                    used.queue.append(key)
-                    continue
-                del used.ttls[key]
-                self._sessions.pop(key, None)  # in memory, the key is the label
-                store.delete(key)
+    def abandon(self, session: Session) -> None:
+        """Gives back a session that may not be what its journal says."""
+        self._cache.forget(session)
+        self._cache.release(session)
 
     @cached_property
     def open_turns(self) -> OpenTurns:
         """Finds the turns that have not ended."""
         from orchestrator.sessions.open_turns import OpenTurns
 
-        return OpenTurns(self, self._cached)
+        return OpenTurns(self, self._most_cached)
 
     @property
     def lanes(self) -> Lanes | None:
@@ -412,7 +351,7 @@ class Sessions:
         if self._lanes is None and self.durable:
             from orchestrator.support.lanes import Lanes
 
-            with self._used.lock:
+            with self._cache.lock:
                 self._lanes = self._lanes or Lanes(
                     getattr(self.store, "threads", _THREADS),
                     getattr(self.store, "reserve", None),
@@ -492,8 +431,7 @@ class Sessions:
         except SessionBusy:
             return
         finally:
-            self.forget(session)
-            self.release(session)
+            self.abandon(session)
 
     def undo_turn(self, label: str, ttl: int) -> None:
         """Undoes the last turn of a session, whether or not it has ended.
@@ -537,16 +475,6 @@ class Sessions:
                 "for its end, or use another session id"
             )
 
-    def key(self, label: str) -> str:
-        """The store's key of a session."""
-        # Where names meet a file system or a database, they do so as hashes.
-        if not self.durable:
-            return label
-        session = self._sessions.get(label)
-        if session is not None:
-            return session.key
-        return hashlib.sha256(label.encode("utf-8", "surrogatepass")).hexdigest()
-
     def begin(self, session: Session, record: Record) -> None:
         """Opens a turn in the store before anything is spent; raises as `write` does."""
         if self.durable:
@@ -586,9 +514,10 @@ class Sessions:
             if isinstance(error, SessionConflict):
                 raise SessionBusy(error.message) from None
             raise
-        session.apply(records)
         if self.durable:
-            self._note_written(session, records, at, length)
+            self._take_written(session, records, at, length)
+        else:
+            session.apply(records)
 
     def _append(
         self, session: Session, count: int, records: Sequence[Record], at: int, **options: Any
@@ -673,22 +602,6 @@ class Sessions:
         if log is not None and (log.decision_request or self.is_running(log)):
             return
         self.write(session, [build_closed_record("idle", now)])
-
-    def _evict(self) -> None:
-        known, used = self._sessions, self._used.keys
-        idle = [label for label in list(known) if known[label].key not in used]
-        for label in idle[: max(len(idle) // 10, 1)]:
-            self._idle_bytes -= known.pop(label).size
-
-    def _evict_bytes(self) -> None:
-        # Those that were used first, without a look at all others: it may be done in every turn.
-        for label in list(islice(self._sessions, _FIRST)):
-            if self._idle_bytes <= self._most_bytes:
-                return
-            session = self._sessions.get(label)
-            if session is not None and session.size and session.key not in self._used.keys:
-                del self._sessions[label]
-                self._idle_bytes -= session.size
 
 
 def _is_undone(record: Any) -> bool:

@@ -471,7 +471,7 @@ def test_only_so_many_sessions_are_kept_decoded(tmp_path: Path) -> None:
     for turn in range(2):
         for n in range(6):
             asked.invoke(f"Turn {turn} of {n}", f"s-{n}")
-    assert len(sessions._sessions) <= 3
+    assert len(sessions._cache._sessions) <= 3
     for n in range(6):
         assert f"Turn 0 of {n}" in texts_of(model.requests[6 + n])
 
@@ -530,7 +530,7 @@ def test_a_stream_may_be_closed_by_the_collector_while_its_thread_takes_a_sessio
     next(events)
 
     def close() -> None:
-        with asked.sessions._used.lock:  # as while a session is made; the collector may come then
+        with asked.sessions._cache.lock:  # as while a session is made; the collector may come then
             events.close()
 
     thread = Thread(target=close, daemon=True)  # without the mend it waits for itself, for ever

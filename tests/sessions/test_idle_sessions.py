@@ -51,7 +51,7 @@ def test_idle_sessions_are_freed_by_the_next_ones() -> None:
     for n in range(ENOUGH):
         asked.invoke("Hello?", f"new-{n}")
     assert stored(asked) == {f"new-{n}" for n in range(ENOUGH)}
-    assert {label.rpartition("/")[2] for label in asked.sessions._sessions} == stored(asked)
+    assert {label.rpartition("/")[2] for label in asked.sessions._cache._sessions} == stored(asked)
 
 
 def test_no_more_than_twice_as_many_stay_as_must() -> None:
@@ -156,7 +156,7 @@ def test_ending_what_never_was_keeps_nothing() -> None:
     asked = greeter(FakeClock())
     for n in range(100):
         asked.end_session(f"s-{n}")
-    assert len(asked.sessions._sessions) <= 2 * ENOUGH
+    assert len(asked.sessions._cache._sessions) <= 2 * ENOUGH
     assert stored(asked) == set()
 
 
@@ -189,7 +189,7 @@ def test_a_tenth_of_the_idle_sessions_makes_room_for_more(most: int, gone: int) 
     asked = greeter(FakeClock(), sessions=Sessions(clock=FakeClock(), cached=most))
     for n in range(most + 1):
         asked.invoke("Hello?", f"s-{n}")
-    labels = [label.rpartition("/")[2] for label in asked.sessions._sessions]
+    labels = [label.rpartition("/")[2] for label in asked.sessions._cache._sessions]
     assert labels == [f"s-{n}" for n in range(gone, most + 1)]
 
 

@@ -124,6 +124,5 @@ class AgentCleanup:
         except SessionConflict:
             return False
         finally:
-            sessions.forget(session)
-            sessions.release(session)
+            sessions.abandon(session)
         return True

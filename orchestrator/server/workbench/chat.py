@@ -117,8 +117,7 @@ def delete_session(sessions: Sessions, label: str) -> None:
         sessions.refuse_running(session)
         sessions.store.delete(session.key)
     finally:
-        sessions.forget(session)
-        sessions.release(session)
+        sessions.abandon(session)
 
 
 async def find_project(projects: Projects, request: Request) -> Project:
