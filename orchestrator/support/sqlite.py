@@ -293,11 +293,11 @@ class SqliteFile:
         # Who has the lock may wait for all readers, with everybody else.
         has_lock = self._lock.acquire(timeout=_COPIER_PATIENCE)
         try:
+            # Also of one that is not long: a log that somebody has begun anew before it was copied.
+            self._log.note_copied()
             reader.execute("ROLLBACK")
-            if has_lock:
+            if has_lock:  # else whoever writes next, and may wait, does it
                 self._log.begin_anew(self._db)
-            else:  # whoever writes next, and may wait, does it
-                self._log.note_copied()
         finally:
             if has_lock:
                 self._lock.release()
@@ -308,7 +308,7 @@ class SqliteFile:
             _set_up(db)
             for each in (db, self._db):  # from now on the log is copied once for both
                 each.execute("PRAGMA wal_autocheckpoint=0")
-            self._log.note_copied()  # by SQLite, perhaps
+            self._log.note_opened()
             # Some file systems cannot have a log; every commit waits for the disk there.
             (mode,) = db.execute("PRAGMA journal_mode").fetchone()
         except BaseException:
@@ -414,6 +414,7 @@ class _Transaction:
         try:
             if failure is None:
                 self._db.execute("COMMIT")
+                self._file._log.note_written()
         except BaseException as refused:
             failure = refused
         try:

@@ -31,7 +31,7 @@ class WriteAheadLog:
     Attributes:
         unseen: How many bytes may be written without a look at its length.
         is_long: Whether it was to be copied when somebody last looked.
-        is_copied: Whether all of a long one is copied, or may be: who writes next begins it anew.
+        is_copied: Whether all of it is copied, or may be: who writes next begins it anew.
     """
 
     def __init__(self, path: str) -> None:
@@ -45,9 +45,18 @@ class WriteAheadLog:
         """Counts a transaction whose rows have about so many bytes, in so many places."""
         self.unseen -= size + places * _BESIDE
 
+    def note_opened(self) -> None:
+        """Notes that SQLite may have copied all of a long one by itself, until now."""
+        self._measure()
+        self.is_copied, self.unseen = self.is_long, 0
+
     def note_copied(self) -> None:
         """Notes that all of it may be copied: nobody begins it anew before a look at it."""
         self.is_copied, self.unseen = True, 0
+
+    def note_written(self) -> None:
+        """Notes that something was written that is not copied, to this log or a new one."""
+        self.is_copied = False
 
     def look(self) -> bool:
         """Whether a transaction neither begins it nor has to copy it."""
@@ -65,12 +74,12 @@ class WriteAheadLog:
         self.unseen = MANY_BYTES if size else 0
         if self.is_long:
             with suppress(sqlite3.Error):  # as when SQLite does it by itself: the log has it all
-                self.is_copied = self._copy(db, size)
+                self._copy(db, size)
         if self.is_copied:
             self.unseen = 0
 
     def begin_anew(self, db: sqlite3.Connection) -> None:
-        """Copies a long log, and begins it anew by a transaction that changes nothing.
+        """Copies a long log, and begins one that is copied anew: it writes what is there already.
 
         Raises:
             sqlite3.Error: Somebody else has the file, or it failed; another transaction does it.
@@ -84,18 +93,19 @@ class WriteAheadLog:
             (version,) = db.execute("PRAGMA user_version").fetchone()
             db.execute(f"PRAGMA user_version = {version:d}")  # something to write
             db.execute("COMMIT")
+            self.note_written()
         finally:
             _set_patience(db, PATIENCE)
             if db.in_transaction:
                 db.execute("ROLLBACK")
 
-    def _copy(self, db: sqlite3.Connection, size: int) -> bool:
-        # Whether it can be begun anew. Nobody waits while most of it is copied; the rest is what
-        # others write meanwhile.
+    def _copy(self, db: sqlite3.Connection, size: int) -> None:
+        # Nobody waits while most of it is copied; the rest is what others write meanwhile.
         is_endless = size - self._pressed_at >= _ENDLESS
         is_all = copy_what_is_there(db)
         if is_all is None or not (is_all or is_endless):  # somebody reads for long
-            return False
+            return
+        self.is_copied = is_all  # who still reads it may have ended when it is written to
         _set_patience(db, _READERS_PATIENCE if is_endless else _SHORT_PATIENCE)
         try:
             is_busy, length, _ = db.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
@@ -103,7 +113,8 @@ class WriteAheadLog:
             _set_patience(db, PATIENCE)
         if is_endless and length >= 0:
             self._pressed_at = size
-        return not is_busy
+        if not is_busy:
+            self.is_copied = True
 
     def _measure(self) -> int:
         # Of all processes, and no less than what is not copied: see `set_up_log`.
@@ -113,7 +124,7 @@ class WriteAheadLog:
             size = 0
         self.is_long = size >= _LONG
         if not self.is_long:
-            self._pressed_at, self.is_copied = 0, False
+            self._pressed_at = 0
         return size
 
 
