@@ -279,7 +279,13 @@ class LambdaFunction:
     """Calls a function with Bedrock's event and a Lambda context, and reads its response.
 
     What `LambdaHandler` is for a file, for a function that is there already.
+
+    Attributes:
+        stands_for: The ARN of the Lambda function in whose place it is called, for its context;
+            empty where there is none.
     """
+
+    stands_for = ""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.name = getattr(function, "__name__", type(function).__name__)
@@ -305,7 +311,8 @@ class LambdaFunction:
         operation = call.operation
         event = lambda_event(call, context)
         request_id = call.key or str(uuid.uuid4())
-        about = LambdaContext(f"{operation.group}-{self.name}", request_id, context.seconds)
+        name = f"{operation.group}-{self.name}"
+        about = LambdaContext(name, request_id, context.seconds, self.stands_for)
         try:
             returned = self.invoke(event, about, resource=operation.xml_name)
         except DependencyFailed:

@@ -102,13 +102,15 @@ class LambdaContext:
     identity = None
     client_context = None
 
-    def __init__(self, function_name: str, request_id: str, seconds: float | None) -> None:
-        self.function_name = function_name
+    def __init__(
+        self, function_name: str, request_id: str, seconds: float | None, arn: str = ""
+    ) -> None:
+        """`arn` is that of the Lambda function which the handler stands for; it names it, too."""
+        own = arn or f"arn:aws:lambda:us-east-1:000000000000:function:{function_name}"
+        self.function_name = own.split(":")[6]
         self.aws_request_id = request_id
-        self.invoked_function_arn = (
-            f"arn:aws:lambda:us-east-1:000000000000:function:{function_name}"
-        )
-        self.log_group_name = f"/aws/lambda/{function_name}"
+        self.invoked_function_arn = own
+        self.log_group_name = f"/aws/lambda/{self.function_name}"
         self.log_stream_name = "orchestrator"
         self._deadline = time.monotonic() + (LONGEST_SECONDS if seconds is None else seconds)
 

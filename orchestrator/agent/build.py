@@ -23,6 +23,7 @@ from orchestrator.errors import DefinitionError, OrchestratorError
 from orchestrator.models import Model, resolve_embedder
 
 if TYPE_CHECKING:
+    from orchestrator.actions.handlers import LambdaFunction
     from orchestrator.guardrails import Guardrail
     from orchestrator.knowledge import KnowledgeBase
 
@@ -195,10 +196,14 @@ def _find_executor(group: ActionGroup, source: AgentSource) -> Any:
     # Only the ARN of a function can have something else in its place.
     arn = getattr(group.executor, "arn", None)
     code = None if arn is None else source.resolver.find_function(arn)
-    return None if code is None else _executor_of(code)
+    if arn is None or code is None:
+        return None
+    executor = _executor_of(code)
+    executor.stands_for = arn
+    return executor
 
 
-def _executor_of(code: Code) -> Any:
+def _executor_of(code: Code) -> LambdaFunction:
     """The executor that calls a function, or the function of a file, as AWS calls Lambda."""
     from orchestrator.actions.handlers import LambdaFunction, LambdaHandler
     from orchestrator.actions.lambda_process import LambdaProcess, has_processes

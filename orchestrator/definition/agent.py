@@ -25,6 +25,8 @@ from orchestrator.limits import REPLY_BYTES, SCRIPT_WORK, Limits
 
 # The alias of the working draft, which every agent has (Bedrock).
 TEST_ALIAS = "TSTALIASID"
+# Characters. AWS: the quota of Bedrock Agents; the API's model still says 4,000.
+LONGEST_INSTRUCTION = 20_000
 
 # Whom a supervisor's model sends its answers to; no collaborator may be called so.
 USER = "User"
@@ -233,7 +235,8 @@ class AgentDefinition(Document):
             Sessions belong to it.
         aliases: Aliases that callers of a server know the agent by. Ours.
         description: What the agent is for, for people.
-        instruction: What the agent is and does, for the model. Bedrock wants 40 to 4000 characters.
+        instruction: What the agent is and does, for the model. Bedrock wants 40 to
+            20,000 characters.
         foundation_model: A Bedrock model or inference profile, `local`, `local:<model>`,
             `openai:<model>@<base url>`, `scripted:<file>` or `replay:<file>`.
         idle_session_ttl_in_seconds: Idle seconds after which a session ends, from 60 to 5400.

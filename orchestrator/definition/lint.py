@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from orchestrator.actions.names import check_text
-from orchestrator.definition.agent import AgentCollaborator, AgentDefinition
+from orchestrator.definition.agent import (
+    LONGEST_INSTRUCTION,
+    AgentCollaborator,
+    AgentDefinition,
+)
 from orchestrator.definition.files import PROMPTS
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError
@@ -74,13 +78,14 @@ def _check_instruction(definition: AgentDefinition) -> Iterator[Warning_]:
         check_text(definition.instruction, "the instruction")
     except DefinitionError as error:
         yield "invisible-character", error.message, "", at
-    # AWS: 40 to 4000 characters; here any length works, so that a first try is short. That there is
-    # none is an error of whoever builds the agent.
+    # AWS: at least 40 characters; here any length works, so that a first try is short. That there
+    # is none is an error of whoever builds the agent.
     if 0 < length < 40:
         text = f"the instruction has {length} characters, and Bedrock wants at least 40"
         yield "bedrock-limit", text, "say what the agent is and does", at
-    elif length > 4000:
-        text = f"the instruction has {length:,} characters, and Bedrock takes at most 4,000"
+    elif length > LONGEST_INSTRUCTION:
+        most = f"Bedrock takes at most {LONGEST_INSTRUCTION:,}"
+        text = f"the instruction has {length:,} characters, and {most}"
         yield "bedrock-limit", text, "shorten it before it goes to Bedrock", at
 
 

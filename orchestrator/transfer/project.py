@@ -21,6 +21,7 @@ from orchestrator.errors import (
     ValidationError,
 )
 from orchestrator.transfer.build_document import as_mapping, refuse_untrusted_document
+from orchestrator.transfer.cloudformation.agents import is_cloudformation
 from orchestrator.transfer.cloudformation.cdk import (
     Assembly,
     is_assembly,
@@ -161,9 +162,7 @@ class _ProjectReader:
     # Files that hold one thing each, and answers of the API, which belong together.
 
     def read_data_files(self, files: Sequence[Path]) -> None:
-        # Folders of agents that run here already are nothing to import.
-        wanted = [it for it in files if it.name not in FILE_NAMES or _has_mark(it, _ANSWER_MARKS)]
-        marked = [it for it in wanted if _has_mark(it, (*_MARKS, *_DUMP_MARKS))]
+        marked = [it for it in files if _has_mark(it, (*_MARKS, *_DUMP_MARKS))]
         if len(marked) > _MOST_CANDIDATES:
             raise DefinitionError(
                 f"more than {_MOST_CANDIDATES} files name agents; import a folder inside of it"
@@ -180,6 +179,8 @@ class _ProjectReader:
 
     def read_data_file(self, file: Path, answers: list[LoadedFile]) -> ImportedAgents | None:
         loaded = load_file(file)
+        if _is_own(loaded):
+            return None
         if _is_answer(loaded.data):
             answers.append(loaded)
             return None
@@ -289,6 +290,13 @@ def _has_calls(folder: Path) -> bool:
 
 def _list_sources(folder: Path) -> Iterator[Path]:
     return (it for it in sorted(folder.glob("*.tf")) if it.is_file())
+
+
+def _is_own(loaded: LoadedFile) -> bool:
+    """Whether it is the file of an agent that runs here already, which is nothing to import."""
+    if loaded.path.name not in FILE_NAMES or _has_mark(loaded.path, _ANSWER_MARKS):
+        return False
+    return not is_cloudformation(loaded.data)
 
 
 _PARTS = ("agentActionGroup", "agentKnowledgeBase", "agentCollaborator")

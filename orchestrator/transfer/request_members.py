@@ -13,12 +13,13 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
+from orchestrator.definition.agent import LONGEST_INSTRUCTION
 from orchestrator.errors import DefinitionError
 from orchestrator.support.documents import Keys
 from orchestrator.support.safe_json import json_or
 
 # Longest texts where the service's quotas are above what its model says.
-_RAISED = {"Instruction": 20_000}
+_RAISED = {"Instruction": LONGEST_INSTRUCTION}
 
 # Enumerations whose real answers hold more than the model names (`ROUTING_CLASSIFIER`).
 _OPEN = ("PromptType",)

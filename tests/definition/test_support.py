@@ -60,11 +60,11 @@ def test_bedrocks_limits_are_warnings() -> None:
     assert warnings("instruction: short\n") == [
         ("bedrock-limit", 2, "the instruction has 5 characters, and Bedrock wants at least 40")
     ]
-    assert warnings("instruction: " + "x" * 4001) == [
+    assert warnings("instruction: " + "x" * 20_001) == [
         (
             "bedrock-limit",
             2,
-            "the instruction has 4,001 characters, and Bedrock takes at most 4,000",
+            "the instruction has 20,001 characters, and Bedrock takes at most 20,000",
         )
     ]
     long = "x" * 501

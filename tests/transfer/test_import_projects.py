@@ -516,6 +516,17 @@ def test_answers_of_the_api_find_their_agents(tmp_path: Path) -> None:
     assert groups == [("one", ["one-own"]), ("two", ["two-own"])]
 
 
+def test_a_template_may_be_called_as_the_file_of_an_agent_here_is(tmp_path: Path) -> None:
+    template = {"Type": "AWS::Bedrock::Agent", "Properties": {"AgentName": "deployed"}}
+    files = {
+        "stack/agent.yaml": json.dumps({"Resources": {"Agent": template}}),
+        "here/agent.yaml": "agentName: here\ninstruction: You know what AWS::Bedrock::Agent is.\n",
+    }
+    found = read_source(write(tmp_path, files))
+    assert [it.name for it in found.agents.values()] == ["deployed"]
+    assert found.notes == []
+
+
 def test_what_cannot_be_read_does_not_hold_up_the_rest(tmp_path: Path) -> None:
     files = {
         "good/main.tf": AGENT % "",

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from botocore.model import Shape, StringShape
 
+from orchestrator.definition.agent import LONGEST_INSTRUCTION
 from orchestrator.support.safe_json import LARGE
 
 Path = tuple[Any, str] | None
@@ -153,11 +154,18 @@ _RANGES = {"integer": 31, "long": 63}
 
 
 _Check = Callable[[int | float, Path, Problems, Any], None]
+_RAISED = {"Instruction": LONGEST_INSTRUCTION}
+"""Longest texts where the service's quota is above what its model says."""
+
+
+def _get_most(shape: Shape) -> float:
+    most: float = shape.metadata.get("max", math.inf)
+    return max(most, _RAISED.get(shape.name, most))
 
 
 def make_length_check(shape: Shape, what: str = "length") -> _Check:
     """The check of a size, or of a number itself, against the shape's `min` and `max`."""
-    low, high = shape.metadata.get("min", -math.inf), shape.metadata.get("max", math.inf)
+    low, high = shape.metadata.get("min", -math.inf), _get_most(shape)
 
     def check(size: int | float, path: Path, problems: Problems, value: Any) -> None:
         if size < low:
@@ -174,19 +182,21 @@ _UNLIKE_THE_SERVICE = frozenset({"AgentAliasArn", "TraceId"})
 """Shapes whose limits the service itself does not keep in its answers (recorded): trace ids have
 far over 16 letters, and an inline agent is `agent-alias/INLINE_AGENT/TSTALIASID`."""
 _ALSO = {
-    "PromptType": frozenset({"MEMORY_SUMMARIZATION", "ROUTING_CLASSIFIER"}),
-    "NodeType": frozenset({"AgentNode"}),
+    ("PromptType", "ORCHESTRATION"): frozenset({"MEMORY_SUMMARIZATION", "ROUTING_CLASSIFIER"}),
+    ("NodeType", "PromptNode"): frozenset({"AgentNode"}),
+    ("Type", "REPROMPT"): frozenset({"ACTION_GROUP_CODE_INTERPRETER"}),
 }
-"""Values beyond their enums: each of the two services names one of these stages, and agents of the
-service have had the other's (recorded). In flows only agents ask the user, and the enum of the
-nodes that do has none."""
+"""Values beyond their enums, by the shape's name and one of its own values (parameters of functions
+have a `Type`, too). Each of the two services names one of these stages, and agents of the service
+have had the other's (recorded). In flows only agents ask the user, and the enum of the nodes that
+do has none. Observations of the code interpreter have a type of their own (recorded)."""
 
 
 def _make_string_walk(shape: Shape, hidden: bool) -> Walk:
-    low, high = shape.metadata.get("min", 0), shape.metadata.get("max", math.inf)
+    low, high = shape.metadata.get("min", 0), _get_most(shape)
     check = make_length_check(shape)
     enum = frozenset(shape.enum) if isinstance(shape, StringShape) else frozenset()
-    enum |= _ALSO.get(shape.name, frozenset()) if enum else enum
+    enum = enum.union(*(_ALSO.get((shape.name, value), ()) for value in enum))
     pattern = shape.metadata.get("pattern")
     matches = compile_pattern(pattern) if pattern else None
 

@@ -85,6 +85,21 @@ def test_an_action_by_a_function_that_stands_for_a_lambda(start: Any) -> None:
     assert handler.events[0]["sessionAttributes"] == {"tier": "gold"}
 
 
+def test_what_stands_for_a_lambda_has_its_arn_and_name(start: Any, tmp_path: Path) -> None:
+    def handle(event: dict[str, Any], context: Any) -> str:
+        return f"{context.invoked_function_arn} {context.function_name}"
+
+    in_a_file = "import os\ndef handle(event, context):\n    return "
+    in_a_file += "context.invoked_function_arn + ' ' + os.environ['AWS_LAMBDA_FUNCTION_NAME']\n"
+    (tmp_path / "handler.py").write_text(in_a_file)
+    for code in (handle, f"{tmp_path / 'handler.py'}:handle"):
+        server = start([calls("hr__get_days", {"employee": "e7"}), says("12.")])
+        server.world.resources.lambdas._code[LAMBDA] = code
+        server.inline("How many?", actionGroups=[BY_LAMBDA])
+        told = server.model.requests[1].messages[-1]["content"][0]["toolResult"]["content"]
+        assert told == [{"text": f"{LAMBDA} {LAMBDA.split(':')[6]}"}]
+
+
 def test_an_action_by_a_handler_file(start: Any, tmp_path: Path) -> None:
     file = tmp_path / "handler.py"
     body = '{"TEXT": {"body": "7 days"}}'

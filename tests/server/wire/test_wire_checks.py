@@ -97,6 +97,21 @@ def test_stages_are_those_of_both_services(stage: str) -> None:
     assert read(inline, {**body, "promptOverrideConfiguration": override}, {"sessionId": "s-1"})
 
 
+def test_an_instruction_is_as_long_as_the_services_quota() -> None:
+    told = refused(CREATE, {"agentName": "a", "instruction": "x" * 20_001})
+    assert "'instruction' failed" in told and "less than or equal to 20000" in told
+    instruction = "x" * 20_000  # botocore's model says 4,000
+    assert read(CREATE, {"agentName": "a", "instruction": instruction})
+
+
+def test_a_type_of_observations_is_none_of_parameters() -> None:
+    parameter = {"type": "ACTION_GROUP_CODE_INTERPRETER"}
+    schema = {"functions": [{"name": "f", "parameters": {"p": parameter}}]}
+    create = ("bedrock-agent", "CreateAgentActionGroup")
+    at = {"agentId": AGENT, "agentVersion": "DRAFT"}
+    assert "type' failed" in refused(create, {"actionGroupName": "g", "functionSchema": schema}, at)
+
+
 def test_unions_have_exactly_one_member() -> None:
     both = {"text": "x", "image": {"format": "png", "source": {"bytes": "eA=="}}}
     body = {"messages": [{"role": "user", "content": [both]}]}

@@ -6,8 +6,21 @@ import logging
 
 import pytest
 
-from orchestrator.server.wire.responses import check_problems
+from orchestrator.server.wire.responses import check_problems, get_stream_writer
 from orchestrator.server.wire.values import Problems
+
+
+def test_an_observation_of_the_code_interpreter_is_as_the_service_tells_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    output = {"executionOutput": "42"}
+    kind = "ACTION_GROUP_CODE_INTERPRETER"
+    observation = {"type": kind, "codeInterpreterInvocationOutput": output}
+    trace = {"trace": {"orchestrationTrace": {"observation": observation}}}
+    with caplog.at_level(logging.WARNING, "orchestrator.server"):
+        writer = get_stream_writer("bedrock-agent-runtime", "InvokeAgent")
+        assert kind.encode() in writer.encode_event("trace", trace)
+    assert caplog.messages == []
 
 
 @pytest.mark.parametrize(
