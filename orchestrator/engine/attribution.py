@@ -107,7 +107,7 @@ def _find_sources(sentence: str, question: str, passages: Sequence[_Passage]) ->
 
 
 def _find_words(text: str) -> set[str]:
-    return find_content_words(text, medium=True) - _COMMON
+    return find_content_words(text, shortest=4) - _COMMON
 
 
 class _Text:

@@ -7,8 +7,9 @@ has a reply or leaves it to the next one:
 2. An input that is out of the agent's scope is refused.
 3. An id in the input makes a call of a function that reads what has that id.
 4. The model decides. Its answer is shown sentence by sentence, as far as nothing in it is made up.
-   A refusal of what is in scope, or a made-up answer, becomes a call of a function that reads. An
-   answer about what the user asked becomes a search, where there is one and nothing was read yet.
+   A refusal of what is in scope, or a made-up answer, becomes a call of a function that reads.
+   Where there are documents, a refusal becomes a call, too, and an answer about what the user asked
+   becomes a search if nothing was read of it yet.
 
 Every step but the second is one decoding under a grammar; the prompt was read for the first one.
 """
@@ -34,7 +35,7 @@ from orchestrator.models.grammar import (
 )
 from orchestrator.models.grounds import collect_grounds, is_first_step
 from orchestrator.models.identifiers import find_formed, read_examples
-from orchestrator.models.scope import FAR, NEAR, REFUSAL, refers_back
+from orchestrator.models.scope import FAR, NEAR, REFUSAL, find_subjects, refers_back
 from orchestrator.models.tool_calls import ReplyReader, is_asked_by_name
 from orchestrator.models.user_dates import find_dates
 
@@ -228,12 +229,13 @@ class _Plan:
         return self._findings.fine and not self._vetoes_refusal and not self._lacks_search
 
     def _is_answered_unread(self, sentence: str) -> bool:
-        """Whether a question is answered with what nobody has said, and nothing was read."""
+        """Whether a question is answered with what nobody has said, and nothing was read of it."""
         now = self._grounds.now
-        if self._grounds.returned or not _QUESTION.search(now) or not self._find_searches():
+        if not _QUESTION.search(now) or _QUESTION.search(sentence) or not self._find_searches():
             return False
-        if _QUESTION.search(sentence):
-            return False
+        if self._grounds.returned:  # in earlier turns: the answer may be of what was found then
+            known = find_subjects("\n".join(self._grounds.returned))
+            return not find_subjects(now) & find_subjects(sentence) <= known
         numbers = {*_DIGITS.findall(sentence)} - {*_DIGITS.findall(" ".join(self._grounds.said))}
         return bool(numbers) or share_content(sentence, now)
 
@@ -243,6 +245,8 @@ class _Plan:
     def _is_wrong_refusal(self, sentence: str) -> bool:
         if not REFUSAL.startswith(sentence.strip().rstrip(".")) or len(sentence) < len("Sorry, I"):
             return False
+        if self._find_searches():  # nobody knows what is in documents before they are searched
+            return True
         distance = self._measure()
         goes_on = self._grounds.answered and refers_back(self._grounds.now)
         return distance is not None and distance < (FAR if goes_on else NEAR)

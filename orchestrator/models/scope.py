@@ -12,6 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import OrchestratorError
+from orchestrator.support.content_words import find_content_words
 
 if TYPE_CHECKING:
     from orchestrator.models.embeddings.base import Embedder
@@ -79,6 +80,11 @@ def is_english(text: str) -> bool:
     words = re.findall(r"[^\W\d_]+", text[:_MOST].lower().replace("'", " "))
     known = sum(word in _ENGLISH for word in words)
     return text.isascii() and known >= max(1, _LEAST_ENGLISH * len(words))
+
+
+def find_subjects(text: str) -> set[str]:
+    """The beginnings of all words but short and common English ones: what a text may be about."""
+    return find_content_words(text, shortest=3) - _ENGLISH
 
 
 def refers_back(text: str) -> bool:

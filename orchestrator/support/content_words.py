@@ -6,16 +6,19 @@ import re
 
 # The beginnings of its longer words; of scripts without spaces, pairs.
 _PATTERN = (
-    r"(?<![^\W_])[^\W\d_\u3040-\u30ff\u4e00-\u9fff]{%s}|(?=([\u3040-\u30ff\u4e00-\u9fff]{2}))"
+    r"(?<![^\W_])[^\W\d_\u3040-\u30ff\u4e00-\u9fff]{%s,5}|(?=([\u3040-\u30ff\u4e00-\u9fff]{2}))"
 )
-_LONG = re.compile(_PATTERN % "5")
-_MEDIUM = re.compile(_PATTERN % "4,5")
+_WORDS = {
+    3: re.compile(_PATTERN % "3"),
+    4: re.compile(_PATTERN % "4"),
+    5: re.compile(_PATTERN % "5"),
+}
 
 
-def find_content_words(text: str, *, medium: bool = False) -> set[str]:
+def find_content_words(text: str, *, shortest: int = 5) -> set[str]:
     """The first five letters of each longer word; of Chinese and Japanese, each two letters.
 
-    `medium`: words of four letters, too, of which many say nothing of a subject (`with`).
+    `shortest`: the letters of the shortest word that counts, from 3 to 5. Of those of four many say
+    nothing of a subject (`with`), and of those of three most.
     """
-    pattern = _MEDIUM if medium else _LONG
-    return {found[0] or found[1] for found in pattern.finditer(text.casefold())}
+    return {found[0] or found[1] for found in _WORDS[shortest].finditer(text.casefold())}

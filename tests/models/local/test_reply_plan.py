@@ -286,6 +286,27 @@ def test_a_question_is_not_answered_before_the_papers_are_searched(
     assert base.queries == ["prices"]
 
 
+def test_a_question_about_something_else_is_searched_for_anew(talk: Talk) -> None:
+    base = FakeKnowledgeBase("PAPERS", ["A puncture costs 15 euros."], "Prices.")
+    told, unknown = "A puncture costs 15 euros.", "I do not know."
+    wishes = [SEARCH, told, "You can bring your dog.", SEARCH, unknown, told]
+    talk.wishes(*wishes, knowledge_bases=[base])
+    assert talk.say("What does a puncture cost?").text == told
+    assert talk.say("And may I bring my dog?").text == unknown
+    assert base.queries == ["prices"] * 2
+    assert talk.say("How much was the puncture?").text == told  # by what was found before
+    assert base.queries == ["prices"] * 2
+
+
+def test_nothing_is_refused_before_the_papers_are_searched(talk: Talk) -> None:
+    base = FakeKnowledgeBase("PAPERS", ["Dogs may come in."], "Prices.")
+    wishes = [REFUSAL, SEARCH, "Dogs may come in.", REFUSAL, SEARCH, REFUSAL]
+    talk.wishes(*wishes, knowledge_bases=[base])
+    assert talk.say("Darf mein Hund mit?").text == "Dogs may come in."
+    assert talk.say("Und wie ist das Wetter?").text == REFUSAL  # after the search
+    assert base.queries == ["prices"] * 2
+
+
 @pytest.mark.parametrize(
     ("said", "answer"),
     [
