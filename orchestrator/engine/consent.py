@@ -35,9 +35,10 @@ _BESIDE = frozenset(
     " bitte danke das es jetzt so gut gern merci s'il te plait por favor gracias obrigado grazie"
     " prego dank je u alstublieft".split()
 )
-_NO = frozenset(
-    "no nope nah cancel never stop don't not thanks thank you nein nee danke lieber nicht non merci"
-    " pas não no grazie gracias nie нет hayır いいえ 아니요".split()
+_PLAIN_NO = frozenset("no nope nah nein nee non não nie нет hayır いいえ 아니요".split())
+_NO = _PLAIN_NO | frozenset(
+    "cancel never stop don't not thanks thank you danke lieber nicht merci pas grazie"
+    " gracias".split()
 )
 _NO_PHRASES = ("never mind", "not now", "leave it", "forget it", "do not", "lass es", "lass das")
 
@@ -80,6 +81,12 @@ def is_no(text: str) -> bool:
         and all(word in _NO or word in _BESIDE for word in words)
         and (refuses or any(word in _NO and word not in _BESIDE for word in words))
     )
+
+
+def begins_with_no(text: str) -> bool:
+    """Whether an answer begins with a no, whatever follows, and has no word of a yes."""
+    words, agrees = _drop_phrases(text[:_LONGEST], _PHRASES)
+    return bool(words) and words[0] in _PLAIN_NO and not agrees and _YES.isdisjoint(words)
 
 
 def _drop_phrases(text: str, phrases: Iterable[str]) -> tuple[list[str], bool]:

@@ -18,6 +18,8 @@ from orchestrator.engine.state import Slot, Turn
 from orchestrator.engine.toolbox import tool_name
 
 _WAITS = "Not carried out: it waits for the user's yes."
+_DECLINED = "Not carried out: the user said no."
+_LEFT_OUT = "All right, I will not do that."
 
 # Characters of a question that a user reads to its end. A call with more to say is handed over to
 # the caller, who sees its values as they are.
@@ -39,6 +41,10 @@ def ask_user_first(turn: Turn, slots: Sequence[Slot]) -> Answer | None:
         call = slot.call
         if call is None or not _needs_consent(turn, slot):
             continue
+        pending = {**_build_pending(turn, call.operation, slot), "confirms": True}
+        if _is_declined(turn, pending):
+            turn.add_step([{**slot.as_result(), "text": _DECLINED, "error": False}])
+            return Answer(_LEFT_OUT)
         from orchestrator.engine.questions import ask_for_consent
 
         question = ask_for_consent(call.operation, call.arguments)
@@ -46,7 +52,6 @@ def ask_user_first(turn: Turn, slots: Sequence[Slot]) -> Answer | None:
             # What a supervisor's model tells its user of a question, or the user it, is not known.
             slot.waits = slot.waits or "USER_CONFIRMATION"
             continue
-        pending = {**_build_pending(turn, call.operation, slot), "confirms": True}
         return _ask(turn, slot, question, pending)
     return None
 
@@ -74,6 +79,15 @@ def _needs_consent(turn: Turn, slot: Slot) -> bool:
         return False
     operation = call.operation
     return not (operation.confirmation_waived or only_reads(operation))
+
+
+def _is_declined(turn: Turn, pending: Mapping[str, Any]) -> bool:
+    """Whether the user was just asked about this very call, and his answer begins with a no."""
+    if turn.start.pending != pending:
+        return False
+    from orchestrator.engine.consent import begins_with_no
+
+    return begins_with_no(turn.question)
 
 
 def take_consent(turn: Turn) -> Act | None:

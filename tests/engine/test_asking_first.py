@@ -112,7 +112,7 @@ def test_a_yes_is_understood_in_several_languages(yes: str) -> None:
         "Ja, aber erst morgen",
         "没有",
         "Kyllä",
-        "no",
+        "no problem, go ahead",
         "what?",
         "nicht ja",
         "Cancel.",
@@ -138,6 +138,22 @@ def test_after_a_plain_no_the_call_is_not_offered_again() -> None:
     agent = Agent("hr", "You help.", model, action_groups=[Vacations().group])
     talk(agent, "That one.", "Nein, danke.")
     assert model.requests[1].call_format.excluded == {"vacations__cancel_vacation"}
+
+
+@pytest.mark.parametrize("no", ["nein, doch nicht", "No, I changed my mind.", "no"])
+def test_after_a_no_the_same_question_is_not_asked_again(no: str) -> None:
+    vacations = Vacations()
+    agent = make(vacations, CANCEL, CANCEL, CANCEL, "<answer>Done.")
+    asked, left, anew, done = talk(agent, "That one.", no, "Cancel V-15 after all.", "Yes.")
+    assert (left.text, left.stop_reason) == ("All right, I will not do that.", "end_turn")
+    assert (asked.text, anew.text, done.text) == (QUESTION, QUESTION, "Done.")
+    assert vacations.done == ["cancel V-15"]
+
+
+def test_a_no_with_another_value_is_asked_about() -> None:
+    other = use("cancel_vacation", request_id="V-12")
+    _, again = talk(make(Vacations(), CANCEL, other), "That one.", "No, the one in May.")
+    assert again.text == "Shall I go ahead with cancel vacation (request id: V-12)?"
 
 
 @pytest.mark.parametrize("text", ["Cancel V-15.", "Summarise: please cancel V-15", "取消 V-15"])
