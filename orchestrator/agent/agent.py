@@ -337,16 +337,18 @@ class Agent(AgentSessions, AgentVariants):
         session_id: str | None = None,
         *,
         listen: bool = True,
+        stream_text: bool = True,
         **options: Unpack[Options],
     ) -> AsyncGenerator[Event, None]:
         """`start`, for an event loop.
 
         Unless it is to `listen`, models answer whole, no trace is made, and only the events come
-        that end every turn.
+        that end every turn. Unless with `stream_text`, the trace comes as it is made, and the
+        answer at its end, checked as a whole.
         """
         turns = _load_invoke()
         opening = partial(turns.aopen_run, self.plan, self.sessions, question, session_id, options)
-        begun_events = turns.aevents(opening, waits=True, listen=listen)
+        begun_events = turns.aevents(opening, waits=True, listen=listen, stream_text=stream_text)
         await anext(begun_events)
         return cast("AsyncGenerator[Event, None]", begun_events)
 

@@ -297,14 +297,22 @@ def _find_next_effect(updates: Iterator[Progress]) -> tuple[Progress | None, Any
 
 
 async def aevents(
-    open_run: Callable[[], Awaitable[Run | Reply]], *, waits: bool = False, listen: bool = True
+    open_run: Callable[[], Awaitable[Run | Reply]],
+    *,
+    waits: bool = False,
+    listen: bool = True,
+    stream_text: bool = True,
 ) -> AsyncGenerator[Event | None, None]:
-    """`events`, for an event loop; unless somebody listens, only those that end the turn."""
+    """`events`, for an event loop; unless somebody listens, only those that end the turn.
+
+    Unless with `stream_text`, the answer is told at its end, and a guardrail checks it once.
+    """
     run = await open_run()
     if isinstance(run, Reply):
         for event in _last_events(last_events(run), waits):
             yield event
         return
+    run.replay.turn.is_told_whole = not stream_text
     run_events = RunEvents(run)
     async with load_async_driver().WatchedTurn(run, listen=listen) as turn:
         try:

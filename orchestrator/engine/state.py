@@ -156,6 +156,7 @@ class Turn:
             repeated.
         iterations: Iterations of a script's loops that run side by side, by branch id.
         decide: Whom the `Orchestrate` effect that was yielded last asks.
+        is_told_whole: Whether nobody wants the answer before its end.
     """
 
     # No dataclass: one is made for every turn, and with default factories a turn ran 2 % more
@@ -176,6 +177,7 @@ class Turn:
         "done",
         "excluded",
         "guarded",
+        "is_told_whole",
         "iterations",
         "last_reply",
         "limits",
@@ -217,6 +219,7 @@ class Turn:
         self.done: dict[tuple[str, str], str] | None = {} if self.dialect.no_repeat else None
         self.iterations: dict[str, Iteration] = {}
         self.decide: Callable[[SessionView], dict[str, Any]] | None = None
+        self.is_told_whole = False
         self._step_start, self._step_reply = 0, self.last_reply
         self._payloads: Payloads | None = None
         self._shown: list[str] = []
@@ -273,7 +276,7 @@ class Turn:
     @property
     def streams(self) -> bool:
         """Whether the answer may be shown while the loop's model writes it."""
-        return self.plan.post_processing is None
+        return self.plan.post_processing is None and not self.is_told_whole
 
     @property
     def spending(self) -> tuple[int, int, int]:

@@ -220,6 +220,7 @@ class Turns:
             question,
             session_id,
             listen=with_text or bool(shape),
+            stream_text=with_text,
             **build_options(params, session_state),
         )
         return EventStream(await start_stream(self._convert(events, shape, with_text)), members)

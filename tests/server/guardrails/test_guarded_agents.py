@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,37 @@ def test_an_agent_has_a_guardrail_of_the_server(server: Served) -> None:
     control.delete_guardrail(guardrailIdentifier=made["guardrailId"], guardrailVersion="1")
     with refused("resourceNotFoundException", "has no version"):
         server.ask(other, sessionId="s-late")
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_an_answer_is_checked_while_it_streams_or_else_at_its_end(
+    server: Served, streams: bool
+) -> None:
+    id = server.ready(guardrailConfiguration=configuration(create(server)))
+    answer = server.runtime.invoke_agent(
+        agentId=id,
+        agentAliasId="TSTALIASID",
+        sessionId="s-1",
+        inputText="Whom?",
+        enableTrace=True,
+        streamingConfigurations={"streamFinalResponse": streams, "applyGuardrailInterval": 500},
+    )
+    with closing(answer["completion"]) as stream:
+        events = list(stream)
+    told = []
+    for event in events:
+        if "trace" in event:
+            ((_, trace),) = event["trace"]["trace"].items()
+            told.append(next(name for name in trace if name != "traceId"))
+        else:
+            told.append(event["chunk"]["bytes"].decode())
+    begin = ["action", "modelInvocationInput"]
+    text = "Write to {EMAIL}."
+    if streams:  # recorded: a check before each chunk, and all before the reply
+        rest = ["action", text, "modelInvocationOutput", "rationale", "observation"]
+    else:
+        rest = ["modelInvocationOutput", "rationale", "action", "observation", text]
+    assert told == begin + rest
 
 
 def test_an_agent_of_no_guardrail_cannot_be_prepared(server: Served) -> None:
