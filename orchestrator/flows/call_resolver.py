@@ -25,7 +25,11 @@ from orchestrator.errors import DefinitionError, DependencyFailed
 from orchestrator.flows.steps import Call, CallCatalog
 from orchestrator.flows.work import ScriptWork
 from orchestrator.support.spelling import did_you_mean
-from orchestrator.support.user_code import describe_exception, place_in_function
+from orchestrator.support.user_code import (
+    describe_exception,
+    describe_mismatch,
+    place_in_function,
+)
 
 if TYPE_CHECKING:
     from orchestrator.engine.state import Turn
@@ -173,7 +177,8 @@ class Functions:
         name = call.operation.name
         function = self._functions[name]
         args, kwargs = call.arguments.get("args", ()), call.arguments.get("kwargs", {})
-        _check(name, function, args, kwargs)
+        if mismatch := describe_mismatch(function, args, kwargs):
+            raise DependencyFailed(f"the function {name!r} {mismatch}", resource=name)
         try:
             value = function(*args, **kwargs)
             if inspect.iscoroutine(value):
@@ -186,30 +191,6 @@ class Functions:
             raise DependencyFailed(
                 f"the function {name!r} {describe_exception(error, where)}", resource=name
             ) from error
-
-
-def _check(
-    name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> None:
-    """Refuses arguments that a function does not take.
-
-    Raises:
-        DependencyFailed: It does not; the message has no values.
-    """
-    try:
-        taken = inspect.signature(function)
-    except (TypeError, ValueError):  # of some that are written in C
-        return
-    try:
-        taken.bind(*args, **kwargs)
-    except TypeError as error:
-        counts = [f"{len(args)} by place"] if args or not kwargs else []
-        counts += [f"{one!r} by name" for one in kwargs]
-        raise DependencyFailed(
-            f"the function {name!r} takes ({', '.join(taken.parameters)}), and is given "
-            f"{', '.join(counts)}: {error}",
-            resource=name,
-        ) from None
 
 
 def describe_missing_function(name: str, known: Collection[str]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,25 @@ def describe_type(name: str, place: str) -> str:
         f"raised {name}{where}; its own message is kept out of this one, since it may hold what "
         "nobody else may read"
     )
+
+
+def describe_mismatch(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> str:
+    """Why a function does not take such arguments, without their values; empty where it does."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of some that are written in C
+        return ""
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        counts = [f"{len(args)} by place"] if args or not kwargs else []
+        counts += [f"{one!r} by name" for one in kwargs]
+        return (
+            f"takes ({', '.join(signature.parameters)}), and is given {', '.join(counts)}: {error}"
+        )
+    return ""
 
 
 def place_in_function(

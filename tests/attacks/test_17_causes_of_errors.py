@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from whole_agents import NATIVE, agent
 
-from orchestrator import ActionGroup, OrchestratorError
+from orchestrator import ActionGroup, OrchestratorError, TemplateError
 from orchestrator.models import Model, ModelRequest
+from orchestrator.prompts.languages import read_template
 from orchestrator.support.user_code import hide_causes
 
 SECRET = "canary-0f-the-handler"
@@ -145,3 +146,20 @@ def test_debugging_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OrchestratorError) as failed:
         invoke(function())
     assert SECRET in repr(failed.value.__cause__)
+
+
+@pytest.mark.parametrize(
+    ("language", "template"),
+    [("semantic-kernel", "{{p.f $x}}"), ("handlebars", "{{p-f x}}"), ("jinja2", "{{p_f(x)}}")],
+)
+def test_a_templates_error_holds_nothing_of_its_functions_or_values(
+    language: str, template: str
+) -> None:
+    def fail(text: str) -> str:
+        raise build_chain()
+
+    document = read_template(template, language)
+    for function in (fail, lambda: ""):
+        with pytest.raises(TemplateError, match=r"the function 'p\.f' (raised|takes)") as caught:
+            document.render({"x": SECRET}, {"p.f": function})
+        assert SECRET not in "".join(traceback.format_exception(caught.value))

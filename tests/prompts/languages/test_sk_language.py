@@ -97,8 +97,8 @@ async def later():
     [
         ("{{p.nope}}", "there is no function 'p.nope'; this template may call 'fails', 'later'"),
         ("{{12345}}", "there is no function '12345'"),
-        ("{{fails}}", "the function 'fails' failed: 'inside'"),
-        ("{{fails 'a'}}", "failed: "),
+        ("{{fails}}", "the function 'fails' raised KeyError at test_sk_language.py:"),
+        ("{{fails 'a'}}", "the function 'fails' takes (), and is given 1 by place: too many"),
     ],
 )
 def test_functions_that_are_not_there_or_fail(template, reason):

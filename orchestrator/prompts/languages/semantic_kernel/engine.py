@@ -15,6 +15,12 @@ from orchestrator.prompts.languages.semantic_kernel.content import Filling
 from orchestrator.prompts.languages.semantic_kernel.tags import Hole, Markup
 from orchestrator.prompts.source import Source
 from orchestrator.support.threads import wait_for
+from orchestrator.support.user_code import (
+    describe_exception,
+    describe_mismatch,
+    is_debugging,
+    place_in_function,
+)
 
 # What templates may call: `plugin.function`, or `function`.
 Functions = Mapping[str, Callable[..., Any]]
@@ -128,15 +134,20 @@ class Rendering:
             raise self._source.error(
                 f"there is no function {name!r}; this template may call {known}", at
             )
+        given = {**self._find_missing_arguments(function, arguments, named), **named}
+        if mismatch := describe_mismatch(function, arguments, given):
+            raise self._source.error(f"the function {name!r} {mismatch}", at)
         try:
-            result = function(
-                *arguments, **self._find_missing_arguments(function, arguments, named), **named
-            )
+            result = function(*arguments, **given)
             return wait_for(result) if inspect.isawaitable(result) else result
         except TemplateError:
             raise
         except Exception as error:  # whatever a user's function raises
-            raise self._source.error(f"the function {name!r} failed: {error}", at) from error
+            failure = error
+        # Outside of the handler, whose exception would stay in the chain
+        raised = describe_exception(failure, place_in_function(failure, function))
+        cause = failure if is_debugging() else None
+        raise self._source.error(f"the function {name!r} {raised}", at) from cause
 
     def _find_missing_arguments(
         self, function: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]
