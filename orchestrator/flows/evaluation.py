@@ -92,8 +92,17 @@ def _evaluate_mapping(node: Node, scope: Scope) -> dict[str, Any]:
 
 
 def _evaluate_comparison(node: Node, scope: Scope) -> bool:
-    left, right = (evaluate(one, scope) for one in node.parts)
-    sign = node.value
+    """Whether each two neighbours are so: `1 < a < 3` is `1 < a and a < 3`, as in Python."""
+    left = evaluate(node.parts[0], scope)
+    for sign, part in zip(node.value, node.parts[1:], strict=True):
+        right = evaluate(part, scope)
+        if not _compare(sign, left, right, node, scope):
+            return False
+        left = right
+    return True
+
+
+def _compare(sign: str, left: Any, right: Any, node: Node, scope: Scope) -> bool:
     _count_comparison(scope.work, left, right)
     if sign[0] in "=!":
         return bool(COMPARISONS[sign](_none_if_undefined(left), _none_if_undefined(right)))

@@ -40,7 +40,7 @@ class Node:
     # `compared`, `contained`, `missing`, `calculated`, `signed`, `member`, `optional`, `index`,
     # `called`, `script`, `chosen`, `otherwise`, `function`
     kind: str
-    value: Any = None  # a constant, an operator, a name, or a path's steps
+    value: Any = None  # a constant, an operator or several, a name, or a path's steps
     parts: tuple[Any, ...] = ()  # the nodes in it
     offset: int = 0  # where it begins in the expression's text
 

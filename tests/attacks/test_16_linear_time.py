@@ -56,8 +56,13 @@ from orchestrator.flows.ppe.reader import read_script
 read_script("a" + " " * 1_000_000 + "b")
 """
 
+PROGRAM = """
+from orchestrator import Flow
+Flow.from_text("->" * 500_000 + " a", "pl")
+"""
 
-@pytest.mark.parametrize("code", [REPLY, HEADER, MESSAGE, CHOICE, QUERY, SCRIPT])
+
+@pytest.mark.parametrize("code", [REPLY, HEADER, MESSAGE, CHOICE, QUERY, SCRIPT, PROGRAM])
 def test_a_long_text_is_gone_through_once(code: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False

@@ -45,7 +45,7 @@ class Lines(LineStarts):
 
 
 ARROW = re.compile(r"(?P<arrow>->|>>)[ \t]*\$?(?P<name>[A-Za-z_]\w*)[ \t]*$", re.ASCII)
-WRONG_ARROW = re.compile(r"(?:->|>>)[ \t]*(?P<name>\$?[^\s$]+)[ \t]*$")
+WRONG_ARROW = re.compile(r"(?:->|>>)[ \t]*(?P<name>\$?[^\s$]{1,100})[ \t]*$")
 """An arrow at a line's end that is none, when `ARROW` finds none: what it names is no variable."""
 
 BREAKPOINT = re.compile(r"@?\((?:bp)\)\s*$")

@@ -318,11 +318,12 @@ def _impossible(texts: Iterable[Any], hole: Substitution, place: Place) -> Findi
 
 
 def _find_comparisons(node: Node, holes: list[Substitution]) -> Iterator[tuple[Substitution, str]]:
-    if node.kind == "compared" and node.value in ("==", "===", "!=", "!=="):
-        for one, other in (node.parts, reversed(node.parts)):
-            hole = _hole_of(one, holes)
-            if hole is not None and other.kind == "text":
-                yield hole, other.value
+    if node.kind == "compared":
+        for sign, *both in zip(node.value, node.parts, node.parts[1:], strict=False):
+            for one, other in (both, reversed(both)):
+                hole = _hole_of(one, holes)
+                if sign[0] in "=!" and hole is not None and other.kind == "text":
+                    yield hole, other.value
     for part in parts_of(node):
         yield from _find_comparisons(part, holes)
 
