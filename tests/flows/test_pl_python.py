@@ -46,6 +46,34 @@ def test_the_same_rule_holds_for_json_and_words() -> None:
     assert model.requests[0].messages[0]["content"][0]["text"] == "count cats"
 
 
+def test_in_json_a_variable_outside_of_texts_is_its_value() -> None:
+    code = '{"l": $l, "n": [$n, "$n", ${d.k[0]}], "q": "\\"$n", "w": $who}'
+    given = {"who": VALUE, "n": 5, "d": {"k": [None]}, "l": [1, {"a": True}]}
+    result = program("@code(```json", code, "```) -> out").run(given, model=scripted())
+    assert result.output == {
+        "l": [1, {"a": True}],
+        "n": [5, "5", None],
+        "q": '"5',
+        "w": VALUE,
+    }
+
+
+@pytest.mark.parametrize(
+    ("lines", "column", "what"),
+    [
+        (['{"a": $n, "b": $nope}'], 1, "\\$nope is not defined"),
+        (['{"a": $n, "b": x}'], 16, "no JSON: Expecting value"),
+        (["{$n: 1}"], 2, "no JSON: Expecting property name"),
+        (['{"a": "$n, 1}'], 14, "no JSON: Invalid control character"),
+        (['{"a": ${n[}}'], 1, "'\\$\\{n\\[\\}' is no variable"),
+    ],
+)
+def test_wrong_json_with_variables_has_its_place(lines: list[str], column: int, what: str) -> None:
+    with pytest.raises(FlowError, match=what) as raised:
+        program("@code(```json", *lines, "```) -> r").run({"n": 5}, model=scripted())
+    assert (raised.value.line, raised.value.column) == (1 if "nope" in what else 2, column)
+
+
 @pytest.mark.parametrize(
     "code",
     ["```python\nresult = 'a $nope'\n```", '```json\n{"a": "a $nope"}\n```', "say $nope"],

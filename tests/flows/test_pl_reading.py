@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 import json
 from typing import Any
 
@@ -293,7 +294,8 @@ def value_text(node: Node) -> str:
     if node.kind == "items":
         return f"[{', '.join(map(value_text, node.parts))}]"
     if node.kind == "compared":
-        return f"({value_text(node.parts[0])} {node.value} {value_text(node.parts[1])})"
+        rest = zip(node.value, map(value_text, node.parts[1:]), strict=True)
+        return f"({' '.join((value_text(node.parts[0]), *chain(*rest)))})"
     if node.kind == "negated":
         return f"(not {value_text(node.parts[0])})"
     words = {"either": "or", "both": "and"}

@@ -63,6 +63,21 @@ def test_one_of_several_has_no_list() -> None:
     assert "F_list" not in result.variables
 
 
+@pytest.mark.parametrize(
+    ("reply", "item"),
+    [
+        ("我选香蕉。", "香蕉"),
+        ("リンゴです", "リンゴ"),
+        ("apple派", "apple"),
+        ("香", None),
+        ("香蕉苹果", None),
+    ],
+)
+def test_an_item_is_found_where_words_have_no_spaces_between(reply: str, item: str | None) -> None:
+    found = Choice(("香蕉", "苹果", "リンゴ", "apple")).read(reply)
+    assert found == ([item] if item else f"{reply!r} is not one of them.")
+
+
 def test_chance_gives_a_list_too() -> None:
     result = script("user: q", "assistant: '[[F:|a|b|c:3:minPick=3:random]]'").run(
         model=scripted(), seed=1

@@ -6,7 +6,7 @@ import json
 import re
 import textwrap
 from collections.abc import Sequence
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 from orchestrator.flows.expressions import (
     FENCE,
@@ -25,8 +25,9 @@ from orchestrator.flows.pl.nodes import (
     Target,
 )
 from orchestrator.flows.pl.python import PythonMistake, check_python
+from orchestrator.flows.pl.values import USE, BareVariable
 from orchestrator.flows.steps import Place
-from orchestrator.flows.tree import Argument, Node, ScriptError, names_in
+from orchestrator.flows.tree import Argument, Node, ScriptError, names_in, path_of
 
 AGENT_TYPES = ("auto-decision", "bambo", "explore", "prompt-based")
 
@@ -242,15 +243,45 @@ class _CallReader:
             self._lines.fail(self._lines.begins(at), mistake.message, mistake.message_zh)
 
     def _json(self, text: str, begins: int) -> object:
+        marked = _BARE.sub(_mark_bare, text)
         try:
-            return json.loads(text, parse_constant=_no_number)
+            return json.loads(marked, object_hook=_read_mark, parse_constant=_no_number)
         except json.JSONDecodeError as error:
-            at = begins + min(error.pos, len(text))
+            at = begins + min(_unmarked_place(text, error.pos), len(text))
             self._fail(f"no JSON: {error.msg}", f"JSON 解析错误: {error.msg}", at)
         except ValueError as error:  # a number of too many digits, or none
             self._fail(f"no JSON: {error}", f"JSON 解析错误: {error}", begins)
         except RecursionError:
             self._fail("the JSON is nested too deeply", "JSON 嵌套过深", begins)
+
+
+# A text of JSON, closed or not, or a variable outside of texts
+_BARE = re.compile(rf'"(?:[^"\\]|\\.)*+"?|(?P<use>{USE.pattern})', re.DOTALL)
+_MARK = "\0"
+
+
+def _mark_bare(found: re.Match[str]) -> str:
+    """JSON that stands for a variable outside of texts; a text stays as it is."""
+    return json.dumps({_MARK: found["use"]}) if found["use"] else found[0]
+
+
+def _read_mark(members: dict[str, Any]) -> Any:
+    if _MARK not in members:
+        return members
+    written = str(members[_MARK])
+    found = USE.fullmatch(written)
+    if found is None or (found["path"] is not None and path_of(found["path"]) is None):
+        raise ValueError(f"{written!r} is no variable")
+    return BareVariable(written)
+
+
+def _unmarked_place(text: str, place: int) -> int:
+    """Where a place of the marked text is in the text itself."""
+    for found in _BARE.finditer(text):
+        if place <= found.start():
+            break
+        place -= len(_mark_bare(found)) - len(found[0])
+    return place
 
 
 def _no_number(written: str) -> NoReturn:

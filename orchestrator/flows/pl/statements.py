@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import FlowError
 from orchestrator.flows.evaluation import evaluate_or_none
+from orchestrator.flows.expressions import parse_expression
 from orchestrator.flows.members import MOST
 from orchestrator.flows.pl.agents import NEUTRAL, build_agent, build_user_message
 from orchestrator.flows.pl.nodes import AgentCall, CodeBlock, FunctionCall, Judge, Prompt
@@ -19,7 +20,7 @@ from orchestrator.flows.pl.python import (
     find_paths,
     opens_files,
 )
-from orchestrator.flows.pl.values import ArgumentPool, Pool, as_text
+from orchestrator.flows.pl.values import ArgumentPool, BareVariable, Pool, as_text
 from orchestrator.flows.steps import Ask, Code, Event, Place, ReadFile, Step
 from orchestrator.flows.tree import Argument, ScriptError
 
@@ -129,7 +130,9 @@ def code(run: Interpreter, statement: CodeBlock) -> Steps:
 
 
 def _fill_data(pool: Pool, data: Any) -> Any:
-    """JSON data with the values of the variables in its texts."""
+    """JSON data with the values of its variables, and their texts in its texts."""
+    if isinstance(data, BareVariable):
+        return evaluate_or_none(parse_expression(data), ArgumentPool(pool))
     if isinstance(data, str):
         return pool.fill(data) if "$" in data else data
     if isinstance(data, list):

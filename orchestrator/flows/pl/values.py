@@ -17,6 +17,12 @@ USE = re.compile(r"\$\{(?P<path>[^{}]*)\}|\$(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
 """How a text uses a variable. A name is in ASCII, so that Chinese text may follow it directly."""
 
 
+class BareVariable(str):
+    """How a variable is written in JSON outside of texts: there it is the value itself."""
+
+    __slots__ = ()
+
+
 def as_text(value: Any) -> str:
     """A value in a text: a text as it is, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

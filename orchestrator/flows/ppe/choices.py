@@ -110,8 +110,12 @@ class Choice:
         )
 
 
+# Chinese and Japanese have no spaces between words: there each sign is a word.
+_PLAIN_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
+
+
 def _plain(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.casefold()))
+    return " ".join(_PLAIN_WORD.findall(text.casefold()))
 
 
 def read_substitution(text: str) -> tuple[Choice | None, list[Argument]]:
