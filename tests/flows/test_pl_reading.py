@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import chain
 import json
+from itertools import chain
 from typing import Any
 
 import pytest

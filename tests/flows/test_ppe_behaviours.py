@@ -276,3 +276,24 @@ def test_when_templates_are_rendered_is_a_setting(head: str) -> None:
     model = scripted("A")
     script("---", "a: 1", head, "---", "user: '{{ a }}'").run(model=model)
     assert said(model.requests[0]) == [("user", "{{ a }}")]
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        ("$echo: '[[@sub(b=1)]]'", "sub: the required input 'a' is missing"),
+        ("$exec: {id: sub, args: {a: x}}", "sub: the input 'a' is wrong"),
+        ("-> sub(1, 2)", "sub: there is no input for the argument 2"),
+    ],
+)
+def test_arguments_that_another_script_refuses_are_told_where_it_is_called(
+    tmp_path: Path, call: str, what: str
+) -> None:
+    (tmp_path / "sub.ai.yaml").write_text(
+        "---\ninput: [{a: {required: true, type: number}}]\n---\n$echo: '?=a'\n"
+    )
+    top = tmp_path / "top.ai.yaml"
+    top.write_text(f"$set: {{x: 1}}\n{call}\n")
+    with pytest.raises(FlowError, match=what) as raised:
+        load_flow(top).run(model=scripted())
+    assert (raised.value.line, Path(str(raised.value.file))) == (2, top)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from orchestrator.errors import FlowError
 from orchestrator.flows.ppe.built_in import (
@@ -98,15 +98,22 @@ class Calls:
     def _run_script(
         self, link: Link, script: Script, args: Sequence[Any], named: Mapping[str, Any]
     ) -> Steps:
-        run = self._run
         try:
-            return (yield from run.inner(script, args, named).run())
+            inner = self._run.inner(script, args, named)
+        except FlowError as error:  # of its arguments, which stand here
+            self._fail_here(link, error)
+        try:
+            return (yield from inner.run())
         except FlowError as error:
-            if not run.library.is_standard(script.id):
+            if not self._run.library.is_standard(script.id):
                 raise
             # The author knows his own line, and not those of the standard scripts.
-            zh = error.message_zh.partition("：")[2] or error.reason
-            run.fail(link.place, f"{link.name}: {error.reason}", f"{link.name}: {zh}")
+            self._fail_here(link, error)
+
+    def _fail_here(self, link: Link, error: FlowError) -> NoReturn:
+        """Fails at the call for what is wrong in the script that is called."""
+        zh = error.message_zh.partition("：")[2] or error.reason
+        self._run.fail(link.place, f"{link.name}: {error.reason}", f"{link.name}: {zh}")
 
     def function(
         self, place: Place, name: str, args: Sequence[Any], named: Mapping[str, Any]
