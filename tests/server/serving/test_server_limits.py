@@ -63,6 +63,18 @@ def test_a_body_that_grows_too_large(serve_with: Callable[..., str]) -> None:
         assert b" 413 " in connection.recv(4096).splitlines()[0]
 
 
+@pytest.mark.parametrize("length", ["1001", "9" * 19, "9" * 20])
+def test_a_body_that_is_said_to_be_too_large_is_not_waited_for(
+    serve_with: Callable[..., str], length: str
+) -> None:
+    url = serve_with(body_bytes=1000, body_seconds=60.0)
+    with closing(raw(url)) as connection:
+        connection.settimeout(30)
+        head = f"POST /agents/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
+        connection.sendall(head.encode() + b"{}")
+        assert b" 413 " in connection.recv(4096).splitlines()[0]
+
+
 def test_a_large_body_over_the_limit_is_answered_still(serve_with: Callable[..., str]) -> None:
     url = serve_with(body_bytes=1_000_000)
     answer = send(url, body=b" " * 20_000_000)
