@@ -94,11 +94,14 @@ class CallResolver:
         raise NoSuchCall(missing, f"未找到函数: {step.name}")
 
     def parse_result(self, name: str, text: str) -> Any:
-        """What a call gave, of its result's text: data, where a function or an action gave JSON."""
+        """What a call gave, of its result's text: data, where a function or an action gave JSON.
+
+        `NaN` and `Infinity`, which JSON does not have, are texts.
+        """
         if self.known.name_of(name) in self._members:
             return text
         try:
-            return json.loads(text)
+            return json.loads(text, parse_constant=str)
         except (ValueError, RecursionError):
             return text
 

@@ -103,7 +103,7 @@ def parse_code_result(text: str) -> tuple[bool, object]:
     for line in reversed(output.split("\n")):  # the mark would end a line of `splitlines`
         if line.startswith(_MARK):
             try:
-                return True, json.loads(line.removeprefix(_MARK))
+                return True, json.loads(line.removeprefix(_MARK), parse_constant=str)
             except (ValueError, RecursionError):  # the program wrote the mark itself
                 break
     return False, None

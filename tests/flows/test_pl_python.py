@@ -158,3 +158,15 @@ def test_open_writes_nothing_and_knows_bytes(folder: Path) -> None:
     wrong = "```python\nresult = open('a.txt').read()\n```"
     with pytest.raises(FlowError, match="may not use 'open'"):
         load_flow(main, files=True).run(model=scripted(wrong, wrong, wrong))
+
+
+def test_numbers_that_json_does_not_have_are_texts() -> None:
+    lines = ["@code(```python", "result = [float('nan'), -float('inf')]", "```) -> a", "@f() -> b"]
+    result = program(*lines).run(model=scripted(), tools={"f": lambda: {"x": float("nan")}})
+    assert (result.variables["a"], result.output) == (["NaN", "-Infinity"], {"x": "NaN"})
+
+
+def test_a_models_code_that_is_nested_too_deeply_is_asked_again() -> None:
+    model = scripted("result = " + "-" * 200_000 + "1", "result = 1")
+    assert program("@code(count) -> out").run(model=model).output == 1
+    assert "nested too deeply" in model.requests[1].messages[-1]["content"][0]["text"]

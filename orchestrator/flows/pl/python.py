@@ -220,6 +220,8 @@ def parse_python(code: str) -> ast.Module:
     try:
         tree = ast.parse(code)
         list(tokenize.generate_tokens(io.StringIO(code).readline))
+    except MemoryError:  # (CPython: so its parser says that its stack is full)
+        raise PythonMistake("no Python: nested too deeply", "Python 代码有误: 嵌套过深") from None
     except (SyntaxError, ValueError, RecursionError, tokenize.TokenError) as error:
         raise PythonMistake(
             f"no Python: {getattr(error, 'msg', error)}",
