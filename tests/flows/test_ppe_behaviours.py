@@ -154,6 +154,33 @@ def test_forms_of_output(front: str, replies: list[str], output: Any) -> None:
     assert flow.run(model=scripted(*replies)).output == output
 
 
+JSON_OUTPUT = [
+    "---",
+    "output: {type: object, properties: {a: {type: number}}, required: [a]}",
+    "parameters: {response_format: {type: json}}",
+    "---",
+    "user: q",
+]
+
+
+def test_a_message_that_is_one_hole_is_data_too() -> None:
+    model = scripted("none", '```json\n{"a": 1}\n```')
+    result = script(*JSON_OUTPUT, "assistant: '[[X]]'").run(model=model)
+    assert (result.output, result.variables["X"]) == ({"a": 1}, {"a": 1})
+    assert '"a" is a required number' in model.requests[0].system
+    assert said(model.requests[1])[-1][1].startswith("That is wrong: no JSON")
+    lines = ["assistant: '[[X]]'", "user: '{{X.a}} {{X}}'", "$AI: {response_format: {type: text}}"]
+    model = scripted('{"a": 2}', "end")
+    script(*JSON_OUTPUT, *lines).run(model=model)
+    assert said(model.requests[1])[1:] == [("assistant", '{"a": 2}'), ("user", '2 {"a":2}')]
+
+
+def test_a_hole_within_a_text_stays_a_text() -> None:
+    model = scripted("x")
+    result = script(*JSON_OUTPUT, "assistant: 'It is [[X]].'").run(model=model)
+    assert (result.output, result.variables["X"], model.requests[0].system) == ("It is x.", "x", "")
+
+
 def test_the_output_in_words_and_as_json() -> None:
     head = ["---", "output: {type: object, properties: {a: {type: number}}, required: [a]}"]
     model = scripted("A")

@@ -51,6 +51,8 @@ def test_scripts_that_run_have_no_doubts(case: Case, tmp_path: Path) -> None:
     ("lines", "what", "way"),
     [
         (["user: hi", "$ech: 1"], ("warning", "unknown-instruction", 2, 1), "'$echo'"),
+        (["user: 'a [[@ f(1)]]'"], ("warning", "literal", 1, 7), "without spaces"),
+        (["user: |", "  a", "  [[@../f(1)]]"], ("warning", "literal", 3, 1), "without a path"),
         (["user: 'a [[@$formt(1)]]'"], ("warning", "unknown-instruction", 1, 7), "'$format'"),
         (
             ["---", "topic: rain", "---", "user: 'Of {{ topik }}'"],

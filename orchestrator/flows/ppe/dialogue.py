@@ -29,10 +29,16 @@ class DialogueMessage:
     scope: Mapping[str, Any] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)  # what was substituted in it, by variable
     drawn: bool = False  # whether something was substituted
+    is_data: bool = False  # whether that is data, and all of it
     busy: bool = False  # whether it is being rendered
     to: tuple[str, ...] = ()  # the roles that it addresses, in a group chat
     audience: frozenset[str] | None = None  # who may read it there; `None` for everybody
     implicit: bool = False  # whether it is the answer of a role that a message addressed
+
+    @property
+    def result(self) -> Any:
+        """What a script comes to that ends in it: its text, or the data that it is."""
+        return next(iter(self.values.values())) if self.is_data else self.done
 
     @property
     def ready(self) -> bool:

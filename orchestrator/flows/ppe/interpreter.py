@@ -204,12 +204,12 @@ class Interpreter:
         if last is None or self.script.front.get("autoRunLLMIfPromptAvailable") is False:
             if last is not None and self._said_last:
                 yield from self.rendering.settle(last)
-                self.result = last.done
+                self.result = last.result
             return
         if last.role == "user" or not (self.called or last.drawn):
             self.result = yield from model_replies.ask_all(self, last.place, {})
         elif self._said_last:
-            self.result = last.done
+            self.result = last.result
 
     def block(self, block: Block) -> Steps:
         """Runs statements."""

@@ -21,6 +21,7 @@ Findings = Iterator[Finding]
 
 _CODE = "literal"
 _OLD_CALL = re.compile(rf"(?<![\w@$\[])@(?P<name>\$?{NAME}(?:[-.]\w+)*)\(")
+_NO_CALL = re.compile(r"\[\[@[^\[\]\n]{0,40}")
 _BRACKETS = re.compile(r"\[\[(?P<inner>[^\[\]\n]{1,60})\]\]")
 _SPACED = re.compile(rf"{NAME}(?:[ ]*:.*)?")
 _DOTTED = re.compile(rf"{NAME}(?:\.{NAME})+")
@@ -49,6 +50,8 @@ class _Finder:
             for part in statement.text.parts:
                 yield from self._find_calls(part.source, statement.text.place)
                 yield from _find_brackets(part.source, statement.text.place)
+                if statement.text.when != "never":
+                    yield from _find_no_calls(part.source, statement.text.place)
         elif isinstance(statement, Instruction):
             if statement.name == "set" and statement.value is None and not statement.arguments:
                 message = "$set has no value: nothing is set"
@@ -95,6 +98,14 @@ class _Finder:
                 where = _shift(place, text, found.start())
                 message = f"'@{name}(...)' is text: a call has brackets around it"
                 yield "warning", _CODE, where, message, f"write [[@{name}(...)]]"
+
+
+def _find_no_calls(text: str, place: Place) -> Findings:
+    """What begins as a call does, in a text whose calls are taken out."""
+    for found in _NO_CALL.finditer(text):
+        message = f"{found[0]!r} begins no call, and is text"
+        way = "write [[@name(arguments)]], without spaces before the name, and without a path"
+        yield "warning", _CODE, _shift(place, text, found.start()), message, way
 
 
 def _find_brackets(text: str, place: Place) -> Findings:

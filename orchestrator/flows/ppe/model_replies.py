@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,8 +32,8 @@ Steps = Generator[Step, Any, Any]
 class SubstitutionResult(NamedTuple):
     """What a substitution came to."""
 
-    text: str  # what stands in its place, and is its variable's value
-    items: list[str] | None = None  # what was chosen, where several may be; `None` where not
+    text: str  # what stands in its place
+    values: Sequence[Any]  # those of its variables: the text or data, and a list of what was chosen
 
 
 def substitute(
@@ -54,23 +54,33 @@ def substitute(
         bias=run.rendering.biases(message),
         last=choice is None and run.finishing and _is_all(run, message),
     )
+    if choice is None and _is_sole(message) and _format(run, parameters):
+        value, reply = yield from _ask_output(run, wanted)
+        message.is_data = True
+        return SubstitutionResult(reply, [value])
     if choice is None:
         reply = yield from call_model(run, wanted)
-        return SubstitutionResult(run.cast.strip_speaker(message.role, reply))
+        text = run.cast.strip_speaker(message.role, reply)
+        return SubstitutionResult(text, [text])
     return _fill_choice(choice, (yield from _ask_choice(run, substitution, choice, wanted)))
 
 
 def _fill_choice(choice: Choice, items: list[str]) -> SubstitutionResult:
-    return SubstitutionResult(choice.text(items), items if choice.most > 1 else None)
+    text = choice.text(items)
+    return SubstitutionResult(text, [text, items] if choice.most > 1 else [text])
 
 
 def _is_all(run: Interpreter, message: DialogueMessage) -> bool:
     """Whether the substitution is all of the script's last message, and so its result."""
+    return _is_sole(message) and message is run.dialogue.last
+
+
+def _is_sole(message: DialogueMessage) -> bool:
+    """Whether the substitution is all of a message of the assistant's."""
     text = message.text
     rest = text.parts[message.next :] if text is not None else ()
     is_rest = any(one.template or one.source or one.substitution for one in rest)
-    alone = not message.done and not is_rest
-    return alone and message is run.dialogue.last and message.role == "assistant"
+    return message.role == "assistant" and not message.done and not is_rest
 
 
 def _parameters(
@@ -131,7 +141,7 @@ def ask_all(run: Interpreter, place: Place, arguments: Mapping[str, Any]) -> Ste
         yield from run.rendering.complete(None)
         last = run.dialogue.last
         if last is not None and last.role != "user":
-            return last.done
+            return last.result
     data = {name: one for name, one in arguments.items() if name not in (*PARAMETERS, *OF_CALL)}
     run.data.arguments = data
     try:

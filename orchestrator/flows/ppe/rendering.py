@@ -115,7 +115,7 @@ class Renderer:
         filled = yield from model_replies.substitute(self._run, message, substitution)
         message.done += filled.text
         message.drawn = True
-        for name, value in zip(substitution.names, filled, strict=False):
+        for name, value in zip(substitution.names, filled.values, strict=True):
             message.values[name] = value
             self._run.data.prompt[name] = value
             yield Event("variable_set", substitution.place, {"name": name, "value": value})
