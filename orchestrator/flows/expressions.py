@@ -291,7 +291,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
             return Node("path", ((key[1:],), str(key))), node
         return Node("value", str(key)), node
 
-    def compared(self, meta: Any, *parts: Any) -> Node:
+    def comparison_chain(self, meta: Any, *parts: Any) -> Node:
         signs = tuple(str(one) for one in parts[1::2])
         return Node("compared", signs, parts[::2], meta.start_pos)
 

@@ -247,7 +247,7 @@ class _CallReader:
         try:
             return json.loads(marked, object_hook=_read_mark, parse_constant=_no_number)
         except json.JSONDecodeError as error:
-            at = begins + min(_unmarked_place(text, error.pos), len(text))
+            at = begins + min(_place_without_marks(text, error.pos), len(text))
             self._fail(f"no JSON: {error.msg}", f"JSON 解析错误: {error.msg}", at)
         except ValueError as error:  # a number of too many digits, or none
             self._fail(f"no JSON: {error}", f"JSON 解析错误: {error}", begins)
@@ -275,7 +275,7 @@ def _read_mark(members: dict[str, Any]) -> Any:
     return BareVariable(written)
 
 
-def _unmarked_place(text: str, place: int) -> int:
+def _place_without_marks(text: str, place: int) -> int:
     """Where a place of the marked text is in the text itself."""
     for found in _BARE.finditer(text):
         if place <= found.start():
