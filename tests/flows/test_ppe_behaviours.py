@@ -154,6 +154,12 @@ def test_forms_of_output(front: str, replies: list[str], output: Any) -> None:
     assert flow.run(model=scripted(*replies)).output == output
 
 
+def test_an_assistants_own_words_after_a_call_are_the_result() -> None:
+    model = scripted("A1")
+    result = script("user: q", "$AI", "assistant: 'So: {{ RESPONSE }}'").run(model=model)
+    assert result.output == "So: A1"
+
+
 JSON_OUTPUT = [
     "---",
     "output: {type: object, properties: {a: {type: number}}, required: [a]}",

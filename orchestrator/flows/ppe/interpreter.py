@@ -201,14 +201,13 @@ class Interpreter:
         self.finishing = self.level == 0
         yield from self.rendering.complete(None)
         last = self.dialogue.last
-        if last is None or self.script.front.get("autoRunLLMIfPromptAvailable") is False:
-            if last is not None and self._said_last:
-                yield from self.rendering.settle(last)
-                self.result = last.result
+        if last is None:
             return
-        if last.role == "user" or not (self.called or last.drawn):
+        asks = self.script.front.get("autoRunLLMIfPromptAvailable") is not False
+        if asks and (last.role == "user" or not (self.called or last.drawn)):
             self.result = yield from model_replies.ask_all(self, last.place, {})
         elif self._said_last:
+            yield from self.rendering.settle(last)
             self.result = last.result
 
     def block(self, block: Block) -> Steps:
