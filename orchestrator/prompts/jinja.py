@@ -59,6 +59,12 @@ _LOOP = frozenset(
     "nextitem".split()
 )
 _MOST_BITS = 4096
+_VALUE_TYPE = f"{Value.__module__}.{Value.__name__} object"
+
+
+def _hide_value(name: Any) -> Any:
+    """A name as a mistake may tell it: not one that an input says."""
+    return "…" if isinstance(name, Value) else name
 
 
 class Jinja(ImmutableSandboxedEnvironment):
@@ -141,7 +147,19 @@ class Jinja(ImmutableSandboxedEnvironment):
                 return obj[argument]
         except (LookupError, TypeError):
             pass
-        return self.undefined(obj=obj, name=argument)
+        return self.undefined(obj=obj, name=_hide_value(argument))
+
+    def call_filter(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Calls a filter that is named when the template runs, as in `map(name)`."""
+        if name not in self.filters:
+            raise Refused(f"there is no filter {_hide_value(name)!r}")
+        return super().call_filter(name, *args, **kwargs)
+
+    def call_test(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Calls a test that is named when the template runs, as in `select(name)`."""
+        if name not in self.tests:
+            raise Refused(f"there is no test {_hide_value(name)!r}")
+        return super().call_test(name, *args, **kwargs)
 
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:
         """Calls macros, the globals, and data's few methods."""
@@ -304,8 +322,10 @@ class CompiledTemplate:
             with count_work(work or Work()):
                 return merge_pieces(self._template.render(values).pieces)
         except (Refused, TemplateError, TypeError, ArithmeticError) as error:
+            # Jinja2 names a value by its class; ours are texts.
+            what = str(error).replace(_VALUE_TYPE, "str object")
             raise Mistake(
-                f"the template cannot be rendered: {error}", *self._place_of(error)
+                f"the template cannot be rendered: {what}", *self._place_of(error)
             ) from error
         except Exception as error:  # of any filter; its words may be a value's, so they stay out
             what = type(error).__name__

@@ -172,11 +172,23 @@ def test_a_mistake_has_its_line() -> None:
     assert caught.value.line == 3
 
 
-@pytest.mark.parametrize("source", ["{{ v() }}", "{{ v|filesizeformat }}", "{{ v.nope() }}"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ v() }}",
+        "{{ v|filesizeformat }}",
+        "{{ v.nope() }}",
+        "{{ {'a': 1}[v].x }}",
+        "{{ [1][v]() }}",
+        "{{ [1]|map(v)|list }}",
+        "{{ [1]|select(v)|list }}",
+    ],
+)
 def test_a_mistake_tells_no_value(source: str) -> None:
     with pytest.raises(Mistake) as caught:
-        compiled(source).render({"v": "canary"})
+        compiled(source).render({"v": tag_origin("canary", "v")})
     assert "canary" not in caught.value.message
+    assert "jinja_pieces" not in caught.value.message  # where the class of values is
 
 
 def test_the_names_that_a_template_reads() -> None:
