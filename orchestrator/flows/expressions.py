@@ -317,7 +317,9 @@ def _unquote(token: Token) -> str:
     """The text in quotes; in three of them without its indentation and the blank lines around."""
     inner = str(token)
     if len(inner) >= 6 and inner.startswith(('"""', "'''")):
-        inner = textwrap.dedent(inner[3:-3].lstrip("\n")).strip("\n")
+        # The first line may stand beside the quotes, and has no indentation then.
+        first, _, rest = inner[3:-3].partition("\n")
+        inner = f"{first if first.strip() else ''}\n{textwrap.dedent(rest)}".strip("\n")
     else:
         inner = inner[1:-1]
     return re.sub(r"\\(.)", lambda it: _ESCAPES.get(it[1], it[1]), inner, flags=re.DOTALL)
