@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,30 @@ def test_a_hole_within_a_text_stays_a_text() -> None:
     model = scripted("x")
     result = script(*JSON_OUTPUT, "assistant: 'It is [[X]].'").run(model=model)
     assert (result.output, result.variables["X"], model.requests[0].system) == ("It is x.", "x", "")
+
+
+def test_the_output_in_words_has_all_that_is_validated() -> None:
+    inner = {"type": "object", "properties": {"b": {"type": "string"}}, "required": ["b"]}
+    members = {
+        "a": {**inner, "description": "Who."},
+        "l": {"type": "array", "items": inner},
+        "n": {"type": "array", "items": {"type": "integer"}},
+        "e": {"enum": ["x", 1]},
+        "o": {"type": ["string", "null"]},
+    }
+    schema = {"type": "object", "properties": members, "required": ["a", "e"]}
+    model = scripted("A")
+    lines = ["---", f"output: {json.dumps(schema)}", "---", "user: '{{ output }}'"]
+    script(*lines).run(model=model)
+    assert said(model.requests[0])[-1][1].split("\n") == [
+        '* "a" is a required object: Who.',
+        '  * "b" is a required string',
+        '* "l" is an optional array of objects',
+        '  * "b" is a required string',
+        '* "n" is an optional array of integers',
+        '* "e" is a required value, one of "x", 1',
+        '* "o" is an optional string or null',
+    ]
 
 
 def test_the_output_in_words_and_as_json() -> None:

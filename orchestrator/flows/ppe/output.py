@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.errors import DefinitionError
+from orchestrator.flows.ppe.data import map_of
 from orchestrator.flows.ppe.json_schemas import describe_mismatch
 from orchestrator.flows.tree import ScriptError
 from orchestrator.support.documents import parse
@@ -103,17 +104,37 @@ def bind_arguments(
 
 def describe_schema(schema: Mapping[str, Any]) -> str:
     """A JSON Schema in words, for a model: `* "a" is a required number`."""
-    properties = schema.get("properties")
-    if not isinstance(properties, dict):
+    if not isinstance(schema.get("properties"), dict):
         return f"a {schema.get('type', 'value')}"
+    return "\n".join(_describe_members(schema))
+
+
+def _describe_members(schema: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+    """A line for each member, and below it those of the maps in it."""
     required = schema.get("required") or ()
-    lines = []
-    for name, one in properties.items():
-        kind = one.get("type", "value") if isinstance(one, dict) else "value"
-        what = f"{'a required' if name in required else 'an optional'} {kind}"
-        about = one.get("description") if isinstance(one, dict) else None
-        lines.append(f'* "{name}" is {what}' + (f": {about}" if about else ""))
-    return "\n".join(lines)
+    for name, one in schema["properties"].items():
+        member = map_of(one)
+        items = map_of(member.get("items"))
+        what = f"{'a required' if name in required else 'an optional'} {_describe_kind(member)}"
+        if isinstance(member.get("enum"), list):
+            what += f", one of {', '.join(map(_to_json, member['enum']))}"
+        about = member.get("description")
+        yield f'{indent}* "{name}" is {what}' + (f": {about}" if about else "")
+        for inner in (member, items):
+            if isinstance(inner.get("properties"), dict):
+                yield from _describe_members(inner, f"{indent}  ")
+
+
+def _describe_kind(schema: Mapping[str, Any]) -> str:
+    kind = schema.get("type", "value")
+    item = map_of(schema.get("items")).get("type")
+    if kind == "array" and isinstance(item, str):
+        return f"array of {item}s"
+    return " or ".join(map(str, kind)) if isinstance(kind, list) else str(kind)
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def read_output(reply: str, format: str, schema: Mapping[str, Any] | None) -> Any:
