@@ -25,9 +25,9 @@ from orchestrator.flows.pl.nodes import (
     Target,
 )
 from orchestrator.flows.pl.python import PythonMistake, check_python
-from orchestrator.flows.pl.values import USE, BareVariable
+from orchestrator.flows.pl.values import USE, BareVariable, steps_of
 from orchestrator.flows.steps import Place
-from orchestrator.flows.tree import Argument, Node, ScriptError, names_in, path_of
+from orchestrator.flows.tree import Argument, Node, ScriptError, names_in
 
 AGENT_TYPES = ("auto-decision", "bambo", "explore", "prompt-based")
 
@@ -268,11 +268,13 @@ def _mark_bare(found: re.Match[str]) -> str:
 def _read_mark(members: dict[str, Any]) -> Any:
     if _MARK not in members:
         return members
-    written = str(members[_MARK])
-    found = USE.fullmatch(written)
-    if found is None or (found["path"] is not None and path_of(found["path"]) is None):
-        raise ValueError(f"{written!r} is no variable")
-    return BareVariable(written)
+    variable = BareVariable(members[_MARK])
+    found = USE.fullmatch(variable)
+    steps = steps_of(found) if found else None
+    if steps is None:
+        raise ValueError(f"{str(variable)!r} is no variable")
+    variable.steps = steps
+    return variable
 
 
 def _place_without_marks(text: str, place: int) -> int:

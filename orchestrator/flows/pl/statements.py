@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import FlowError
 from orchestrator.flows.evaluation import evaluate_or_none
-from orchestrator.flows.expressions import parse_expression
 from orchestrator.flows.members import MOST
 from orchestrator.flows.pl.agents import NEUTRAL, build_agent, build_user_message
 from orchestrator.flows.pl.nodes import AgentCall, CodeBlock, FunctionCall, Judge, Prompt
@@ -132,7 +131,7 @@ def code(run: Interpreter, statement: CodeBlock) -> Steps:
 def _fill_data(pool: Pool, data: Any) -> Any:
     """JSON data with the values of its variables, and their texts in its texts."""
     if isinstance(data, BareVariable):
-        return evaluate_or_none(parse_expression(data), ArgumentPool(pool))
+        return ArgumentPool(pool).variable(data.steps, data)
     if isinstance(data, str):
         return pool.fill(data) if "$" in data else data
     if isinstance(data, list):

@@ -20,7 +20,8 @@ USE = re.compile(r"\$\{(?P<path>[^{}]*)\}|\$(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
 class BareVariable(str):
     """How a variable is written in JSON outside of texts: there it is the value itself."""
 
-    __slots__ = ()
+    __slots__ = ("steps",)
+    steps: tuple[str | int, ...]  # the path to it
 
 
 def as_text(value: Any) -> str:
@@ -28,17 +29,21 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
+def steps_of(found: re.Match[str]) -> tuple[str | int, ...] | None:
+    """The path to the variable that a text uses; `None` where it is none."""
+    return (found["name"],) if found["name"] else path_of(found["path"])
+
+
 def find_variable_names(text: str) -> Iterator[str]:
     """The names of the variables that a text uses."""
     for found in USE.finditer(text):
-        steps = (found["name"],) if found["name"] else path_of(found["path"])
-        if steps:
+        if steps := steps_of(found):
             yield str(steps[0])
 
 
 def value_of(found: re.Match[str], values: Mapping[str, Any]) -> Any:
     """The value of a variable that a text uses, or `UNDEFINED`."""
-    steps = (found["name"],) if found["name"] else path_of(found["path"])
+    steps = steps_of(found)
     return UNDEFINED if steps is None else path_value(values, steps)
 
 
