@@ -176,6 +176,7 @@ MISTAKES = [
     ("@agent(task='x')", 1, "no arrow", "缺少"),
     ("@agent(type='bambo') -> a", 1, "no task", "缺少 task"),
     ("@agent(task='x', type='nope') -> a", 1, "no agent type 'nope'", "未知的Agent类型"),
+    ("@agent(\n  task='x',\n  taks='y'\n) -> a", 3, "and not 'taks'", "@agent 的参数是"),
     ("@agent(task='x', color=1) -> a", 1, "not 'color'", "参数是"),
     ("@agent('x') -> a", 1, "an argument without one", "参数是"),
     ("@agent(task='x') -> None", 1, "needs a name", "指定名称"),

@@ -355,3 +355,22 @@ def test_arguments_that_another_script_refuses_are_told_where_it_is_called(
     with pytest.raises(FlowError, match=what) as raised:
         load_flow(top).run(model=scripted())
     assert (raised.value.line, Path(str(raised.value.file))) == (2, top)
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "column"),
+    [
+        (["$set:", "  a: 1", "  b: '?=1 / 0'"], 3, 6),
+        (["$f:", "  a: ['?=nope.x + 1']"], 2, 7),
+        (["---", "a: 1", "b: '{{ a.'", "---", "user: '{{ b }}'"], 3, 4),
+    ],
+)
+def test_a_value_that_is_wrong_is_told_where_it_stands(
+    tmp_path: Path, lines: list[str], line: int, column: int
+) -> None:
+    file = tmp_path / "one.ai.yaml"
+    file.write_text("\n".join(lines))
+    with pytest.raises(FlowError) as raised:
+        load_flow(file).run(model=scripted(), tools={"f": lambda a: a})
+    error = raised.value
+    assert (error.line, error.column, Path(str(error.file))) == (line, column, file)

@@ -189,11 +189,13 @@ class _CallReader:
     def _agent(self, arguments: Sequence[Argument], target: Target) -> AgentCall:
         named = {one.name: one.node for one in arguments}
         known = ", ".join(_AGENT_ARGUMENTS)
-        for name in named:
-            if name not in _AGENT_ARGUMENTS:
-                what = repr(name) if name else "an argument without one"
+        for one in arguments:
+            if one.name not in _AGENT_ARGUMENTS:
+                what = repr(one.name) if one.name else "an argument without one"
                 self._fail(
-                    f"@agent takes {known} by name, and not {what}", f"@agent 的参数是 {known}"
+                    f"@agent takes {known} by name, and not {what}",
+                    f"@agent 的参数是 {known}",
+                    one.node.offset,
                 )
         if "task" not in named:
             self._fail("@agent has no task", "@agent 缺少 task 参数")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NoReturn, assert_never
 
 from orchestrator.flows.ppe import control_flow, dialogue, model_replies
@@ -101,9 +100,8 @@ class Interpreter:
             bound = bind_arguments(inputs_of(front.get("input")), args, named, front)
         except ScriptError as wrong:
             self.fail(Place(1), wrong.message, wrong.message_zh)
-        data = Data({**front, **bound}, map_of(front.get("prompt")), self.work)
-        if self.script.file is not None:
-            data.folder = f"{Path(self.script.file).parent}/"
+        prompt = map_of(front.get("prompt"))
+        data = Data({**front, **bound}, prompt, self.work, self.script.file)
         schema = bound.get("output", front.get("output"))
         self.schema = schema if isinstance(schema, dict) else None
         if self.schema is not None and self.natural:

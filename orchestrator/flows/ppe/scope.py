@@ -9,6 +9,7 @@ import re
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.flows.evaluation import UNDEFINED, evaluate, evaluate_or_none, path_value
@@ -59,7 +60,11 @@ class Data:
     """
 
     def __init__(
-        self, runtime: dict[str, Any], prompt: dict[str, Any], work: ScriptWork | None = None
+        self,
+        runtime: dict[str, Any],
+        prompt: dict[str, Any],
+        work: ScriptWork | None = None,
+        file: str | None = None,
     ) -> None:
         self.work = work or ScriptWork()
         self._stored: dict[str, _Stored] = {}
@@ -68,7 +73,7 @@ class Data:
         self.scope: Mapping[str, Any] = {}  # variables of the loops that are running
         self.arguments: Mapping[str, Any] = {}  # of the `$AI` that is being called
         self.last: Any = None  # the result before (`LatestResult`)
-        self.folder = ""  # of the script, with a slash at its end (`__dirname`); empty for none
+        self.file = file  # the script's file, if it has one
         self.output = ""  # what templates print for `output`; empty for the value itself
 
     def whole(self) -> dict[str, Any]:
@@ -82,7 +87,9 @@ class Data:
         for values in (self.arguments, self.scope, self.prompt, self.runtime):
             if name in values:
                 return values[name]
-        return self.folder if name == FOLDER and self.folder else UNDEFINED
+        if name == FOLDER and self.file is not None:
+            return f"{Path(self.file).parent}/"
+        return UNDEFINED
 
     def value(self, name: str) -> Any:
         """The value of a name: the author's templates in it are rendered."""
@@ -110,7 +117,7 @@ class Data:
             self.work.measure(raw)
             texts = list(author_texts(raw))
             if any("{{" in one or "{%" in one for one in texts):
-                known = _Stored(raw, frozenset(_names_in(texts)), UNDEFINED)
+                known = _Stored(raw, frozenset(_names_in(texts, self.file)), UNDEFINED)
             else:
                 known = _Stored(raw, frozenset(), self.render(raw, 0) if texts else raw)
             self._stored[key] = known
@@ -135,7 +142,7 @@ class Data:
                 "front matter 的值循环引用",
             )
         made = ""
-        compiled = _compile(str(text), text.place)
+        compiled = _compile(str(text), text.place, self.file)
         if compiled.biases:
             return str(text)
         for part in compiled.parts:
@@ -190,14 +197,14 @@ _NOT_DATA = ("messages",)
 
 
 @lru_cache(maxsize=1000)
-def _compile(text: str, place: Place) -> Text:
-    return compile_text(text, place, None)
+def _compile(text: str, place: Place, file: str | None) -> Text:
+    return compile_text(text, place, file)
 
 
-def _names_in(texts: Iterable[Author]) -> Iterator[str]:
+def _names_in(texts: Iterable[Author], file: str | None) -> Iterator[str]:
     """The names that the author's templates read."""
     for text in texts:
-        for part in _compile(str(text), text.place).parts if "{" in text else ():
+        for part in _compile(str(text), text.place, file).parts if "{" in text else ():
             if part.template is not None:
                 yield from part.template.names
 
@@ -362,7 +369,10 @@ class Values:
             if text not in known:
                 known[text] = parse_expression(unwrap_templates(text[2:]))
             self.place = text.place
-            return (yield from self.evaluate_node(known[text]))
+            try:
+                return (yield from self.evaluate_node(known[text]))
+            except ScriptError as wrong:
+                self._run.fail(text.place, wrong.message, wrong.message_zh)
         if not is_rendered(text):
             self._run.work.copy(text)
             return str(text)
