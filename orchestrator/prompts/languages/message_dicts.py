@@ -287,9 +287,12 @@ def _to_chat_dict(message: RenderedMessage) -> dict[str, Any]:
     attributes = dict(message.attributes)
     if any(isinstance(one, ToolUse) for one in message.content):
         attributes.pop("type", None)
-    if any(isinstance(one, ToolResult) and one.id for one in message.content):
+    ids = [one.id for one in message.content if isinstance(one, ToolResult) and one.id]
+    if ids:
         # Chat APIs know the tool by the call's id, and refuse a name beside it.
         attributes.pop("name", None)
+    if len(ids) == 1:
+        attributes.setdefault("tool_call_id", ids[0])
     return {"role": message.role, **attributes, "content": _content(message.content)}
 
 

@@ -207,6 +207,19 @@ def test_calls_and_results():
     assert broken.input == "{a: 1}"
 
 
+def test_a_result_as_a_dict_names_its_call():
+    rendered = read(
+        '<message role="tool"><function_result id="c1" name="f">4</function_result></message>'
+    ).render({})
+    assert rendered.as_dicts() == [
+        {
+            "role": "tool",
+            "tool_call_id": "c1",
+            "content": [{"type": "tool_result", "tool_result": "4"}],
+        }
+    ]
+
+
 def test_attributes_annotations_and_reasoning_stay():
     (said,) = (
         read(
