@@ -150,7 +150,7 @@ def test_a_program_ends_with_the_process_that_started_it(make, tmp_path, monkeyp
     script = tmp_path / "host.py"
     script.write_text(
         "import sys, threading\n"
-        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        f"sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
         "from interpreter_support import children, output_of, run\n"
         "from orchestrator.actions.code_interpreter import CodeInterpreter\n"
         "known = children()\n"
@@ -187,7 +187,7 @@ def test_a_program_ends_with_the_process_that_started_it(make, tmp_path, monkeyp
 def test_a_fork_has_files_of_its_own(folder):
     program = (
         "import os, sys, warnings\n"
-        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        f"sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
         "from interpreter_support import output_of, run\n"
         "from orchestrator.actions.code_interpreter import CodeInterpreter\n"
         "interpreter = CodeInterpreter()\n"

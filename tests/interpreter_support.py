@@ -18,7 +18,7 @@ from orchestrator.actions.code_interpreter import (
 from orchestrator.actions.code_interpreter.process import check_platform
 from orchestrator.errors import DefinitionError, DependencyFailed
 
-PROJECT = Path(__file__).resolve().parents[3]
+PROJECT = Path(__file__).resolve().parents[1]
 
 
 def context(**changes: Any) -> CallContext:
