@@ -51,7 +51,7 @@ from orchestrator.support.load_errors import (
 from orchestrator.support.logs import get_logger
 from orchestrator.support.spelling import did_you_mean
 from orchestrator.support.threads import wait_for
-from orchestrator.support.user_code import place_in_folder, place_in_function
+from orchestrator.support.user_code import is_own_failure, place_in_folder, place_in_function
 
 _log = get_logger("orchestrator.handler")
 _ROOT = "orchestrator_handlers"
@@ -318,7 +318,9 @@ class LambdaFunction:
         except DependencyFailed:
             raise
         # A handler that calls `sys.exit` ends its call, and not this process.
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if not is_own_failure(error):
+                raise
             raise build_failure(operation, error, self.place(error), self.advise(error)) from error
         return read_response(returned, operation)
 

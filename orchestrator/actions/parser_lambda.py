@@ -40,7 +40,7 @@ from orchestrator.message import Block
 from orchestrator.parsers import STAGES, Parsed, Parser
 from orchestrator.parsers.parser_response import WrongShape, read_response
 from orchestrator.parsers.scanner import Piece
-from orchestrator.support.user_code import describe_exception
+from orchestrator.support.user_code import describe_exception, is_own_failure
 
 # A parser: Bedrock's event to Bedrock's object.
 ParserFunction = Callable[[dict[str, Any]], Any]
@@ -118,7 +118,9 @@ class LambdaParser:
             return self._function(event)
         except OrchestratorError:
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if not is_own_failure(error):
+                raise
             raise self._build_failure(describe_parser_exception(self._function, error)) from error
 
     def _build_failure(self, what: str) -> DependencyFailed:

@@ -139,7 +139,9 @@ class GuardedExecutor:
         name = call.operation.xml_name
         try:
             found = status(call.key)
-        except Exception as error:  # whoever cannot tell knows nothing
+        except BaseException as error:  # whoever cannot tell knows nothing
+            if not is_own_failure(error):
+                raise
             _warn("what became of a call of %r is not known: %s", name, type(error).__name__)
             return None
         if found is None or found is False:

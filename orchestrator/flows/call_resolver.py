@@ -28,6 +28,7 @@ from orchestrator.support.spelling import did_you_mean
 from orchestrator.support.user_code import (
     describe_exception,
     describe_mismatch,
+    is_own_failure,
     place_in_function,
 )
 
@@ -189,7 +190,9 @@ class Functions:
             return ActionResult(
                 json.dumps(value) if isinstance(value, str) else as_text(value) or "null"
             )
-        except Exception as error:
+        except BaseException as error:
+            if not is_own_failure(error):
+                raise
             where = place_in_function(error, function)
             raise DependencyFailed(
                 f"the function {name!r} {describe_exception(error, where)}", resource=name

@@ -229,7 +229,7 @@ class Model(ABC):
         import asyncio
 
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._executor(), self.complete, request)
+        return await loop.run_in_executor(self._executor(), _complete, self, request)
 
     async def astream(self, request: ModelRequest) -> AsyncIterator[str | ModelReply]:
         """`stream`, without blocking the event loop.
@@ -257,6 +257,13 @@ class Model(ABC):
         finally:
             stopped.set()
             reading.cancel()
+
+
+def _complete(model: Model, request: ModelRequest) -> ModelReply:
+    try:
+        return model.complete(request)
+    except StopIteration as error:  # asyncio takes none: whoever waits would wait for ever
+        raise RuntimeError("StopIteration") from error
 
 
 def _pump(

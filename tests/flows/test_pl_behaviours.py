@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import groupby, takewhile
 from typing import Any
 
@@ -283,6 +284,7 @@ def test_tools_are_functions_by_name(tools: Any) -> None:
         ("@one() -> r", r"'one' takes \(a\), and is given 0 by place: missing a required"),
         ("@one(emploee='canary') -> r", r"takes \(a\), and is given 'emploee' by name"),
         ("@fails() -> r", r"'fails' raised ValueError at test_pl_behaviours.py:\d+;"),
+        ("@leaves() -> r", r"'leaves' raised SystemExit at test_pl_behaviours.py:\d+;"),
         ("@onee(1) -> r", r"did you mean 'one'\? Give it with --tool onee=FILE:FUNCTION"),
     ],
 )
@@ -290,8 +292,12 @@ def test_a_call_that_fails_says_what_the_function_takes_or_where(call: str, told
     def one(a: int) -> int:
         return a
 
+    def leaves() -> None:
+        sys.exit("canary")
+
+    tools = {"one": one, "fails": fails, "leaves": leaves}
     with pytest.raises(FlowError, match=told) as caught:
-        program(call).run(model=scripted(), tools={"one": one, "fails": fails})
+        program(call).run(model=scripted(), tools=tools)
     assert "canary" not in caught.value.reason
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from pathlib import Path
@@ -233,10 +234,12 @@ def test_a_parser_that_raises_is_named_with_its_place_and_without_its_words(tmp_
     assert caught.value.resource == "parser.py:lambda_handler"
 
     def named(event: Any) -> Any:
-        raise SystemExit(3)
+        raise failure
 
-    with pytest.raises(DependencyFailed, match=r"raised SystemExit at test_user_parsers\.py:\d+"):
-        parsed_by(parser_function(named), "hi")
+    for failure in (SystemExit(3), asyncio.CancelledError()):
+        what = rf"raised {type(failure).__name__} at test_user_parsers\.py:\d+"
+        with pytest.raises(DependencyFailed, match=what):
+            parsed_by(parser_function(named), "hi")
     with pytest.raises(DependencyFailed, match="named' of stage ORCHESTRATION"):
         parsed_by(named, "hi")
 

@@ -40,7 +40,7 @@ class Knowing(Bank):
 
     def status(self, key: str) -> Any:
         self.asked.append(key)
-        if isinstance(self.outcome, Exception):
+        if isinstance(self.outcome, BaseException):
             raise self.outcome
         return self.outcome
 

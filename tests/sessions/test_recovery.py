@@ -55,6 +55,7 @@ def test_a_turn_that_waits_or_runs_is_left_alone(places: Places) -> None:
         (False, "answer", 1),
         (None, "undecided", 0),
         (OSError("no answer"), "undecided", 0),
+        (SystemExit("no answer"), "undecided", 0),
     ],
 )
 def test_an_executor_says_what_became_of_a_call(

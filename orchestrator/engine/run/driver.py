@@ -189,7 +189,7 @@ async def _drive(run: Run, backend: Backend, emit: Emit | None, listen: bool, wh
                     run.replay.steps.append((step, None))
                     step = stop.control
                     continue
-                except Exception as error:
+                except BaseException as error:
                     step = run.fail(build_effect_error(step, error), step)
                     continue
                 if emit is not None:

@@ -24,6 +24,7 @@ from orchestrator.message import clean
 from orchestrator.models.base import ModelReply
 from orchestrator.parsers.base import ANSWER
 from orchestrator.sessions import HISTORY_GUARD, Record
+from orchestrator.support.user_code import describe_exception, is_own_failure
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -126,15 +127,16 @@ class StreamedCall:
         return record
 
 
-def build_effect_error(effect: Effect, error: Exception) -> OrchestratorError:
+def build_effect_error(effect: Effect, error: BaseException) -> OrchestratorError:
     """The error of an effect that could not be carried out, in this package's tree.
 
     Raises:
-        Exception: It is no failure of a model, but a defect of this program.
+        BaseException: It is no failure of a model, but a defect of this program, or the turn is
+            to be stopped.
     """
     if isinstance(error, OrchestratorError):
         return error
-    if not isinstance(effect, CallModel):
+    if not isinstance(effect, CallModel) or not is_own_failure(error):
         raise error
     model_id = effect.stage.model.model_id
     typed = DependencyFailed(
@@ -159,7 +161,9 @@ def retrieve(run: Run, effect: Retrieve) -> Record:
         references = base.retrieve(effect.query, *own)
     except OrchestratorError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if not is_own_failure(error):
+            raise
         raise DependencyFailed(
             f"the knowledge base {effect.knowledge_base_id!r} raised {type(error).__name__}; its "
             "own message is kept out of this one, since it may hold what nobody else may read",
@@ -259,6 +263,11 @@ def run_remote_branch(run: Run, branch: Branch) -> Record:
         reply = remote.invoke(branch.message, session_id, attributes, dict(branch.attributes))
     except OrchestratorError as error:
         result = Failure(error, "failure")
+    except BaseException as error:
+        if not is_own_failure(error):
+            raise
+        what = f"the collaborator {branch.team!r} {describe_exception(error)}"
+        result = Failure(DependencyFailed(what, resource=branch.team), "failure")
     else:
         result = Answer(reply.text, citations=[dict(one) for one in reply.citations])
         if reply.trace:

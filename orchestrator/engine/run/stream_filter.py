@@ -14,6 +14,7 @@ from orchestrator.engine.run.branches import BranchRun
 from orchestrator.engine.run.invocation import Run
 from orchestrator.errors import DependencyFailed, OrchestratorError
 from orchestrator.sessions import Record
+from orchestrator.support.user_code import is_own_failure
 
 if TYPE_CHECKING:
     from orchestrator.guardrails import Guardrail, Source, Verdict
@@ -130,7 +131,9 @@ def ask_guardrail(guardrail: Guardrail, text: str, source: Source) -> Verdict:
         return guardrail.check(text, source)
     except OrchestratorError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if not is_own_failure(error):
+            raise
         raise DependencyFailed(
             f"the guardrail {guardrail.id!r} raised {type(error).__name__}: nothing goes through",
             resource=guardrail.id,

@@ -40,6 +40,7 @@ from orchestrator.flows.custom.operations import Ended, Work
 from orchestrator.message import to_json
 from orchestrator.sessions.journal import Record
 from orchestrator.support.safe_json import json_or
+from orchestrator.support.user_code import is_own_failure
 
 if TYPE_CHECKING:
     from orchestrator.engine.state import Turn
@@ -172,7 +173,9 @@ class LambdaOrchestration:
             return self._function(event)
         except OrchestratorError:
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if not is_own_failure(error):
+                raise
             raise DependencyFailed(
                 f"the orchestration {self.name!r}, asked in state {state}, "
                 f"{describe_parser_exception(self._function, error)}",

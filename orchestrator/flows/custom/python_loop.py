@@ -37,7 +37,7 @@ from orchestrator.flows.custom.converse_request import (
 )
 from orchestrator.flows.custom.operations import ToolResult, Work
 from orchestrator.message import Block, Message, clean, text_of
-from orchestrator.support.user_code import describe_exception, place_in_function
+from orchestrator.support.user_code import describe_exception, is_own_failure, place_in_function
 
 if TYPE_CHECKING:
     from orchestrator.engine.state import Turn
@@ -310,7 +310,9 @@ class PythonOrchestration:
                     return self._to_answer(stop.value)
                 except OrchestratorError:
                     raise
-                except (Exception, SystemExit) as error:
+                except BaseException as error:
+                    if not is_own_failure(error):
+                        raise
                     place = place_in_function(error, self._function)
                     raise self._build_failure(describe_exception(error, place)) from error
                 if not isinstance(asked, Request):

@@ -43,6 +43,7 @@ from orchestrator.server.wire.shapes import get_converter
 from orchestrator.support.aws.clients import ALIAS_ARN
 from orchestrator.support.lru_cache import LruCache
 from orchestrator.support.threads import in_thread
+from orchestrator.support.user_code import is_own_failure
 
 if TYPE_CHECKING:
     from orchestrator.server.agents.build import AgentResources
@@ -201,7 +202,9 @@ class CallerServices:
             return function(event)
         except OrchestratorError:
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if not is_own_failure(error):
+                raise
             what = describe_parser_exception(function, error)
             raise DependencyFailed(f"the function {arn!r} {what}", resource=arn) from error
 

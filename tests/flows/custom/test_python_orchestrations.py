@@ -268,6 +268,11 @@ def leaves(turn: CustomTurn) -> Any:
     sys.exit("canary")
 
 
+def loses(turn: CustomTurn) -> Any:
+    yield turn.trace("x")
+    raise asyncio.CancelledError("canary")
+
+
 def yields_text(turn: CustomTurn) -> Any:
     yield "canary"
 
@@ -285,6 +290,7 @@ def guards_nothing(turn: CustomTurn) -> Any:
     [
         (raises, r"'raises' raised RuntimeError at test_python_orchestrations.py:\d+"),
         (leaves, r"'leaves' raised SystemExit at test_python_orchestrations.py:\d+"),
+        (loses, r"'loses' raised CancelledError at test_python_orchestrations.py:\d+"),
         (yields_text, "'yields_text' yielded a str; yield what turn.model"),
         (returns_nothing, "'returns_nothing' returned a NoneType; return the answer's text"),
         (guards_nothing, "agent 'hr' has no guardrail"),

@@ -4,6 +4,7 @@ import asyncio
 import datetime
 import decimal
 import enum
+import sys
 import uuid
 
 import pytest
@@ -88,6 +89,10 @@ def fails():
     raise KeyError("inside")
 
 
+def leaves():
+    sys.exit("inside")
+
+
 async def later():
     return "x"
 
@@ -95,14 +100,18 @@ async def later():
 @pytest.mark.parametrize(
     ("template", "reason"),
     [
-        ("{{p.nope}}", "there is no function 'p.nope'; this template may call 'fails', 'later'"),
+        (
+            "{{p.nope}}",
+            "there is no function 'p.nope'; this template may call 'fails', 'leaves', 'later'",
+        ),
         ("{{12345}}", "there is no function '12345'"),
         ("{{fails}}", "the function 'fails' raised KeyError at test_sk_language.py:"),
         ("{{fails 'a'}}", "the function 'fails' takes (), and is given 1 by place: too many"),
+        ("{{leaves}}", "the function 'leaves' raised SystemExit at test_sk_language.py:"),
     ],
 )
 def test_functions_that_are_not_there_or_fail(template, reason):
-    document = read("\n  " + template, functions={"fails": fails, "later": later})
+    document = read("\n  " + template, functions={"fails": fails, "leaves": leaves, "later": later})
     with pytest.raises(TemplateError, match=r"^<text>:2:5: ") as raised:
         document.render({})
     assert reason in raised.value.reason

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import re
 import threading
+from asyncio import CancelledError
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,12 @@ from waiting import until
 from orchestrator.flows.node_graph import FlowRun
 
 
-def test_a_node_that_fails_ends_the_stream_with_its_exception() -> None:
+@pytest.mark.parametrize("failure", [KeyError, SystemExit, CancelledError])
+def test_a_node_that_fails_ends_the_stream_with_its_exception(
+    failure: type[BaseException],
+) -> None:
     def fail(event: Any, context: Any) -> Any:
-        raise KeyError("secret")
+        raise failure("secret")
 
     asks = node(
         "Call",
@@ -47,7 +51,7 @@ def test_a_node_that_fails_ends_the_stream_with_its_exception() -> None:
     error = found.value.response["Error"]
     assert error["Code"] == "dependencyFailedException"
     assert re.fullmatch(
-        f"the node 'Call' failed: the function '{LAMBDA}' raised KeyError at "
+        f"the node 'Call' failed: the function '{LAMBDA}' raised {failure.__name__} at "
         r"test_flow_failures.py:\d+; its own message is kept out of this one, .*",
         error["Message"],
     )

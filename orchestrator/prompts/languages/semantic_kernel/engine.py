@@ -19,6 +19,7 @@ from orchestrator.support.user_code import (
     describe_exception,
     describe_mismatch,
     is_debugging,
+    is_own_failure,
     place_in_function,
 )
 
@@ -142,7 +143,9 @@ class Rendering:
             return wait_for(result) if inspect.isawaitable(result) else result
         except TemplateError:
             raise
-        except Exception as error:  # whatever a user's function raises
+        except BaseException as error:  # whatever a user's function raises
+            if not is_own_failure(error):
+                raise
             failure = error
         # Outside of the handler, whose exception would stay in the chain
         raised = describe_exception(failure, place_in_function(failure, function))
