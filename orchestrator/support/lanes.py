@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import weakref
 from collections import Counter
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from queue import SimpleQueue
 from threading import Lock, Thread, local
 from typing import Any, Literal, TypeVar
 
+from orchestrator.support.forks import begin_anew_in_child
 from orchestrator.support.shared_appends import (
     PAUSES,
     AppendTogether,
@@ -50,7 +50,7 @@ class Lanes:
         self._reserve = reserve
         self._append_together = append_together
         self.begin_anew()
-        _all.add(self)
+        begin_anew_in_child(self)
 
     def begin_anew(self) -> None:
         """Forgets all threads, and what was for them to do: a forked process has none of them."""
@@ -216,18 +216,6 @@ class Lanes:
                 Thread(target=_run, args=[lane], name="orchestrator-sessions", daemon=True).start()
                 weakref.finalize(self, lane.put, None)
             return lane
-
-
-_all: weakref.WeakSet[Lanes] = weakref.WeakSet()
-
-
-def _begin_all_anew() -> None:
-    for lanes in list(_all):
-        lanes.begin_anew()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_all_anew)
 
 
 def _run(lane: SimpleQueue[_Work | None]) -> None:

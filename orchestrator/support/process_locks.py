@@ -12,6 +12,7 @@ from time import time
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import DependencyFailed
+from orchestrator.support.forks import begin_anew_in_child
 from orchestrator.support.private_files import create_private, make_private_folder
 
 if TYPE_CHECKING:  # a process whose sessions are in memory does without it
@@ -21,6 +22,8 @@ _STALE = 86_400  # seconds; a process locks its file much sooner than that after
 
 # Connections that came with a fork. SQLite forbids a child to close what its parent has opened.
 _inherited: list[sqlite3.Connection] = []
+# Files that were locked in this process or one that it was forked from, and in which one
+_lockers: dict[Path, int] = {}
 
 
 class NamedProcess(ABC):
@@ -33,9 +36,14 @@ class NamedProcess(ABC):
 
     def __init__(self) -> None:
         """Takes no name yet."""
-        self._guard = Lock()
         self._pid = 0
         self._name = ""
+        self.begin_anew()
+        begin_anew_in_child(self)
+
+    def begin_anew(self) -> None:
+        """See `forks.Renewable`: a thread that is not in a forked process may hold the lock."""
+        self._guard = Lock()
 
     @property
     def me(self) -> str:
@@ -86,6 +94,7 @@ class ProcessLocks(NamedProcess):
         if self._folder is not None:
             path = self._folder / f"{name}.lock"
             lock = _acquire_lock(path)
+            _lockers[path] = os.getpid()
             self._release = weakref.finalize(self, _release_lock, lock, path, os.getpid())
             _remove_stale_files(self._folder)
 
@@ -140,6 +149,7 @@ def _release_lock(lock: sqlite3.Connection, path: Path, pid: int) -> None:
         return
     lock.close()
     path.unlink(missing_ok=True)
+    _lockers.pop(path, None)
 
 
 def _remove_stale_files(folder: Path) -> None:
@@ -159,6 +169,8 @@ def _is_locked(path: Path) -> bool | None:
     try:
         if not path.is_file():
             return False
+        if _lockers.get(path, os.getpid()) != os.getpid():
+            return _is_locked_by_ancestor(path)
         reader = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=0)
         reader.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except (OSError, sqlite3.OperationalError) as error:
@@ -168,4 +180,17 @@ def _is_locked(path: Path) -> bool | None:
     finally:
         if reader is not None:
             reader.close()
+    return False
+
+
+# With an inherited connection to the file, SQLite believes that this process has the lock. The
+# bytes are those that it locks for whoever reads ("The SQLite OS Interface": SHARED_FIRST).
+def _is_locked_by_ancestor(path: Path) -> bool:
+    import fcntl  # where there are forks, there is this
+
+    with path.open("rb") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB, 510, 0x40000002)
+        except BlockingIOError:
+            return True
     return False

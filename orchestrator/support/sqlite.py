@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 import zlib
@@ -12,6 +13,7 @@ from threading import Lock, RLock, Thread
 from typing import Any, Literal, NamedTuple
 
 from orchestrator.errors import DependencyFailed
+from orchestrator.support import forks
 from orchestrator.support.private_files import create_private, tighten_file
 from orchestrator.support.sqlite_log import (
     MANY_BYTES,
@@ -31,6 +33,8 @@ _PAUSES = (0.00005, 0.0001, 0.0002, 0.0004, 0.0008, 0.0016)
 _FIRST_REST, _LONGEST_REST = 0.0001, 0.1
 # Seconds that who copies the log waits for the file, while it keeps others from beginning it anew
 _COPIER_PATIENCE = 0.02
+# Seconds that a fork waits for each of the file's locks, before it lets go of what it has
+_FORK_PATIENCE = 0.1
 # Besides its own errors, what Python's `sqlite3` raises for what a damaged file holds.
 FAILURES = (sqlite3.Error, UnicodeDecodeError, MemoryError)
 
@@ -56,6 +60,9 @@ class SqliteFile:
 
     The log is write-ahead with `synchronous=NORMAL`: a killed process loses nothing; a power cut
     may lose the last transactions, never the file. Nobody but its owner may read it.
+
+    A fork waits until nobody uses the file, and closes it: this process and its child open it
+    again when they use it next.
     """
 
     def __init__(
@@ -75,6 +82,8 @@ class SqliteFile:
                 or was written by a newer version.
         """
         self.path = str(path)
+        # A daemon goes to another folder, and connections are made later, too
+        self._whole = self.path if self.path == ":memory:" else os.path.abspath(path)
         self._what = what
         self._hint = hint
         self._lock = RLock()
@@ -84,39 +93,45 @@ class SqliteFile:
         self._can_reserve = self.path != ":memory:"  # another connection has another one of these
         self._reservation = Reservation(self, self._lock)  # one for all: who has it, has the lock
         self._rest, self._rest_until = 0.0, 0.0  # in which nobody waits to reserve it
-        self._log = WriteAheadLog(self.path)
+        self._log = WriteAheadLog(self._whole)
         self._copying = Lock()
-        try:
-            self._open(layout)
-        except FAILURES as error:
-            raise self.translate(error, "cannot be opened") from error
+        self._layout = layout
+        self._is_suspended = True
+        forks.suspend_at_fork(self)
+        with self._lock:
+            try:
+                self._open()
+            except FAILURES as error:
+                raise self.translate(error, "cannot be opened") from error
 
-    def _open(self, layout: Layout) -> None:
+    def _open(self) -> None:
         self._create()
         self._db = self._used = self._connect()
+        self._is_suspended = False
         try:
-            self._db.execute(f"PRAGMA page_size={layout.page_size:d}")
-            self._prepare(layout)
+            self._db.execute(f"PRAGMA page_size={self._layout.page_size:d}")
+            self._prepare(self._layout)
         except BaseException:
             self._db.close()
+            self._is_suspended = True
             raise
         self._tighten()
 
     def _connect(self, timeout: float = PATIENCE) -> sqlite3.Connection:
         return sqlite3.connect(
-            self.path, timeout=timeout, isolation_level=None, check_same_thread=False
+            self._whole, timeout=timeout, isolation_level=None, check_same_thread=False
         )
 
     def _create(self) -> None:
         if self.path != ":memory:":
             with suppress(OSError):  # SQLite will say what is wrong
-                create_private(Path(self.path))
+                create_private(Path(self._whole))
 
     def _tighten(self) -> None:
         # SQLite gives the files beside it the mode of the file itself, when it makes them.
         for beside in ("", "-wal", "-shm", "-journal") if self.path != ":memory:" else ():
             with suppress(OSError):
-                tighten_file(self.path + beside)
+                tighten_file(self._whole + beside)
 
     def _prepare(self, layout: Layout) -> None:
         if not self._is_ready(layout):
@@ -303,6 +318,8 @@ class SqliteFile:
                 self._lock.release()
 
     def _connect_hastily(self) -> sqlite3.Connection:
+        if self._is_suspended:
+            self._open()
         db = self._connect(timeout=0)
         try:
             _set_up(db)
@@ -345,6 +362,8 @@ class SqliteFile:
         """
         with self._lock:
             try:
+                if self._is_suspended:
+                    self._open()
                 return self._used.execute(statement, values).fetchall()
             except FAILURES as error:
                 raise self.translate(error) from error
@@ -372,13 +391,47 @@ class SqliteFile:
 
     def close(self) -> None:
         """Closes the file."""
+        forks.forget(self)
         with self._copying, self._reading, self._lock:
-            self._db.close()
-            self._reader = self._reader or self._db  # nobody opens another one
-            self._reader.close()
-            hasty, self._hasty, self._can_reserve = self._hasty, None, False
-            if hasty is not None:
-                hasty.close()
+            self._close_connections()
+            self._reader = self._db  # nobody opens another one
+            self._is_suspended = self._can_reserve = False
+
+    def _close_connections(self) -> None:
+        for each in (self._db, self._reader, self._hasty):
+            if each is not None:
+                each.close()
+        self._reader = self._hasty = None
+
+    # SQLite knows by the file which locks this process has. A child would believe that it has the
+    # locks of inherited connections: whatever it opened would keep nobody from anything, and when
+    # its parent closed the file, what the child wrote was lost (measured). To leave the inherited
+    # ones open, as "How To Corrupt An SQLite Database File" advises, does not help against that.
+
+    def hold(self) -> bool:
+        """See `forks.Suspendable`."""
+        locks = (self._copying, self._reading, self._lock)
+        for count, lock in enumerate(locks):
+            if not lock.acquire(timeout=_FORK_PATIENCE):
+                for held in locks[:count]:
+                    held.release()
+                return False
+        return True
+
+    def suspend(self) -> None:
+        """See `forks.Suspendable`."""
+        # One in memory is the child's own copy. In a transaction there is only who forks.
+        if self.path == ":memory:" or self._is_suspended or self._used.in_transaction:
+            return
+        self._is_suspended = True
+        self._log.note_copied()  # as it is closed, or by others until it is opened
+        with suppress(sqlite3.Error):
+            self._close_connections()
+
+    def let_go(self) -> None:
+        """See `forks.Suspendable`."""
+        for lock in (self._copying, self._reading, self._lock):
+            lock.release()
 
 
 # A class since a turn goes through several: `contextmanager` takes ten times as long.
@@ -399,6 +452,9 @@ class _Transaction:
         log.count(self._size, self._places)
         if db is file._db:  # else this thread has reserved it, and it has begun
             try:
+                if file._is_suspended:
+                    file._open()
+                    db = self._db = file._used
                 if log.unseen <= 0:
                     log.copy_if_long(db)
                 db.execute("BEGIN IMMEDIATE")

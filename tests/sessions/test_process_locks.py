@@ -60,6 +60,25 @@ for _ in asked.stream("Hello?", "s-1"):
 """
 
 
+# Its child says whether it lives when it was asked to, in a file.
+ORPHAN = """
+import os, sys
+from pathlib import Path
+from orchestrator.support.process_locks import ProcessLocks
+locks = ProcessLocks(Path(sys.argv[1]))
+name = locks.me
+read, write = os.pipe()
+if not os.fork():
+    os.close(write)
+    before = locks.is_alive(name)
+    print("ready", flush=True)
+    os.read(read, 1)  # its end is its parent's
+    Path(sys.argv[2]).write_text(f"{before} {locks.is_alive(name)}")
+    sys.exit(0)
+sys.stdin.readline()
+"""
+
+
 @contextmanager
 def child(
     script: str, *arguments: object, prefix: Sequence[str] = ()
@@ -168,6 +187,14 @@ def test_a_fork_is_another_process_and_frees_nothing_of_its_parent(tmp_path: Pat
         process.kill()
         process.wait()
     assert asked.invoke("Hello?", "s-1").text == "Hello."
+
+
+def test_a_fork_sees_that_its_parent_has_died(tmp_path: Path) -> None:
+    with child(ORPHAN, tmp_path / "locks", tmp_path / "seen") as process:
+        process.kill()
+        assert process.stdout is not None
+        assert process.stdout.read() == ""  # the child has ended, too
+    assert (tmp_path / "seen").read_text() == "True False"
 
 
 def test_a_process_that_ends_leaves_no_lock_file(tmp_path: Path) -> None:
