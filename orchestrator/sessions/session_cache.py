@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from itertools import islice
+from typing import Any
 
 from orchestrator.errors import SessionBusy
 from orchestrator.sessions.journal import SessionStore
 from orchestrator.sessions.session import Session
 from orchestrator.sessions.store_use import StoreUse
+from orchestrator.support.forks import begin_anew_in_child
 
 _BATCH = 16  # after how many turns in memory idle sessions are looked for
 _FIRST = 256  # sessions that are looked at to free some
@@ -20,9 +23,6 @@ class SessionCache:
 
     Of a durable store those that were used last stay. Of one in memory those stay that were not
     idle for too long; the store frees the others with them.
-
-    Attributes:
-        lock: Guards all of it; a thread that has it may take it again.
     """
 
     def __init__(
@@ -34,10 +34,19 @@ class SessionCache:
         self._clock = clock
         self._most = most
         self._most_bytes = most_bytes
+        self._used = StoreUse.of(getattr(store, "identity", id(store)))
+        self.begin_anew()
+        begin_anew_in_child(self)
+
+    def begin_anew(self) -> None:
+        """Drops all sessions: in a forked process, turns of its parent are in them."""
         self._idle_bytes = 0  # of the sessions that stay and are not in use
         self._sessions: dict[str, Session] = {}
-        self._used = StoreUse.of(getattr(store, "identity", id(store)))
-        self.lock = self._used.lock
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """Guards all of it; a thread that has it may take it again."""
+        return self._used.lock
 
     def get(self, label: str) -> Session | None:
         """A session, if it is decoded."""

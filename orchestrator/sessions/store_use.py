@@ -8,6 +8,7 @@ from threading import Lock, RLock
 from weakref import WeakValueDictionary
 
 from orchestrator.sessions.session import Session
+from orchestrator.support.forks import begin_anew_in_child
 
 NEVER = 1 << 62
 """An idle time-out that no session reaches, in nanoseconds."""
@@ -30,14 +31,19 @@ class StoreUse:
     __slots__ = ("__weakref__", "keys", "lock", "queue", "released", "remembered", "ttls")
 
     def __init__(self) -> None:
-        self.keys: set[str] = set()
-        # The garbage collector may close a stream that nobody reads, which gives its session back,
-        # while its own thread has the lock.
-        self.lock = RLock()
+        self.begin_anew()
+        begin_anew_in_child(self)
         self.ttls: dict[str, int] = {}
         self.queue: deque[str] = deque()
         self.remembered: set[str] = set()
         self.released = 0
+
+    def begin_anew(self) -> None:
+        """Forgets who uses sessions: in a forked process nobody does."""
+        self.keys: set[str] = set()
+        # The garbage collector may close a stream that nobody reads, which gives its session back,
+        # while its own thread has the lock.
+        self.lock = RLock()
 
     @classmethod
     def of(cls, identity: Hashable) -> StoreUse:

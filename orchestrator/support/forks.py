@@ -8,6 +8,9 @@ import weakref
 from threading import Lock
 from typing import Protocol
 
+generation = 0
+"""Another number in a forked process than in the one that it was forked from."""
+
 _PATIENCE = 30.0  # seconds that a fork waits for those who use what is to be suspended
 
 
@@ -83,6 +86,8 @@ def _go_on() -> None:
 
 
 def _go_on_in_child() -> None:
+    global generation
+    generation += 1
     _go_on()
     for one in list(_renewable):
         one.begin_anew()

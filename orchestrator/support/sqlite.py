@@ -95,6 +95,7 @@ class SqliteFile:
         self._rest, self._rest_until = 0.0, 0.0  # in which nobody waits to reserve it
         self._log = WriteAheadLog(self._whole)
         self._copying = Lock()
+        self._locks: tuple[Any, ...] = (self._copying, self._reading, self._lock)
         self._layout = layout
         self._is_suspended = True
         forks.suspend_at_fork(self)
@@ -410,10 +411,9 @@ class SqliteFile:
 
     def hold(self) -> bool:
         """See `forks.Suspendable`."""
-        locks = (self._copying, self._reading, self._lock)
-        for count, lock in enumerate(locks):
+        for count, lock in enumerate(self._locks):
             if not lock.acquire(timeout=_FORK_PATIENCE):
-                for held in locks[:count]:
+                for held in self._locks[:count]:
                     held.release()
                 return False
         return True
@@ -430,7 +430,7 @@ class SqliteFile:
 
     def let_go(self) -> None:
         """See `forks.Suspendable`."""
-        for lock in (self._copying, self._reading, self._lock):
+        for lock in self._locks:
             lock.release()
 
 

@@ -203,10 +203,16 @@ async def _drive(run: Run, backend: Backend, emit: Emit | None, listen: bool, wh
             else:  # nothing blocks
                 run.finish(step)
         except BaseException:
-            await backend.write(run, run.cancel)
+            await _cancel(run, backend)
             raise
     finally:
         run.close()
+
+
+async def _cancel(run: Run, backend: Backend) -> None:
+    # A forked process closes what its parent reads when it frees its memory.
+    if not run.is_inherited:
+        await backend.write(run, run.cancel)
 
 
 async def _finish(run: Run, result: Result, backend: Backend) -> None:

@@ -39,6 +39,7 @@ from orchestrator.errors import (
     ActionOutcomeUnknown,
     LimitExceeded,
     OrchestratorError,
+    SessionBusy,
     SessionConflict,
 )
 from orchestrator.guardrails import Verdict
@@ -53,6 +54,7 @@ from orchestrator.sessions.journal import (
     build_left_record,
 )
 from orchestrator.sessions.sizes import are_small
+from orchestrator.support import forks
 
 if TYPE_CHECKING:  # these need asyncio, and what stores need
     from orchestrator.sessions.rows import Append, Encoded
@@ -90,6 +92,7 @@ class Run:
         "_begun_at",
         "_context",
         "_encoded",
+        "_generation",
         "_prompt_attributes",
         "_session_attributes",
         "_together",
@@ -137,6 +140,7 @@ class Run:
             restore_team(plan, self.log, session)
         self.replay = replay or Replay(plan, self.log, session)
         self.now = sessions.clock
+        self._generation = forks.generation
         self._before = len(self.log)
         self._after: int | None = None
         self.sessions = sessions
@@ -401,7 +405,13 @@ class Run:
         """Ends the time limit, and gives the session back."""
         self._end_limit()
         self._after = len(self.log)
-        self.sessions.release(self.session)
+        if not self.is_inherited:  # a turn of this process may have the session
+            self.sessions.release(self.session)
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether it is driven in the process that this one was forked from."""
+        return self._generation != forks.generation
 
     def _end_limit(self) -> None:
         if self.time_limit is not None:
@@ -474,11 +484,20 @@ class Run:
 
     def write(self, records: list[Record]) -> None:
         """Appends records to the journal."""
+        self._refuse_inherited()
         self.sessions.write(self.session, records, self._encoded)
 
     def prepare_append(self, records: list[Record]) -> Append:
         """The append that `write` makes."""
+        self._refuse_inherited()
         return self.sessions.prepare_append(self.session, records, encoded=self._encoded)
+
+    def _refuse_inherited(self) -> None:
+        if self.is_inherited:
+            raise SessionBusy(
+                f"the turn of session {self.session_id!r} is that of the process which this one "
+                "was forked from, and goes on there"
+            )
 
 
 # Shared by the turns that have none: each container in flight costs time in garbage collections.
