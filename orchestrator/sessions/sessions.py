@@ -124,6 +124,15 @@ class Sessions:
             return cls(encrypt_store(store) if store.durable else store)
         return cls(value)
 
+    def start_clock(self) -> tuple[int, Clock]:
+        """The time, and a clock for one turn that goes on steadily when `clock` is set anew."""
+        now = self.clock()
+        if self.clock is not time.time_ns:  # of another one nobody knows what it does
+            return now, self.clock
+        monotonic = time.monotonic_ns
+        ahead = now - monotonic()
+        return now, lambda: ahead + monotonic()
+
     def acquire(
         self, label: str, ttl: int, build_turn: Callable[[Session], Record] | None = None
     ) -> Session:

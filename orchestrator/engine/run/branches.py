@@ -118,7 +118,9 @@ class BranchRun(Run):
         if replay is None:
             replay = parent.replay.below(branch)
             session_id = replay.session_id(session_id)
-        super().__init__(replay.turn.plan, parent.sessions, parent.session, session_id, replay)
+        super().__init__(
+            replay.turn.plan, parent.sessions, parent.session, session_id, replay, parent.now
+        )
         if parent.deadline is not None and parent.deadline <= (self.deadline or parent.deadline):
             self.deadline, self.seconds = parent.deadline, parent.seconds
         self.guard_interval = parent.guard_interval

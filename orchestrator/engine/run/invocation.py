@@ -47,7 +47,7 @@ from orchestrator.message import split_blocks
 from orchestrator.models.base import ModelReply, ModelRequest
 from orchestrator.parsers.base import Parser
 from orchestrator.parsers.orchestration import is_usual, refuse_quotation
-from orchestrator.sessions import Record, Session, Sessions, TurnLog
+from orchestrator.sessions import Clock, Record, Session, Sessions, TurnLog
 from orchestrator.sessions.journal import (
     build_cancelled_record,
     build_closed_record,
@@ -72,7 +72,8 @@ class Run:
 
     Attributes:
         session: The session, held by this invocation until `close`.
-        deadline: When the turn's time is over, in nanoseconds since 1970; `None` for never.
+        now: Tells the time in nanoseconds since 1970. It never goes back, nor on by leaps.
+        deadline: When the turn's time is over, by `now`; `None` for never.
         causes: What actions of this invocation raised, by call id; no journal holds them.
         checked: The answer that a guardrail has checked while it streamed, what it said, and
             whether each check is in the trace.
@@ -123,6 +124,7 @@ class Run:
         session: Session,
         session_id: str,
         replay: Replay | None = None,
+        now: Clock | None = None,
     ) -> None:
         if session.open is None:
             raise AssertionError("a run needs the session's open turn")
@@ -139,7 +141,7 @@ class Run:
         if replay is None and len(self.log) > 1:
             restore_team(plan, self.log, session)
         self.replay = replay or Replay(plan, self.log, session)
-        self.now = sessions.clock
+        began, self.now = sessions.start_clock() if now is None else (now(), now)
         self._generation = forks.generation
         self._before = len(self.log)
         self._after: int | None = None
@@ -155,7 +157,7 @@ class Run:
         self._together: AttributeMerger | None = None
         self._written_before = _PAID if sessions.durable else _SHARED
         self.seconds = seconds = plan.limits.seconds
-        self.deadline = None if seconds is None else sessions.clock() + int(seconds * 1e9)
+        self.deadline = None if seconds is None else began + int(seconds * 1e9)
 
     def begin(self) -> Live | Result:
         """The first effect to carry out, or the result."""
@@ -355,15 +357,17 @@ class Run:
     def prepare_end(self, result: Result) -> tuple[Record, ...]:
         """What `finish` writes last."""
         self.result = result
+        # By the clock of all processes: the session is idle from here on.
+        at = self.sessions.clock()
         if isinstance(result, ControlReturn):
-            return (build_suspend_record(result, self.now()),)
-        end = build_end_record(result, self.now())
+            return (build_suspend_record(result, at),)
+        end = build_end_record(result, at)
         turn = self.replay.turn
         if turn.question != self.log.start["question"]:
             end["question"] = turn.question  # as the guardrail let it be read
         kept_open = turn.unremembered or (turn.start.closing and isinstance(result, Failure))
         if self.log.ends_session and not kept_open:  # whoever asked for it has been written down
-            return end, build_closed_record("ended", self.now())
+            return end, build_closed_record("ended", at)
         return (end,)
 
     def note_end(self, result: Result) -> None:
@@ -399,7 +403,7 @@ class Run:
             self.flush(build_left_record(self.log.workflow))
             self.sessions.forget(self.session)
         else:
-            self.flush(build_cancelled_record(self.now()))
+            self.flush(build_cancelled_record(self.sessions.clock()))
 
     def close(self) -> None:
         """Ends the time limit, and gives the session back."""

@@ -33,7 +33,7 @@ def iter_memory_work(
 
 def _touch(run: Run, memory: Memory, memory_id: str) -> None:
     with suppress(OrchestratorError):
-        memory.store.touch(run.plan.owner, memory_id, run.session_id, run.now())
+        memory.store.touch(run.plan.owner, memory_id, run.session_id, run.sessions.clock())
 
 
 def _iter_summary_work(run: Run, memory: Memory, memory_id: str) -> Iterator[Callable[[], None]]:
@@ -49,7 +49,7 @@ def _iter_summary_work(run: Run, memory: Memory, memory_id: str) -> Iterator[Cal
         run.session_id,
         topics,
         started=run.session.started,
-        now=run.now(),
+        now=run.sessions.clock(),
         storage_days=memory.storage_days,
     )
     yield partial(memory.store.add, run.plan.owner, summary)

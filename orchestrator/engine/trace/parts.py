@@ -114,14 +114,15 @@ class PartWriter:
             "clientRequestId": f"{self._head}{_digits(call)}{self._tail}",
             "startTime": _write_time(began),
             "endTime": _write_time(ended),
-            "totalTimeMs": (ended - began) // 1_000_000,
+            "totalTimeMs": max(ended - began, 0) // 1_000_000,
         }
 
     def _operation_metadata(self, ended: int) -> dict[str, Any]:
         return {
             "startTime": _write_time(self._started),
             "endTime": _write_time(ended),
-            "operationTotalTimeMs": (ended - self._started) // 1_000_000,
+            # Another process may have begun the turn, by a clock that was set back since.
+            "operationTotalTimeMs": max(ended - self._started, 0) // 1_000_000,
         }
 
 
