@@ -6,7 +6,7 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, update_wrapper
 from pathlib import Path
@@ -350,13 +350,28 @@ def python_group(
     """The operations of Python functions, and the executor that calls them.
 
     Raises:
-        DefinitionError: A model cannot use a function's name, a parameter or a type.
+        DefinitionError: They are no list of functions, or a model cannot use a function's name, a
+            parameter or a type.
     """
     made = [
-        compile_function(group, one if isinstance(one, Action) else Action(one)) for one in actions
+        compile_function(group, one if isinstance(one, Action) else Action(one))
+        for one in _list_functions(group, actions)
     ]
     executor = AsyncPythonExecutor if any(one.is_async for _, one in made) else PythonExecutor
     return tuple(operation for operation, _ in made), executor({o.name: c for o, c in made})
+
+
+def _list_functions(group: str, actions: Any) -> list[Any]:
+    is_list = isinstance(actions, Iterable) and not isinstance(actions, str)
+    functions = list(actions) if is_list else [actions]
+    wrong = [one for one in functions if not callable(one)] if is_list else functions
+    if wrong:
+        what = f"an object of the class {type(wrong[0]).__name__!r}"
+        raise DefinitionError(
+            f"actions= of the action group {group!r} is a list of functions, "
+            f"{'and has' if is_list else 'not'} {what}; write actions=[function]"
+        )
+    return functions
 
 
 class PythonExecutor:

@@ -84,6 +84,16 @@ def build_failure(
     return DependencyFailed(f"{text}; {advice}" if advice else text, resource=name)
 
 
+def _check_result(call: Call, result: object) -> None:
+    if not hasattr(result, "text"):
+        name = call.operation.xml_name
+        raise DependencyFailed(
+            f"the executor of {name!r} returned an object of the class {type(result).__name__!r}; "
+            "its `call` has to return an ActionResult, such as ActionResult('a text')",
+            resource=name,
+        )
+
+
 def limit_size(result: ActionResult, max_bytes: int, *, repeatable: bool) -> ActionResult:
     """`result`, or a text that replaces one of more than `max_bytes`.
 
@@ -123,6 +133,8 @@ class GuardedExecutor:
         """Carries `call` out; raises `DependencyFailed` when the executor raises anything."""
         try:
             result = self.executor.call(call, context)
+            if type(result) is not ActionResult:
+                _check_result(call, result)
             return limit_size(result, context.max_bytes, repeatable=call.operation.idempotent)
         except OrchestratorError:
             raise
@@ -169,6 +181,8 @@ class _AsyncGuardedExecutor(GuardedExecutor):
         executor: Any = self.executor
         try:
             result = await executor.acall(call, context)
+            if type(result) is not ActionResult:
+                _check_result(call, result)
             return limit_size(result, context.max_bytes, repeatable=call.operation.idempotent)
         except OrchestratorError:
             raise

@@ -16,6 +16,7 @@ from orchestrator.agent.compile import build_plan
 from orchestrator.agent.validate import (
     Collaborator,
     check_parts,
+    check_texts,
     features_from_arguments,
     overrides_from_arguments,
 )
@@ -127,6 +128,7 @@ class Agent(AgentSessions, AgentVariants):
         Raises:
             DefinitionError: The agent is wrong; `TemplateError` when a template is.
         """
+        check_texts(name, instruction)
         check_parts(action_groups, knowledge_bases, limits, idle_session_ttl)
         self.name = name
         self.sessions = Sessions.of(sessions)

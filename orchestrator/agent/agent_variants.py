@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from orchestrator.actions import Executor
 from orchestrator.engine.plan import Override, Plan
+from orchestrator.errors import ValidationError
 from orchestrator.models import Model, resolve_model
 
 _MOST_TENANTS = 1_000  # whose plans an agent keeps
@@ -32,7 +33,12 @@ class AgentVariants:
 
         Args:
             tenant: Any text that names the tenant; empty for the agent as it was without tenants.
+
+        Raises:
+            ValidationError: It is no text.
         """
+        if not isinstance(tenant, str):
+            raise ValidationError(f"a tenant is named by a text, and not by {tenant!r}")
         agent = copy(self)
         known = self._tenant_plans.get(tenant)
         if known is None or not any(plan is self.plan for plan in known):

@@ -17,6 +17,7 @@ from orchestrator.agent.template_run import (
     TemplateResult,
     TemplateRun,
     build_agent,
+    check_inputs,
     check_options,
 )
 from orchestrator.diagnostics import Diagnostic
@@ -82,8 +83,10 @@ class PromptTemplate:
 
         Raises:
             TemplateError: It cannot be rendered, with its place.
-            ValidationError: A required input is missing, or its language has no functions.
+            ValidationError: A required input is missing, the inputs are no values by name, or its
+                language has no functions.
         """
+        check_inputs(inputs)
         if not functions:
             return self.document.render(inputs)
         render: Any = self.document.render

@@ -115,6 +115,18 @@ class TemplateResult:
         }
 
 
+def check_inputs(inputs: object) -> Mapping[str, Any]:
+    """The inputs of a template.
+
+    Raises:
+        ValidationError: They are no values by name.
+    """
+    if not isinstance(inputs, Mapping):
+        kind = type(inputs).__name__
+        raise ValidationError(f"the inputs are values by name, and no {kind}: give a mapping")
+    return inputs
+
+
 class TemplateRun:
     """One run.
 
@@ -128,11 +140,8 @@ class TemplateRun:
     ) -> None:
         """Chooses the model; nothing is rendered or asked yet."""
         check_options(options)
-        if inputs is not None and not isinstance(inputs, Mapping):
-            kind = type(inputs).__name__
-            raise ValidationError(f"the inputs are values by name, and no {kind}: give a mapping")
         self._template = template
-        self._inputs = dict(inputs or {})
+        self._inputs = dict(check_inputs({} if inputs is None else inputs))
         self._options = options
         self._model = resolve_template_model(template.document, options.get("model"))
         self._outcome = TemplateOutcome()

@@ -172,6 +172,12 @@ def overrides_from_arguments(
     return overrides
 
 
+def check_texts(name: object, instruction: object) -> None:
+    """Refuses a name and an instruction that are something else than texts."""
+    _check_one("name", name, str, "a text")
+    _check_one("instruction", instruction, str, "a text that says what the agent is for")
+
+
 def check_parts(
     groups: Sequence[ActionGroup], bases: Sequence[KnowledgeBase], limits: Limits | None, ttl: int
 ) -> None:

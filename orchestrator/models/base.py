@@ -16,6 +16,7 @@ from operator import add
 from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from orchestrator.errors import DependencyFailed
 from orchestrator.limits import REPLY_BYTES
 from orchestrator.message import Block, Message, normalise_blocks, text_of
 
@@ -206,6 +207,7 @@ class Model(ABC):
         without the whole reply.
         """
         reply = self.complete(request)
+        check_reply(self, reply)
         reply.content = normalise_blocks(reply.content)
         yield reply.text
         yield reply
@@ -257,6 +259,27 @@ class Model(ABC):
         finally:
             stopped.set()
             reading.cancel()
+
+
+def check_reply(model: Model, reply: Any) -> None:
+    """Refuses what is no reply, or has members of other types.
+
+    Raises:
+        DependencyFailed: It names the model's class, and what was expected.
+    """
+    if not isinstance(reply, ModelReply):
+        wrong, wanted = reply, "ModelReply([{'text': ...}])"
+    elif not isinstance(reply.content, list | tuple):
+        wrong, wanted = reply.content, "a list of blocks as its content, such as [{'text': ...}]"
+    elif not isinstance(reply.usage, tuple):
+        wrong, wanted = reply.usage, "Usage(...) as its usage"
+    else:
+        return
+    raise DependencyFailed(
+        f"the model {model.model_id!r}, of the class {type(model).__name__!r}, replied with an "
+        f"object of the class {type(wrong).__name__!r}; it has to reply with {wanted}",
+        resource=model.model_id,
+    )
 
 
 def _complete(model: Model, request: ModelRequest) -> ModelReply:

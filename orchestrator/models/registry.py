@@ -85,6 +85,11 @@ def resolve_model(spec: str | Model, *, folder: str | Path = ".") -> Model:
         ResourceNotFound: It names a model or file that does not exist.
     """
     if isinstance(spec, Model):
+        if not isinstance(getattr(spec, "model_id", None), str):
+            raise ValidationError(
+                f"the model of the class {type(spec).__name__!r} has no text as its model_id; "
+                "set one, which chooses the dialect of its prompts"
+            )
         return spec
     if not isinstance(spec, str) or not spec.strip():
         raise ValidationError(f"{spec!r} is not a model: give {_list_forms(MODELS)}")

@@ -85,6 +85,7 @@ class Sessions:
                 those that were used last stay.
         """
         self.store: SessionStore = store if store is not None else InMemoryStore()
+        _check_store(self.store)
         self.durable = self.store.durable
         self.lean = type(self.store) is InMemoryStore  # of another one nobody knows what it does
         self.clock = clock
@@ -111,7 +112,8 @@ class Sessions:
         A text may be a URL: `memory:`, `sqlite:///path`, `dynamodb://table`, `postgresql://...`.
 
         Raises:
-            ValidationError: The URL is wrong, or the library that it needs is not installed.
+            ValidationError: The URL is wrong, the library that it needs is not installed, or the
+                value is something else.
             DependencyFailed: The store cannot be opened.
         """
         if isinstance(value, cls):
@@ -611,6 +613,16 @@ class Sessions:
         if log is not None and (log.decision_request or self.is_running(log)):
             return
         self.write(session, [build_closed_record("idle", now)])
+
+
+def _check_store(store: object) -> None:
+    missing = [name for name in ("durable", "load", "append") if not hasattr(store, name)]
+    if missing:
+        raise ValidationError(
+            "sessions are kept in memory (None), in a SQLite file (a path), in a database (a URL), "
+            "or in a store with the members of `orchestrator.sessions.SessionStore`; an object of "
+            f"the class {type(store).__name__!r} has no {' and no '.join(map(repr, missing))}"
+        )
 
 
 def _is_undone(record: Any) -> bool:

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,15 @@ def place_in_function(
     file = Path(frame[0])
     inside = folder is not None and file.is_relative_to(folder)
     return f"{file.relative_to(folder) if folder and inside else file.name}:{frame[1]}"
+
+
+def place_in_class(error: BaseException, kind: type, base: type) -> str:
+    """`file:line` of the innermost frame in a class's files, those of `base` left out; or empty."""
+    classes = takewhile(lambda one: one is not base, kind.__mro__)
+    members = [member for one in classes for member in vars(one).values()]
+    files = {one.__code__.co_filename for one in members if inspect.isfunction(one)}
+    frame = innermost(error, files.__contains__)
+    return f"{Path(frame[0]).name}:{frame[1]}" if frame else ""
 
 
 def place_in_folder(error: BaseException, folder: Path, root: Path | None = None) -> str:

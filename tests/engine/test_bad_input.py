@@ -429,8 +429,10 @@ def test_wrong_types_in_blocks(family: Family, blocks: Any) -> None:
 
 @pytest.mark.parametrize("reason", ["", "no_such_reason", None])
 def test_an_unknown_stop_reason_is_taken_for_the_usual_one(reason: Any) -> None:
-    reply = agent(NATIVE.model([stopped(reason, "<answer>Hi.")])).invoke("Hi")
+    asked = agent(NATIVE.model([stopped(reason, "<answer>Hi.")] * 2))
+    reply = asked.invoke("Hi")
     assert (reply.text, reply.stop_reason) == ("Hi.", "end_turn")
+    assert streamed(asked, "Hi")[1] is None
 
 
 def test_a_model_that_fails_to_be_understood_leaves_its_words_in_the_error() -> None:

@@ -231,7 +231,9 @@ def test_a_model_that_streams_what_is_no_text() -> None:
             yield b"two"
 
     agent = subject(Odd())
-    with pytest.raises(DependencyFailed, match="raised AttributeError"):
+    with pytest.raises(
+        DependencyFailed, match="of the class 'bytes'; it has to reply with ModelReply"
+    ):
         asyncio.run(deltas(agent))
 
 

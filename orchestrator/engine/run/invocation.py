@@ -44,7 +44,7 @@ from orchestrator.errors import (
 )
 from orchestrator.guardrails import Verdict
 from orchestrator.message import split_blocks
-from orchestrator.models.base import ModelReply, ModelRequest
+from orchestrator.models.base import ModelReply, ModelRequest, Usage, check_reply
 from orchestrator.parsers.base import Parser
 from orchestrator.parsers.orchestration import is_usual, refuse_quotation
 from orchestrator.sessions import Clock, Record, Session, Sessions, TurnLog
@@ -257,14 +257,17 @@ class Run:
 
         That of a whole reply has no `ended` if a parser is yet to complete it (`parse`).
         """
-        reply.content, text, uses = split_blocks(reply.content)
         stage = effect.stage
+        usual = type(reply) is ModelReply and type(reply.usage) is Usage
+        if not usual or type(reply.content) is not list:
+            check_reply(stage.model, reply)
+        reply.content, text, uses = split_blocks(reply.content)
         record: Record = {
             "kind": "model",
             "stage": stage.stage,
             "model": stage.model.model_id,
             "content": reply.content,
-            "stop": reply.stop_reason,
+            "stop": reply.stop_reason or "end_turn",
             "usage": reply.usage,
             "began": began,
         }

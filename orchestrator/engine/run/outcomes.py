@@ -21,10 +21,10 @@ from orchestrator.engine.run.stream_filter import ask_guardrail, build_stream_fi
 from orchestrator.engine.run.turn_records import build_branch_record, encode_file
 from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, OrchestratorError
 from orchestrator.message import clean
-from orchestrator.models.base import ModelReply
+from orchestrator.models.base import Model, ModelReply
 from orchestrator.parsers.base import ANSWER
 from orchestrator.sessions import HISTORY_GUARD, Record
-from orchestrator.support.user_code import describe_exception, is_own_failure
+from orchestrator.support.user_code import describe_exception, is_own_failure, place_in_class
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -118,7 +118,8 @@ class StreamedCall:
         if reply is None:
             model_id = self.effect.stage.model.model_id
             raise DependencyFailed(
-                f"the stream of model {model_id!r} ended before its reply was whole; try again",
+                f"the stream of model {model_id!r} ended before its reply was whole; try "
+                "again, or have a model of your own yield its ModelReply at last",
                 resource=model_id,
             )
         record = self._run.read_reply(self.effect, reply, self._began, self._parser)
@@ -138,14 +139,27 @@ def build_effect_error(effect: Effect, error: BaseException) -> OrchestratorErro
         return error
     if not isinstance(effect, CallModel) or not is_own_failure(error):
         raise error
-    model_id = effect.stage.model.model_id
+    model = effect.stage.model
     typed = DependencyFailed(
-        f"the model {model_id!r} raised {type(error).__name__}. A model of your own should raise "
-        "errors of `orchestrator.errors`",
-        resource=model_id,
+        f"the model {model.model_id!r} {_describe_failure(model, error)}", resource=model.model_id
     )
     typed.__cause__ = error
     return typed
+
+
+def _describe_failure(model: Model, error: BaseException) -> str:
+    place = place_in_class(error, type(model), Model)
+    if not place and isinstance(error, AttributeError | TypeError):
+        # Raised by who uses the model: the text has names of types and members, and no values.
+        return (
+            f"cannot be used: its class {type(model).__name__!r} has to be like "
+            f"`orchestrator.models.Model` ({error})"
+        )
+    where = f" at {place}" if place else ""
+    return (
+        f"raised {type(error).__name__}{where}. A model of your own should raise errors of "
+        "`orchestrator.errors`"
+    )
 
 
 def retrieve(run: Run, effect: Retrieve) -> Record:
@@ -261,6 +275,7 @@ def run_remote_branch(run: Run, branch: Branch) -> Record:
     more: Record = {}
     try:
         reply = remote.invoke(branch.message, session_id, attributes, dict(branch.attributes))
+        _check_remote_reply(branch, reply)
     except OrchestratorError as error:
         result = Failure(error, "failure")
     except BaseException as error:
@@ -275,6 +290,15 @@ def run_remote_branch(run: Run, branch: Branch) -> Record:
         if reply.files:
             more["files"] = list(map(encode_file, reply.files))
     return build_remote_record(run, branch, result, more, began)
+
+
+def _check_remote_reply(branch: Branch, reply: Any) -> None:
+    if not hasattr(reply, "text"):
+        raise DependencyFailed(
+            f"the collaborator {branch.team!r} replied with an object of the class "
+            f"{type(reply).__name__!r}; its `invoke` has to return a RemoteReply",
+            resource=branch.team,
+        )
 
 
 def build_remote_record(

@@ -128,7 +128,7 @@ def _build_guarded_stream(run: Run, guardrail: Guardrail, checks: list[Record]) 
 def ask_guardrail(guardrail: Guardrail, text: str, source: Source) -> Verdict:
     """What a guardrail says of a text; whatever it raises, the text does not go through."""
     try:
-        return guardrail.check(text, source)
+        verdict = guardrail.check(text, source)
     except OrchestratorError:
         raise
     except BaseException as error:
@@ -138,3 +138,10 @@ def ask_guardrail(guardrail: Guardrail, text: str, source: Source) -> Verdict:
             f"the guardrail {guardrail.id!r} raised {type(error).__name__}: nothing goes through",
             resource=guardrail.id,
         ) from error
+    if not hasattr(verdict, "action"):
+        raise DependencyFailed(
+            f"the guardrail {guardrail.id!r} returned an object of the class "
+            f"{type(verdict).__name__!r}, and has to return a Verdict: nothing goes through",
+            resource=guardrail.id,
+        )
+    return verdict
