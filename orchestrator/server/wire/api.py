@@ -25,6 +25,7 @@ from orchestrator.server.wire.responses import (
     get_stream_writer,
 )
 from orchestrator.server.wire.shapes import SERVICES, operation_model, service_model
+from orchestrator.support.user_code import is_own_failure
 
 _NOBODY = Caller()
 _EVENT_STREAM = "application/vnd.amazon.eventstream"
@@ -143,7 +144,9 @@ class Api:
             if matched is None:
                 raise Fault("UnknownOperationException", _describe_unknown(method, raw_path))
             answer = await self._call_handler(matched, query, headers, body, caller, request_id)
-        except Exception as error:
+        except BaseException as error:
+            if not is_own_failure(error):
+                raise
             return self.refuse(error, matched, request_id)
         answer.headers["x-amzn-RequestId"] = request_id
         return answer

@@ -25,6 +25,7 @@ from orchestrator.server.wire.faults import UNMODELLED, WrongOutput, choose_exce
 from orchestrator.server.wire.shapes import Walks, get_write_walks, operation_model
 from orchestrator.server.wire.values import Problems, Walk, format_time
 from orchestrator.support.logs import get_logger
+from orchestrator.support.user_code import is_own_failure
 
 _LOG = get_logger("orchestrator.server")
 _JSON = "application/json"
@@ -327,7 +328,9 @@ class MessageStream(AsyncIterator[bytes]):
         except StopAsyncIteration:
             self._done = True
             raise
-        except Exception as error:
+        except BaseException as error:
+            if not is_own_failure(error):
+                raise
             await self.aclose()
             return self._writer.encode_error(self._fault_of(error))
 

@@ -199,12 +199,15 @@ def test_failures_after_it_end_the_stream(start, error, _, code):
     assert caught.value.response["Error"]["Code"] == code
 
 
-def test_a_mistake_of_ours_is_not_told(start):
+@pytest.mark.parametrize("mistake", [RuntimeError, SystemExit, asyncio.CancelledError])
+def test_a_mistake_of_ours_is_not_told(start, mistake):
     for pieces in ((), ("First ",)):
-        server = start(Failing(RuntimeError("canary"), *pieces))
-        with pytest.raises(ClientError) as caught:
-            events_of(server)
-        assert "canary" not in str(caught.value)
+        server = start(Failing(mistake("canary"), *pieces))
+        for ask in (events_of, converse, events_of):
+            with pytest.raises(ClientError) as caught:
+                ask(server)
+            assert "canary" not in str(caught.value)
+            assert caught.value.response["Error"]["Code"].lower() == "internalserverexception"
 
 
 def test_a_client_that_goes_stops_the_model(start):
