@@ -412,7 +412,7 @@ class Run:
         """Ends the time limit, and gives the session back."""
         self._end_limit()
         self._after = len(self.log)
-        if not self.is_inherited:  # a turn of this process may have the session
+        if self._generation == forks.generation:  # else a turn of this process may have it
             self.sessions.release(self.session)
 
     @property
@@ -491,20 +491,21 @@ class Run:
 
     def write(self, records: list[Record]) -> None:
         """Appends records to the journal."""
-        self._refuse_inherited()
+        if self._generation != forks.generation:
+            raise self._build_inherited_error()
         self.sessions.write(self.session, records, self._encoded)
 
     def prepare_append(self, records: list[Record]) -> Append:
         """The append that `write` makes."""
-        self._refuse_inherited()
+        if self._generation != forks.generation:
+            raise self._build_inherited_error()
         return self.sessions.prepare_append(self.session, records, encoded=self._encoded)
 
-    def _refuse_inherited(self) -> None:
-        if self.is_inherited:
-            raise SessionBusy(
-                f"the turn of session {self.session_id!r} is that of the process which this one "
-                "was forked from, and goes on there"
-            )
+    def _build_inherited_error(self) -> SessionBusy:
+        return SessionBusy(
+            f"the turn of session {self.session_id!r} is that of the process which this one was "
+            "forked from, and goes on there"
+        )
 
 
 # Shared by the turns that have none: each container in flight costs time in garbage collections.
