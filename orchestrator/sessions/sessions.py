@@ -42,6 +42,7 @@ Clock = Callable[[], int]
 _THREADS = 16  # for event loops, when a store does not say how many are of use
 _MOST_KNOWN_PLANS = 10_000  # of which `Sessions` knows that a durable store has them
 _KEPT_ANEW = 3_600_000_000_000  # after which a store is given the snapshots of plans again
+_SET_ANEW = 10_000_000  # by so many nanoseconds is another clock off when one was set anew
 _GRACE = 60_000_000_000  # after a turn's own time limit, before any process may take it over
 
 
@@ -89,6 +90,7 @@ class Sessions:
         self.durable = self.store.durable
         self.lean = type(self.store) is InMemoryStore  # of another one nobody knows what it does
         self.clock = clock
+        self._steady_clock = _make_steady_clock(0)
         self._lanes: Lanes | None = None
         self._processes: ProcessLocks = getattr(self.store, "processes", None) or ProcessLocks(None)
         self.leaving = False
@@ -131,9 +133,11 @@ class Sessions:
         now = self.clock()
         if self.clock is not time.time_ns:  # of another one nobody knows what it does
             return now, self.clock
-        monotonic = time.monotonic_ns
-        ahead = now - monotonic()
-        return now, lambda: ahead + monotonic()
+        # One for all turns, until somebody sets the system's: each container in flight costs time
+        # in garbage collections.
+        if abs(now - self._steady_clock()) > _SET_ANEW:
+            self._steady_clock = _make_steady_clock(now)
+        return now, self._steady_clock
 
     def acquire(
         self, label: str, ttl: int, build_turn: Callable[[Session], Record] | None = None
@@ -623,6 +627,12 @@ def _check_store(store: object) -> None:
             "or in a store with the members of `orchestrator.sessions.SessionStore`; an object of "
             f"the class {type(store).__name__!r} has no {' and no '.join(map(repr, missing))}"
         )
+
+
+def _make_steady_clock(now: int) -> Clock:
+    monotonic = time.monotonic_ns
+    ahead = now - monotonic()
+    return lambda: ahead + monotonic()
 
 
 def _is_undone(record: Any) -> bool:
