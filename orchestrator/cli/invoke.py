@@ -12,7 +12,13 @@ from orchestrator.cli.agents import load_agent, note_templates
 from orchestrator.cli.live import LiveTurn
 from orchestrator.cli.options import Turn, read_input, read_json
 from orchestrator.cli.recordings import choose_model, get_models_ready
-from orchestrator.cli.return_control import read_given_results, show_waiting_calls, suggest_options
+from orchestrator.cli.return_control import (
+    GivenResults,
+    name_results,
+    read_given_results,
+    show_waiting_calls,
+    suggest_options,
+)
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.turns import TurnRunner
 from orchestrator.cli.verb import option, verb
@@ -20,6 +26,7 @@ from orchestrator.errors import ValidationError
 
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
+    from orchestrator.engine.results import ControlReturn
     from orchestrator.engine.run.options import Options
     from orchestrator.sessions import Session as SessionState
 
@@ -40,7 +47,8 @@ def invoke(
             "--results",
             "FILE",
             "JSON with the results of a return of control ('-': stdin): a mapping from each "
-            "call's function or path to its result, or to true or false to confirm it.",
+            "call's function or path to its result, or to true or false to confirm it. "
+            "--yes and --result do the same on the command line.",
         ),
     ] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show every step, on stderr.")] = False,
@@ -55,6 +63,7 @@ def invoke(
       $ orchestrator invoke my-agent "Where is order 1042?" --session s-1
       $ orchestrator invoke my-agent "And what is in it?" --session s-1 --json
       $ orchestrator invoke my-agent --session s-1 --results results.json
+      $ orchestrator invoke my-agent --session s-1 --yes
       $ orchestrator invoke my-agent "Pay for it" --yes --result 'pay="paid"'
       $ orchestrator invoke my-agent "Where is order 1042?" --record order.jsonl
       $ orchestrator invoke my-agent "What is in this?" --file plan.pdf
@@ -71,6 +80,8 @@ def invoke(
         options["files"] = turn.input_files()
     if results is not None:
         options["results"] = _parse_results(agent, session, read_json(results, "--results"))
+    elif session is not None and not question:
+        options |= _answer_open_turn(agent, session, given, terminal)
     agent = get_models_ready(agent, turn, terminal)
     text = read_input("-") if question == "-" else question
     runner = TurnRunner(terminal, agent, given)
@@ -99,9 +110,11 @@ def _show(
         live.finish()
     if reply.return_control is not None:
         show_waiting_calls(terminal, reply.return_control)
-        how = "--results FILE" if session else "--session ID, and then --results FILE"
-        flags = suggest_options(reply.return_control)
-        terminal.note(f"Go on with {how}; or ask once more with {flags}.")
+        flags = suggest_options(reply.return_control.invocation_inputs)
+        if session:
+            terminal.note(f"Go on without a question, and with {flags} or --results FILE.")
+        else:
+            terminal.note(f"Ask once more with {flags}; --session ID keeps a turn, to go on with.")
     for file in reply.files:
         size = f"{len(file['bytes']):,} bytes"
         terminal.note(f"made the file {clean(file['name'])!r} ({size}); --json gives its content")
@@ -114,10 +127,7 @@ def _parse_results(agent: Agent, session: str | None, results: Any) -> dict[str,
         return results
     if session is None or not isinstance(results, dict):
         raise ValidationError("--results needs --session, and a JSON object")
-    from orchestrator.engine.results import ControlReturn
-
-    label = f"{agent.plan.agent_id}/{agent.plan.alias_id}/{session}"
-    waits = _find_hand_over(agent.sessions.peek(label))
+    waits = _find_hand_over(_peek(agent, session))
     if waits is None:
         raise ValidationError(f"no call waits for results in session {session!r}")
     if waits.get("undecided"):  # a result by its name would leave open what is meant by it
@@ -125,7 +135,42 @@ def _parse_results(agent: Agent, session: str | None, results: Any) -> dict[str,
             f"session {session!r} waits for a decision about calls whose outcome nobody knows: "
             f"give it with `orchestrator sessions decide {session}`"
         )
-    return ControlReturn(waits["invocation_id"], waits["inputs"]).answer(results)
+    return name_results(_build_control_return(waits), results)
+
+
+def _answer_open_turn(
+    agent: Agent, session: str, given: GivenResults, terminal: Terminal
+) -> Options:
+    # What an invocation without a question goes on with. Of a turn that waits for no results, the
+    # engine says what it needs.
+    turn = _peek(agent, session).open
+    if turn is None:
+        raise ValidationError(
+            f"session {session!r} has no open turn that could go on; give a question, or find the "
+            "session that you mean with `orchestrator sessions list`"
+        )
+    if turn.decision_request or not turn.suspend_record:
+        return {}
+    control = _build_control_return(turn.suspend_record)
+    results = given.answer(control, terminal)
+    if results is None:
+        show_waiting_calls(terminal, control)
+        raise ValidationError(
+            f"session {session!r} waits for results: give "
+            f"{suggest_options(control.invocation_inputs)}, or --results FILE; a question gives "
+            "its turn up"
+        )
+    return {"results": results}
+
+
+def _peek(agent: Agent, session: str) -> SessionState:
+    return agent.sessions.peek(f"{agent.plan.agent_id}/{agent.plan.alias_id}/{session}")
+
+
+def _build_control_return(waits: Mapping[str, Any]) -> ControlReturn:
+    from orchestrator.engine.results import ControlReturn
+
+    return ControlReturn(waits["invocation_id"], waits["inputs"])
 
 
 def _find_hand_over(session: SessionState) -> Mapping[str, Any] | None:

@@ -69,7 +69,7 @@ def list_waiting_calls(inputs: Iterable[Mapping[str, Any]]) -> list[WaitingCall]
 
 def _list_names(group: str, name: str, verb: str) -> tuple[str, ...]:
     if not verb:
-        return (f"{group}::{name}", name)
+        return (f"{group}::{name}", f"{group}::{name}()", name)
     return (f"{group}::{verb.upper()} {name}", f"{verb.upper()} {name}", name)
 
 
@@ -182,10 +182,10 @@ def show_waiting_calls(terminal: Terminal, control: ControlReturn) -> None:
         terminal.note(f"waits for you: {call.text} ({call.wants})")
 
 
-def suggest_options(control: ControlReturn) -> str:
-    """How the options of the command would answer the calls: `--yes`, `--result NAME=JSON`."""
+def suggest_options(inputs: Iterable[Mapping[str, Any]]) -> str:
+    """How the options of `invoke` answer `invocationInputs`: `--yes`, `--result NAME=JSON`."""
     flags: dict[str, None] = {}
-    for call in list_waiting_calls(control.invocation_inputs):
+    for call in list_waiting_calls(inputs):
         only_confirms = call.confirm and not call.result
         flags["--yes" if only_confirms else f"--result {shlex.quote(f'{call.name}=JSON')}"] = None
     return " and ".join(flags)
@@ -215,6 +215,53 @@ def ask_results(
             _note_given(terminal, call, value)
         results.append(_build_result(control, call, value))
     return _build_results(control, results)
+
+
+def name_results(control: ControlReturn, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The results of calls, as `Agent.invoke(results=...)` takes them.
+
+    Args:
+        control: The calls.
+        values: Their results, by one of the names of each call, or by the line that shows it.
+            Several calls of one name take a list of as many results, in the calls' order.
+
+    Raises:
+        ValidationError: A call has no result, or several, or a result has no call.
+    """
+    calls = list_waiting_calls(control.invocation_inputs)
+    found: dict[int, Any] = {}
+    unknown = []
+    for name, value in values.items():
+        named = [number for number, call in enumerate(calls) if _is_named(call, name)]
+        if not named:
+            unknown.append(name)
+        if any(number in found for number in named):
+            raise ValidationError(f"a call has several results, one as {name!r}")
+        found |= zip(named, _split_value(name, value, len(named)), strict=True)
+    missing = [clean(call.text) for number, call in enumerate(calls) if number not in found]
+    if unknown or missing:
+        waiting = ", ".join(repr(clean(call.text)) for call in calls)
+        raise ValidationError(
+            f"the results do not fit the calls that wait ({waiting}); unknown: {unknown}, "
+            f"missing: {missing}"
+        )
+    results = [_build_result(control, call, found[number]) for number, call in enumerate(calls)]
+    return _build_results(control, results)
+
+
+def _is_named(call: WaitingCall, name: str) -> bool:
+    return name in call.names or name == clean(call.text)
+
+
+def _split_value(name: str, value: Any, count: int) -> Sequence[Any]:
+    if count < 2:
+        return [value] * count
+    if not isinstance(value, list) or len(value) != count:
+        raise ValidationError(
+            f"{count} calls of {name!r} wait for results: give a list of {count}, in their order, "
+            "or name each as it is shown"
+        )
+    return value
 
 
 def _note_given(terminal: Terminal, call: WaitingCall, value: Any) -> None:

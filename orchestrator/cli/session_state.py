@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from orchestrator.cli.return_control import list_waiting_calls
+from orchestrator.cli.return_control import list_waiting_calls, suggest_options
 from orchestrator.cli.steps import Step, format_call
 from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
 from orchestrator.cli.trace import TraceView
@@ -241,7 +241,9 @@ def _suggest_next_steps(shown: TurnView, commands: NextCommands) -> list[str]:
     again = commands.invoke
     if shown.state == "waiting":
         waits = [f"{clean(call.text)} ({call.wants})" for call in list_waiting_calls(shown.inputs)]
-        return [*waits, f"Go on with `{again} --results FILE`; another question gives it up."]
+        options = suggest_options(shown.inputs)
+        how = f"Go on with `{again} --results FILE`, or with {options} instead of a file"
+        return [*waits, f"{how}; another question gives it up."]
     if shown.state == UNDECIDED:
         return [
             "Look at the system behind it, by the key. Then go on with "

@@ -78,7 +78,7 @@ class Talk:
             live.finish()
         if reply.return_control is not None:
             show_waiting_calls(self.terminal, reply.return_control)
-            how = suggest_options(reply.return_control)
+            how = suggest_options(reply.return_control.invocation_inputs)
             self.terminal.note(f"Answer with {how}; the next question gives the turn up.")
         self._note_missing_tool(reply)
 

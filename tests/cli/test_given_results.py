@@ -56,7 +56,14 @@ def test_json_has_the_whole_turn(run, buyer, script):
 
 
 @pytest.mark.parametrize(
-    "name", ["order_book", "shop::order_book", "/orders/{orderId}", "GET /orders/{orderId}"]
+    "name",
+    [
+        "order_book",
+        "shop::order_book",
+        "shop::order_book()",
+        "/orders/{orderId}",
+        "GET /orders/{orderId}",
+    ],
 )
 def test_a_call_has_several_names(run, buyer, shop, script, name):
     if "/" in name:
@@ -100,7 +107,7 @@ def test_a_call_without_a_result_is_handed_over_and_says_how_to_answer(run, buye
 
 def test_so_does_one_that_is_only_to_be_confirmed(run, buyer, script):
     done = run("invoke", buyer, "Pay", script(PAY))
-    assert "or ask once more with --yes." in done.stderr
+    assert "Ask once more with --yes; --session ID keeps a turn" in done.stderr
 
 
 def test_names_of_collaborators_are_known(run, buyer, place, script):
