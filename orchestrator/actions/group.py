@@ -11,6 +11,7 @@ from orchestrator.actions.base import Executor, Operation
 from orchestrator.actions.names import check_name, check_text
 from orchestrator.actions.python import Action, python_group
 from orchestrator.errors import DefinitionError
+from orchestrator.support.signatures import CallShape
 from orchestrator.support.spelling import did_you_mean
 
 # Signature of the built-in group that lets the model ask the user (Bedrock: `UserInput`).
@@ -171,6 +172,11 @@ def _check_executor(group: ActionGroup) -> None:
             f"the executor of the action group {group.name!r} is a {type(executor).__name__} "
             "without `call(call, context)`"
         )
+    elif isinstance(executor, Executor):
+        shape = CallShape(f"{type(executor).__name__} method", ("call", "context"))
+        for method in ("call", "acall"):
+            if hasattr(executor, method):
+                shape.check(getattr(executor, method))
 
 
 def _check_operations(group: ActionGroup) -> None:

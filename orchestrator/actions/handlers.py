@@ -49,6 +49,7 @@ from orchestrator.support.load_errors import (
     reports_load_errors,
 )
 from orchestrator.support.logs import get_logger
+from orchestrator.support.signatures import CallShape, Definition, accepts, find_definition
 from orchestrator.support.spelling import did_you_mean
 from orchestrator.support.threads import wait_for
 from orchestrator.support.user_code import is_own_failure, place_in_folder, place_in_function
@@ -245,8 +246,26 @@ def handler_file(
     return file
 
 
-def check_function(file: Path, function: str) -> None:
+HANDLER = CallShape("handler", ("event", "context"))
+"""How AWS Lambda calls a handler."""
+
+
+def check_handler(file: Path, function: str, shape: CallShape = HANDLER) -> None:
+    """Checks, without running it, that a Python file has a handler which can be called.
+
+    Raises:
+        DefinitionError: It has not, or has a syntax error, or the handler takes other arguments.
+    """
+    definition = check_function(file, function)
+    if definition is not None:
+        shape.check_source(definition, file)
+
+
+def check_function(file: Path, function: str) -> Definition | None:
     """Checks, without running it, that a Python file has a function.
+
+    Returns:
+        Its definition, where nothing else in the file gives the name a value.
 
     Raises:
         DefinitionError: It has not, or has a syntax error (with its line and column).
@@ -273,6 +292,7 @@ def check_function(file: Path, function: str) -> None:
         raise DefinitionError(
             f"there is no function {function!r}{did_you_mean(function, names)}", file=file
         )
+    return find_definition(tree, function)
 
 
 class LambdaFunction:
@@ -287,9 +307,16 @@ class LambdaFunction:
 
     stands_for = ""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], *, shape: CallShape = HANDLER) -> None:
+        """Makes the executor; the `shape` says what the function is called with.
+
+        Raises:
+            DefinitionError: The function takes other arguments.
+        """
+        shape.check(function)
         self.name = getattr(function, "__name__", type(function).__name__)
         self._function = function
+        self._shape = shape
 
     def __repr__(self) -> str:
         return f"LambdaFunction({self.name})"
@@ -330,29 +357,31 @@ class LambdaFunction:
         about: LambdaContext,
         *,
         resource: str = "",
-        context_optional: bool = False,
     ) -> Any:
         """What the function returns for any event; an async one runs in an event loop of its own.
 
-        It raises what the function raises. `resource` is for errors; by default, its name. With
-        `context_optional` a function may take the event alone.
+        It raises what the function raises. `resource` is for errors; by default, its name.
         """
         function = self.find_function(resource or self.name)
-        if context_optional and not _takes_context(function):
+        if self._shape.optional and not accepts(function, 2):
             return run_function(function, event)
-        return run_function(function, event, about)
+        try:
+            return run_function(function, event, about)
+        except TypeError as error:
+            # A decorated or imported function is known only now.
+            self._check_shape(function, resource or self.name, error)
+            raise
+
+    def _check_shape(self, function: Callable[..., Any], resource: str, error: TypeError) -> None:
+        try:
+            self._shape.check(function)
+        except DefinitionError as wrong:
+            place = f"{Path(wrong.file).name}:{wrong.line}: " if wrong.file else ""
+            raise DependencyFailed(f"{place}{wrong.reason}", resource=resource) from error
 
     def advise(self, error: BaseException) -> str:
         """What to do about what the function raised; may be empty."""
         return ""
-
-
-def _takes_context(function: Callable[..., Any]) -> bool:
-    try:
-        inspect.signature(function).bind({}, None)
-    except (TypeError, ValueError):  # it takes less, or is built in and has no signature
-        return False
-    return True
 
 
 def run_function(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -376,6 +405,7 @@ class LambdaHandler(LambdaFunction):
         *,
         environment: Mapping[str, str] | None = None,
         root: str | Path | None = None,
+        shape: CallShape = HANDLER,
     ) -> None:
         """Makes the executor.
 
@@ -385,14 +415,16 @@ class LambdaHandler(LambdaFunction):
             function: The handler function in it.
             environment: Its environment variables, besides those of the process.
             root: The folder that the file must be in, after links are resolved.
+            shape: What the function is called with.
 
         Raises:
             DefinitionError: There is no such file or function, the file is outside `root`, it
-                has a syntax error, or a variable is not a text.
+                has a syntax error, the function takes other arguments, or a variable is not a text.
         """
         self.file = handler_file(path, root, "handler")
         self.function = self.name = function
-        check_function(self.file, function)
+        check_handler(self.file, function, shape)
+        self._shape = shape
         self._environment = dict(check_environment(environment or {}))
         self._variables: Variables | None = None
         self._module = HandlerModule(self.file)
@@ -427,13 +459,10 @@ class LambdaHandler(LambdaFunction):
         about: LambdaContext,
         *,
         resource: str = "",
-        context_optional: bool = False,
     ) -> Any:
         """What the handler returns, run with its environment variables; see `LambdaFunction`."""
         with self._get_variables(about).active():
-            return super().invoke(
-                event, about, resource=resource, context_optional=context_optional
-            )
+            return super().invoke(event, about, resource=resource)
 
     # Once: what a handler changes in `os.environ` is there at its next call, as in Lambda.
     def _get_variables(self, about: LambdaContext) -> Variables:

@@ -104,7 +104,6 @@ class LambdaProcess(LambdaHandler):
         about: LambdaContext,
         *,
         resource: str = "",
-        context_optional: bool = False,
     ) -> Any:
         """What the handler returns for an event, as JSON data.
 

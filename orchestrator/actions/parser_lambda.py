@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 from uuid import uuid4
 
 from orchestrator.actions.handlers import (
+    HANDLER,
     LambdaFunction,
     LambdaHandler,
     handler_file,
@@ -40,6 +41,7 @@ from orchestrator.message import Block
 from orchestrator.parsers import STAGES, Parsed, Parser
 from orchestrator.parsers.parser_response import WrongShape, read_response
 from orchestrator.parsers.scanner import Piece
+from orchestrator.support.signatures import CallShape
 from orchestrator.support.user_code import describe_exception, is_own_failure
 
 # A parser: Bedrock's event to Bedrock's object.
@@ -186,10 +188,11 @@ def parser_function(
 
     Raises:
         DefinitionError: There is no such file or function, the file is outside the folder or has
-            a syntax error, or the text is none of these.
+            a syntax error, the function takes other arguments, or the text is none of these.
     """
+    shape = CallShape(what, HANDLER.parameters, optional=1)
     if callable(spec):
-        return _Handler(_name_of(spec), LambdaFunction(spec))
+        return _Handler(_name_of(spec), LambdaFunction(spec, shape=shape))
     if not isinstance(spec, str):
         raise DefinitionError(
             f"the {what} is a function, an ARN or a file, not {type(spec).__name__}"
@@ -204,7 +207,7 @@ def parser_function(
         f"; give '{what}.py', '{what}.py:function' or the ARN of a Lambda function",
     )
     function = function or "lambda_handler"
-    return _Handler(f"{file.name}:{function}", LambdaHandler(file, function))
+    return _Handler(f"{file.name}:{function}", LambdaHandler(file, function, shape=shape))
 
 
 class _Handler:
@@ -215,7 +218,7 @@ class _Handler:
 
     def __call__(self, event: dict[str, Any]) -> Any:
         about = LambdaContext(self.name, str(uuid4()), None)
-        return self._handler.invoke(event, about, context_optional=True)
+        return self._handler.invoke(event, about)
 
 
 class _Arn:

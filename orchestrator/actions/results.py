@@ -12,7 +12,7 @@ from typing import Any, Literal
 from orchestrator.actions.base import ActionResult, Call, CallContext, Executor, Operation
 from orchestrator.errors import DependencyFailed, OrchestratorError
 from orchestrator.message import clean, make_json_encoder
-from orchestrator.support.user_code import describe_exception, is_own_failure
+from orchestrator.support.user_code import describe_exception, is_own_failure, place_in_function
 
 
 def as_text(value: object) -> str:
@@ -141,7 +141,8 @@ class GuardedExecutor:
         except BaseException as error:
             if not is_own_failure(error):
                 raise
-            raise build_failure(call.operation, error) from error
+            place = place_in_function(error, self.executor.call)
+            raise build_failure(call.operation, error, place) from error
 
     def find_outcome(self, call: Call, max_bytes: int) -> ActionResult | Literal[False] | None:
         """What the executor's `status` says of a call whose process stopped; `None` without one."""
@@ -189,7 +190,8 @@ class _AsyncGuardedExecutor(GuardedExecutor):
         except BaseException as error:
             if not is_own_failure(error):
                 raise
-            raise build_failure(call.operation, error) from error
+            place = place_in_function(error, executor.acall)
+            raise build_failure(call.operation, error, place) from error
 
 
 def guard_executor(executor: Executor) -> GuardedExecutor:

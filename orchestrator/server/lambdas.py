@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from orchestrator.actions.handlers import check_function, handler_file
+from orchestrator.actions.handlers import check_handler, handler_file
 from orchestrator.errors import ValidationError
 
 LambdaCode = Callable[..., Any] | str
@@ -48,5 +48,5 @@ def _check_spec(name: str, spec: str) -> str:
             f"'claims.py:lambda_handler', not {spec!r}"
         )
     path = handler_file(file, None, f"handler of the Lambda function {name!r},")
-    check_function(path, function)
+    check_handler(path, function)
     return f"{path}:{function}"

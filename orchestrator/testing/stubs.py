@@ -12,7 +12,7 @@ from inspect import isawaitable
 from pathlib import Path
 from typing import Any, cast
 
-from orchestrator.actions.handlers import HandlerModule, check_function, handler_file
+from orchestrator.actions.handlers import HANDLER, HandlerModule, check_handler, handler_file
 from orchestrator.errors import DependencyFailed, ModelOutputError, ResourceNotFound
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.knowledge.settings import check
@@ -51,14 +51,17 @@ class Lambdas(UserDict[str, Handler]):
         """Uses a handler for a function.
 
         Raises:
-            DefinitionError: There is no such file, or no such function in it.
+            DefinitionError: There is no such file, or no such function in it, or the handler takes
+                other arguments than the event and the context.
         """
-        self.data[name] = handler if callable(handler) else self._load_handler(handler)
+        found = handler if callable(handler) else self._load_handler(handler)
+        HANDLER.check(found)
+        self.data[name] = found
 
     def _load_handler(self, spec: str) -> Handler:
         path, _, function = spec.rpartition(":")
         file = handler_file(self._folder / path, None, "handler")
-        check_function(file, function)
+        check_handler(file, function)
         handler: Handler = getattr(HandlerModule(file).load(), function)
         return handler
 

@@ -37,6 +37,7 @@ from orchestrator.flows.custom.converse_request import (
 )
 from orchestrator.flows.custom.operations import ToolResult, Work
 from orchestrator.message import Block, Message, clean, text_of
+from orchestrator.support.signatures import CallShape
 from orchestrator.support.user_code import describe_exception, is_own_failure, place_in_function
 
 if TYPE_CHECKING:
@@ -269,6 +270,9 @@ Orchestrator = Callable[[CustomTurn], "Generator[Request[Any], Any, str | Answer
 """An orchestration in Python: it returns the answer."""
 
 
+_ORCHESTRATION = CallShape("orchestration", ("turn",))
+
+
 class PythonOrchestration:
     """A generator function as an orchestration. Serves many turns at once.
 
@@ -280,13 +284,14 @@ class PythonOrchestration:
         """Checks that the function can be called with a turn.
 
         Raises:
-            DefinitionError: It is asynchronous.
+            DefinitionError: It is asynchronous, or takes other arguments than the turn.
         """
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             raise DefinitionError(
                 f"the orchestration {function.__qualname__!r} is asynchronous; write a plain "
                 "generator function: it waits for nothing, the engine does"
             )
+        _ORCHESTRATION.check(function)
         self.name: str = getattr(function, "__qualname__", type(function).__name__)
         self._function = function
 
