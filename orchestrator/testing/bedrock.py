@@ -96,6 +96,8 @@ class BedrockAgents:
             `"<file>:<function>"`, by the functions' names or ARNs.
         knowledge_bases: Knowledge bases of AWS, by id: an object such as `FakeKnowledgeBase`.
         requests: What models were asked, in order.
+        preparing_seconds: How long GetAgent says `PREPARING` after PrepareAgent; nothing unless it
+            is set. PrepareAgent itself always says so.
     """
 
     url: str
@@ -121,8 +123,18 @@ class BedrockAgents:
             self.lambdas = self._world.lambdas
             self.knowledge_bases = self._world.knowledge_bases
             self.requests = self._world.requests
+            self.preparing_seconds = 0.0
             self.url = opened.enter_context(serve_in_thread(self._world))
             self._opened = opened.pop_all()
+
+    @property
+    def preparing_seconds(self) -> float:
+        """How long GetAgent shows an agent as PREPARING; not at all unless it is set."""
+        return self._world.agents.store.preparing_seconds
+
+    @preparing_seconds.setter
+    def preparing_seconds(self, seconds: float) -> None:
+        self._world.agents.store.preparing_seconds = seconds
 
     def close(self) -> None:
         """Stops the server; turns that still run are left."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from control_support import CLAUDE, Served, refused, served, write_keys
 
-from orchestrator.server.control import agents
+from orchestrator.server.agents import store
 
 SECRET = "s" * 40
 WORDS = {"wordsConfig": [{"text": "swordfish"}]}
@@ -17,7 +17,7 @@ MESSAGES = {"blockedInputMessaging": "No.", "blockedOutputsMessaging": "No."}
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    monkeypatch.setattr(agents, "PREPARING_SECONDS", 0.0)
+    monkeypatch.setattr(store, "PREPARING_SECONDS", 0.0)
     keys = write_keys(tmp_path / "keys.json", SECRET, one=[], two=[])
     with served(lambda request: "Yes.", keys=keys) as running:
         yield running

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from orchestrator.server.control import agents
+from orchestrator.server.agents import store
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
 from orchestrator.server.state import ServerState
@@ -31,7 +31,7 @@ AGENT = {
 @pytest.fixture
 def url(place, canaries, monkeypatch):
     """An empty server, where preparing an agent takes a moment: push has to look twice."""
-    monkeypatch.setattr(agents, "PREPARING_SECONDS", 0.05)
+    monkeypatch.setattr(store, "PREPARING_SECONDS", 0.05)
     settings = Settings(port=0, shutdown_seconds=1.0)
     with ServerState(settings, models={"*": ScriptedModel([], CLAUDE)}) as world:
         with serve_in_thread(world) as address:

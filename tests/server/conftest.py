@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from orchestrator.server.control import agents
+from orchestrator.server.agents import store
 from orchestrator.server.wire import responses
 
 
 @pytest.fixture(autouse=True)
 def _prepared_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test waits until an agent shows as prepared."""
-    monkeypatch.setattr(agents, "PREPARING_SECONDS", 0.0)
+    monkeypatch.setattr(store, "PREPARING_SECONDS", 0.0)
 
 
 @pytest.fixture(autouse=True)

@@ -349,3 +349,20 @@ def test_it_works_without_pytest(tmp_path: Path) -> None:
     finally:
         bedrock.close()
     assert "AWS_ENDPOINT_URL_BEDROCK_AGENT" not in os.environ
+
+
+def test_an_agent_is_prepared_at_once_unless_a_test_wants_to_see_it(
+    bedrock_agents: BedrockAgents,
+) -> None:
+    agent_id = created(bedrock_agents).agent_id
+
+    def prepare() -> list[str]:
+        control = bedrock_agents.control
+        said = control.prepare_agent(agentId=agent_id)["agentStatus"]
+        return [said, control.get_agent(agentId=agent_id)["agent"]["agentStatus"]]
+
+    assert prepare() == ["PREPARING", "PREPARED"]
+    bedrock_agents.preparing_seconds = 1000.0
+    assert prepare() == ["PREPARING", "PREPARING"]
+    bedrock_agents.preparing_seconds = 0.0
+    assert prepare() == ["PREPARING", "PREPARED"]

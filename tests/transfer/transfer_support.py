@@ -14,7 +14,7 @@ import boto3
 import yaml
 from botocore.config import Config
 
-from orchestrator.server.control import agents
+from orchestrator.server.agents import store
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
 from orchestrator.server.state import ServerState
@@ -215,7 +215,7 @@ def place(replies: Sequence[Any] = (), **settings: Any) -> Iterator[Place]:
     given = Settings(port=0, shutdown_seconds=1.0, **settings)
     with (
         # Who waits for it does so by a clock of the tests', which does not go on by itself.
-        patch.object(agents, "PREPARING_SECONDS", 0.0),
+        patch.object(store, "PREPARING_SECONDS", 0.0),
         ServerState(given, models={"*": model}) as world,
         serve_in_thread(world) as url,
     ):

@@ -19,6 +19,8 @@ ALIAS = "agent-alias"
 SNAPSHOT = "agent-snapshot"
 HEAD = "agent-head"
 
+PREPARING_SECONDS = 1.0
+"""How long an agent shows as PREPARING, though it is prepared at once: some clients wait for it."""
 
 Data = Mapping[str, Any]
 
@@ -49,6 +51,7 @@ class AgentStore:
         self.documents = documents
         self.arns = arns
         self.folders = folders
+        self.preparing_seconds = PREPARING_SECONDS
 
     def agent(self, caller: Caller, agent_id: str) -> Record:
         """An agent.

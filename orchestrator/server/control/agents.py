@@ -23,9 +23,6 @@ _GIVEN = (
     *("customerEncryptionKeyArn", "guardrailConfiguration", "memoryConfiguration"),
     *("agentCollaboration", "promptOverrideConfiguration"),
 )
-# How long an agent shows as PREPARING, though it is prepared at once: some clients wait to see it.
-PREPARING_SECONDS = 1.0
-
 _PASSING = ("agentStatus", "updatedAt", "preparedAt", "failureReasons", "clientToken")
 """Members that change without the agent being another."""
 
@@ -170,7 +167,7 @@ def _prepare(services: Services, request: Request) -> Data:
             record.agent.pop("failureReasons", None)
             if failure:
                 record.agent["failureReasons"] = [failure[:2048]]
-        record.preparing_until = at.timestamp() + PREPARING_SECONDS
+        record.preparing_until = at.timestamp() + services.store.preparing_seconds
         services.store.save(caller, record)
     return {"agentId": id, "agentStatus": "PREPARING", "agentVersion": DRAFT, "preparedAt": at}
 

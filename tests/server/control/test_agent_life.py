@@ -24,6 +24,7 @@ from control_support import (
 )
 
 from orchestrator.server.control import agents
+from orchestrator.server.agents import store
 from orchestrator.server.ids import now
 
 
@@ -281,13 +282,13 @@ def test_a_request_that_is_sent_twice_makes_one_agent(server: Served) -> None:
 
 def test_an_agent_shows_as_preparing_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     """However often it is looked at, and by however many."""
+    monkeypatch.setattr(store, "PREPARING_SECONDS", 1000.0)
     with served() as server:
         id = server.create()
 
         def look() -> str:
             return str(server.control.get_agent(agentId=id)["agent"]["agentStatus"])
 
-        monkeypatch.setattr(agents, "PREPARING_SECONDS", 1000.0)
         server.control.prepare_agent(agentId=id)
         assert [look() for _ in range(3)] == 3 * ["PREPARING"]
         later = now() + timedelta(seconds=1001)
