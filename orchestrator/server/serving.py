@@ -25,6 +25,7 @@ from orchestrator.errors import DependencyFailed, OrchestratorError, ValidationE
 from orchestrator.server import metrics
 from orchestrator.server.access.authenticator import Clock
 from orchestrator.server.access.guards import check_binding, describe_bind_error
+from orchestrator.server.access.keys import warn_if_readable
 from orchestrator.server.active_requests import ActiveRequests
 from orchestrator.server.app import application
 from orchestrator.server.ids import now
@@ -87,6 +88,8 @@ def serve(settings: Settings, report: Callable[[str, ServerState], None]) -> Non
         opened.enter_context(serving_at(listening.getsockname()[1]))
         url = _build_url(settings.host, listening)
         with ServerState(settings) as state:
+            if settings.keys is not None:  # here, and not in each worker
+                warn_if_readable(settings.keys)
             if settings.workers == 1:
                 with _serve_metrics(settings, state.metrics.render):
                     _run_single(state, listening, url, lambda: report(url, state))

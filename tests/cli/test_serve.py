@@ -141,6 +141,23 @@ def test_keys_behind_a_link_that_leads_elsewhere_later(run, tmp_path, monkeypatc
     assert not keys.find_api_key("a-long-secret-of-turn-1")
 
 
+@pytest.mark.parametrize("workers", sampled(["1", "2"]))
+def test_keys_that_others_can_read_are_warned_of_once(tmp_path, workers):
+    keys = tmp_path / "keys.yaml"
+    keys.write_text("[{apiKey: a-long-secret-of-somebody, tenant: a}]")
+    keys.chmod(0o644)
+    command = [sys.executable, "-m", "orchestrator", "serve", "--port", "0", "--keys", keys]
+    command += ["--state", tmp_path / "s.sqlite", "--workers", workers]
+    served = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert served.stdout.readline()
+    finally:
+        served.send_signal(signal.SIGINT)
+        _, log = served.communicate(timeout=60)
+    assert served.returncode == 0
+    assert log.count(f"run `chmod 600 {keys}`") == 1
+
+
 def test_without_the_extra_it_says_what_to_install(run, monkeypatch):
     monkeypatch.setattr("orchestrator.cli.serve.find_spec", lambda name: None)
     shown = run("serve")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -72,15 +73,6 @@ class Keys:
         if self._stamp is None:
             raise ResourceNotFound(f"there is no file of access keys {str(file)!r}")
         self._set_keys(_read_keys(self._file))
-        self._warn_if_readable()
-
-    def _warn_if_readable(self) -> None:
-        if self._file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
-            _log.warning(
-                "the file of access keys %r can be read by others; run `chmod 600 %s`",
-                str(self._file),
-                self._file,
-            )
 
     def _read_stamp(self) -> tuple[int, int, int] | None:
         try:
@@ -128,6 +120,13 @@ class Keys:
 
 def _hash_token(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+def warn_if_readable(file: Path) -> None:
+    """Logs a warning when others may read a file of access keys."""
+    if file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+        text = "the file of access keys %r can be read by others; run `chmod 600 %s`"
+        _log.warning(text, str(file), shlex.quote(str(file)))
 
 
 def _read_keys(file: Path) -> list[Key]:

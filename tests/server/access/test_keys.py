@@ -13,7 +13,7 @@ from server_requests import API_KEY, ID, KEYS, SECRET, write_keys
 
 from orchestrator import DefinitionError
 from orchestrator.errors import ResourceNotFound
-from orchestrator.server.access.keys import Keys
+from orchestrator.server.access.keys import Keys, warn_if_readable
 from orchestrator.server.operations import Caller
 
 YAML = """
@@ -82,10 +82,10 @@ def test_others_who_can_read_it_are_warned_of(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = write_keys(tmp_path)
-    Keys(file)
+    warn_if_readable(file)
     assert not caplog.records
     file.chmod(0o644)
-    Keys(file)
+    warn_if_readable(file)
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert "chmod 600" in caplog.text
 

@@ -23,8 +23,8 @@ from control_support import (
     served,
 )
 
-from orchestrator.server.control import agents
 from orchestrator.server.agents import store
+from orchestrator.server.control import agents
 from orchestrator.server.ids import now
 
 
