@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from types import FrameType
@@ -35,7 +35,7 @@ from orchestrator.server.protocols.http1 import IDLE_SECONDS, Protocol
 from orchestrator.server.responsiveness import responsive
 from orchestrator.server.settings import Settings
 from orchestrator.server.supervisor import Supervisor
-from orchestrator.server.uvicorn_config import build_config
+from orchestrator.server.uvicorn_config import FastStopServer, build_config
 from orchestrator.support.aws import serving_at
 from orchestrator.support.logs import get_logger
 
@@ -56,8 +56,6 @@ _WORKER_SECONDS = 60
 _SPARE_SECONDS = 5.0
 # Scrapes of metrics at once.
 _SCRAPES = 16
-# Seconds between looks at whether all is answered.
-_MOMENT = 0.002
 
 
 def serve(settings: Settings, report: Callable[[str, ServerState], None]) -> None:
@@ -328,7 +326,7 @@ def serve_in_thread(state: ServerState, *, clock: Clock = now) -> Iterator[str]:
     with _bind_socket(settings) as listening:
         if settings.workbench:
             app = _add_workbench(app, state, _build_url(settings.host, listening))
-        server = _FastStopServer(build_server_config(app, settings))
+        server = FastStopServer(build_server_config(app, settings))
 
         def run() -> None:
             try:
@@ -345,38 +343,3 @@ def serve_in_thread(state: ServerState, *, clock: Clock = now) -> Iterator[str]:
             for tell in stop:
                 tell()
             thread.join()
-
-
-class _FastStopServer(uvicorn.Server):
-    """Ends when it is asked to, and has answered; uvicorn looks at that every tenth of a second.
-
-    Tests start and end hundreds of servers.
-    """
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self._told = asyncio.Event()
-
-    def end(self) -> None:
-        """Asks it to end, in its event loop."""
-        self.should_exit = True
-        self._told.set()
-
-    async def main_loop(self) -> None:
-        ticking = asyncio.ensure_future(super().main_loop())
-        await self._told.wait()
-        ticking.cancel()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for server in (*self.servers, *(sockets or ())):
-            server.close()
-        state = self.server_state
-        for connection in list(state.connections):
-            connection.shutdown()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self.config.timeout_graceful_shutdown):
-                while state.connections or state.tasks:
-                    await asyncio.sleep(_MOMENT)
-        for task in state.tasks:
-            task.cancel()
-        await self.lifespan.shutdown()

@@ -8,12 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-import uvicorn
-
 from orchestrator.errors import ValidationError
 from orchestrator.server.access.guards import describe_bind_error, is_loopback
 from orchestrator.server.settings import Settings
-from orchestrator.server.uvicorn_config import build_config
+from orchestrator.server.uvicorn_config import FastStopServer, build_config
 from orchestrator.server.workbench.app import build_workbench
 from orchestrator.server.workbench.projects import Projects
 from orchestrator.server.workbench.security import ROOT
@@ -50,18 +48,18 @@ def run_in_thread(projects: Projects, settings: Settings) -> Iterator[str]:
         try:
             yield url
         finally:
-            server.should_exit = True
+            server.end()
             thread.join()
 
 
 def _build_server(
     projects: Projects, settings: Settings, listening: socket.socket
-) -> tuple[uvicorn.Server, str]:
+) -> tuple[FastStopServer, str]:
     app = build_workbench(projects, settings)
     config = build_config(app, lifespan="off", timeout_graceful_shutdown=_LAST_SECONDS)
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     port = listening.getsockname()[1]
-    return uvicorn.Server(config), f"http://{host}:{port}{ROOT}/#t={app.token}"
+    return FastStopServer(config), f"http://{host}:{port}{ROOT}/#t={app.token}"
 
 
 @contextmanager
