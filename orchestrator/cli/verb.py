@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import is_dataclass
 from functools import partial, wraps
-from typing import Annotated, Any, Concatenate, ParamSpec
+from typing import Annotated, Any, Concatenate, ParamSpec, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -72,6 +72,8 @@ def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., No
         ):
             function(terminal, **options)  # type: ignore[call-arg]
 
+    for one in shown:
+        _name_wrong_numbers(one.annotation)
     run.__doc__ = help_text(function.__doc__ or "")
     # Typer reads the signature, not the parameters of the wrapper.
     run.__dict__["__signature__"] = inspect.Signature(shown)
@@ -83,6 +85,25 @@ def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., No
 def _list_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     parameters = inspect.signature(function, eval_str=True).parameters.values()
     return [it.replace(kind=inspect.Parameter.KEYWORD_ONLY) for it in parameters]
+
+
+def _name_wrong_numbers(annotation: Any) -> None:
+    # Typer's own message about what is no number does not say what was given.
+    kind, info = get_args(annotation)[:2]
+    number = next((it for it in (int, float) if it in (kind, *get_args(kind))), None)
+    if number is not None:
+        info.parser = partial(_parse_number, number, info.min)
+
+
+def _parse_number(kind: type[int | float], least: float | None, text: str) -> int | float:
+    try:
+        number = kind(text)
+    except ValueError:
+        what = "a whole number" if kind is int else "a number"
+        raise typer.BadParameter(f"{text!r} is not {what}") from None
+    if least is not None and number < least:
+        raise typer.BadParameter(f"{text} is less than {least}")
+    return number
 
 
 @contextmanager
@@ -137,6 +158,23 @@ def _set_help_colours() -> None:
 
 class Verb(TyperCommand):
     """A command."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Reads its options and arguments; what has an empty value is a wrong usage.
+
+        A variable that is not set makes such values, in scripts. An empty path would be the working
+        directory, and an empty name often the same as none.
+        """
+        given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        for parameter in self.get_params(ctx):
+            value = given.get(parameter.name)
+            empty = "" in value if isinstance(value, list | tuple) else value == ""
+            # Where the default is the empty text, it means the same.
+            if empty and parameter.default != "":
+                name = parameter.opts[0] if parameter.opts[0].startswith("-") else parameter.metavar
+                otherwise = "" if parameter.required else ", or leave it out"
+                ctx.fail(f"{name} has an empty value: give one{otherwise}.")
+        return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Writes its help."""

@@ -105,7 +105,7 @@ def test_pruning_shows_what_it_would_delete_and_then_does(run, kept):
     )
 
 
-@pytest.mark.parametrize("age", ["30", "d", "-1d", "1.5h", "9999999999d", "1y", ""])
+@pytest.mark.parametrize("age", ["30", "d", "-1d", "1.5h", "9999999999d", "1y"])
 def test_a_duration_is_a_number_with_a_unit(run, kept, age):
     done = run("sessions", "prune", f"--older-than={age}", kept, "--yes")
     assert done.exit_code == 2 and "such as 30d" in done.stderr
