@@ -76,7 +76,8 @@ class _Reader:
             raise self._fail(f"{wrong}; OpenAPI 3.0 and 3.1 are read, such as `openapi: 3.0.0`", ())
         paths = content.get("paths")
         if not isinstance(paths, Mapping) or not paths:
-            raise self._fail("the document has no `paths`", ("paths",))
+            what = "`paths` of the document is empty" if "paths" in content else "it has no `paths`"
+            raise self._fail(f"{what}: an action group needs one operation at least", ("paths",))
         if len(paths) > MOST_OPERATIONS:
             raise self._fail(
                 f"the document has {len(paths):,} paths, and an action group at most "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions import ActionGroup
 from orchestrator.agent.agent import Agent
+from orchestrator.agent.compile import check_instruction
 from orchestrator.agent.overrides import build_overrides
 from orchestrator.agent.source import AgentSource, Code, Resolver, errors_at
 from orchestrator.agent.validate import memory_store
@@ -142,6 +143,8 @@ class _Reported(Exception):
 
 def _assemble(source: AgentSource, parts: Mapping[str, Any]) -> Agent:
     definition = source.definition
+    with errors_at(source, "instruction"):
+        check_instruction(definition.agent_name, definition.instruction)
     limits = source.limits
     if limits is None and definition.limits is not None:
         limits = definition.limits.as_limits()

@@ -50,6 +50,12 @@ class _Parts:
         return self.dialects[id]
 
 
+def check_instruction(name: str, instruction: str) -> None:
+    """Raises `DefinitionError` when an agent has no instruction."""
+    if not instruction.strip():
+        raise DefinitionError(f"agent {name!r} has no instruction: say what it is for")
+
+
 def build_plan(
     *,
     name: str,
@@ -72,8 +78,7 @@ def build_plan(
 
     `resolve` turns the model spec of a stage into a model.
     """
-    if not instruction.strip():
-        raise DefinitionError(f"agent {name!r} has no instruction: say what it is for")
+    check_instruction(name, instruction)
     if templates is not None and not (templates.is_dir() or _has_memory_beside(templates)):
         raise DefinitionError(
             f"the templates folder {str(templates)!r} of agent {name!r} is not there; make it, or "

@@ -173,8 +173,11 @@ def find_model_id(
     if definition is None:
         return ""
     prompt = definition.prompt(stage)
-    spec = (prompt and prompt.foundation_model) or definition.foundation_model
-    return AgentSource(definition, root).find_model(spec).model_id if spec else ""
+    source = AgentSource(definition, root)
+    if prompt and prompt.foundation_model:
+        return source.find_model(prompt.foundation_model).model_id
+    own = definition.foundation_model
+    return source.find_model(own, "foundationModel").model_id if own else ""
 
 
 def resolve_script(spec: str | Model | None, folder: Path) -> str | Model | None:
@@ -192,7 +195,7 @@ def resolve_script(spec: str | Model | None, folder: Path) -> str | Model | None
     own = definition.foundation_model
     if script.model_id == "scripted" and own is not None:
         root = get_agent_root(folder)
-        script.model_id = AgentSource(definition, root).find_model(own).model_id
+        script.model_id = AgentSource(definition, root).find_model(own, "foundationModel").model_id
     return script
 
 

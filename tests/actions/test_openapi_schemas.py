@@ -271,7 +271,7 @@ VIEW = (*GET, "parameters", 0, "schema")
             changed("paths", "/x", to={"get": {"operationId": "getClaim"}}),
             "GET /claims/{claimId} and GET /x have the same name 'getClaim'",
         ),
-        (changed("paths", to={}), "no `paths`"),
+        (changed("paths", to={}), "`paths` of the document is empty"),
         (changed("openapi", to="2.0"), "`openapi` is '2.0'"),
         ({"swagger": "2.0"}, "there is no `openapi`"),
         (

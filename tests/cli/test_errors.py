@@ -135,3 +135,15 @@ def test_text_cannot_drive_the_terminal(run, shop, script):
     assert done.stdout == "a�[31mb��c\nd\n"
     exact = run("invoke", shop, "Hi", script(evil), "--json")
     assert "a\x1b[31mb" in json.loads(exact.stdout)["text"]
+
+
+def test_a_model_that_is_none_is_shown_where_it_is_named_also_to_a_script(run, shop, script):
+    file = shop / "agent.yaml"
+    file.write_text(file.read_text().replace("foundationModel: local", "foundationModel: gpt-4"))
+    (replies := shop / "r.jsonl").write_text('"Hi"\n')
+    line = 1 + file.read_text().splitlines().index("foundationModel: gpt-4")
+    for model in ((), (f"--model=scripted:{replies}",)):
+        done = run("invoke", shop, "Hi", *model)
+        assert done.stderr.startswith(
+            f"shop/agent.yaml:{line}:18: error: there is no model 'gpt-4'"
+        )

@@ -160,5 +160,9 @@ def test_an_agent_without_a_model_is_named_and_otherwise_checked(run, place):
     assert run("lint", "inn", "--model", "local").stdout == "nothing to complain about\n"
     write(place / "inn", text.replace("instruction:", "description:"), {})
     done = run("lint", "inn")
-    assert done.exit_code == 1 and "has no instruction: say what it is for" in done.stdout
+    assert done.exit_code == 1
+    for line in (done.stdout, run("invoke", "inn", "Hi", "--model", "local").stderr):
+        assert (
+            "inn/agent.yaml:1:1: error: agent 'inn' has no instruction: say what it is for" in line
+        )
     assert "characters, and Bedrock wants" not in done.stdout  # which says the same again

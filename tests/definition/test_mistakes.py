@@ -263,6 +263,32 @@ def test_one_mistake(text: str, message: str) -> None:
             'as in "a: b"',
         ),
         (
+            "agentName: a\n  description: b\n",
+            "agent.yaml:2:14: by its indentation this line goes on with the text before it; "
+            "indent it as the members that it belongs to",
+        ),
+        (
+            "tags:\n  b: x\n c: y\n",
+            "agent.yaml:3:2: this line is indented otherwise than those that it belongs to",
+        ),
+        (
+            "tags:\n  - b\n - c\n",
+            "agent.yaml:3:2: this line is indented otherwise than those that it belongs to",
+        ),
+        (
+            'agentName: "a" b\n',
+            "agent.yaml:1:16: there is more text after this value; put all of it in one pair of "
+            "quotes",
+        ),
+        (
+            'agentName: "a\ninstruction: b\n',
+            "agent.yaml:1:12: the quotes that begin here are not closed",
+        ),
+        (
+            "agentName: @a\n",
+            "agent.yaml:1:12: a value that begins with this character has to stand in quotes",
+        ),
+        (
             "agentName: a\n---\nagentName: b\n",
             "agent.yaml:2:1: there is a second document; a file holds one",
         ),

@@ -14,6 +14,7 @@ from orchestrator.errors import DefinitionError
 _EXPLAINED_CHARS = 200_000
 
 _NO_COLON = "could not find expected ':'"
+_OPEN_QUOTE = "found unexpected end of stream"  # only quotes are read so far
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
@@ -192,11 +193,12 @@ class YamlComposer:
             self._refuse_character(error.character)
         problem = getattr(error, "problem", None) or "it cannot be read"
         marks = [getattr(error, name, None) for name in ("problem_mark", "context_mark")]
-        if _NO_COLON in problem:
-            marks.reverse()  # The name, and not where the search for its colon ended.
+        if _NO_COLON in problem or _OPEN_QUOTE in problem:
+            marks.reverse()  # Where it begins, and not where the search for its end did.
         mark = marks[0] or marks[1]
         place = self._place(mark) if mark else (self.bounds.first_line, 1)
-        self.bounds.fail(_reword(problem, getattr(error, "context", None)), *place)
+        before = self.text.split("\n")[mark.line][: mark.column] if mark else ""
+        self.bounds.fail(_reword(problem, getattr(error, "context", None), before), *place)
 
     def _refuse_character(self, code: int) -> NoReturn:
         before = self.text.partition(chr(code))[0]
@@ -206,13 +208,26 @@ class YamlComposer:
 
 
 # The commonest complaints of PyYAML come with what to do.
-def _reword(problem: str, context: str | None) -> str:
+def _reword(problem: str, context: str | None, before: str) -> str:
     if "'\\t'" in problem:
         return "a tab stands where YAML wants spaces; indent with spaces"
+    if _OPEN_QUOTE in problem:
+        return "the quotes that begin here are not closed"
+    if "cannot start any token" in problem:
+        return "a value that begins with this character has to stand in quotes"
     if "mapping values are not allowed" in problem:
+        if ":" not in before:  # so it follows the first word of its line
+            return (
+                "by its indentation this line goes on with the text before it; indent it as the "
+                "members that it belongs to"
+            )
         return 'this colon begins a second value; put the text in quotes, as in "a: b"'
     if _NO_COLON in problem:
         return "a colon is missing after this member's name"
+    if "expected <block end>" in problem:
+        if "<scalar>" in problem:
+            return "there is more text after this value; put all of it in one pair of quotes"
+        return "this line is indented otherwise than those that it belongs to"
     hint = f" {context}" if context else ""
     return f"this is not YAML: {problem}{hint}"
 
