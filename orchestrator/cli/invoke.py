@@ -19,6 +19,7 @@ from orchestrator.cli.return_control import (
     show_waiting_calls,
     suggest_options,
 )
+from orchestrator.cli.session_state import NextCommands
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.turns import TurnRunner
 from orchestrator.cli.verb import option, verb
@@ -81,7 +82,8 @@ def invoke(
     if results is not None:
         options["results"] = _parse_results(agent, session, read_json(results, "--results"))
     elif session is not None and not question:
-        options |= _answer_open_turn(agent, session, given, terminal)
+        commands = NextCommands(session, str(turn.folder), turn.state)
+        options |= _answer_open_turn(agent, commands, given, terminal)
     agent = get_models_ready(agent, turn, terminal)
     text = read_input("-") if question == "-" else question
     runner = TurnRunner(terminal, agent, given)
@@ -139,15 +141,16 @@ def _parse_results(agent: Agent, session: str | None, results: Any) -> dict[str,
 
 
 def _answer_open_turn(
-    agent: Agent, session: str, given: GivenResults, terminal: Terminal
+    agent: Agent, commands: NextCommands, given: GivenResults, terminal: Terminal
 ) -> Options:
+    session = commands.session
     # What an invocation without a question goes on with. Of a turn that waits for no results, the
     # engine says what it needs.
     turn = _peek(agent, session).open
     if turn is None:
         raise ValidationError(
             f"session {session!r} has no open turn that could go on; give a question, or find the "
-            "session that you mean with `orchestrator sessions list`"
+            f"session that you mean with `{commands.list_sessions}`"
         )
     if turn.decision_request or not turn.suspend_record:
         return {}

@@ -128,4 +128,4 @@ def _find(store: Any, name: str) -> MemoryInfo:
         f"{it.owner}/{it.memory_id}": it for it in store.memories(time.time_ns())
     }
     found = {full: it for full, it in known.items() if name in (full, it.memory_id)}
-    return pick_one(found, f"memory {name!r}", "memory")
+    return pick_one(found, f"memory {name!r}", [it.memory_id for it in known.values()])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from orchestrator.sessions import Record, Session, SessionInfo, Sessions, TurnLog
 
 T = TypeVar("T")
+
+_MOST_NAMES = 8  # that a message lists
 
 UNDECIDED = "undecided"  # as a turn's stop reason; the engine's own takes long to import
 
@@ -179,6 +181,11 @@ class NextCommands:
     state: str | None  # what `--state` named
 
     @property
+    def list_sessions(self) -> str:
+        """Lists it with the other sessions."""
+        return f"orchestrator sessions list {shlex.quote(self.folder)}{self._state}"
+
+    @property
     def invoke(self) -> str:
         """Goes on with its open turn."""
         session = shlex.quote(self.session.rpartition("/")[2])
@@ -298,20 +305,24 @@ def find_session(sessions: Sessions, name: str) -> SessionInfo:
         ResourceNotFound: There is none.
         ValidationError: Several agents have a session of that id.
     """
-    infos = sessions.store.list()
+    infos = list(sessions.store.list())
     found = {it.label: it for it in infos if name in (it.label, it.session_id)}
-    return pick_one(found, f"session {name!r}", "sessions")
+    return pick_one(found, f"session {name!r}", [it.session_id for it in infos])
 
 
-def pick_one(found: Mapping[str, T], what: str, verb: str) -> T:
+def pick_one(found: Mapping[str, T], what: str, known: Sequence[str]) -> T:
     """The only one of what was found, by full names; `what` is such as `session 's-1'`.
+
+    For messages, `known` has the short names of all that there is.
 
     Raises:
         ResourceNotFound: There is none.
         ValidationError: There are several.
     """
     if not found:
-        raise ResourceNotFound(f"there is no {what}; `orchestrator {verb} list` lists them")
+        shown = ", ".join(map(repr, known[:_MOST_NAMES])) or "none at all"
+        more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
+        raise ResourceNotFound(f"there is no {what}; there is {shown}{more}")
     if len(found) > 1:
         names = ", ".join(map(repr, found))
         raise ValidationError(f"several agents have a {what}: give one of {names}")

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from orchestrator.models.weights import Progress
 
@@ -249,10 +249,16 @@ def _make_console(*, stderr: bool, file: StringIO | None = None) -> Console:
         markup=False,
         color_system=None if refuses_colours() else "auto",
     )
+    # rich would end the process with the status 1, although whoever read has seen enough.
+    vars(console)["on_broken_pipe"] = _raise_broken_pipe
     if not console.is_terminal:
         # Whoever reads a pipe does not want our line ends.
         console.width = _WIDE
     return console
+
+
+def _raise_broken_pipe() -> NoReturn:
+    raise BrokenPipeError
 
 
 _LOG = logging.getLogger("orchestrator.handler")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,12 @@ from orchestrator.definition.validation_errors import is_read_only, path_of, to_
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, ResourceNotFound
 from orchestrator.support.documents import Place, Source, combine_findings
+from orchestrator.support.spelling import did_you_mean
 
 # Mistakes that are looked into: a file of nonsense must not cost minutes.
 MOST_MISTAKES = 500
+# Files beside one that is not there, of which one may be meant.
+_MOST_NAMES = 1000
 
 
 def load_definition(path: str | Path) -> AgentDefinition:
@@ -53,6 +57,13 @@ def load_definition(path: str | Path) -> AgentDefinition:
     return definition
 
 
+def _list_beside(path: Path) -> list[str]:
+    try:
+        return sorted(map(str, islice(path.parent.iterdir(), _MOST_NAMES)))
+    except OSError:
+        return []
+
+
 def _file_of(path: Path) -> Path:
     if path.is_file():
         if path.suffix == ".py":
@@ -62,7 +73,8 @@ def _file_of(path: Path) -> Path:
             )
         return path
     if not path.is_dir():
-        raise ResourceNotFound(f"there is no agent at {str(path)!r}; give its folder or file")
+        hint = did_you_mean(path, _list_beside(path)) or "; give its folder or file"
+        raise ResourceNotFound(f"there is no agent at {str(path)!r}{hint}")
     found = [path / name for name in FILE_NAMES if (path / name).is_file()]
     if not found:
         raise DefinitionError(

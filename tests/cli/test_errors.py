@@ -47,7 +47,12 @@ def test_an_agent_that_is_not_there(run, verb):
     name, *rest = verb
     done = run(name, "nowhere", *rest)
     assert done.exit_code == 2
-    assert "there is no agent at 'nowhere'" in done.stderr
+    assert "there is no agent at 'nowhere'; give its folder" in done.stderr
+
+
+def test_an_agent_that_is_nearly_there(run, shop):
+    assert "'shp'; did you mean 'shop'?" in run("invoke", "shp", "Hi").stderr
+    assert "did you mean 'shop/agent.yaml'?" in run("invoke", "shop/agent.yml", "Hi").stderr
 
 
 def test_a_question_in_the_place_of_the_folder(run):

@@ -154,7 +154,7 @@ def test_what_is_not_there(run, kept):
     for verb in ("show", "end", "delete"):
         done = run("sessions", verb, "s-9", kept)
         assert done.exit_code == 2
-        assert "there is no session 's-9'" in done.stderr
+        assert "there is no session 's-9'; there is 's-2', 's-1'" in done.stderr
     done = run("sessions", "list", "--state", "nowhere.sqlite")
     assert done.exit_code == 2 and "no sessions are kept" in done.stderr
 
