@@ -205,7 +205,8 @@ class ChatCommands:
     def _list_commands(self) -> None:
         width = max(len(f"{name} {it.words}") for name, it in self._commands.items()) + 2
         for name, command in self._commands.items():
-            self._terminal.block(f"{f'{name} {command.words}':<{width}}{command.what}")
+            line = f"{f'{name} {command.words}':<{width}}{command.what}"
+            self._terminal.block(line, hanging=width)
 
 
 def _list_effects(turn: PastTurn, plan: Plan) -> list[str]:

@@ -197,12 +197,23 @@ class Terminal:
         """Writes a line to stderr."""
         self.err.print(*items)
 
-    def block(self, text: Text | str, indent: int = 0, *, stderr: bool = False) -> None:
-        """Writes a text wrapped by words, every line indented; long words stay whole in pipes."""
+    def block(
+        self, text: Text | str, indent: int = 0, *, hanging: int = 0, stderr: bool = False
+    ) -> None:
+        """Writes a text wrapped by words, every line indented; long words stay whole in pipes.
+
+        With `hanging`, a text of one line is indented by so much more where it goes on.
+        """
         console = self.err if stderr else self.out
         body = style_text(text) if isinstance(text, str) else text
         width = max(console.width - indent, 20)
-        for line in body.wrap(console, width):
+        lines: list[Text] = list(body.wrap(console, width))
+        if hanging and len(lines) > 1:
+            rest = body[len(lines[0]) :]
+            rest = rest[len(rest) - len(rest.plain.lstrip()) :]
+            margin = style_text(" " * hanging)
+            lines[1:] = [margin + it for it in rest.wrap(console, max(width - hanging, 20))]
+        for line in lines:
             line.rstrip()
             line.plain = line.plain.replace(_HELD, " ")
             console.print(assemble(" " * indent if line.plain else "", line), soft_wrap=True)

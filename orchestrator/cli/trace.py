@@ -153,7 +153,7 @@ class TraceView:
             head.append(" ").append(clean(step.subject), "name")
         if step.facts:
             head.append(f"  {join_facts(step.facts)}", "quiet")
-        self._terminal.block(head, stderr=self._live)
+        self._terminal.block(head, hanging=len(number), stderr=self._live)
         if step.text:
             arrow = ("→ ", "quiet") if step.verb in _QUOTED else ""
             look = "answer" if step.verb in ("answers", "asks the user") else ""

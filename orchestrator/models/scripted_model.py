@@ -62,9 +62,11 @@ class ScriptedModel(Model):
             index = len(self.requests)
             self.requests.append(request)
         if index >= len(self._replies):
+            count = len(self._replies)
             raise ModelOutputError(
-                f"the script of {self.model_id!r} has {len(self._replies)} replies and was asked "
-                f"for reply {index + 1} (stage {request.stage}); add one, or check the turn",
+                f"the script of {self.model_id!r} has {count} repl{'y' if count == 1 else 'ies'} "
+                f"and was asked for reply {index + 1} (stage {request.stage}); add one, or check "
+                "the turn",
                 code="SCRIPT_ENDED",
             )
         reply = self._replies[index]

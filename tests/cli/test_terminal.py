@@ -48,6 +48,18 @@ def test_a_fact_stays_on_one_line(width):
     assert all(len(line) <= width for line in lines)
 
 
+@given(st.lists(st.text(alphabet="abc", min_size=1, max_size=9), min_size=1), st.integers(30, 60))
+def test_a_line_that_goes_on_hangs(words, width):
+    terminal = Terminal()
+    terminal.out.width = width
+    with terminal.out.capture() as shown:
+        terminal.block(" ".join(words), 2, hanging=6)
+    first, *rest = shown.get().splitlines()
+    assert [len(it) - len(it.lstrip()) for it in (first, *rest)] == [2, *[8] * len(rest)]
+    assert shown.get().split() == words
+    assert all(len(line) <= width for line in (first, *rest))
+
+
 def test_a_path_is_shown_from_where_one_is_or_from_home(place, monkeypatch):
     monkeypatch.setenv("HOME", str(place / "home"))
     (place / "work").mkdir()
