@@ -65,7 +65,9 @@ def search(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.")],
     id: Id = None,
     keywords: Keywords = False,
-    results: Annotated[int, setting("--results", "N", "How many passages to show.", "-n")] = 5,
+    results: Annotated[
+        int, setting("--results", "N", "How many passages to show: 1 to 100.", "-n")
+    ] = 5,
     condition: Annotated[
         str | None, option("--filter", "JSON", "A metadata filter of Bedrock, as JSON.")
     ] = None,
@@ -76,18 +78,22 @@ def search(
       $ orchestrator knowledge search examples/handbook "May I bring my dog?"
       $ orchestrator knowledge search documents "form EX-14" --keywords --json
     """
+    if not 1 <= results <= 100:
+        raise ValidationError(f"--results {results} is not possible: give 1 to 100")
     settings: dict[str, Any] = {"numberOfResults": results}
     if condition is not None:
         settings["filter"] = json_or(condition, None)
         if settings["filter"] is None:
-            raise ValidationError("--filter is not JSON")
+            example = '{"equals": {"key": "year", "value": 2026}}'
+            raise ValidationError(f"--filter {condition!r} is not JSON, such as {example}")
     found = []
     for base in _find_bases(folder, id, keywords=keywords):
         with progress_bar(terminal, counts=True) as progress:
-            base.index(progress)
+            report = base.index(progress)
         references = base.retrieve(query, {"vectorSearchConfiguration": settings})
         found.append({"id": base.id, "retrievalResults": references})
         if not terminal.json:
+            _note_unread(terminal, report)
             _show_passages(terminal, base, references)
     if terminal.json:
         terminal.document({"knowledgeBases": found})
@@ -171,8 +177,21 @@ def _report_index(terminal: Terminal, base: LocalKnowledgeBase, report: IndexRep
     how = "" if base.embedder else "keywords only"
     passages = format_count(report.passages, "passage")
     terminal.block(f"{base.id}  " + join_facts(filter(None, [*facts, passages, how])))
+    _note_unread(terminal, report)
+
+
+def _note_unread(terminal: Terminal, report: IndexReport) -> None:
+    from orchestrator.knowledge.documents import READ_ENDINGS
+
     for name, why in report.skipped.items():
         terminal.note(f"note: {clean(name)} was skipped: {clean(why)}")
+    read = f"documents end in {', '.join(READ_ENDINGS)} and the like"
+    if report.ignored:
+        count = format_count(sum(report.ignored.values()), "file")
+        endings = ", ".join(clean(it) or "no ending" for it in sorted(report.ignored)[:8])
+        terminal.note(f"note: {count} of other kinds ({endings}) not read; {read}")
+    if not report.passages:
+        terminal.note(f"note: there are no passages to search; {read}")
 
 
 def _show_passages(

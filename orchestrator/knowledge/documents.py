@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -60,9 +61,20 @@ def find_documents(folder: Path) -> list[str]:
     Raises:
         ResourceNotFound: There is no such folder.
     """
+    return find_files(folder)[0]
+
+
+def find_files(folder: Path) -> tuple[list[str], dict[str, int]]:
+    """The names of a folder's documents, and how many other files there are, by their endings.
+
+    Raises:
+        ResourceNotFound: There is no such folder.
+    """
     if not folder.is_dir():
         raise ResourceNotFound(f"there is no folder {str(folder)!r} to search in")
-    return sorted(_walk(folder, ""))
+    names = sorted(_walk(folder, ""))
+    others = (it for it in names if not is_document(it) and not it.endswith(SUFFIX))
+    return [it for it in names if is_document(it)], Counter(map(_suffix, others))
 
 
 def _walk(folder: Path, prefix: str) -> Iterator[str]:
@@ -74,7 +86,7 @@ def _walk(folder: Path, prefix: str) -> Iterator[str]:
                 continue
             if entry.is_dir():
                 yield from _walk(folder, name + "/")
-            elif is_document(name) and entry.is_file(follow_symlinks=False):
+            elif entry.is_file(follow_symlinks=False):
                 yield name
 
 
@@ -229,3 +241,5 @@ _READERS: dict[str, Callable[[bytes], list[Block]]] = {
     **dict.fromkeys((".html", ".htm", ".xhtml"), lambda data: html_blocks(_text(data))),
     ".pdf": pdf_blocks,
 }
+READ_ENDINGS = (".md", ".txt", ".html", ".pdf")
+"""The usual endings of the documents that are read, for messages."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from orchestrator.knowledge.blocks import Unreadable
 from orchestrator.knowledge.chunks import Chunking, passages_of
-from orchestrator.knowledge.documents import find_documents, read_blocks, read_raw
+from orchestrator.knowledge.documents import find_files, read_blocks, read_raw
 from orchestrator.knowledge.metadata import SOURCE
 from orchestrator.knowledge.store import Store
 from orchestrator.models.embeddings import Embedder
@@ -35,6 +35,8 @@ class IndexReport:
     passages: int = 0  # number of passages there are now
     # Documents that cannot be read, with the reason; they are not found
     skipped: Mapping[str, str] = field(default_factory=dict)
+    # How many files are of no kind that is read, by their endings
+    ignored: Mapping[str, int] = field(default_factory=dict)
 
 
 def bring_up_to_date(
@@ -69,7 +71,7 @@ class _Indexer:
         self.report = IndexReport(skipped=self.skipped)
 
     def run(self, progress: Progress | None) -> IndexReport:
-        names = find_documents(self.folder)
+        names, self.report.ignored = find_files(self.folder)
         for number, name in enumerate(names):
             if progress:
                 progress(number, len(names), "reading")

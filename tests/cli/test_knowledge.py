@@ -70,6 +70,33 @@ def test_nothing_found_is_said(run, documents):
     assert "nothing was found" in run("knowledge", "search", "docs", "zebra", "--keywords").stdout
 
 
+def test_files_of_other_kinds_are_noted(run, documents):
+    for name in ("plan.docx", "menus/prices.xlsx", "menus/more.xlsx", "README"):
+        (documents / name).write_bytes(b"PK")
+    for words in (("index", "docs"), ("search", "docs", "dogs")):
+        done = run("knowledge", *words, "--keywords")
+        assert (
+            "note: 4 files of other kinds (no ending, .docx, .xlsx) not read; documents end in "
+            ".md, .txt, .html, .pdf and the like"
+        ) in done.stderr
+        assert "no passages" not in done.stderr
+
+
+def test_a_folder_without_documents_is_noted(run, place):
+    (place / "empty").mkdir()
+    for words in (("index", "empty"), ("search", "empty", "dogs")):
+        done = run("knowledge", *words, "--keywords")
+        assert done.exit_code == 0
+        assert "note: there are no passages to search; documents end in .md" in done.stderr
+
+
+@pytest.mark.parametrize("count", [0, 101, -1])
+def test_how_many_passages_can_be_shown(run, documents, count):
+    done = run("knowledge", "search", "docs", "dogs", "--keywords", "--results", count)
+    assert done.exit_code == 2
+    assert f"--results {count} is not possible: give 1 to 100" in done.stderr
+
+
 def test_what_was_skipped_is_noted(run, documents):
     (documents / "broken.pdf").write_bytes(b"%PDF nothing")
     done = run("knowledge", "index", "docs", "--keywords")

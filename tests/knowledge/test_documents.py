@@ -16,6 +16,7 @@ from orchestrator.knowledge.chunks import _size, passages_of
 from orchestrator.knowledge.documents import (
     Raw,
     find_documents,
+    find_files,
     markdown_blocks,
     read_blocks,
     read_raw,
@@ -238,6 +239,7 @@ def test_every_document_is_found_and_nothing_else(tmp_path):
     (folder / "link.md").symlink_to(outside / "secret.md")
     (folder / "linked").symlink_to(outside)
     assert find_documents(folder) == ["a/c.TXT", "b.md"]
+    assert find_files(folder) == (["a/c.TXT", "b.md"], {".png": 1})
     with pytest.raises(ResourceNotFound, match="there is no folder"):
         find_documents(tmp_path / "gone")
 
