@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import shutil
+import unicodedata
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -88,7 +89,8 @@ def _make_definition_own(file: Path, folder: Path, model: str) -> None:
 
 
 def _set_member(text: str, member: str, value: str) -> str:
-    plain = re.fullmatch(r"[A-Za-z][\w.:/@-]*", value)
+    # Words that YAML reads as something else than a text are quoted, as numbers are.
+    plain = re.fullmatch(r"(?!(?i:null|true|false|yes|no|on|off)$)[A-Za-z][\w.:/@-]*", value)
     line = f"{member}: {value if plain else json.dumps(value, ensure_ascii=False)}"
     changed, count = re.subn(rf"(?m)^{member}: .*$", lambda _: line, text)
     if count != 1:
@@ -98,7 +100,8 @@ def _set_member(text: str, member: str, value: str) -> str:
 
 def _agent_name(folder: str) -> str:
     # Bedrock's names are letters and digits, with single `_` or `-` between.
-    return re.sub(r"[^0-9A-Za-z]+", "-", folder).strip("-")[:100].strip("-") or "agent"
+    plain = (it for it in unicodedata.normalize("NFKD", folder) if not unicodedata.combining(it))
+    return re.sub(r"[^0-9A-Za-z]+", "-", "".join(plain)).strip("-")[:100].strip("-") or "agent"
 
 
 def list_next_steps(name: str, folder: Path) -> Iterator[tuple[str, str]]:

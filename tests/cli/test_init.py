@@ -72,7 +72,16 @@ def test_an_empty_folder_is_fine(run, place):
 
 
 @pytest.mark.parametrize(
-    ("folder", "name"), [("My Agent (2)", "My-Agent-2"), ("__", "agent"), ("a" * 120, "a" * 100)]
+    ("folder", "name"),
+    [
+        ("My Agent (2)", "My-Agent-2"),
+        ("Überbüro", "Uberburo"),
+        ("null", "null"),
+        ("True", "True"),
+        ("42", "42"),
+        ("__", "agent"),
+        ("a" * 120, "a" * 100),
+    ],
 )
 def test_any_folder_gives_a_name(run, folder, name):
     assert run("init", folder).exit_code == 0
