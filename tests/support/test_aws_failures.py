@@ -97,7 +97,7 @@ def test_wrong_parameters_are_named_without_their_values() -> None:
     [
         (boto.NoRegionError(), AccessDenied, "no AWS region is known for the thing 'x'"),
         (boto.NoCredentialsError(), AccessDenied, "no usable AWS credentials for the thing 'x'"),
-        (boto.ProfileNotFound(profile="p"), AccessDenied, "ProfileNotFound"),
+        (boto.ProfileNotFound(profile="p"), AccessDenied, "has no such profile (ProfileNotFound)"),
         (boto.ReadTimeoutError(endpoint_url="u"), DependencyFailed, "ReadTimeoutError"),
         (ConnectionResetError("gone"), DependencyFailed, "could not be reached"),
     ],
@@ -105,6 +105,22 @@ def test_wrong_parameters_are_named_without_their_values() -> None:
 def test_what_happens_on_the_way(error: Exception, kind: type, told: str) -> None:
     assert type(of(error)) is kind
     assert told in of(error).message
+
+
+def test_only_who_runs_the_program_reads_the_name_of_a_profile_that_is_not_there() -> None:
+    found = of(boto.ProfileNotFound(profile="p-of-somebody"))
+    assert isinstance(found, AccessDenied)
+    assert "p-of-somebody" not in found.message
+    assert found.hint.startswith("asked with the profile 'p-of-somebody'; `aws configure")
+
+
+def test_what_cannot_be_reached_was_asked_for_in_a_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_REGION", raising=False)
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    error = boto.EndpointConnectionError(endpoint_url="u")
+    assert "check the network, the region and the endpoint" in of(error).message
+    monkeypatch.setenv("AWS_REGION", "nowhere-1")
+    assert "check the network, the region 'nowhere-1' and the endpoint" in of(error).message
 
 
 def test_a_defect_stays_itself_and_an_error_of_the_tree_too() -> None:

@@ -102,7 +102,13 @@ def failure(error: Exception, target: Target) -> OrchestratorError | None:
     is stripped of its text, lest it is printed as the context of the one that is raised.
     """
     from botocore.eventstream import ParserError
-    from botocore.exceptions import BotoCoreError, ClientError, NoRegionError, ParamValidationError
+    from botocore.exceptions import (
+        BotoCoreError,
+        ClientError,
+        NoRegionError,
+        ParamValidationError,
+        ProfileNotFound,
+    )
     from botocore.parsers import ResponseParserError
     from urllib3.exceptions import HTTPError
 
@@ -116,6 +122,15 @@ def failure(error: Exception, target: Target) -> OrchestratorError | None:
         return _of_parameters(error, target)
     if isinstance(error, NoRegionError):
         return without_region(target)
+    if isinstance(error, ProfileNotFound):
+        return AccessDenied(
+            f"no usable AWS credentials for {target.what}: AWS's configuration has no such profile "
+            f"({kind})",
+            resource=target.resource,
+            signed_in=False,
+            hint=f"asked with the profile {error.kwargs['profile']!r}; `aws configure "
+            "list-profiles` lists those that there are",
+        )
     if isinstance(error, BotoCoreError) and _CREDENTIALS.search(kind):
         text = f"no usable AWS credentials for {target.what} ({kind}): {_setup(target)}"
         return _deny(text, target, signed_in=False)
@@ -125,11 +140,17 @@ def failure(error: Exception, target: Target) -> OrchestratorError | None:
         BotoCoreError | HTTPError | ParserError | ResponseParserError | OSError | RecursionError,
     ):
         return DependencyFailed(
-            f"{target.what} could not be reached, or its answer broke off ({kind}); check the "
-            "network, the region and the endpoint",
+            f"{target.what} could not be reached, or the answer broke off ({kind}); check the "
+            f"network, {_describe_region(target)} and the endpoint",
             resource=target.resource,
         )
     return None
+
+
+def _describe_region(target: Target) -> str:
+    known = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    region = target.region or known
+    return f"the region {region!r}" if region else "the region"
 
 
 def without_credentials(target: Target) -> AccessDenied:
