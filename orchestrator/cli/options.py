@@ -205,10 +205,14 @@ def read_json(file: str, option: str) -> Any:
         ResourceNotFound: There is no such file.
         ValidationError: It is not JSON, or cannot be read.
     """
+    text = read_input(file)
+    what = "stdin" if file == "-" else repr(file)
+    if not text.strip():
+        raise ValidationError(f"{option}: {what} is empty, and no JSON")
     try:
-        return json.loads(read_input(file))
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValidationError(f"{option} {file!r} is not JSON: {error}") from error
+        raise ValidationError(f"{option}: {what} is not JSON: {error}") from error
 
 
 def parse_pairs(items: Sequence[str] | None, option: str) -> dict[str, str]:

@@ -62,7 +62,7 @@ def export(
         folder, session = Path(session), None
     if every is (session is not None):
         raise ValidationError("give the id of one session, or --all for every one")
-    sessions = open_chosen_sessions(folder, state)
+    sessions = open_chosen_sessions(folder, state, session)
     infos = sessions.store.list() if session is None else [find_session(sessions, session)]
     list_lines = _list_cases(folder, sessions) if as_cases else _list_records(sessions)
     with _open_output(output) as file:

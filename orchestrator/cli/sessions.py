@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +23,7 @@ from orchestrator.cli.session_state import (
 )
 from orchestrator.cli.terminal import Terminal, clean, format_count, format_line
 from orchestrator.cli.verb import option, verb
-from orchestrator.errors import DependencyFailed, SessionConflict
+from orchestrator.errors import DependencyFailed, SessionConflict, ValidationError
 
 if TYPE_CHECKING:
     from orchestrator.sessions import SessionInfo, Sessions, SessionStore
@@ -90,7 +91,7 @@ def show(
     """
     from orchestrator.agent.agent import Agent
 
-    sessions = open_chosen_sessions(folder, state)
+    sessions = open_chosen_sessions(folder, state, session)
     info = find_session(sessions, session)
     agent = Agent.load(folder, model=model) if trace else None
     turns = list(read_turns(sessions, info, agent))
@@ -109,7 +110,7 @@ def end(terminal: Terminal, session: Id, folder: Folder = HERE, state: State = N
     [bold]Examples[/bold]
       $ orchestrator sessions end s-1 my-agent
     """
-    sessions = open_chosen_sessions(folder, state)
+    sessions = open_chosen_sessions(folder, state, session)
     info = find_session(sessions, session)
     sessions.end(info.label)
     terminal.report({"ended": info.label}, f"ended {info.label.rsplit('/', 1)[-1]}")
@@ -122,7 +123,7 @@ def delete(terminal: Terminal, session: Id, folder: Folder = HERE, state: State 
     [bold]Examples[/bold]
       $ orchestrator sessions delete s-1 my-agent
     """
-    sessions = open_chosen_sessions(folder, state)
+    sessions = open_chosen_sessions(folder, state, session)
     info = find_session(sessions, session)
     sessions.store.delete(info.key)
     terminal.report({"deleted": info.label}, f"deleted {info.label.rsplit('/', 1)[-1]}")
@@ -195,10 +196,17 @@ def _is_free(sessions: Sessions, info: SessionInfo) -> bool:
     return session.count == info.records
 
 
-def open_chosen_sessions(folder: Path, state: str | None) -> Sessions:
-    """The sessions that --state names, or those in an agent's folder.
+def open_chosen_sessions(folder: Path, state: str | None, session: str | None = None) -> Sessions:
+    """The sessions that --state names, or those in an agent's folder; `session` is one's name.
 
     Raises:
         ResourceNotFound: There are none.
+        ValidationError: What was given for a session's name is a folder.
     """
-    return open_sessions(state or get_sessions_file(folder))
+    file = get_sessions_file(folder)
+    if state is None and session is not None and not file.is_file() and Path(session).is_dir():
+        raise ValidationError(
+            f"{session!r} is a folder, and no session: give the session before the folder; "
+            f"`orchestrator sessions list {shlex.quote(session)}` lists them"
+        )
+    return open_sessions(state or file)

@@ -150,6 +150,15 @@ def test_after_ctrl_c_too(run, buyer, stuck, script):
     assert state_of(run, buyer) == ("buyer", "idle")
 
 
+@pytest.mark.parametrize("verb", ["show", "end", "delete", "export"])
+def test_a_folder_in_place_of_a_session_is_named(run, kept, verb):
+    for words in ((kept,), (kept, "s-1")):
+        done = run("sessions", verb, *words)
+        assert done.exit_code == 2
+        assert "'shop' is a folder, and no session: give the session before" in done.stderr
+        assert "`orchestrator sessions list shop` lists them" in done.stderr
+
+
 def test_what_is_not_there(run, kept):
     for verb in ("show", "end", "delete"):
         done = run("sessions", verb, "s-9", kept)

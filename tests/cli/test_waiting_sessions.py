@@ -100,6 +100,12 @@ def test_results_that_do_not_fit_say_which_calls_wait(wait, go_on, results, said
     assert done.exit_code == 2 and said in " ".join(done.stderr.split())
 
 
+def test_no_results_at_all_are_no_json(run, buyer, script):
+    words = ("invoke", buyer, script(), "--session=s-1", "--results=-")
+    assert "--results: stdin is empty, and no JSON" in run(*words, input=" \n").stderr
+    assert "--results: stdin is not JSON: Expecting value" in run(*words, input="pay").stderr
+
+
 def test_options_answer_what_waits(wait, go_on):
     assert "and with --result order_book=JSON and --yes or --results FILE." in " ".join(
         wait(BOTH).stderr.split()
