@@ -86,14 +86,17 @@ def test_a_failure_is_a_result_and_can_be_asked_again(run, shop, script):
 def test_wrong_lines_are_named_before_anything_is_asked(run, shop, script):
     lines = ['"One?"', "{", "[1]", '{"question": ""}', '{"question": "Hi", "quesiton": "Hi"}']
     lines += ['{"id": 1, "question": "Hi"}', '{"question": "Hi", "session_attributes": {"a": 1}}']
+    lines += ["Where is my order?"]
     Path("questions.jsonl").write_text("\n".join(lines))
     done = run("batch", shop, "questions.jsonl", script())
     assert (done.exit_code, OUT.exists()) == (2, False)
     told = done.stderr.splitlines()
-    assert "has 6 wrong lines, and nothing was asked" in told[0]
-    assert [line.split(":")[0] for line in told[1:]] == [f"line {n}" for n in range(2, 8)]
+    assert "has 7 wrong lines, and nothing was asked" in told[0]
+    assert [line.split(":")[0] for line in told[1:]] == [f"line {n}" for n in range(2, 9)]
     assert "its id '1' is that of line 1" in done.stderr
     assert "it has no member 'quesiton'" in done.stderr
+    assert told[1].endswith("(column 2)")
+    assert told[-1].endswith("(column 1); a question alone stands in double quotes")
 
 
 def test_another_question_under_a_known_id_is_refused(run, shop, script):

@@ -100,7 +100,8 @@ def _parse_line(line: bytes, number: int) -> Question | str:
     except UnicodeDecodeError:
         return "it is not UTF-8 text"
     except json.JSONDecodeError as error:
-        return f"it is not JSON: {error.msg} (column {error.colno})"
+        hint = "" if line.lstrip()[:1] in b'"{[' else "; a question alone stands in double quotes"
+        return f"it is not JSON: {error.msg} (column {error.colno}){hint}"
     except (ValueError, RecursionError) as error:
         return f"it is not JSON: {error}"
     if isinstance(value, str):
