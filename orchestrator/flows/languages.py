@@ -114,7 +114,7 @@ def check_arguments(program: Program, names: Iterable[str]) -> None:
         if known is not None and name not in known:
             there = ", ".join(wanted) or "none"
             raise ValidationError(
-                f"there is no argument {name!r}{did_you_mean(name, wanted)}; there is {there}"
+                f"there is no argument {name!r}; there is {there}{did_you_mean(name, wanted)}"
             )
 
 

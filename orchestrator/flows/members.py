@@ -43,7 +43,7 @@ def call_member(value: Any, name: str, args: Sequence[Any], work: WorkBudget) ->
     if member is None:
         there = ", ".join(sorted(table))
         raise ScriptError(
-            f"{kind} have no function {name!r} here{did_you_mean(name, table)}; there is {there}",
+            f"{kind} have no function {name!r} here; there is {there}{did_you_mean(name, table)}",
             f"{kind_zh}没有函数 {name}；可用: {there}",
         )
     _count(work, value, *args)

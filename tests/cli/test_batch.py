@@ -95,7 +95,7 @@ def test_wrong_lines_are_named_before_anything_is_asked(run, shop, script):
     assert [line.split(":")[0] for line in told[1:]] == [f"line {n}" for n in range(2, 9)]
     assert "its id '1' is that of line 1" in done.stderr
     assert "it has no member 'quesiton'" in done.stderr
-    assert told[1].endswith("(column 2)")
+    assert told[1].endswith("(column 1)")
     assert told[-1].endswith("(column 1); a question alone stands in double quotes")
 
 

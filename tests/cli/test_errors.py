@@ -9,7 +9,7 @@ from cli_support import ANSWER, CLAUDE, ORDER
 def test_a_failed_turn_is_exit_code_1(run, shop, script):
     done = run("invoke", shop, "Hi", script(ORDER))
     assert done.exit_code == 1
-    assert done.stderr.startswith(f"error: the script of {CLAUDE!r} has 1 replies")
+    assert done.stderr.startswith(f"error: the script of {CLAUDE!r} has 1 reply")
 
 
 def test_a_failed_turn_in_json_has_what_was_done(run, shop, script):

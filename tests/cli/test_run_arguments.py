@@ -13,9 +13,19 @@ DECLARED = (
 @pytest.mark.parametrize(
     ("file", "text", "given", "told"),
     [
-        ("a.ai.yaml", DECLARED, "langauge=French", "'langauge'; did you mean 'language'?"),
-        ("a.ai.yaml", "user: 'On {{topic}}'\n", "topik=x", "'topik'; did you mean 'topic'?"),
-        ("a.pl", "Do $plan -> said\n", "plna=x", "'plna'; did you mean 'plan'?"),
+        (
+            "a.ai.yaml",
+            DECLARED,
+            "langauge=French",
+            "'langauge'; there is language, tone; did you mean 'language'?",
+        ),
+        (
+            "a.ai.yaml",
+            "user: 'On {{topic}}'\n",
+            "topik=x",
+            "'topik'; there is topic; did you mean 'topic'?",
+        ),
+        ("a.pl", "Do $plan -> said\n", "plna=x", "'plna'; there is plan; did you mean 'plan'?"),
         ("a.pl", "IF $size == 1:\n    Go -> x\nEND\n", "other=1", "'other'; there is size"),
     ],
 )

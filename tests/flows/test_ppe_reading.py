@@ -45,7 +45,8 @@ def warned(*lines: str, arguments: Any = None, replies: tuple[str, ...] = ("A",)
 
 MISTAKES = [
     (["a: ["], 1, "not YAML"),
-    (["user: a", "  b: c: d"], 2, "this colon begins a second value"),
+    (["user: a: b"], 1, "this colon begins a second value"),
+    (["user: a", "  b: c: d"], 2, "by its indentation this line goes on"),
     (["---", "a: 1", "user: hi"], 1, "no end"),
     (["---", "- a", "---", "user: hi"], 2, "is a mapping"),
     (["---", "a: 1", "a: 2", "---", "user: hi"], 3, "'a' is there twice"),

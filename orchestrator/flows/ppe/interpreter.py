@@ -320,7 +320,7 @@ def _unknown(run: Interpreter, link: Link) -> NoReturn:
     there = ", ".join(ids) or "none"
     run.fail(
         link.place,
-        f"there is no script {name!r} beside this one{did_you_mean(name, ids)}, and no function; "
-        f"there is {there}",
+        f"there is no script {name!r} beside this one, and no function; there is {there}"
+        f"{did_you_mean(name, ids)}",
         f"同一文件夹中没有脚本 {name!r}，也没有同名函数；现有: {there}",
     )

@@ -133,7 +133,7 @@ class Library:
             there = ", ".join(self.ids) or "none"
             raise FlowError(
                 f"the script inherits from {base!r} ('type'), which is neither beside it nor in "
-                f"its search path{did_you_mean(base, [*_KINDS, *self.ids])}; there is {there}",
+                f"its search path; there is {there}{did_you_mean(base, [*_KINDS, *self.ids])}",
                 file=script.file,
                 line=1,
                 message_zh=f"第 1 行：找不到 'type' 所指的脚本 {base!r}；现有: {there}",

@@ -77,8 +77,8 @@ def key_address(key: str, known: Collection[str]) -> tuple[str, Address]:
         if name != ALL and name not in known:
             there = ", ".join(known) or "none"
             raise ScriptError(
-                f"there is no role {name!r}{did_you_mean(name, known)}; "
-                f"'roles' of the front matter has {there}",
+                f"there is no role {name!r}; 'roles' of the front matter has {there}"
+                f"{did_you_mean(name, known)}",
                 f"没有角色 {name!r}；front matter 的 'roles' 有: {there}",
             )
     return found["role"], address

@@ -99,8 +99,8 @@ def _read_matcher(value: Any) -> Matches:
     if len(value) != 1 or next(iter(value)) not in _MATCHERS:
         name = next((one for one in value if one not in _MATCHERS), "")
         raise ValueError(
-            f"the argument {show(value)} is none of {', '.join(_MATCHERS)}"
-            f"{did_you_mean(name, _MATCHERS)}; write {{'equals': ...}} for a mapping"
+            f"the argument {show(value)} is none of {', '.join(_MATCHERS)}; write "
+            f"{{'equals': ...}} for a mapping{did_you_mean(name, _MATCHERS)}"
         )
     (name, wanted), *_ = value.items()
     return _MATCHERS[name](wanted)
