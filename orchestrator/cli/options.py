@@ -215,8 +215,10 @@ def read_json(file: str, option: str) -> Any:
         raise ValidationError(f"{option}: {what} is not JSON: {error}") from error
 
 
-def parse_pairs(items: Sequence[str] | None, option: str) -> dict[str, str]:
-    """`NAME=VALUE` options as a mapping.
+def parse_pairs(
+    items: Sequence[str] | None, option: str, form: str = "NAME=VALUE"
+) -> dict[str, str]:
+    """`NAME=VALUE` options as a mapping; `form` is how messages write one.
 
     Raises:
         ValidationError: One of them has no `=`.
@@ -225,7 +227,7 @@ def parse_pairs(items: Sequence[str] | None, option: str) -> dict[str, str]:
     for item in items or ():
         name, equals, value = item.partition("=")
         if not equals or not name:
-            raise ValidationError(f"{option} {item!r} is not NAME=VALUE")
+            raise ValidationError(f"{option} {item!r} is not {form}")
         found[name] = value
     return found
 

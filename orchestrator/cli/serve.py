@@ -170,8 +170,8 @@ def serve(terminal: Terminal, options: ServeOptions) -> None:
     from orchestrator.server.settings import Settings
 
     every, patterns = _parse_models(options.model)
-    buckets = parse_pairs(options.buckets, "--bucket")
-    guardrails = parse_pairs(options.guardrails, "--guardrail")
+    buckets = parse_pairs(options.buckets, "--bucket", "NAME=FOLDER")
+    guardrails = parse_pairs(options.guardrails, "--guardrail", "NAME=FILE")
     converted = {
         "agents": _choose_agents(options),
         # A link stays one: to rotate keys, Kubernetes has it lead to another file.
@@ -179,7 +179,7 @@ def serve(terminal: Terminal, options: ServeOptions) -> None:
         "state": None if options.state is None else resolve_store(options.state),
         "model": every,
         "models": patterns,
-        "lambdas": parse_pairs(options.lambdas, "--lambda"),
+        "lambdas": parse_pairs(options.lambdas, "--lambda", "NAME=FILE[:FUNCTION]"),
         "buckets": {name: Path(folder).resolve() for name, folder in buckets.items()},
         "guardrails": {name: Path(file).resolve() for name, file in guardrails.items()},
         "price": tuple(options.price or ()),
