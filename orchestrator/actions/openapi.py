@@ -357,8 +357,10 @@ def _read(source: Mapping[str, Any] | str | Path) -> tuple[Mapping[str, Any], So
     read = parse_json if text.lstrip()[:1] == "{" else parse
     document = read(text, file, rules)
     if not isinstance(document.data, Mapping):
+        is_name = isinstance(source, str) and text.strip().endswith((".yaml", ".yml", ".json"))
+        hint = "; for the one in a file give a Path" if is_name else ""
         raise DefinitionError(
-            "the schema must be an OpenAPI document, an object with `openapi` and `paths`",
+            f"the schema must be an OpenAPI document, an object with `openapi` and `paths`{hint}",
             file=file or None,
             line=1 if file else None,
         )

@@ -292,6 +292,7 @@ VIEW = (*GET, "parameters", 0, "schema")
         ),
         ("[1, 2]", "must be an OpenAPI document"),
         ("", "must be an OpenAPI document"),
+        ("claims/openapi.yaml", "and `paths`; for the one in a file give a Path"),
         ("a: [", "1:5: this is not YAML"),
         ("a: &x [*x]", "1:8: aliases are not understood here; repeat the value"),
         ('{"a": 1,}', "1:9: this is not JSON: a member's name in double quotes is missing"),
