@@ -23,7 +23,7 @@ from orchestrator.definition.validation_errors import is_read_only, path_of, to_
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, ResourceNotFound
 from orchestrator.support.documents import Place, Source, combine_findings
-from orchestrator.support.spelling import did_you_mean
+from orchestrator.support.spelling import find_close
 
 # Mistakes that are looked into: a file of nonsense must not cost minutes.
 MOST_MISTAKES = 500
@@ -59,7 +59,7 @@ def load_definition(path: str | Path) -> AgentDefinition:
 
 def _list_beside(path: Path) -> list[str]:
     try:
-        return sorted(map(str, islice(path.parent.iterdir(), _MOST_NAMES)))
+        return sorted(it.name for it in islice(path.parent.iterdir(), _MOST_NAMES))
     except OSError:
         return []
 
@@ -73,8 +73,9 @@ def _file_of(path: Path) -> Path:
             )
         return path
     if not path.is_dir():
-        hint = did_you_mean(path, _list_beside(path)) or "; give its folder or file"
-        raise ResourceNotFound(f"there is no agent at {str(path)!r}{hint}")
+        close = find_close(path.name, _list_beside(path))
+        hint = f"did you mean {str(path.parent / close)!r}?" if close else "give its folder or file"
+        raise ResourceNotFound(f"there is no agent at {str(path)!r}; {hint}")
     found = [path / name for name in FILE_NAMES if (path / name).is_file()]
     if not found:
         raise DefinitionError(

@@ -53,6 +53,8 @@ def test_an_agent_that_is_not_there(run, verb):
 def test_an_agent_that_is_nearly_there(run, shop):
     assert "'shp'; did you mean 'shop'?" in run("invoke", "shp", "Hi").stderr
     assert "did you mean 'shop/agent.yaml'?" in run("invoke", "shop/agent.yml", "Hi").stderr
+    far = run("invoke", shop.resolve().parent / "nope", "Hi").stderr
+    assert "give its folder or file" in far and "did you mean" not in far
 
 
 def test_a_question_in_the_place_of_the_folder(run):
