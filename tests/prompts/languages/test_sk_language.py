@@ -277,7 +277,7 @@ def test_yaml_files(tmp_path):
         ("template: |\n  a\n    <message role='user'>&</message>", 3, 26, "&amp;"),
         ("name: x\n\ntemplate: >-\n\n  {{$a.b}}", 5, 5, "no part of a block"),
         ("template: [1]", 1, 1, "'template' must be"),
-        ("template: b\ninput_variables: {}x", 2, 20, "not YAML"),
+        ("template: b\ninput_variables: {}x", 2, 20, "there is more text after this value"),
         ("template: b\ninput_variables: 1", 2, 1, "must be a list"),
         ("template: b\ninput_variables: [{}]", 2, 1, "has a 'name'"),
         ("template: b\nexecution_settings: {a: 1}", 2, 1, "by service"),
