@@ -285,6 +285,7 @@ def _report_start(terminal: Terminal, url: str, world: ServerState) -> None:
         )
     for one in wrong:
         report_broken_agent(terminal, one["agentName"], one["reason"])
+    _warn_of_missing_models(terminal, world)
     if not agents and not wrong:
         terminal.path(
             style_text("  There are no agents yet: give FOLDER, or create one with boto3.")
@@ -294,6 +295,17 @@ def _report_start(terminal: Terminal, url: str, world: ServerState) -> None:
         terminal.path(style_text(f"  {line}", "quiet"))
     terminal.print()
     terminal.out.file.flush()
+
+
+def _warn_of_missing_models(terminal: Terminal, world: ServerState) -> None:
+    # The server runs without them, and the first turn would fail.
+    from orchestrator.server.health import Missing, build_checks
+
+    try:
+        build_checks(world)["models"]()
+    except Missing as error:
+        hint = "`orchestrator models list` lists embedded ones, and `pull` downloads one"
+        terminal.path(style_text(f"{clean(str(error))}; {hint}", "warning"))
 
 
 def _list_agents(world: ServerState) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ def test_the_answer_is_like_that_of_a_good_tool(shop, words):
     command = [sys.executable, "-m", "orchestrator", "serve", "--port", "0", *words]
     served = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        lines = [served.stdout.readline() for _ in range(8)]
+        lines = [served.stdout.readline() for _ in range(9)]
     finally:
         served.send_signal(signal.SIGINT)
         rest, log = served.communicate(timeout=60)
@@ -32,6 +32,9 @@ def test_the_answer_is_like_that_of_a_good_tool(shop, words):
     snippet = [line.strip() for line in told.splitlines() if line.startswith("  ")][1:]
     assert snippet[0] == "import boto3"
     assert url in snippet[1] and agent_id in snippet[2]
+    assert (
+        "the weights or files of local are not on this machine; `orchestrator models list` lists"
+    ) in told
     for line in snippet:
         compile(line, "snippet", "exec")
 
