@@ -90,7 +90,7 @@ class Sessions:
         self.durable = self.store.durable
         self.lean = type(self.store) is InMemoryStore  # of another one nobody knows what it does
         self.clock = clock
-        self._steady_clock = _make_steady_clock(0)
+        self._steady_clock = _make_steady_clock()
         self._lanes: Lanes | None = None
         self._processes: ProcessLocks = getattr(self.store, "processes", None) or ProcessLocks(None)
         self.leaving = False
@@ -136,7 +136,7 @@ class Sessions:
         # One for all turns, until somebody sets the system's: each container in flight costs time
         # in garbage collections.
         if abs(now - self._steady_clock()) > _SET_ANEW:
-            self._steady_clock = _make_steady_clock(now)
+            self._steady_clock = _make_steady_clock()
         return now, self._steady_clock
 
     def acquire(
@@ -629,9 +629,9 @@ def _check_store(store: object) -> None:
         )
 
 
-def _make_steady_clock(now: int) -> Clock:
+def _make_steady_clock() -> Clock:
     monotonic = time.monotonic_ns
-    ahead = now - monotonic()
+    ahead = time.time_ns() - monotonic()
     return lambda: ahead + monotonic()
 
 
