@@ -38,7 +38,8 @@ class AgentVariants:
             ValidationError: It is no text.
         """
         if not isinstance(tenant, str):
-            raise ValidationError(f"a tenant is named by a text, and not by {tenant!r}")
+            kind = type(tenant).__name__
+            raise ValidationError(f"a tenant is named by a text, and not by a {kind}")
         agent = copy(self)
         known = self._tenant_plans.get(tenant)
         if known is None or not any(plan is self.plan for plan in known):

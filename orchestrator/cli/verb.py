@@ -109,7 +109,10 @@ def _parse_number(kind: type[int | float], least: float | None, text: str) -> in
 @contextmanager
 def _exit_on_error(terminal: Terminal) -> Iterator[None]:
     try:
-        yield
+        try:
+            yield
+        finally:  # a pipe that is closed is seen here, and not by Python at its end
+            sys.stdout.flush()
     except (typer.Exit, typer.Abort):
         raise
     except KeyboardInterrupt:
@@ -165,6 +168,9 @@ class Verb(TyperCommand):
         A variable that is not set makes such values, in scripts. An empty path would be the working
         directory, and an empty name often the same as none.
         """
+        if ctx.resilient_parsing:  # a shell asks what may follow
+            parsed: list[str] = super().parse_args(ctx, args)
+            return parsed
         given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
         for parameter in self.get_params(ctx):
             value = given.get(parameter.name)

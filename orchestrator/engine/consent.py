@@ -40,6 +40,11 @@ _NO = _PLAIN_NO | frozenset(
     "cancel never stop don't not thanks thank you danke lieber nicht merci pas grazie"
     " gracias".split()
 )
+# "No problem, send it" is no "no".
+_OBSTACLES = frozenset(
+    "problem problems problema problemas probleme probleem worry worries rush hurry doubt wait need"
+    " objection objections matter send go pay do".split()
+)
 _NO_PHRASES = ("never mind", "not now", "leave it", "forget it", "do not", "lass es", "lass das")
 
 _CHINESE_YES = re.compile(
@@ -86,7 +91,9 @@ def is_no(text: str) -> bool:
 def begins_with_no(text: str) -> bool:
     """Whether an answer begins with a no, whatever follows, and has no word of a yes."""
     words, agrees = _drop_phrases(text[:_LONGEST], _PHRASES)
-    return bool(words) and words[0] in _PLAIN_NO and not agrees and _YES.isdisjoint(words)
+    if not words or words[0] not in _PLAIN_NO or agrees:
+        return False
+    return _YES.isdisjoint(words) and _OBSTACLES.isdisjoint(words)
 
 
 def _drop_phrases(text: str, phrases: Iterable[str]) -> tuple[list[str], bool]:

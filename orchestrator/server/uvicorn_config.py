@@ -42,7 +42,8 @@ class FastStopServer(uvicorn.Server):
         """Asks it to end, from any thread."""
         self.should_exit = True
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._told.set)
+            with suppress(RuntimeError):  # it has ended, with its loop
+                self._loop.call_soon_threadsafe(self._told.set)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Ends it on a signal; a second one leaves what is not answered."""

@@ -135,9 +135,11 @@ class Sessions:
             return now, self.clock
         # One for all turns, until somebody sets the system's: each container in flight costs time
         # in garbage collections.
-        if abs(now - self._steady_clock()) > _SET_ANEW:
+        steady = self._steady_clock()
+        if abs(now - steady) > _SET_ANEW:
             self._steady_clock = _make_steady_clock()
-        return now, self._steady_clock
+            steady = self._steady_clock()
+        return steady, self._steady_clock
 
     def acquire(
         self, label: str, ttl: int, build_turn: Callable[[Session], Record] | None = None

@@ -33,6 +33,9 @@ class Suspendable(Protocol):
     def let_go(self) -> None:
         """Lets others use it: in the process that was forked, and in its child."""
 
+    def leave_to_parent(self) -> None:
+        """Begins anew in a child, though its parent used it all the time of the fork."""
+
 
 def begin_anew_in_child(one: Renewable) -> None:
     """Has an object begin anew in every process that is forked while it is there."""
@@ -60,8 +63,10 @@ _forking = Lock()  # held from before a fork until after it
 def _suspend_all() -> None:
     _forking.acquire()
     until = time.monotonic() + _PATIENCE
-    while not _hold_all() and time.monotonic() < until:
+    while not (is_done := _hold_all()) and time.monotonic() < until:
         pass
+    if not is_done:  # the child begins the others anew
+        _held.extend(one for one in list(_suspendable) if one.hold())
     for one in _held:
         one.suspend()
 
@@ -88,9 +93,12 @@ def _go_on() -> None:
 def _go_on_in_child() -> None:
     global generation
     generation += 1
+    for one in list(_suspendable):
+        if not any(one is held for held in _held):
+            one.leave_to_parent()
     _go_on()
-    for one in list(_renewable):
-        one.begin_anew()
+    for other in list(_renewable):
+        other.begin_anew()
 
 
 if hasattr(os, "register_at_fork"):

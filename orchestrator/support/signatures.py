@@ -14,7 +14,7 @@ from orchestrator.errors import DefinitionError
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CallShape:
     """What a kind of function is called with.
 
@@ -35,7 +35,7 @@ class CallShape:
             DefinitionError: It cannot; the message has its file and line.
         """
         if not any(accepts(function, count) for count in self._counts):
-            code = getattr(inspect.unwrap(function), "__code__", None)
+            code = getattr(function, "__code__", None)
             name = getattr(function, "__name__", type(function).__name__)
             file, line = (code.co_filename, code.co_firstlineno) if code else (None, None)
             raise DefinitionError(
@@ -73,8 +73,9 @@ class CallShape:
 def accepts(function: Callable[..., Any], count: int) -> bool:
     """Whether a function can be called with so many arguments, as far as its signature says."""
     try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # built in
+        # A decorator's own parameters, not those of what it decorates, are what is called.
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError, NameError):  # built in, or with annotations of type checkers
         return True
     try:
         signature.bind(*[None] * count)

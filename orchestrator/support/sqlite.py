@@ -35,6 +35,8 @@ _FIRST_REST, _LONGEST_REST = 0.0001, 0.1
 _COPIER_PATIENCE = 0.02
 # Seconds that a fork waits for each of the file's locks, before it lets go of what it has
 _FORK_PATIENCE = 0.1
+# Connections that a child has of its parent, which must close them
+_inherited: list[sqlite3.Connection | None] = []
 # Besides its own errors, what Python's `sqlite3` raises for what a damaged file holds.
 FAILURES = (sqlite3.Error, UnicodeDecodeError, MemoryError)
 
@@ -86,16 +88,12 @@ class SqliteFile:
         self._whole = self.path if self.path == ":memory:" else os.path.abspath(path)
         self._what = what
         self._hint = hint
-        self._lock = RLock()
-        self._reading = Lock()
+        self._make_locks()
         self._reader: sqlite3.Connection | None = None
         self._hasty: sqlite3.Connection | None = None  # waits for nobody: see `reserve`
         self._can_reserve = self.path != ":memory:"  # another connection has another one of these
-        self._reservation = Reservation(self, self._lock)  # one for all: who has it, has the lock
         self._rest, self._rest_until = 0.0, 0.0  # in which nobody waits to reserve it
         self._log = WriteAheadLog(self._whole)
-        self._copying = Lock()
-        self._locks: tuple[Any, ...] = (self._copying, self._reading, self._lock)
         self._layout = layout
         self._is_suspended = True
         forks.suspend_at_fork(self)
@@ -104,6 +102,11 @@ class SqliteFile:
                 self._open()
             except FAILURES as error:
                 raise self.translate(error, "cannot be opened") from error
+
+    def _make_locks(self) -> None:
+        self._lock, self._reading, self._copying = RLock(), Lock(), Lock()
+        self._locks: tuple[Any, ...] = (self._copying, self._reading, self._lock)
+        self._reservation = Reservation(self, self._lock)  # one for all: who has it, has the lock
 
     def _open(self) -> None:
         self._create()
@@ -411,11 +414,16 @@ class SqliteFile:
 
     def hold(self) -> bool:
         """See `forks.Suspendable`."""
-        for count, lock in enumerate(self._locks):
-            if not lock.acquire(timeout=_FORK_PATIENCE):
-                for held in self._locks[:count]:
-                    held.release()
-                return False
+        held: list[Any] = []
+        try:
+            for lock in self._locks:
+                if not lock.acquire(timeout=_FORK_PATIENCE):
+                    return False
+                held.append(lock)
+        finally:  # also after an interrupt
+            if len(held) < len(self._locks):
+                for lock in held:
+                    lock.release()
         return True
 
     def suspend(self) -> None:
@@ -432,6 +440,14 @@ class SqliteFile:
         """See `forks.Suspendable`."""
         for lock in self._locks:
             lock.release()
+
+    def leave_to_parent(self) -> None:
+        """See `forks.Suspendable`: threads that are not in the child have the locks."""
+        _inherited.extend((self._db, self._reader, self._hasty))
+        self._make_locks()
+        self._reader = self._hasty = None
+        self._used = self._db
+        self._is_suspended = self.path != ":memory:"
 
 
 # A class since a turn goes through several: `contextmanager` takes ten times as long.

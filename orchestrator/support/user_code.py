@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from orchestrator.errors import OrchestratorError, innermost
@@ -52,10 +53,12 @@ def hide_causes(error: BaseException) -> None:
 def is_own_failure(error: BaseException) -> bool:
     """Whether the code that raised it failed, and nobody meant to stop whoever called that code.
 
-    So it is of `sys.exit`, which is to end the call alone, and of a cancellation that nobody asked
-    this task for: of work inside the code.
+    So it is of `sys.exit`, which is to end the call alone, unless a signal's handler calls it, and
+    of a cancellation that nobody asked this task for: of work inside the code.
     """
-    if isinstance(error, Exception | SystemExit):
+    if isinstance(error, SystemExit):
+        return not _comes_from_signal(error)
+    if isinstance(error, Exception):
         return True
     asyncio = sys.modules.get("asyncio")  # there, if its exception is
     if asyncio is None or not isinstance(error, asyncio.CancelledError):
@@ -65,6 +68,24 @@ def is_own_failure(error: BaseException) -> bool:
     except RuntimeError:  # no event loop runs here that could have stopped the call
         return True
     return task is None or not task.cancelling()
+
+
+def _comes_from_signal(error: BaseException) -> bool:
+    """Whether a handler of a signal raised it, which may come amid any code: the process ends."""
+    import signal
+
+    handlers = [signal.getsignal(one) for one in signal.valid_signals()]
+    codes = {code for it in handlers if (code := getattr(it, "__code__", None)) is not None}
+    return any(frame.f_code in codes for frame in iter_frames(error))
+
+
+def iter_frames(error: BaseException) -> Iterator[FrameType]:
+    """The frames that an exception came through, the innermost last."""
+    # `traceback` would be imported with every agent.
+    at = error.__traceback__
+    while at is not None:
+        yield at.tb_frame
+        at = at.tb_next
 
 
 def is_debugging() -> bool:
@@ -105,8 +126,8 @@ def describe_mismatch(
 ) -> str:
     """Why a function does not take such arguments, without their values; empty where it does."""
     try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # of some that are written in C
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError, NameError):  # written in C, or annotated for type checkers
         return ""
     try:
         signature.bind(*args, **kwargs)

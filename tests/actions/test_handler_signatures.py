@@ -1,6 +1,7 @@
 """Functions that cannot be called as they are going to be: said by name and line as they load."""
 
 import functools
+from contextlib import nullcontext
 
 import pytest
 
@@ -74,13 +75,25 @@ def test_an_imported_handler_is_refused_as_it_is_called(write):
     assert WRITE in caught.value.message
 
 
+DECORATED = (
+    "import functools\ndef add(function):\n    @functools.wraps(function)\n"
+    "    def call({}): return function({})\n    return call\n"
+    "@add\ndef lambda_handler({}):\n    return {}\n"
+)  # the parameters of both, what is handed on, and what is returned
+
+
 def test_so_is_a_decorated_one(write):
-    file = write(
-        "import functools\ndef add(function):\n    @functools.wraps(function)\n"
-        "    def call(*arguments): return function(*arguments)\n    return call\n"
-        "@add\ndef lambda_handler(event):\n    return {}\n"
-    )
-    with pytest.raises(DependencyFailed, match=r"handler\.py:6: the handler 'lambda_handler' is"):
+    file = write(DECORATED.format("event", "event", "event", "{}"))
+    with pytest.raises(DependencyFailed, match=r"handler\.py:3: the handler 'lambda_handler' is"):
+        ask(LambdaHandler(file)).invoke("How many?")
+
+
+@pytest.mark.parametrize("result", ["{}", "'a' + 1"])
+def test_what_a_decorator_gives_a_handler_is_its_own_affair(write, result):
+    given = "event, context"
+    file = write(DECORATED.format(given, f"{given}, 3", f"{given}, db", result))
+    raises = pytest.raises(DependencyFailed, match=r"raised TypeError at handler\.py:8")
+    with raises if "+" in result else nullcontext():
         ask(LambdaHandler(file)).invoke("How many?")
 
 

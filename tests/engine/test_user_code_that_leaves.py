@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -200,3 +201,14 @@ def test_an_interrupt_stops_the_turn(run: Run) -> None:
     subject = agent(Once(interrupt))
     with pytest.raises(KeyboardInterrupt):
         run(subject)
+
+
+@EACH_WAY
+def test_a_handler_of_a_signal_ends_the_process_all_the_same(run: Run) -> None:
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
+    try:
+        with pytest.raises(SystemExit) as caught:
+            run(agent(Once(lambda: signal.raise_signal(signal.SIGTERM))))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert caught.value.code == 3

@@ -170,7 +170,7 @@ JSON_OUTPUT = [
 ]
 
 
-def test_a_message_that_is_one_hole_is_data_too() -> None:
+def test_a_last_message_that_is_one_hole_is_data_too() -> None:
     model = scripted("none", '```json\n{"a": 1}\n```')
     result = script(*JSON_OUTPUT, "assistant: '[[X]]'").run(model=model)
     assert (result.output, result.variables["X"]) == ({"a": 1}, {"a": 1})
@@ -179,7 +179,8 @@ def test_a_message_that_is_one_hole_is_data_too() -> None:
     lines = ["assistant: '[[X]]'", "user: '{{X.a}} {{X}}'", "$AI: {response_format: {type: text}}"]
     model = scripted('{"a": 2}', "end")
     script(*JSON_OUTPUT, *lines).run(model=model)
-    assert said(model.requests[1])[1:] == [("assistant", '{"a": 2}'), ("user", '2 {"a":2}')]
+    # What `output` asks for is the result: a message before the last one may think aloud.
+    assert said(model.requests[1])[1:] == [("assistant", '{"a": 2}'), ("user", ' {"a": 2}')]
 
 
 def test_a_hole_within_a_text_stays_a_text() -> None:

@@ -71,6 +71,8 @@ def test_one_of_several_has_no_list() -> None:
         ("apple派", "apple"),
         ("香", None),
         ("香蕉苹果", None),
+        ("我不要香蕉", None),
+        ("リンゴではない", None),
     ],
 )
 def test_an_item_is_found_where_words_have_no_spaces_between(reply: str, item: str | None) -> None:

@@ -24,7 +24,12 @@ from orchestrator.message import clean
 from orchestrator.models.base import Model, ModelReply
 from orchestrator.parsers.base import ANSWER
 from orchestrator.sessions import HISTORY_GUARD, Record
-from orchestrator.support.user_code import describe_exception, is_own_failure, place_in_class
+from orchestrator.support.user_code import (
+    describe_exception,
+    is_own_failure,
+    iter_frames,
+    place_in_class,
+)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -150,10 +155,13 @@ def build_effect_error(effect: Effect, error: BaseException) -> OrchestratorErro
 def _describe_failure(model: Model, error: BaseException) -> str:
     place = place_in_class(error, type(model), Model)
     if not place and isinstance(error, AttributeError | TypeError):
-        # Raised by who uses the model: the text has names of types and members, and no values.
+        # Raised by who uses the model, the text has names of types and members, and no values.
+        *_, innermost = iter_frames(error)
+        is_ours = innermost.f_globals.get("__name__", "").startswith("orchestrator.")
+        why = str(error) if is_ours else type(error).__name__
         return (
             f"cannot be used: its class {type(model).__name__!r} has to be like "
-            f"`orchestrator.models.Model` ({error})"
+            f"`orchestrator.models.Model` ({why})"
         )
     where = f" at {place}" if place else ""
     return (

@@ -96,7 +96,7 @@ class Choice:
         same = [one for one in known if _plain(one) == plain]
         if len(same) == 1:
             return same[0]
-        inside = [one for one in known if _plain(one) and f" {_plain(one)} " in f" {plain} "]
+        inside = [one for one in known if _stands_in(one, part)]
         return inside[0] if len(inside) == 1 else None
 
     def instruction(self) -> str:
@@ -111,7 +111,17 @@ class Choice:
 
 
 # Chinese and Japanese have no spaces between words: there each sign is a word.
-_PLAIN_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
+_SIGN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
+_PLAIN_WORD = re.compile(rf"{_SIGN.pattern}|[^\W\u3040-\u30ff\u3400-\u9fff]+")
+_NEGATION = re.compile(r"[不没沒非未别別无無否勿]|ない|なく|ません")
+
+
+def _stands_in(item: str, reply: str) -> bool:
+    words = _plain(item)
+    if not words or f" {words} " not in f" {_plain(reply)} ":
+        return False
+    # One sign may be a part of a longer word, and a negation says the opposite.
+    return not _SIGN.search(item) or (" " in words and not _NEGATION.search(reply))
 
 
 def _plain(text: str) -> str:

@@ -54,7 +54,7 @@ def substitute(
         bias=run.rendering.biases(message),
         last=choice is None and run.finishing and _is_all(run, message),
     )
-    if choice is None and _is_sole(message) and _format(run, parameters):
+    if choice is None and _is_all(run, message) and _format(run, parameters):
         value, reply = yield from _ask_output(run, wanted)
         message.is_data = True
         return SubstitutionResult(reply, [value])

@@ -111,7 +111,8 @@ def describe_schema(schema: Mapping[str, Any]) -> str:
 
 def _describe_members(schema: Mapping[str, Any], indent: str = "") -> Iterator[str]:
     """A line for each member, and below it those of the maps in it."""
-    required = schema.get("required") or ()
+    names = schema.get("required")
+    required = names if isinstance(names, list) else ()  # `true` says that the map is
     for name, one in schema["properties"].items():
         member = map_of(one)
         items = map_of(member.get("items"))

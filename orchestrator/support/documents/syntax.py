@@ -197,7 +197,8 @@ class YamlComposer:
             marks.reverse()  # Where it begins, and not where the search for its end did.
         mark = marks[0] or marks[1]
         place = self._place(mark) if mark else (self.bounds.first_line, 1)
-        before = self.text.split("\n")[mark.line][: mark.column] if mark else ""
+        # PyYAML also counts lines by signs that only it ends lines with.
+        before = self.text[: mark.index].rpartition("\n")[2] if mark else ""
         self.bounds.fail(_reword(problem, getattr(error, "context", None), before), *place)
 
     def _refuse_character(self, code: int) -> NoReturn:

@@ -183,7 +183,7 @@ def test_the_trace_names_the_servers_region_and_account() -> None:
 
 def test_what_botocore_would_refuse_is_refused_without_it_too(server: Served) -> None:
     with refused("ValidationException"):
-        server.create(instruction="x" * 4001)
+        server.create(instruction="x" * 20_001)
     with refused("ValidationException"):
         server.control.update_agent(
             agentId="short", agentName="a", foundationModel=CLAUDE, agentResourceRoleArn=ROLE

@@ -235,3 +235,37 @@ def test_a_fork_keeps_nobody_waiting_for_what_it_holds_while_it_waits() -> None:
     # Whichever was asked first was let go when the other one was not to be had.
     assert first[:-3] in ([], [("hold", True), "let go"])
     assert second[:-3] == [("hold", False)]
+
+
+def test_a_fork_that_loses_patience_leaves_what_is_used_to_the_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forks, "_PATIENCE", 0.0)
+    used, idle = open_file(tmp_path / "used.db"), open_file(tmp_path / "idle.db")
+    write(used, "one")
+    write(idle, "one")
+    begun, done = Event(), Event()
+
+    def write_for_long() -> None:
+        with used.transaction() as db:
+            db.execute("INSERT INTO note VALUES ('of the parent')")
+            begun.set()
+            assert done.wait(60)
+
+    writer = Thread(target=write_for_long)
+    writer.start()
+    assert begun.wait(60)
+
+    def work() -> None:
+        assert read(used) == ["one"]
+        write(idle, "two")
+
+    try:
+        assert run_in_child(work) == 0
+    finally:
+        done.set()
+        writer.join()
+    assert read(idle) == ["one", "two"]
+    assert read(used) == ["one", "of the parent"]
+    used.close()
+    idle.close()
