@@ -43,7 +43,7 @@ _NO = _PLAIN_NO | frozenset(
 # "No problem, send it" is no "no".
 _OBSTACLES = frozenset(
     "problem problems problema problemas probleme probleem worry worries rush hurry doubt wait need"
-    " objection objections matter send go pay do".split()
+    " objection objections matter".split()
 )
 _NO_PHRASES = ("never mind", "not now", "leave it", "forget it", "do not", "lass es", "lass das")
 

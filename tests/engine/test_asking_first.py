@@ -150,6 +150,12 @@ def test_after_a_no_the_same_question_is_not_asked_again(no: str) -> None:
     assert vacations.done == ["cancel V-15"]
 
 
+@pytest.mark.parametrize("text", ["No problem, send it off", "No, wait, I look.", "Não há problema"])
+def test_what_only_sounds_like_a_no_is_asked_about_again(text: str) -> None:
+    _, again = talk(make(Vacations(), CANCEL, CANCEL), "That one.", text)
+    assert again.text == QUESTION
+
+
 def test_a_no_with_another_value_is_asked_about() -> None:
     other = use("cancel_vacation", request_id="V-12")
     _, again = talk(make(Vacations(), CANCEL, other), "That one.", "No, the one in May.")
