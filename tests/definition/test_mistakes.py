@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from orchestrator.definition import definition_of, parse_definition
@@ -473,6 +473,7 @@ def test_deep_json_is_refused() -> None:
     st.text(st.sampled_from("ab: -\n\t{}[],\"'&*!|>#?%@<~01.\\u\x85\x00é")),
     st.sampled_from(["agent.yaml", "agent.json"]),
 )
+@example("a: b\u2028c: d\u2028e: f: g", "agent.yaml")
 def test_no_text_breaks_the_reader(text: str, file: str) -> None:
     for given_text in (text, HEAD + text, '{"agentName": "a", ' + text):
         try:

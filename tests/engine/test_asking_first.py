@@ -150,7 +150,9 @@ def test_after_a_no_the_same_question_is_not_asked_again(no: str) -> None:
     assert vacations.done == ["cancel V-15"]
 
 
-@pytest.mark.parametrize("text", ["No problem, send it off", "No, wait, I look.", "Não há problema"])
+@pytest.mark.parametrize(
+    "text", ["No problem, send it off", "No, wait, I look.", "Não há problema"]
+)
 def test_what_only_sounds_like_a_no_is_asked_about_again(text: str) -> None:
     _, again = talk(make(Vacations(), CANCEL, CANCEL), "That one.", text)
     assert again.text == QUESTION

@@ -57,6 +57,8 @@ def value(text: str, **values: Any) -> Any:
         ("1 < a < 3 < 3", False),
         ("a == 2 == 2", True),
         ("a < 1 < b", False),
+        ("a in [2] == true", True),
+        ("not a in [2] == true", False),
         ("(a == 2) == true", True),
         ("'1' == 1", False),
         ("a != 2 or b == 'x'", True),

@@ -197,6 +197,7 @@ def test_the_output_in_words_has_all_that_is_validated() -> None:
         "n": {"type": "array", "items": {"type": "integer"}},
         "e": {"enum": ["x", 1]},
         "o": {"type": ["string", "null"]},
+        "m": {"type": "object", "required": True, "properties": {"b": {"type": "string"}}},
     }
     schema = {"type": "object", "properties": members, "required": ["a", "e"]}
     model = scripted("A")
@@ -210,6 +211,8 @@ def test_the_output_in_words_has_all_that_is_validated() -> None:
         '* "n" is an optional array of integers',
         '* "e" is a required value, one of "x", 1',
         '* "o" is an optional string or null',
+        '* "m" is an optional object',
+        '  * "b" is an optional string',
     ]
 
 
