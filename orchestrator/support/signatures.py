@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import DefinitionError
+from orchestrator.support.user_code import find_signature
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -72,10 +73,8 @@ class CallShape:
 
 def accepts(function: Callable[..., Any], count: int) -> bool:
     """Whether a function can be called with so many arguments, as far as its signature says."""
-    try:
-        # A decorator's own parameters, not those of what it decorates, are what is called.
-        signature = inspect.signature(function, follow_wrapped=False)
-    except (TypeError, ValueError, NameError):  # built in, or with annotations of type checkers
+    signature = find_signature(function)
+    if signature is None:
         return True
     try:
         signature.bind(*[None] * count)

@@ -121,13 +121,21 @@ def describe_type(name: str, place: str) -> str:
     )
 
 
+def find_signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    """What a function is called with; `None` where nobody can tell."""
+    try:
+        # A decorator's own parameters, not those of what it decorates, are what is called.
+        return inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError, NameError):  # written in C, or annotated for type checkers
+        return None
+
+
 def describe_mismatch(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> str:
     """Why a function does not take such arguments, without their values; empty where it does."""
-    try:
-        signature = inspect.signature(function, follow_wrapped=False)
-    except (TypeError, ValueError, NameError):  # written in C, or annotated for type checkers
+    signature = find_signature(function)
+    if signature is None:
         return ""
     try:
         signature.bind(*args, **kwargs)
