@@ -49,6 +49,22 @@ def read_committed(file: SqliteFile) -> list[str]:
     return [text for (text,) in file.rows_of_last_commit("SELECT text FROM note ORDER BY rowid")]
 
 
+def begin_to_write(file: SqliteFile, text: str, *, until: Event) -> Thread:
+    """Has a thread in a transaction, which it commits when the event has come."""
+    begun = Event()
+
+    def work() -> None:
+        with file.transaction() as db:
+            db.execute("INSERT INTO note VALUES (?)", (text,))
+            begun.set()
+            assert until.wait(60)
+
+    writer = Thread(target=work)
+    writer.start()
+    assert begun.wait(60)
+    return writer
+
+
 @pytest.fixture
 def before_forks() -> Iterator[list[Callable[[], None]]]:
     """What is done when a fork begins, before anything waits for it."""
@@ -98,18 +114,9 @@ def test_a_child_has_no_locks_of_threads_that_it_has_not(
     path: str, tmp_path: Path, before_forks: list[Callable[[], None]]
 ) -> None:
     file = open_file(path if path == ":memory:" else tmp_path / path)
-    begun, forking = Event(), Event()
+    forking = Event()
     before_forks.append(forking.set)
-
-    def write_for_long() -> None:
-        with file.transaction() as db:
-            db.execute("INSERT INTO note VALUES ('parent')")
-            begun.set()
-            assert forking.wait(60)
-
-    writer = Thread(target=write_for_long)
-    writer.start()
-    assert begun.wait(60)
+    writer = begin_to_write(file, "parent", until=forking)
 
     def work() -> None:
         write(file, "child")
@@ -244,17 +251,8 @@ def test_a_fork_that_loses_patience_leaves_what_is_used_to_the_parent(
     used, idle = open_file(tmp_path / "used.db"), open_file(tmp_path / "idle.db")
     write(used, "one")
     write(idle, "one")
-    begun, done = Event(), Event()
-
-    def write_for_long() -> None:
-        with used.transaction() as db:
-            db.execute("INSERT INTO note VALUES ('of the parent')")
-            begun.set()
-            assert done.wait(60)
-
-    writer = Thread(target=write_for_long)
-    writer.start()
-    assert begun.wait(60)
+    done = Event()
+    writer = begin_to_write(used, "of the parent", until=done)
 
     def work() -> None:
         assert read(used) == ["one"]
