@@ -27,6 +27,8 @@ from orchestrator.limits import REPLY_BYTES, SCRIPT_WORK, Limits
 TEST_ALIAS = "TSTALIASID"
 # Characters. AWS: the quota of Bedrock Agents; the API's model still says 4,000.
 LONGEST_INSTRUCTION = 20_000
+RAISED_LENGTHS = {"Instruction": LONGEST_INSTRUCTION}
+"""Longest texts, by shapes of the API, where the service's quota is above what its model says."""
 
 # Whom a supervisor's model sends its answers to; no collaborator may be called so.
 USER = "User"

@@ -13,13 +13,10 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from orchestrator.definition.agent import LONGEST_INSTRUCTION
+from orchestrator.definition.agent import RAISED_LENGTHS
 from orchestrator.errors import DefinitionError
 from orchestrator.support.documents import Keys
 from orchestrator.support.safe_json import json_or
-
-# Longest texts where the service's quotas are above what its model says.
-_RAISED = {"Instruction": LONGEST_INSTRUCTION}
 
 # Enumerations whose real answers hold more than the model names (`ROUTING_CLASSIFIER`).
 _OPEN = ("PromptType",)
@@ -86,7 +83,7 @@ def matches_pattern(shape: Any, value: str) -> bool:
 
 def _check_length(shape: Any, length: int, unit: str, at: Keys) -> Iterator[tuple[Keys, str]]:
     least, most = shape.metadata.get("min"), shape.metadata.get("max")
-    most = _RAISED.get(shape.name, most)
+    most = RAISED_LENGTHS.get(shape.name, most)
     if least is not None and length < least:
         yield at, f"has {length} {unit}, and Bedrock wants at least {least}"
     if most is not None and length > most:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from botocore.model import Shape, StringShape
 
-from orchestrator.definition.agent import LONGEST_INSTRUCTION
+from orchestrator.definition.agent import RAISED_LENGTHS
 from orchestrator.support.safe_json import LARGE
 
 Path = tuple[Any, str] | None
@@ -154,13 +154,11 @@ _RANGES = {"integer": 31, "long": 63}
 
 
 _Check = Callable[[int | float, Path, Problems, Any], None]
-_RAISED = {"Instruction": LONGEST_INSTRUCTION}
-"""Longest texts where the service's quota is above what its model says."""
 
 
 def _get_most(shape: Shape) -> float:
     most: float = shape.metadata.get("max", math.inf)
-    return max(most, _RAISED.get(shape.name, most))
+    return max(most, RAISED_LENGTHS.get(shape.name, most))
 
 
 def make_length_check(shape: Shape, what: str = "length") -> _Check:
