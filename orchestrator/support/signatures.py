@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import DefinitionError
-from orchestrator.support.user_code import find_signature
+from orchestrator.support.user_code import find_code, find_signature
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -36,12 +35,11 @@ class CallShape:
             DefinitionError: It cannot; the message has its file and line.
         """
         if not any(accepts(function, count) for count in self._counts):
-            code = getattr(function, "__code__", None)
-            name = getattr(function, "__name__", type(function).__name__)
+            code = find_code(function)
+            name = getattr(function, "__name__", code.co_name if code else type(function).__name__)
             file, line = (code.co_filename, code.co_firstlineno) if code else (None, None)
-            raise DefinitionError(
-                self._describe(name, inspect.ismethod(function)), file=file, line=line
-            )
+            has_self = code is not None and code.co_varnames[:1] == ("self",)
+            raise DefinitionError(self._describe(name, has_self), file=file, line=line)
 
     def check_source(self, definition: Definition, file: Path) -> None:
         """The same for a function that has not been run yet, unless a decorator may change it.
@@ -61,9 +59,9 @@ class CallShape:
         count = len(self.parameters)
         return range(count - self.optional, count + 1)
 
-    def _describe(self, name: str, is_method: bool = False) -> str:
+    def _describe(self, name: str, has_self: bool = False) -> str:
         called = ", ".join(self.parameters)
-        parameters = f"self, {called}" if is_method else called
+        parameters = f"self, {called}" if has_self else called
         written = f"def {name}({parameters}):" if name.isidentifier() else f"lambda {called}: ..."
         return (
             f"the {self.what} {name!r} is called with ({called}), but cannot take them: write "
@@ -98,6 +96,10 @@ def _binds(node: ast.AST, name: str) -> bool:
             return found == name
         case ast.alias():
             return name in (node.asname, node.name) or node.name == "*"
+        case ast.ExceptHandler(name=found) | ast.MatchAs(name=found) | ast.MatchStar(name=found):
+            return found == name
+        case ast.MatchMapping(rest=found):
+            return found == name
     return False
 
 

@@ -12,9 +12,10 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from orchestrator.errors import OrchestratorError, innermost
@@ -130,6 +131,17 @@ def find_signature(function: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
+def find_code(function: Callable[..., Any]) -> CodeType | None:
+    """The code that a call runs first: of a function, within a `partial`, or of an object's class.
+
+    `None` where it is not written in Python.
+    """
+    while isinstance(function, partial):
+        function = function.func
+    code: CodeType | None = getattr(function, "__code__", None)
+    return code or getattr(type(function).__call__, "__code__", None)
+
+
 def describe_mismatch(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> str:
@@ -155,7 +167,7 @@ def place_in_function(
 
     A file outside the folder has its own name alone; without such a frame the text is empty.
     """
-    code = getattr(inspect.unwrap(function), "__code__", None)
+    code = find_code(inspect.unwrap(function))
     frame = innermost(error, code.co_filename.__eq__) if code is not None else None
     if frame is None:
         return ""

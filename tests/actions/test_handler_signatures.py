@@ -1,6 +1,7 @@
 """Functions that cannot be called as they are going to be: said by name and line as they load."""
 
 import functools
+import re
 from contextlib import nullcontext
 
 import pytest
@@ -60,6 +61,10 @@ def test_a_handler_file_is_refused_with_its_line(write, kind, parameters):
         "def add(function): return lambda event, context: {}\n@add\ndef lambda_handler(): pass",
         "def lambda_handler(event): pass\nlambda_handler = print",
         "if True:\n    def lambda_handler(event, context): pass\nelse:\n    lambda_handler = None",
+        "def lambda_handler(): pass\ntry: pass\nexcept OSError as lambda_handler: pass",
+        "def lambda_handler(): pass\nmatch [1]:\n    case [*lambda_handler]: pass",
+        "def lambda_handler(): pass\nmatch {}:\n    case {**lambda_handler}: pass",
+        "def lambda_handler(): pass\nmatch print:\n    case lambda_handler: pass",
     ],
 )
 def test_a_handler_that_can_be_called_so_is_taken(write, text):
@@ -112,6 +117,47 @@ def test_a_function_is_refused_with_its_file_and_line():
         with pytest.raises(DefinitionError, match="write `def handle\\(event, context\\):`") as it:
             make(handle)
         assert (it.value.file, it.value.line) == (__file__, line)
+
+
+class _Handler:
+    def __call__(self, event):
+        return {}
+
+    def handle(self, event, context, more):
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("handler", "code", "written"),
+    [
+        (
+            functools.partial(_Handler().handle),
+            _Handler.handle,
+            "def handle(self, event, context):",
+        ),
+        (_Handler(), _Handler.__call__, "def __call__(self, event, context):"),
+    ],
+)
+def test_so_are_partial_functions_and_objects_that_are_called(handler, code, written):
+    with pytest.raises(DefinitionError, match=re.escape(f"write `{written}`")) as caught:
+        LambdaFunction(handler)
+    line = code.__code__.co_firstlineno
+    assert (caught.value.file, caught.value.line) == (__file__, line)
+
+
+@pytest.mark.parametrize("handler", [functools.partial(_Handler().handle, more=1), print])
+def test_a_partial_function_that_can_be_called_so_is_taken(handler):
+    assert LambdaFunction(handler)
+
+
+def test_what_a_partial_function_raises_has_its_place():
+    def handle(more, event, context):
+        raise KeyError(more)
+
+    line = handle.__code__.co_firstlineno + 1
+    handler = LambdaFunction(functools.partial(handle, 1))
+    with pytest.raises(DependencyFailed, match=rf"raised KeyError at {__name__}\.py:{line};"):
+        ask(handler).invoke("How many?")
 
 
 def _stand_in(name, handler):

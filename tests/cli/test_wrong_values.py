@@ -49,6 +49,8 @@ def test_no_argument_has_one(run):
         (("serve", "--port", "nonsense"), "'--port': 'nonsense' is not a whole number"),
         (("serve", "--port", "80.5"), "'--port': '80.5' is not a whole number"),
         (("serve", "--turn-seconds", "soon"), "'--turn-seconds': 'soon' is not a number"),
+        (("serve", "--turn-seconds", "nan"), "'--turn-seconds': 'nan' is not a finite number"),
+        (("serve", "--turn-seconds", "inf"), "'--turn-seconds': 'inf' is not a finite number"),
         (("run", "x.pl", "--parallel", "0"), "'--parallel': 0 is less than 1"),
     ],
 )
