@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable
-from threading import Lock, RLock
+from threading import RLock
 from weakref import WeakValueDictionary
 
 from orchestrator.sessions.session import Session
-from orchestrator.support.forks import begin_anew_in_child
+from orchestrator.support.forks import ForkSafeLock, begin_anew_in_child
 
 NEVER = 1 << 62
 """An idle time-out that no session reaches, in nanoseconds."""
@@ -68,4 +68,4 @@ class StoreUse:
 
 
 _USES: WeakValueDictionary[Hashable, StoreUse] = WeakValueDictionary()
-_LOCK = Lock()
+_LOCK = ForkSafeLock()

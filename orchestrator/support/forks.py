@@ -54,6 +54,30 @@ def forget(one: Suspendable) -> None:
         _suspendable.discard(one)
 
 
+class ForkSafeLock:
+    """A lock that is free in a forked process: the thread that had it may not be there.
+
+    It is for what many threads share and few use; a `Lock` of its own is faster.
+    """
+
+    def __init__(self) -> None:
+        """Makes it free, here and in every process that is forked from this one."""
+        self.begin_anew()
+        begin_anew_in_child(self)
+
+    def begin_anew(self) -> None:
+        """See `Renewable`."""
+        self._lock = Lock()
+
+    def __enter__(self) -> None:
+        """Waits until it is free, and takes it."""
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        """Lets others have it."""
+        self._lock.release()
+
+
 _renewable: weakref.WeakSet[Renewable] = weakref.WeakSet()
 _suspendable: weakref.WeakSet[Suspendable] = weakref.WeakSet()
 _held: list[Suspendable] = []

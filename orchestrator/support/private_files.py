@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from threading import Lock
 from typing import IO, Any
+
+from orchestrator.support.forks import ForkSafeLock
 
 _FILE, _FOLDER = 0o600, 0o700
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
-_creating = Lock()
+_creating = ForkSafeLock()
 
 
 def make_private_folder(folder: Path) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 from typing import Protocol
 
 from orchestrator.errors import OrchestratorError
+from orchestrator.support.forks import ForkSafeLock
 from orchestrator.support.logs import get_logger
 from orchestrator.support.process_locks import NamedProcess
 
@@ -116,7 +117,7 @@ def _renew(leases: weakref.ref[ProcessLeases], name: str, ended: Event) -> None:
 
 
 _shared: dict[str, ProcessLeases] = {}
-_shared_guard = Lock()
+_shared_guard = ForkSafeLock()
 
 
 def share_leases(identity: str, build: Callable[[], LeaseTable]) -> ProcessLeases:

@@ -12,7 +12,7 @@ from time import time
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import DependencyFailed
-from orchestrator.support.forks import begin_anew_in_child
+from orchestrator.support.forks import ForkSafeLock, begin_anew_in_child
 from orchestrator.support.private_files import create_private, make_private_folder
 
 if TYPE_CHECKING:  # a process whose sessions are in memory does without it
@@ -114,7 +114,7 @@ class ProcessLocks(NamedProcess):
 
 
 _shared: weakref.WeakValueDictionary[Path, ProcessLocks] = weakref.WeakValueDictionary()
-_shared_guard = Lock()
+_shared_guard = ForkSafeLock()
 
 
 def share_locks(folder: Path) -> ProcessLocks:

@@ -13,8 +13,13 @@ import pytest
 from forking import run_in_child
 
 from orchestrator import DependencyFailed
+from orchestrator.sessions.store_use import StoreUse
 from orchestrator.support import forks
 from orchestrator.support import sqlite as files
+from orchestrator.support.aws import Settings, Target, get_shared_client
+from orchestrator.support.private_files import create_private
+from orchestrator.support.process_leases import share_leases
+from orchestrator.support.process_locks import share_locks
 from orchestrator.support.sqlite import Layout, SqliteFile
 
 pytestmark = [
@@ -207,6 +212,52 @@ def test_a_file_that_is_gone_after_a_fork_is_told_when_it_is_used(tmp_path: Path
     write(file, "x")
     assert read(file) == ["x"]
     file.close()
+
+
+class Slow(type(Path())):  # type: ignore[misc]
+    """A path of which a thread learns the name, or whether it exists, when the event has come."""
+
+    reached: Event
+    until: Event
+
+    def wait(self) -> None:
+        self.reached.set()
+        assert self.until.wait(60)
+
+    def exists(self, **options: Any) -> bool:
+        self.wait()
+        return bool(super().exists(**options))
+
+    def __hash__(self) -> int:
+        self.wait()
+        return super().__hash__()
+
+
+STS, TARGET = Settings("sts", "eu-west-1"), Target("the thing 'x'", "x", "allow it")
+SHARED: dict[str, Callable[[Any], object]] = {
+    "sessions in use": StoreUse.of,
+    "lock files": share_locks,
+    "leases": lambda path: share_leases(str(path), path.exists),
+    "private files": create_private,
+    "clients for AWS": lambda path: get_shared_client(STS, TARGET, lambda _: path.exists()),
+}
+
+
+@pytest.mark.usefixtures("canaries")
+@pytest.mark.parametrize("share", SHARED.values(), ids=SHARED)
+def test_a_child_has_no_lock_of_what_a_thread_of_its_parent_looks_for(
+    share: Callable[[Any], object], tmp_path: Path
+) -> None:
+    path = Slow(tmp_path / "slow")
+    path.reached, path.until = Event(), Event()
+    other = Thread(target=share, args=(path,))
+    other.start()
+    assert path.reached.wait(60)
+    try:
+        assert run_in_child(lambda: share(tmp_path / "another")) == 0
+    finally:
+        path.until.set()
+        other.join()
 
 
 class Held:

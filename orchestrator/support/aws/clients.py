@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from threading import Lock
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -26,6 +25,7 @@ from orchestrator.support.aws.failures import (
     without_region,
 )
 from orchestrator.support.aws.replies import bound_replies
+from orchestrator.support.forks import ForkSafeLock
 
 
 class Settings(NamedTuple):
@@ -55,7 +55,7 @@ _ENVIRONMENT = tuple(
 # When a call began, in the context that botocore keeps of it.
 STARTED = "orchestrator_start"
 _clients: dict[tuple[Any, ...], Any] = {}
-_lock = Lock()
+_lock = ForkSafeLock()
 _served: set[int] = set()
 
 
