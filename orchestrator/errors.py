@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from orchestrator.diagnostics import Diagnostic
 
@@ -279,14 +279,3 @@ def error_class(name: str) -> type[OrchestratorError]:
     if isinstance(found, type) and issubclass(found, OrchestratorError):
         return found
     return OrchestratorError
-
-
-def innermost(error: BaseException, own: Callable[[str], bool]) -> tuple[str, int] | None:
-    """File and line of the innermost frame that `error` passed in a file that is `own`."""
-    found, trace = None, error.__traceback__
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        if trace.tb_lineno and own(file):
-            found = file, trace.tb_lineno
-        trace = trace.tb_next
-    return found

@@ -20,7 +20,6 @@ from jinja2.runtime import BlockReference, LoopContext, Macro, TemplateReference
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
-from orchestrator.errors import innermost
 from orchestrator.prompts.jinja_files import IncludedFiles, find_defined, find_stored
 from orchestrator.prompts.jinja_limits import (
     OWN_FILTERS,
@@ -45,6 +44,7 @@ from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.mistakes import Mistake
 from orchestrator.prompts.work import MOST_CHARS, STEP, Refused, Work
 from orchestrator.support.spelling import find_close
+from orchestrator.support.user_code import find_innermost
 
 _METHODS = {
     str: frozenset(
@@ -334,7 +334,7 @@ class CompiledTemplate:
             ) from error
 
     def _place_of(self, error: BaseException) -> tuple[int, str | None]:
-        place = innermost(error, lambda file: file == "<template>" or file in self._files)
+        place = find_innermost(error, lambda file: file == "<template>" or file in self._files)
         if place is None:
             return 1, None
         return place[1], place[0] if place[0] in self._files else None

@@ -14,7 +14,8 @@ from jinja2.exceptions import SecurityError, UndefinedError
 from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from orchestrator.errors import TemplateError, innermost
+from orchestrator.errors import TemplateError
+from orchestrator.support.user_code import find_innermost
 
 _MAX_CHARS = 100_000
 _MAX_OUTPUT = 10_000_000
@@ -121,7 +122,7 @@ class Partial:
                     raise SecurityError("too many characters or loop rounds")
                 pieces.append(piece)
         except (UndefinedError, SecurityError, TypeError, AttributeError, ValueError) as error:
-            place = innermost(error, str(self._template.filename).__eq__)
+            place = find_innermost(error, str(self._template.filename).__eq__)
             line = self._template.get_corresponding_lineno(place[1]) if place else None
             raise TemplateError(str(error), file=self._file, line=line) from error
         return "".join(pieces)

@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from orchestrator.diagnostics import Diagnostic
-from orchestrator.errors import DefinitionError, innermost
+from orchestrator.errors import DefinitionError
 from orchestrator.support.redaction import is_credential, redact
+from orchestrator.support.user_code import find_innermost
 
 Report = Callable[[Diagnostic], None]
 
@@ -94,5 +95,5 @@ def _find_place(error: BaseException, file: Path) -> tuple[Path, int | None, int
     if isinstance(error, SyntaxError) and error.filename:
         if Path(error.filename).is_relative_to(folder):
             return Path(error.filename), error.lineno, error.offset
-    found = innermost(error, lambda name: Path(name).is_relative_to(folder))
+    found = find_innermost(error, lambda name: Path(name).is_relative_to(folder))
     return (Path(found[0]), found[1], None) if found else (file, None, None)

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from orchestrator.errors import OrchestratorError, innermost
+from orchestrator.errors import OrchestratorError
 
 _DEBUG = "ORCHESTRATOR_DEBUG"
 
@@ -77,16 +77,29 @@ def _comes_from_signal(error: BaseException) -> bool:
 
     handlers = [signal.getsignal(one) for one in signal.valid_signals()]
     codes = {code for it in handlers if (code := getattr(it, "__code__", None)) is not None}
-    return any(frame.f_code in codes for frame in iter_frames(error))
+    return any(frame.f_code in codes for frame, _ in iter_frames(error))
 
 
-def iter_frames(error: BaseException) -> Iterator[FrameType]:
-    """The frames that an exception came through, the innermost last."""
+def iter_frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
+    """The frames that an exception came through, each with its line, the innermost last.
+
+    The line is 0 where nobody knows it.
+    """
     # `traceback` would be imported with every agent.
     at = error.__traceback__
     while at is not None:
-        yield at.tb_frame
+        yield at.tb_frame, at.tb_lineno or 0
         at = at.tb_next
+
+
+def find_innermost(error: BaseException, is_own: Callable[[str], bool]) -> tuple[str, int] | None:
+    """File and line of the innermost frame that an exception passed in a file that `is_own`."""
+    found = None
+    for frame, line in iter_frames(error):
+        file = frame.f_code.co_filename
+        if line and is_own(file):
+            found = file, line
+    return found
 
 
 def is_debugging() -> bool:
@@ -168,7 +181,7 @@ def place_in_function(
     A file outside the folder has its own name alone; without such a frame the text is empty.
     """
     code = find_code(inspect.unwrap(function))
-    frame = innermost(error, code.co_filename.__eq__) if code is not None else None
+    frame = find_innermost(error, code.co_filename.__eq__) if code is not None else None
     if frame is None:
         return ""
     file = Path(frame[0])
@@ -181,11 +194,11 @@ def place_in_class(error: BaseException, kind: type, base: type) -> str:
     classes = takewhile(lambda one: one is not base, kind.__mro__)
     members = [member for one in classes for member in vars(one).values()]
     files = {one.__code__.co_filename for one in members if inspect.isfunction(one)}
-    frame = innermost(error, files.__contains__)
+    frame = find_innermost(error, files.__contains__)
     return f"{Path(frame[0]).name}:{frame[1]}" if frame else ""
 
 
 def place_in_folder(error: BaseException, folder: Path, root: Path | None = None) -> str:
     """`file:line` of the innermost frame in a folder's files, as seen from `root`; may be empty."""
-    frame = innermost(error, lambda file: Path(file).is_relative_to(folder))
+    frame = find_innermost(error, lambda file: Path(file).is_relative_to(folder))
     return f"{Path(frame[0]).relative_to(root or folder)}:{frame[1]}" if frame else ""

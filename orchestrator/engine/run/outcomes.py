@@ -156,7 +156,7 @@ def _describe_failure(model: Model, error: BaseException) -> str:
     place = place_in_class(error, type(model), Model)
     if not place and isinstance(error, AttributeError | TypeError):
         # Raised by who uses the model, the text has names of types and members, and no values.
-        *_, innermost = iter_frames(error)
+        *_, (innermost, _) = iter_frames(error)
         is_ours = innermost.f_globals.get("__name__", "").startswith("orchestrator.")
         why = str(error) if is_ours else type(error).__name__
         return (
