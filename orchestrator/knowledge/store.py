@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 from orchestrator.errors import DependencyFailed
 from orchestrator.knowledge.chunks import Passage
 from orchestrator.support.private_files import make_private_folder
-from orchestrator.support.sqlite import Layout, SqliteFile
+from orchestrator.support.sqlite import SqliteFile
+from orchestrator.support.sqlite_layout import Layout
 
 _LAYOUT = Layout(
     0x42414B42,  # "BAKB"

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from orchestrator.memory.base import SessionSummary
 from orchestrator.message import clean
 from orchestrator.support.safe_json import json_or
-from orchestrator.support.sqlite import Layout, SqliteFile, checksum
+from orchestrator.support.sqlite import SqliteFile, checksum
+from orchestrator.support.sqlite_layout import Layout
 
 _SUMMARY = "owner, memory_id, session_id, started, expires, topics, text"
 

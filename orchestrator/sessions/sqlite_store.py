@@ -28,7 +28,8 @@ from orchestrator.sessions.rows import (
 )
 from orchestrator.support.logs import get_logger
 from orchestrator.support.process_locks import ProcessLocks, share_locks
-from orchestrator.support.sqlite import Layout, Reservation, SqliteFile
+from orchestrator.support.sqlite import Reservation, SqliteFile
+from orchestrator.support.sqlite_layout import Layout
 
 _log = get_logger("orchestrator.sessions")
 

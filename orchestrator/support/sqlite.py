@@ -4,52 +4,26 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from threading import Lock, RLock, Thread
-from typing import Any, Literal, NamedTuple
+from threading import Lock, RLock
+from typing import Any, Literal
 
 from orchestrator.errors import DependencyFailed
 from orchestrator.support import forks
 from orchestrator.support.private_files import create_private, tighten_file
-from orchestrator.support.sqlite_log import (
-    MANY_BYTES,
-    PATIENCE,
-    WriteAheadLog,
-    copy_what_is_there,
-    set_up_log,
-)
+from orchestrator.support.sqlite_backoff import Backoff, try_to_begin
+from orchestrator.support.sqlite_errors import FAILURES, WAY_OUT, describe_failure, is_busy
+from orchestrator.support.sqlite_layout import Layout, WrongLayout
+from orchestrator.support.sqlite_log import MANY_BYTES, PATIENCE, WriteAheadLog, set_up_log
+from orchestrator.support.sqlite_log_copier import LogCopier
 
-# Opening a database: "Result and Error Codes".
-_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
-_WAY_OUT = "restore it from a backup, or move it away to begin a new one"
-# Seconds between tries to reserve, 3 ms in all: a transaction takes 0.1 ms, and longer when its
-# process loses the processor in the middle of it.
-_PAUSES = (0.00005, 0.0001, 0.0002, 0.0004, 0.0008, 0.0016)
-# Seconds in which nobody waits so again when it was in vain: twice as many each time
-_FIRST_REST, _LONGEST_REST = 0.0001, 0.1
-# Seconds that who copies the log waits for the file, while it keeps others from beginning it anew
-_COPIER_PATIENCE = 0.02
 # Seconds that a fork waits for each of the file's locks, before it lets go of what it has
 _FORK_PATIENCE = 0.1
 # Connections that a child has of its parent, which must close them
 _inherited: list[sqlite3.Connection | None] = []
-# Besides its own errors, what Python's `sqlite3` raises for what a damaged file holds.
-FAILURES = (sqlite3.Error, UnicodeDecodeError, MemoryError)
-
-
-class Layout(NamedTuple):
-    """What a kind of file holds."""
-
-    application: int  # a number that no other kind has (SQLite: `application_id`)
-    version: int  # the version of its tables, from 1
-    schema: str  # the statements that make them
-    # Each makes the tables of the next version out of those of one, from version 1 on
-    upgrades: tuple[Callable[[sqlite3.Connection], None], ...] = ()
-    page_size: int = 4096  # bytes of a page of a new file; what is changed is written by pages
 
 
 def checksum(*values: Any) -> int:
@@ -88,12 +62,12 @@ class SqliteFile:
         self._whole = self.path if self.path == ":memory:" else os.path.abspath(path)
         self._what = what
         self._hint = hint
+        self._log = WriteAheadLog(self._whole)
         self._make_locks()
         self._reader: sqlite3.Connection | None = None
         self._hasty: sqlite3.Connection | None = None  # waits for nobody: see `reserve`
         self._can_reserve = self.path != ":memory:"  # another connection has another one of these
-        self._rest, self._rest_until = 0.0, 0.0  # in which nobody waits to reserve it
-        self._log = WriteAheadLog(self._whole)
+        self._backoff = Backoff()
         self._layout = layout
         self._is_suspended = True
         forks.suspend_at_fork(self)
@@ -104,8 +78,9 @@ class SqliteFile:
                 raise self.translate(error, "cannot be opened") from error
 
     def _make_locks(self) -> None:
-        self._lock, self._reading, self._copying = RLock(), Lock(), Lock()
-        self._locks: tuple[Any, ...] = (self._copying, self._reading, self._lock)
+        self._lock, self._reading = RLock(), Lock()
+        self._copier = LogCopier(self._connect, self._log, self._lock)
+        self._locks: tuple[Any, ...] = (self._copier.lock, self._reading, self._lock)
         self._reservation = Reservation(self, self._lock)  # one for all: who has it, has the lock
 
     def _open(self) -> None:
@@ -114,7 +89,7 @@ class SqliteFile:
         self._is_suspended = False
         try:
             self._db.execute(f"PRAGMA page_size={self._layout.page_size:d}")
-            self._prepare(self._layout)
+            self._prepare()
         except BaseException:
             self._db.close()
             self._is_suspended = True
@@ -137,25 +112,19 @@ class SqliteFile:
             with suppress(OSError):
                 tighten_file(self._whole + beside)
 
-    def _prepare(self, layout: Layout) -> None:
-        if not self._is_ready(layout):
-            with self.transaction() as db:
-                # Two processes may make one file: the second looks again when the first is done.
-                if not self._is_ready(layout):
-                    self._make_tables(db, layout)
+    def _prepare(self) -> None:
+        layout = self._layout
+        try:
+            if not layout.is_in(self._db):
+                with self.transaction() as db:
+                    # Of two processes that make one file, the second looks again when the first
+                    # is done.
+                    if not layout.is_in(db):
+                        layout.make_in(db)
+        except WrongLayout as error:
+            raise self.failure(str(error)) from None
         self._write_ahead()
         _set_up(self._db)
-
-    def _make_tables(self, db: sqlite3.Connection, layout: Layout) -> None:
-        (version,) = db.execute("PRAGMA user_version").fetchone()
-        if version:
-            for upgrade in layout.upgrades[version - 1 :]:
-                upgrade(db)
-        else:
-            for statement in _statements(layout.schema):
-                db.execute(statement)
-            db.execute(f"PRAGMA application_id = {layout.application:d}")
-        db.execute(f"PRAGMA user_version = {layout.version:d}")
 
     def _write_ahead(self) -> None:
         try:
@@ -165,23 +134,7 @@ class SqliteFile:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
                 raise
 
-    def _is_ready(self, layout: Layout) -> bool:
-        # The tables first: they are committed together with what says whose they are.
-        (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        (application,) = self._db.execute("PRAGMA application_id").fetchone()
-        (version,) = self._db.execute("PRAGMA user_version").fetchone()
-        if tables and application != layout.application:
-            raise self.failure("is a file for something else; choose another one")
-        if version > layout.version:
-            raise self.failure(
-                f"has layout {version}, newer than this program's {layout.version}: update the "
-                "program"
-            )
-        if tables and version < 1:
-            raise self.damage("its version is missing")
-        return bool(tables) and version == layout.version
-
-    def damage(self, text: str, way_out: str = _WAY_OUT) -> DependencyFailed:
+    def damage(self, text: str, way_out: str = WAY_OUT) -> DependencyFailed:
         """The error that says that the file does not hold what was written to it."""
         return self.failure(f"is damaged: {text}; {way_out}")
 
@@ -191,10 +144,7 @@ class SqliteFile:
 
     def translate(self, error: BaseException, what: str = "failed") -> DependencyFailed:
         """What SQLite, or Python's module for it, raised as an error of this program."""
-        if isinstance(error, sqlite3.Error) and not _shows_damage(error):
-            return self.failure(f"{what}: {error}; {self._hint}")
-        text = str(error) if isinstance(error, sqlite3.Error) else type(error).__name__
-        return self.failure(f"{what}: it is damaged ({text}); {_WAY_OUT}")
+        return self.failure(describe_failure(error, what, self._hint))
 
     def transaction(self, size: int = MANY_BYTES, places: int = 1) -> _Transaction:
         """The connection, in a transaction that any error in the `with` block undoes.
@@ -226,7 +176,7 @@ class SqliteFile:
         then. Before that a long log is copied in a thread.
         """
         is_free = self._lock.acquire(False)
-        if not is_free and not self._wait_for_lock():
+        if not is_free and not self._backoff.wait_for_lock(self._lock):
             return None
         reserved: Reservation | Literal[False] | None = False
         try:
@@ -243,83 +193,25 @@ class SqliteFile:
             db = self._hasty = self._hasty or self._connect_hastily()
             if self._can_reserve:
                 self._used = db
-                if not (_try_to_begin(db) or (may_wait and self._wait_to_begin(db))):
+                if not (try_to_begin(db) or (may_wait and self._backoff.wait_to_begin(db))):
                     reserved = None
                 elif self._log.unseen > 0 or self._has_usual_log():
                     reserved = self._reservation
         except FAILURES as error:  # what is wrong is said when it is used without haste
-            if _is_busy(error):
+            if is_busy(error):
                 reserved = None
         finally:
             if not reserved and self._is_reserved:
                 self._end_transaction()
         return reserved
 
-    # To wait here costs less than to come back, after all others' turns. A third of all appends
-    # came back, mostly after 40 ms (measured: two workers of a server, 64 clients).
-    def _wait_for_lock(self) -> bool:
-        return self._may_wait() and self._note_wait(self._lock.acquire(timeout=sum(_PAUSES)))
-
-    def _wait_to_begin(self, db: sqlite3.Connection) -> bool:
-        if not self._may_wait():
-            return False
-        return self._note_wait(any(_try_to_begin(db, after=pause) for pause in _PAUSES))
-
-    def _may_wait(self) -> bool:
-        return time.monotonic() >= self._rest_until
-
-    def _note_wait(self, was_any_good: bool) -> bool:
-        now = time.monotonic()
-        if was_any_good or now - self._rest_until > _LONGEST_REST:
-            self._rest = 0.0
-        if not was_any_good:
-            self._rest = min(max(2 * self._rest, _FIRST_REST), _LONGEST_REST)
-            self._rest_until = now + self._rest
-        return was_any_good
-
     def _has_usual_log(self) -> bool:
         # Whether it is neither empty nor endless.
         is_usual = self._log.look()
         if self._log.is_long:
             with suppress(RuntimeError, MemoryError):  # without a thread it grows until its end
-                self._start_copier()
+                self._copier.start(self._db)
         return is_usual
-
-    def _start_copier(self) -> None:
-        copier = Thread(target=self._copy_log, name="orchestrator-sqlite-log", daemon=True)
-        if self._copying.acquire(False):
-            try:
-                copier.start()
-            except (RuntimeError, MemoryError):  # after an interrupt it may run
-                self._copying.release()
-                raise
-
-    def _copy_log(self) -> None:
-        # Others write meanwhile; while the rest is copied, they wait.
-        try:
-            with closing(self._connect()) as reader, closing(self._connect()) as db:
-                # While somebody reads the log, nobody begins it anew, however much of it is copied.
-                reader.execute("BEGIN")
-                reader.execute("SELECT 1 FROM sqlite_master").fetchone()
-                if copy_what_is_there(db) is not None:
-                    self._copy_rest(reader)
-        except FAILURES:
-            pass  # whoever finds the log endless is told
-        finally:
-            self._copying.release()
-
-    def _copy_rest(self, reader: sqlite3.Connection) -> None:
-        # Who has the lock may wait for all readers, with everybody else.
-        has_lock = self._lock.acquire(timeout=_COPIER_PATIENCE)
-        try:
-            # Also of one that is not long: a log that somebody has begun anew before it was copied.
-            self._log.note_copied()
-            reader.execute("ROLLBACK")
-            if has_lock:  # else whoever writes next, and may wait, does it
-                self._log.begin_anew(self._db)
-        finally:
-            if has_lock:
-                self._lock.release()
 
     def _connect_hastily(self) -> sqlite3.Connection:
         if self._is_suspended:
@@ -396,7 +288,7 @@ class SqliteFile:
     def close(self) -> None:
         """Closes the file."""
         forks.forget(self)
-        with self._copying, self._reading, self._lock:
+        with self._copier.lock, self._reading, self._lock:
             self._close_connections()
             self._reader = self._db  # nobody opens another one
             self._is_suspended = self._can_reserve = False
@@ -524,33 +416,3 @@ def _set_up(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA synchronous=NORMAL")
     db.execute("PRAGMA foreign_keys=ON")
     set_up_log(db)
-
-
-def _try_to_begin(db: sqlite3.Connection, after: float = 0.0) -> bool:
-    if after:
-        time.sleep(after)
-    try:
-        db.execute("BEGIN IMMEDIATE")
-    except sqlite3.OperationalError as error:
-        if not _is_busy(error):
-            raise
-    return db.in_transaction
-
-
-def _is_busy(error: BaseException) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
-
-
-def _shows_damage(error: sqlite3.Error) -> bool:
-    # What Python cannot decode it reports without a code.
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return code in _DAMAGED or str(error).startswith("Could not decode to UTF-8")
-
-
-def _statements(script: str) -> Iterator[str]:
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""

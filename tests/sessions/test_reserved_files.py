@@ -144,7 +144,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr("orchestrator.support.sqlite.time", made)
+    monkeypatch.setattr("orchestrator.support.sqlite_backoff.time", made)
     return made
 
 
@@ -200,7 +200,7 @@ def test_who_has_reserved_a_file_hardly_ever_begins_its_log_anew(
     processes: int, watched: type[Watched], path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # On a busy machine a copier gives up, and the others do not know that all is copied.
-    monkeypatch.setattr("orchestrator.support.sqlite._COPIER_PATIENCE", 60)
+    monkeypatch.setattr("orchestrator.support.sqlite_log_copier._PATIENCE", 60)
     stores = [SQLiteStore(path) for _ in range(processes)]
     starts, begun = {read_start(path)}, []
 
@@ -250,7 +250,7 @@ def test_a_log_that_was_begun_anew_before_its_copier_came_is_begun_by_no_reserve
 
     store = SQLiteStore(path)
     write(store, "long", 5_000_000)
-    monkeypatch.setattr("orchestrator.support.sqlite.Thread", Later)
+    monkeypatch.setattr("orchestrator.support.sqlite_log_copier.Thread", Later)
     assert not write_reserved(store, "first")  # it begins the log anew
     (copy,) = copiers
     copy()
@@ -287,7 +287,7 @@ def test_a_log_that_no_thread_copies_is_copied_before_it_has_no_end(
     store = SQLiteStore(path)
     write(store, "first")
     assert write_reserved(store, "second")
-    monkeypatch.setattr("orchestrator.support.sqlite.Thread", refuse)
+    monkeypatch.setattr("orchestrator.support.sqlite_log_copier.Thread", refuse)
     sizes, reserved = [], []
     for number in range(20):
         reserved.append(write_reserved(store, f"k-{number}", 1_000_000))

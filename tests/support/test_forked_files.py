@@ -14,13 +14,13 @@ from forking import run_in_child
 
 from orchestrator import DependencyFailed
 from orchestrator.sessions.store_use import StoreUse
-from orchestrator.support import forks
-from orchestrator.support import sqlite as files
+from orchestrator.support import forks, sqlite_log_copier
 from orchestrator.support.aws import Settings, Target, get_shared_client
 from orchestrator.support.private_files import create_private
 from orchestrator.support.process_leases import share_leases
 from orchestrator.support.process_locks import share_locks
-from orchestrator.support.sqlite import Layout, SqliteFile
+from orchestrator.support.sqlite import SqliteFile
+from orchestrator.support.sqlite_layout import Layout
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork"),
@@ -139,14 +139,14 @@ def test_a_fork_in_the_middle_of_a_log_that_is_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before_forks: list[Callable[[], None]]
 ) -> None:
     copying, forking = Event(), Event()
-    copy = files.copy_what_is_there
+    copy = sqlite_log_copier.copy_what_is_there
 
     def copy_later(db: sqlite3.Connection) -> bool | None:
         copying.set()
         assert forking.wait(60)
         return copy(db)
 
-    monkeypatch.setattr(files, "copy_what_is_there", copy_later)
+    monkeypatch.setattr(sqlite_log_copier, "copy_what_is_there", copy_later)
     before_forks.append(forking.set)
     file = open_file(tmp_path / "notes.db")
     long = "x" * 1_000_000

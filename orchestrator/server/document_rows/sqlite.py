@@ -11,7 +11,8 @@ from typing import Any
 
 from orchestrator.errors import DependencyFailed
 from orchestrator.server.document_rows.base import WHAT, Answer, List
-from orchestrator.support.sqlite import Layout, SqliteFile
+from orchestrator.support.sqlite import SqliteFile
+from orchestrator.support.sqlite_layout import Layout
 from orchestrator.support.stored_names import escape_name, escape_names, unescape_name
 
 
