@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.errors import DependencyFailed, SessionBusy, SessionConflict, ValidationError
-from orchestrator.sessions.in_memory_store import MOST_PLANS, InMemoryStore
+from orchestrator.errors import SessionBusy, SessionConflict, ValidationError
+from orchestrator.sessions.in_memory_store import InMemoryStore
 from orchestrator.sessions.journal import (
     VERSION,
     Record,
@@ -21,12 +19,14 @@ from orchestrator.sessions.journal import (
     build_undone_record,
     drop_undone_turns,
     leaves_turn_open,
-    needs_sync,
 )
+from orchestrator.sessions.journal_reading import take_news, upgrade_records
+from orchestrator.sessions.plan_snapshots import PlanSnapshots
 from orchestrator.sessions.session import Session, TurnLog
 from orchestrator.sessions.session_cache import SessionCache
 from orchestrator.sessions.sizes import are_small, measure
 from orchestrator.sessions.store_use import NEVER
+from orchestrator.sessions.unsynced_records import append_synced, sync_open_turn
 from orchestrator.support.process_locks import ProcessLocks
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ Clock = Callable[[], int]
 """Tells the time in nanoseconds since 1970; tests inject their own."""
 
 _THREADS = 16  # for event loops, when a store does not say how many are of use
-_MOST_KNOWN_PLANS = 10_000  # of which `Sessions` knows that a durable store has them
-_KEPT_ANEW = 3_600_000_000_000  # after which a store is given the snapshots of plans again
 _SET_ANEW = 10_000_000  # by so many nanoseconds is another clock off when one was set anew
 _GRACE = 60_000_000_000  # after a turn's own time limit, before any process may take it over
 
@@ -104,8 +102,8 @@ class Sessions:
         self._tells_length = self.durable and getattr(self.store, "tells_length", False)
         self._most_cached = cached
         self._cache = SessionCache(self.store, clock, cached, cached_bytes)
-        self.plans: set[str] = set()
-        self._plans_since = clock()  # since when these are known
+        self._snapshots = PlanSnapshots(self.store, clock)
+        self.plans: set[str] = self._snapshots.known
 
     @classmethod
     def of(cls, value: Any) -> Sessions:
@@ -166,7 +164,7 @@ class Sessions:
                 return session
             self._read(session, found)
             if self._syncs:
-                self._sync_open_turn(session)
+                sync_open_turn(self.store, session, self._read)
             if session.count:
                 self._expire(session, ttl)
         except BaseException:
@@ -242,7 +240,7 @@ class Sessions:
             return False
         session = self._cache.get(label)
         if session is None:
-            return self._begins and not self._forgets_plans()
+            return self._begins and not self._snapshots.are_due()
         return (
             self._may_begin(session, ttl)
             and all(log.transcript is not None for log in session.list_unread())
@@ -251,7 +249,7 @@ class Sessions:
 
     def _may_begin(self, session: Session, ttl: int) -> bool:
         # Whether a turn may begin now, if the session is as this process knows it.
-        if not self._begins or self._forgets_plans():
+        if not self._begins or self._snapshots.are_due():
             return False
         if session.last is None:
             return True
@@ -288,44 +286,12 @@ class Sessions:
         session.written_at = at
         session.size += measure(records, length)
 
-    def _sync_open_turn(self, session: Session) -> None:
-        # What is read here is gone on with, so no crash of the database may take it back.
-        store: Any = self.store
-        known: Record | None = None
-        while (last := session.last) is not known and last is not None and not needs_sync([last]):
-            known = last
-            store.sync()
-            self._read(session)
-
     def _read(self, session: Session, found: Sequence[Record] | None = None) -> None:
-        if self.durable and self._forgets_plans():
-            self.plans.clear()
-            self._plans_since = self.clock()
-        # The last known record is read too: it is another one, or missing, when another process
-        # has deleted the session, and perhaps begun it again.
-        news = self.store.load(session.key, max(session.count - 1, 0)) if found is None else found
-        if (last := session.last) is not None:
-            news = self._find_news(session, last, news)
-        if session.count and any(_is_undone(record) for record in news):
-            # A turn that was applied here already may be the one that was undone.
-            session.forget()
-            news = self.store.load(session.key)
-        if news:
-            session.load(list(_upgrade_records(news, session.label, session.count)))
-            if self.durable:
-                session.size += measure(news)
-
-    def _forgets_plans(self) -> bool:
-        # They are kept anew now and then: somebody may delete those that no session names.
-        return self.clock() - self._plans_since > _KEPT_ANEW
-
-    def _find_news(
-        self, session: Session, last: Record, records: Sequence[Record]
-    ) -> Sequence[Record]:
-        if records and (records[0] is last or _is_same(records[0], last)):
-            return records[1:]
-        session.forget()
-        return self.store.load(session.key)
+        if self.durable and self._snapshots.are_due():
+            self._snapshots.keep_anew()
+        news = take_news(self.store, session, found)
+        if news and self.durable:
+            session.size += measure(news)
 
     def key(self, label: str) -> str:
         """The store's key of a session."""
@@ -396,7 +362,7 @@ class Sessions:
 
     def records(self, label: str) -> Iterator[Record]:
         """The journal of a session without undone turns, for display; raises as `peek` does."""
-        records = list(_upgrade_records(self.store.load(self.key(label)), label, 0))
+        records = list(upgrade_records(self.store.load(self.key(label)), label, 0))
         return iter(drop_undone_turns(records))
 
     def end(self, label: str) -> None:
@@ -520,7 +486,7 @@ class Sessions:
         try:
             at = self.clock()
             if self._syncs:
-                length = self._append_synced(session, news, at)
+                length = append_synced(self._append, self.store, session, news, at)
             elif encoded:
                 length = self._append(session, count, news, at, encoded=encoded)
             else:
@@ -544,47 +510,16 @@ class Sessions:
         told = self.store.append(session.key, count, records, label=session.label, at=at, **options)
         return told if self._tells_length else None
 
-    def _append_synced(self, session: Session, records: Sequence[Record], at: int) -> int | None:
-        sync, since = needs_sync(records), session.written_at if session.unsynced else 0
-        try:
-            length = self._append(session, session.count, records, at, sync=sync, since=since)
-        except SessionConflict:
-            lost = self._find_lost(session)
-            if not lost:
-                raise
-            sync = True
-            length = self._append(session, session.count - len(lost), [*lost, *records], at)
-        session.unsynced = 0 if sync else session.unsynced + len(records)
-        return length
-
-    def _find_lost(self, session: Session) -> Sequence[Record]:
-        # The last records, if the database has crashed and lost them, and nobody wrote meanwhile.
-        log, most = session.open, session.unsynced
-        if log is None or most > len(log):
-            return ()  # the turn is lost, or deleted, and nothing was carried out in it
-        known = log[-most - 1 :]  # with one that is there, or from the turn's beginning
-        left = self.store.load(session.key, session.count - len(known))
-        is_start = left and all(map(_is_same, left, known))
-        return known[len(left) :] if is_start else ()
-
     def keep_plan(self, digest: str, take_snapshot: Callable[[], str]) -> None:
         """Keeps what a plan's prompts are made of, once, where the store can; may block.
 
         No turn fails for it: without it, its prompts are shown with the templates of later.
         """
-        if digest in self.plans:
-            return
-        with suppress(DependencyFailed):
-            if (save := getattr(self.store, "save_plan", None)) is not None:
-                save(digest, take_snapshot())
-            if len(self.plans) >= (_MOST_KNOWN_PLANS if self.durable else MOST_PLANS):
-                self.plans.clear()  # those that are in use are kept again
-            self.plans.add(digest)
+        self._snapshots.keep(digest, take_snapshot)
 
     def find_plan(self, digest: str) -> str | None:
         """The snapshot of the plan with a digest; `None` when nobody has kept it."""
-        load: Callable[[str], str | None] | None = getattr(self.store, "load_plan", None)
-        return load(digest) if load is not None else None
+        return self._snapshots.find(digest)
 
     def lease(self, seconds: float | None) -> dict[str, Any]:
         """The members of a record that say which process goes on with a turn; none in memory."""
@@ -635,29 +570,3 @@ def _make_steady_clock() -> Clock:
     monotonic = time.monotonic_ns
     ahead = time.time_ns() - monotonic()
     return lambda: ahead + monotonic()
-
-
-def _is_undone(record: Any) -> bool:
-    return isinstance(record, dict) and record.get("kind") == "undone"
-
-
-def _is_same(read: Any, known: Record) -> bool:
-    if isinstance(read, dict) and "v" in known:
-        read = {**read, "v": known["v"]}  # the known one may have been upgraded
-    return bool(read == known or read == json.loads(json.dumps(known)))
-
-
-def _upgrade_records(records: Sequence[Record], label: str, first: int) -> Iterator[Record]:
-    # Imported by whoever reads from a store: an agent that keeps its sessions in memory never does.
-    from orchestrator.sessions.records import RecordError, upgrade_record
-
-    for place, record in enumerate(records, first):
-        try:
-            upgraded = upgrade_record(record)
-        except RecordError as error:
-            raise DependencyFailed(
-                f"the journal of session {label!r} cannot be read: record {place} {error}; "
-                f"{error.way_out}",
-                resource=label,
-            ) from error
-        yield upgraded
