@@ -1,35 +1,38 @@
 """Sessions in DynamoDB: one item an append, and one a session, which commits them.
 
-| item | sort key | members |
-|---|---|---|
-| session | `s` | `records`, `updated`, `name` (its label), `sum`, `generation`; `listing` and
-  `unfinished` put it into the indices of the same names; `oldest` says when the first of its items
-  expires |
-| append | `r#`, the place of its last record and the generation | `generation`, `count`, `text`
-  (records by lines), `sum`; of a long one, `parts` and the `nonce` of the items with the rest |
-| part of a long append | `p#`, the generation, a nonce and a number | `text` |
-
 An append is a transaction of its item and the session's, which has to have the expected number of
 records. Parts are written before it: what is not committed no reader sees. Readers go from the
-session's item back. Every session that begins has a generation of its own, in the keys of its
-items: none is another session's of the same key, which was deleted before or begins meanwhile.
-Snapshots of plans have items of their own, see `dynamodb_plans.py`.
+session's item back. What the items hold is in `dynamodb_items.py`; snapshots of plans have items of
+their own, see `dynamodb_plans.py`, and so have leases, see `dynamodb_leases.py`.
 """
 
 from __future__ import annotations
 
 import heapq
-import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import Any
 
 from orchestrator.errors import DependencyFailed, SessionConflict, ValidationError
 from orchestrator.sessions import dynamodb_plans
+from orchestrator.sessions.dynamodb_items import (
+    SESSION,
+    SHARDS,
+    build_append_items,
+    build_append_key,
+    build_first_commit,
+    build_next_commit,
+    build_part_prefix,
+    build_partition_key,
+    build_session_item,
+    get_generation,
+    is_expired,
+    make_nonce,
+)
+from orchestrator.sessions.dynamodb_leases import DynamoLeases
 from orchestrator.sessions.journal import Record, SessionInfo
 from orchestrator.sessions.rows import (
     WAY_OUT,
@@ -42,7 +45,6 @@ from orchestrator.sessions.rows import (
     sum_record,
 )
 from orchestrator.support.dynamodb import (
-    ITEM_BYTES,
     TTL_ATTRIBUTE,
     ConditionFailed,
     DynamoTable,
@@ -53,8 +55,6 @@ from orchestrator.support.lru_cache import LruCache
 from orchestrator.support.process_leases import share_leases
 from orchestrator.support.store_urls import DynamoUrl, parse_store
 
-_SHARDS = 8  # partitions of an index, so that no single one takes all writes
-_SESSION = "s"
 _PAGE = 100  # sessions that are listed at once
 _READS = 5  # of a journal that changes while it is read
 _DAY = 86_400
@@ -86,7 +86,7 @@ class DynamoStore:
         self._table = DynamoTable(parsed, "the session store")
         # Of the sessions that were used last: who appends has mostly read, or begun, it here.
         self._generations: LruCache[str] = LruCache(_GENERATIONS)
-        self.processes = share_leases(self.identity, lambda: _Leases(self._table))
+        self.processes = share_leases(self.identity, lambda: DynamoLeases(self._table))
 
     def create_table(self) -> bool:
         """Makes the table; whether it was not there."""
@@ -107,15 +107,15 @@ class DynamoStore:
     def _read(self, key: str, after: int) -> list[Record] | None:
         # `None` when an append is missing: another process may have written meanwhile.
         rows = self._find_appends(key, after)
-        session = rows.pop(_SESSION, None)
-        if session is None or _is_expired(session):
+        session = rows.pop(SESSION, None)
+        if session is None or is_expired(session):
             return []
         generation = self._note_generation(key, session)
         info = self._read_session(session)
         chunks: list[list[str]] = []
         place = info.records
         while place > after:
-            row = rows.get(_append_key(place - 1, generation))
+            row = rows.get(build_append_key(place - 1, generation))
             if row is None:
                 return None
             texts = self._read_append(key, place, row)
@@ -127,14 +127,16 @@ class DynamoStore:
 
     def _find_appends(self, key: str, after: int = 0) -> dict[str, Item]:
         # By sort keys, with the session's item, as they were one after the other.
-        values = {"pk": _partition(key), "first": _append_key(after), "last": _SESSION}
+        values = {"pk": build_partition_key(key), "first": build_append_key(after), "last": SESSION}
         rows = self._table.query("pk = :pk AND sk BETWEEN :first AND :last", values)
         return {row["sk"]: row for row in rows}
 
     def _read_append(self, key: str, end: int, row: Item) -> list[str]:
         text = str(row.get("text", ""))
         if parts := row.get("parts", 0):
-            rest = [str(part.get("text", "")) for part in self._find_parts(key, _part_prefix(row))]
+            rest = [
+                str(part.get("text", "")) for part in self._find_parts(key, build_part_prefix(row))
+            ]
             if len(rest) != parts:
                 raise self._damage(key, "a part of a record is missing")
             text += "".join(rest)
@@ -182,15 +184,17 @@ class DynamoStore:
 
     def _write(self, append: Append) -> bool:
         key, expected, expiry = append.key, append.expected, self._table.expiry()
-        generation = self._find_generation(key) if expected else _make_nonce()
+        generation = self._find_generation(key) if expected else make_nonce()
         item = self._write_append(key, generation, expected, append.texts, expiry)
-        session = self._build_session(append) | expiry
+        session = build_session_item(append) | expiry
         session["generation"] = generation
+        commit = (
+            build_next_commit(session, expected, append.since)
+            if expected
+            else build_first_commit(session, expiry)
+        )
         try:
-            self._table.transact(
-                _go_on(session, expected, append.since) if expected else _begin(session, expiry),
-                {"Put": {"Item": to_wire(item)}},
-            )
+            self._table.transact(commit, {"Put": {"Item": to_wire(item)}})
         except ConditionFailed:
             self._delete_parts(key, item)
             return False
@@ -199,68 +203,41 @@ class DynamoStore:
         return True
 
     def _note_generation(self, key: str, session: Item) -> str:
-        generation = _generation_of(session)
+        generation = get_generation(session)
         self._generations.put(key, generation)
         return generation
 
     def _find_generation(self, key: str) -> str:
         def ask() -> str:
-            return _generation_of(self._table.get(_partition(key), _SESSION) or {})
+            return get_generation(self._table.get(build_partition_key(key), SESSION) or {})
 
         return self._generations.get(key, ask)
-
-    def _build_session(self, append: Append) -> Item:
-        listing = f"session#{int(append.key[:2], 16) % _SHARDS}"
-        return {
-            "pk": _partition(append.key),
-            "sk": _SESSION,
-            "records": append.records,
-            "updated": append.updated,
-            "sum": append.checksum,
-            "listing": listing,
-            **({"name": append.label} if append.label else {}),
-            **({"unfinished": listing} if append.unfinished else {}),
-        }
 
     def _write_append(
         self, key: str, generation: str, first: int, texts: Sequence[str], expiry: Item
     ) -> Item:
         # The item of an append; what does not fit into it is written here.
-        pk, nonce, text = _partition(key), _make_nonce(), "\n".join(texts)
-        pieces = [text[at : at + ITEM_BYTES] for at in range(0, len(text), ITEM_BYTES)] or [""]
-        item: Item = {
-            "pk": pk,
-            "sk": _append_key(first + len(texts) - 1, generation),
-            "generation": generation,
-            "text": pieces[0],
-            "count": len(texts),
-            "sum": sum_record(key, first, text),
-            **expiry,
-        }
-        if len(pieces) > 1:
-            item |= {"parts": len(pieces) - 1, "nonce": nonce}
-            self._table.write_batch(
-                {"pk": pk, "sk": f"p#{generation}#{nonce}#{number:06}", "text": piece, **expiry}
-                for number, piece in enumerate(pieces[1:])
-            )
+        item, parts = build_append_items(key, generation, first, texts, expiry)
+        if parts:
+            self._table.write_batch(parts)
         return item
 
     def _delete_parts(self, key: str, item: Item) -> None:
         if "nonce" in item:
-            self._table.write_batch(deletes=self._find_parts(key, _part_prefix(item)))
+            self._table.write_batch(deletes=self._find_parts(key, build_part_prefix(item)))
 
     def _find_parts(self, key: str, prefix: str) -> Iterator[Item]:
-        values = {"pk": _partition(key), "prefix": prefix}
+        values = {"pk": build_partition_key(key), "prefix": prefix}
         return self._table.query("pk = :pk AND begins_with(sk, :prefix)", values)
 
     def rewrite(self, key: str, changes: Changes) -> int:
         """Replaces records of a journal where they still stand; how many."""
         rows = self._find_appends(key)
-        session = rows.get(_SESSION)
+        session = rows.get(SESSION)
         if session is None:
             return 0
-        place, generation, changed = self._read_session(session).records, _generation_of(session), 0
-        while place and (row := rows.get(_append_key(place - 1, generation))) is not None:
+        place, generation, changed = self._read_session(session).records, get_generation(session), 0
+        while place and (row := rows.get(build_append_key(place - 1, generation))) is not None:
             known = self._read_append(key, place, row)
             place -= len(known)
             texts = dict(enumerate(known, place))
@@ -272,7 +249,7 @@ class DynamoStore:
     def _replace_append(self, key: str, first: int, row: Item, texts: Sequence[str]) -> bool:
         # Whether it still stood there.
         expiry = {name: it for name, it in row.items() if name == TTL_ATTRIBUTE}
-        item = self._write_append(key, _generation_of(row), first, texts, expiry)
+        item = self._write_append(key, get_generation(row), first, texts, expiry)
         try:
             self._table.call(
                 "put_item",
@@ -289,7 +266,7 @@ class DynamoStore:
         return True
 
     def _find_label(self, key: str) -> str:
-        found = self._table.get(_partition(key), _SESSION) or {}
+        found = self._table.get(build_partition_key(key), SESSION) or {}
         return str(found.get("name", ""))
 
     # All items of a session expire together: what one of them would be half a day before the end of
@@ -322,13 +299,13 @@ class DynamoStore:
         """Forgets a session."""
         rows = self._find_appends(key)
         # From here on no append succeeds that knows of records; what it had is no longer read.
-        session = self._table.delete(_partition(key), _SESSION)
+        session = self._table.delete(build_partition_key(key), SESSION)
         # Another session may begin now. Those that had items before are gone, and this one.
-        dead = {_generation_of(row) for row in (*rows.values(), session) if row}
-        if session is not None and session != rows.get(_SESSION):  # it has got more meanwhile
+        dead = {get_generation(row) for row in (*rows.values(), session) if row}
+        if session is not None and session != rows.get(SESSION):  # it has got more meanwhile
             rows = self._find_appends(key)
-        appends = [row for row in rows.values() if row["sk"] != _SESSION]
-        self._table.write_batch(deletes=[it for it in appends if _generation_of(it) in dead])
+        appends = [row for row in rows.values() if row["sk"] != SESSION]
+        self._table.write_batch(deletes=[it for it in appends if get_generation(it) in dead])
         # Parts go last: a rewrite at the same time fails from here on, and deletes its own.
         for generation in dead:
             self._table.write_batch(deletes=self._find_parts(key, f"p#{generation}#"))
@@ -357,7 +334,7 @@ class DynamoStore:
         """The next labels, sorted, that begin with `prefix`, after one of them; it ends in `/`."""
         first = max(prefix, after)
         found = heapq.merge(
-            *(self._find_labels(shard, first, prefix, most + 1) for shard in range(_SHARDS))
+            *(self._find_labels(shard, first, prefix, most + 1) for shard in range(SHARDS))
         )
         return list(islice((it for it in found if it != after and it != prefix), most))
 
@@ -391,22 +368,22 @@ class DynamoStore:
                 index=index,
                 newest_first=True,
             )
-            for shard in range(_SHARDS)
+            for shard in range(SHARDS)
         ]
         return heapq.merge(*shards, key=lambda it: it["updated"], reverse=True)
 
     def _read_listed(self, rows: Iterable[Item]) -> Iterator[SessionInfo]:
-        return (self._read_session(row) for row in rows if not _is_expired(row))
+        return (self._read_session(row) for row in rows if not is_expired(row))
 
     def load_last(self, infos: Sequence[SessionInfo]) -> dict[str, Record]:
         """The last records of sessions that have not changed since, by their keys."""
-        sessions = self._table.get_batch((_partition(info.key), _SESSION) for info in infos)
+        sessions = self._table.get_batch((build_partition_key(info.key), SESSION) for info in infos)
         ends: dict[tuple[str, str], SessionInfo] = {}
         for info in infos:
-            pk = _partition(info.key)
-            session = sessions.get((pk, _SESSION), {})
+            pk = build_partition_key(info.key)
+            session = sessions.get((pk, SESSION), {})
             if session.get("records") == info.records:
-                ends[pk, _append_key(info.records - 1, _generation_of(session))] = info
+                ends[pk, build_append_key(info.records - 1, get_generation(session))] = info
         found: dict[str, Record] = {}
         for key, row in self._table.get_batch(ends).items():
             info = ends[key]
@@ -429,99 +406,3 @@ class DynamoStore:
 def _check_key(key: str) -> None:
     if not _KEY.fullmatch(key):
         raise ValidationError(f"a session's key is a SHA-256 in hexadecimal, not {key!r:.80}")
-
-
-def _partition(key: str) -> str:
-    return f"session#{key}"
-
-
-def _append_key(place: int, generation: str = "") -> str:
-    return f"r#{place:010}#{generation}"
-
-
-def _part_prefix(append: Item) -> str:
-    return f"p#{_generation_of(append)}#{append.get('nonce')}#"
-
-
-def _generation_of(row: Item) -> str:
-    return str(row.get("generation", ""))
-
-
-def _make_nonce() -> str:
-    return os.urandom(8).hex()
-
-
-def _is_expired(row: Item) -> bool:
-    # DynamoDB takes up to two days to delete what has expired.
-    return TTL_ATTRIBUTE in row and bool(row[TTL_ATTRIBUTE] <= time.time())
-
-
-def _begin(session: Item, expiry: Item) -> dict[str, Any]:
-    first = {"oldest": expiry[TTL_ATTRIBUTE]} if expiry else {}
-    return {
-        "Put": {
-            "Item": to_wire({**session, **first}),
-            "ConditionExpression": "attribute_not_exists(pk) OR #expires <= :now",
-            "ExpressionAttributeNames": {"#expires": TTL_ATTRIBUTE},
-            "ExpressionAttributeValues": to_wire({":now": int(time.time())}),
-        }
-    }
-
-
-def _go_on(session: Item, expected: int, since: int) -> dict[str, Any]:
-    key = {name: session[name] for name in ("pk", "sk")}
-    members = {name: value for name, value in session.items() if name not in key}
-    assignments = ", ".join(f"#{name} = :{name}" for name in members)
-    removal = "" if "unfinished" in members else " REMOVE #unfinished"
-    condition, values = "#records = :expected AND #generation = :generation", {"expected": expected}
-    names = {f"#{name}": name for name in (*members, "unfinished")}
-    if since:  # nobody has read whether it has expired
-        alive = "(attribute_not_exists(#expires) OR #expires > :now)"
-        condition = f"{condition} AND #updated = :since AND {alive}"
-        values |= {"since": since, "now": int(time.time())}
-        names["#expires"] = TTL_ATTRIBUTE
-    return {
-        "Update": {
-            "Key": to_wire(key),
-            "UpdateExpression": f"SET {assignments}{removal}",
-            "ConditionExpression": condition,
-            "ExpressionAttributeNames": names,
-            "ExpressionAttributeValues": to_wire({**members, **values}, ":"),
-        }
-    }
-
-
-class _Leases:
-    """Leases by the time of DynamoDB's answers: clocks of machines do not count.
-
-    They have whole seconds, which a lease of thirty does not notice. Where an answer has no time,
-    that of this machine is taken.
-    """
-
-    def __init__(self, table: DynamoTable) -> None:
-        self._table = table
-
-    def renew(self, process: str, seconds: int) -> None:
-        # What time it is says the answer to a question.
-        _, now = self._table.get_at(_lease(process), _LEASE)
-        until = int(now) + seconds
-        self._table.put(
-            {"pk": _lease(process), "sk": _LEASE, "until": until, TTL_ATTRIBUTE: until + _DAY}
-        )
-
-    def is_current(self, process: str) -> bool:
-        found, now = self._table.get_at(_lease(process), _LEASE)
-        return found is not None and found.get("until", 0) > now
-
-    def remove(self, process: str) -> None:
-        self._table.delete(_lease(process), _LEASE)
-
-    def close(self) -> None:
-        """Nothing is open: boto3's client is shared."""
-
-
-_LEASE = "lease"
-
-
-def _lease(process: str) -> str:
-    return f"process#{process}"

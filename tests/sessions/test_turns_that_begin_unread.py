@@ -16,7 +16,7 @@ from postgres_server import PostgresServer
 from orchestrator import Agent, Sessions, ValidationError
 from orchestrator.message import text_of
 from orchestrator.models import Model, ModelReply, ModelRequest
-from orchestrator.sessions import EncryptedStore, dynamodb_store, postgres_store
+from orchestrator.sessions import EncryptedStore, dynamodb_items, postgres_store
 from orchestrator.sessions.open_store import open_store
 from orchestrator.support.encryption import Cipher
 from orchestrator.support.encryption.key_sources import GivenKey
@@ -219,7 +219,7 @@ def test_a_session_that_has_expired_is_not_gone_on_with(
     with closing(open_store(dynamodb_url)) as store:  # type: ignore[type-var]
         assert store.load(KEY) == [turn("1")]
         later = time.time() + 2 * 24 * 3600
-        monkeypatch.setattr(dynamodb_store, "time", SimpleNamespace(time=lambda: later))
+        monkeypatch.setattr(dynamodb_items, "time", SimpleNamespace(time=lambda: later))
         assert begin(store, 1, "2", since=1) == []
         store.append(KEY, 0, [turn("3")], label=LABEL, at=3)
         assert store.load(KEY) == [turn("3")]
