@@ -31,6 +31,7 @@ from orchestrator.engine.run.driver import (
     perform,
 )
 from orchestrator.engine.run.invocation import Run
+from orchestrator.engine.run.model_calls import build_request, parse_reply, read_reply
 from orchestrator.engine.run.outcomes import StreamChecked, StreamedCall
 from orchestrator.engine.run.shared_writes import share_work
 from orchestrator.engine.run.turn_records import action_record
@@ -102,11 +103,13 @@ class _EventLoop:
 
     def complete(self, run: Run, effect: CallModel) -> Pending[Record]:
         stage, began = effect.stage, run.now()
-        work: Coroutine[Any, Any, ModelReply] = stage.model.acomplete(run.request(effect, began))
+        work: Coroutine[Any, Any, ModelReply] = stage.model.acomplete(
+            build_request(run, effect, began)
+        )
         try:
             waits_for = work.send(None)
         except StopIteration as stop:
-            record = run.read_reply(effect, stop.value, began)
+            record = read_reply(run, effect, stop.value, began)
             return record if "ended" in record else self._parse(run, effect, record)
         return self._complete_later(run, effect, _resume(work, waits_for), began)
 
@@ -114,7 +117,7 @@ class _EventLoop:
         self, run: Run, effect: CallModel, rest: Generator[Any, Any, ModelReply], began: int
     ) -> Record:
         reply = await _wait_in_time(run, _find_limit(run), rest)
-        record = run.read_reply(effect, reply, began)
+        record = read_reply(run, effect, reply, began)
         if "ended" in record:
             return record
         parsed = self._parse(run, effect, record)
@@ -123,8 +126,8 @@ class _EventLoop:
     def _parse(self, run: Run, effect: CallModel, record: Record) -> Pending[Record]:
         parser = effect.stage.new_parser()
         if parser.blocking or _is_long(record["content"]):
-            return self.in_time(run, self.run_blocking(run.parse, record, parser))
-        return run.parse(record, parser)
+            return self.in_time(run, self.run_blocking(parse_reply, run, record, parser))
+        return parse_reply(run, record, parser)
 
     async def stream(self, run: Run, call: StreamedCall, emit: Emit) -> Record:
         async def do(function: Callable[..., T], *arguments: Any) -> T:

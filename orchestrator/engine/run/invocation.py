@@ -8,7 +8,6 @@ before anything is spent, the intent of calls before they are carried out, their
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -43,10 +42,6 @@ from orchestrator.errors import (
     SessionConflict,
 )
 from orchestrator.guardrails import Verdict
-from orchestrator.message import split_blocks
-from orchestrator.models.base import ModelReply, ModelRequest, Usage, check_reply
-from orchestrator.parsers.base import Parser
-from orchestrator.parsers.orchestration import is_usual, refuse_quotation
 from orchestrator.sessions import Clock, Record, Session, Sessions, TurnLog
 from orchestrator.sessions.journal import (
     build_cancelled_record,
@@ -222,78 +217,6 @@ class Run:
     def suspends_on_unknown(self) -> bool:
         """Whether a call whose outcome nobody knows suspends the turn, instead of ending it."""
         return self.plan.features.unknown_outcomes == SUSPEND
-
-    def request(self, effect: CallModel, now: int) -> ModelRequest:
-        """Renders a model call that is made now."""
-        stage = effect.stage
-        bound, messages = self.replay.prompt(effect)
-        call_format = stage.call_format
-        if call_format is not None and (effect.excluded or effect.pending or effect.unsaid):
-            call_format = replace(
-                call_format,
-                excluded=effect.excluded,
-                pending=effect.pending,
-                unsaid=effect.unsaid,
-            )
-        return ModelRequest(
-            stage.stage,
-            bound.system,
-            messages,
-            stage.tools,
-            stage.inference,
-            stage.additional,
-            bound.raw_text,
-            call_format,
-            self.replay.turn.question,
-            stage.tool_choice,
-            None if self.deadline is None else max((self.deadline - now) / 1e9, 0.0),
-            self.plan.limits.reply_bytes,
-        )
-
-    def read_reply(
-        self, effect: CallModel, reply: ModelReply, began: int, parser: Parser | None = None
-    ) -> Record:
-        """The record of a reply: of one that streamed, by the parser that was fed its pieces.
-
-        That of a whole reply has no `ended` if a parser is yet to complete it (`parse`).
-        """
-        stage = effect.stage
-        usual = type(reply) is ModelReply and type(reply.usage) is Usage
-        if not usual or type(reply.content) is not list:
-            check_reply(stage.model, reply)
-        reply.content, text, uses = split_blocks(reply.content)
-        record: Record = {
-            "kind": "model",
-            "stage": stage.stage,
-            "model": stage.model.model_id,
-            "content": reply.content,
-            "stop": reply.stop_reason or "end_turn",
-            "usage": reply.usage,
-            "began": began,
-        }
-        if reply.stop_sequence is not None:
-            record["stop_sequence"] = reply.stop_sequence
-        if parser is not None:
-            return self.parse(record, parser)
-        name = stage.loop_parser
-        if name and self.sessions.lean and is_usual(text, uses, name):
-            record["ended"] = self.now()
-        return record
-
-    def parse(self, record: Record, parser: Parser) -> Record:
-        """Adds to a reply's record what a parser makes of it, which may block."""
-        parsed = parser.finish(record["content"])
-        # What others wrote is no call of the model's, in no dialect.
-        if parsed.written and (quoted := self.replay.find_quotation(parsed.written)):
-            parsed = refuse_quotation(parsed, quoted)
-        record["response"] = parsed.response
-        if parsed.code:
-            record["code"] = parsed.code
-            record["raw"] = parsed.raw
-        if parsed.notes:
-            record["notes"] = list(parsed.notes)
-        record["ended"] = self.now()
-        return record
 
     def intend(self, calls: list[Call]) -> None:
         """Writes down that calls are about to be carried out."""

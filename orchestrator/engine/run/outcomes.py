@@ -17,6 +17,7 @@ from orchestrator.engine.effects import (
 )
 from orchestrator.engine.results import Answer, Failure
 from orchestrator.engine.run.invocation import Run
+from orchestrator.engine.run.model_calls import build_request, read_reply
 from orchestrator.engine.run.stream_filter import ask_guardrail, build_stream_filter
 from orchestrator.engine.run.turn_records import build_branch_record, encode_file
 from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, OrchestratorError
@@ -63,7 +64,7 @@ class StreamedCall:
         self._feed = self._parser.feed
         self._began = run.now()
         self.model = effect.stage.model
-        self.request = run.request(effect, self._began)
+        self.request = build_request(run, effect, self._began)
         self._reply: ModelReply | None = None
         self._reported = 0  # checks
         self._filter = build_stream_filter(run) if self._live else None
@@ -127,7 +128,7 @@ class StreamedCall:
                 "again, or have a model of your own yield its ModelReply at last",
                 resource=model_id,
             )
-        record = self._run.read_reply(self.effect, reply, self._began, self._parser)
+        record = read_reply(self._run, self.effect, reply, self._began, self._parser)
         if self._filter is not None and self._filter.checks:
             record["checks"] = self._filter.checks
         return record

@@ -24,6 +24,7 @@ from orchestrator.engine.run.driver import (
     perform,
 )
 from orchestrator.engine.run.invocation import Run
+from orchestrator.engine.run.model_calls import build_request, parse_reply, read_reply
 from orchestrator.engine.run.outcomes import StreamedCall
 from orchestrator.sessions import Record
 from orchestrator.support.threads import in_thread
@@ -70,9 +71,9 @@ class _Threads:
 
     def complete(self, run: Run, effect: CallModel) -> Record:
         stage, began = effect.stage, run.now()
-        reply = stage.model.complete(run.request(effect, began))
-        record = run.read_reply(effect, reply, began)
-        return record if "ended" in record else run.parse(record, stage.new_parser())
+        reply = stage.model.complete(build_request(run, effect, began))
+        record = read_reply(run, effect, reply, began)
+        return record if "ended" in record else parse_reply(run, record, stage.new_parser())
 
     async def stream(self, run: Run, call: StreamedCall, emit: Emit) -> Record:
         # No asynchronous generator is between the model and the listener: with one, a token took a
