@@ -82,48 +82,60 @@ class Agent(AgentSessions, AgentVariants):
     ) -> None:
         """Compiles the agent.
 
+        In brackets are the members of Bedrock's API that arguments with other names stand for.
+
         Args:
-            name: Its name.
-            instruction: What it is for; fills `$instruction$`.
-            model: A model, or a spec: a Bedrock model or inference profile id or ARN,
-                `"openai:<model>@<base url>"`, `"local"`, `"local:<name or path>"`,
-                `"scripted:<file>"`, `"replay:<file>"`.
-            action_groups: What it can do.
-            knowledge_bases: What it can search.
-            templates: A folder of the user's own templates, which must be there; a file in it wins
-                over the shipped one of the same name.
-            prompts: Overrides of stages: a mapping from prompt types to Bedrock's
-                `promptConfiguration` members.
-            sessions: Where sessions live: `None` (memory), a path of a SQLite file, a URL
-                (`sqlite:///path`, `dynamodb://table`, `postgresql://host/database`), a store, or
-                `Sessions`.
-            limits: Budgets of a turn.
-            dialect: The dialect; chosen by the model's id when `None`.
-            idle_session_ttl: Seconds after which an idle session begins anew (Bedrock:
-                `idleSessionTTLInSeconds`).
-            agent_id: Ten letters and digits; made from the name when empty. Sessions belong to an
-                agent's id and alias: agents of one name share them in a shared store, unless
-                their ids differ.
-            alias_id: The alias that traces name.
-            version: The version that traces name.
-            guardrail: Checks the input and the answers.
-            collaborators: Agents that it leads.
-            collaboration: `SUPERVISOR` decides itself whom to send what; `SUPERVISOR_ROUTER` has
-                a classifier send an input to one of them at once where one is fit for it.
-            memory: What it remembers from one session to the next: a `Memory`, or only what keeps
-                it, a store or a path of a SQLite file.
-            override_lambda: The parser of the stages whose `parserMode` is `OVERRIDDEN`: a
-                function of Bedrock's parser event, a handler file, or the ARN of a Lambda.
-            orchestration: What decides instead of the built-in loop: a generator function of the
-                turn, or an orchestration such as `LambdaOrchestration`; see
-                `orchestrator.flows.custom`.
+            name: The agent's name, in traces and messages. Without an `agent_id` its id is made
+                from it.
+            instruction: What the agent is for: the `$instruction$` of its prompts.
+            model: The model of all stages that `prompts` gives no other. A `Model`, or a spec: the
+                id or ARN of a Bedrock model or inference profile, `"openai:<model>@<base url>"`,
+                `"local"`, `"local:<name or path>"`, `"scripted:<file>"`, `"replay:<file>"`.
+            action_groups: The functions and operations that the model may call, with what carries
+                each of them out.
+            knowledge_bases: Where the model may search for passages.
+            templates: A folder of your own templates, which must be there. A file in it is used
+                instead of the shipped one of the same name. Only shipped ones when `None`.
+            prompts: Changes of single stages, by prompt type such as `"ORCHESTRATION"`: members of
+                Bedrock's `promptConfiguration`, or an `Override`. A stage or member that is left
+                out stays as the dialect has it.
+            sessions: Where sessions are stored. `None` is this process's memory; a path, or
+                `sqlite:///path`, is a SQLite file; `dynamodb://table` and
+                `postgresql://host/database` are databases. Or it is a store of your own, or a
+                `Sessions` that agents share.
+            limits: The budgets of one turn, such as its seconds and iterations. `Limits()` when
+                `None`.
+            dialect: The name of the dialect, which is how prompts are written and replies read.
+                Chosen by the model's id when `None`.
+            idle_session_ttl: After how many seconds without a turn a session begins anew
+                (`idleSessionTTLInSeconds`).
+            agent_id: Ten letters and digits (`agentId`); made from the name when empty. Sessions
+                belong to an id and an alias, so agents of one name share them in a shared store
+                unless their ids differ.
+            alias_id: The alias (`agentAliasId`), in traces and in what sessions belong to.
+            version: The version in traces (`agentVersion`): `DRAFT` or a number.
+            guardrail: Checks what users send and what the agent answers. Nothing does when `None`.
+            collaborators: The agents that this one leads, each with when to ask it.
+            collaboration: How it leads them (`agentCollaboration`). With `SUPERVISOR` its model
+                decides whom to send what. With `SUPERVISOR_ROUTER` a classifier first sends an
+                input straight to one of them, where one is fit for it.
+            memory: What it remembers from one session to the next: a `Memory`, or only the place
+                that keeps it, a store or the path of a SQLite file. Nothing when `None`.
+            override_lambda: The parser of those stages whose `parserMode` is `OVERRIDDEN`
+                (`overrideLambda`): a function of Bedrock's parser event, a handler file, or the ARN
+                of a Lambda.
+            orchestration: What decides each step instead of the built-in loop: a generator function
+                of the turn, or an orchestration such as `LambdaOrchestration`; see
+                `orchestrator.flows.custom`. The built-in loop when `None`.
             aws_compat: Where to do as the service does, although ours says or does more:
                 `single_knowledge_base`, `trace`.
             unknown_outcomes: What becomes of a turn whose process stopped in an action, when nobody
-                knows whether that took effect: `suspend` has it wait until `decide` says so, `end`
-                ends it with `ActionOutcomeUnknown`.
-            features: All of these from `guardrail` on, except `override_lambda`, and the rarer
-                ones together, instead.
+                knows whether that took effect. With `suspend` it waits until `decide` says so; with
+                `end` it ends with `ActionOutcomeUnknown`.
+            features: A `Features` instead of the arguments `guardrail`, `collaborators`,
+                `collaboration`, `memory`, `orchestration`, `aws_compat` and `unknown_outcomes`,
+                none of which may stand beside it. It has members that are no arguments here, such
+                as `guard_results`.
 
         Raises:
             DefinitionError: The agent is wrong; `TemplateError` when a template is.
