@@ -107,7 +107,7 @@ class LambdaParser:
             "promptType": self._stage,
             "overrideType": "OUTPUT_PARSER",
         }
-        returned = self._call(event)
+        returned = call_function(self._function, event, self._build_failure)
         try:
             return read_response(returned, self._stage)
         except WrongShape as error:
@@ -115,25 +115,32 @@ class LambdaParser:
                 f"returned an object that is not the contract's: {error}"
             ) from None
 
-    def _call(self, event: dict[str, Any]) -> Any:
-        try:
-            return self._function(event)
-        except OrchestratorError:
-            raise
-        except BaseException as error:
-            if not is_own_failure(error):
-                raise
-            raise self._build_failure(describe_parser_exception(self._function, error)) from error
-
     def _build_failure(self, what: str) -> DependencyFailed:
         name = _name_of(self._function)
         return DependencyFailed(f"the parser {name!r} of stage {self._stage} {what}", resource=name)
 
 
-def describe_parser_exception(function: ParserFunction, error: BaseException) -> str:
-    """What a function of `parser_function` raised, and where, as the end of a message."""
-    place = getattr(function, "place", None)
-    return describe_exception(error, place(error) if place is not None else "")
+def call_function(
+    function: ParserFunction,
+    event: dict[str, Any],
+    build_failure: Callable[[str], DependencyFailed],
+) -> Any:
+    """What a function of `parser_function` returns, of any event.
+
+    Raises:
+        OrchestratorError: The function raised it. Of anything else it is what `build_failure` makes
+            of the end of a message, which says what was raised, and where.
+    """
+    try:
+        return function(event)
+    except OrchestratorError:
+        raise
+    except BaseException as error:
+        if not is_own_failure(error):
+            raise
+        find_place = getattr(function, "place", None)
+        place = find_place(error) if find_place is not None else ""
+        raise build_failure(describe_exception(error, place)) from error
 
 
 def _name_of(function: Any) -> str:

@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.actions.parser_lambda import describe_parser_exception, parser_function
+from orchestrator.actions.parser_lambda import call_function, parser_function
 from orchestrator.engine.effects import Effect, SessionView
 from orchestrator.engine.results import Answer, Result
-from orchestrator.errors import DependencyFailed, OrchestratorError
+from orchestrator.errors import DependencyFailed
 from orchestrator.flows.custom.converse_request import ContractError, read_request
 from orchestrator.flows.custom.lambda_contract import (
     APPLY_GUARDRAIL,
@@ -40,7 +40,6 @@ from orchestrator.flows.custom.operations import Ended, Work
 from orchestrator.message import to_json
 from orchestrator.sessions.journal import Record
 from orchestrator.support.safe_json import json_or
-from orchestrator.support.user_code import is_own_failure
 
 if TYPE_CHECKING:
     from orchestrator.engine.state import Turn
@@ -94,7 +93,7 @@ class LambdaOrchestration:
             try:
                 done = yield from self._carry_out(work, reply, steps)
             except (ContractError, RecursionError) as error:
-                raise self._build_failure(
+                raise self._build_shape_failure(
                     state, f"{reply['event']} with output.text: {error}"
                 ) from None
             if not isinstance(done, tuple):
@@ -162,29 +161,17 @@ class LambdaOrchestration:
             },
         }
         # As on the wire: what a handler changes in its event changes nothing here.
-        returned = self._invoke(json.loads(to_json(event)), state)
+        fail = partial(self._build_failure, state)
+        returned = call_function(self._function, json.loads(to_json(event)), fail)
         try:
             return read_reply(returned)
         except (ContractError, RecursionError) as error:
-            raise self._build_failure(state, str(error)) from None
+            raise self._build_shape_failure(state, str(error)) from None
 
-    def _invoke(self, event: dict[str, Any], state: str) -> Any:
-        try:
-            return self._function(event)
-        except OrchestratorError:
-            raise
-        except BaseException as error:
-            if not is_own_failure(error):
-                raise
-            raise DependencyFailed(
-                f"the orchestration {self.name!r}, asked in state {state}, "
-                f"{describe_parser_exception(self._function, error)}",
-                resource=self.name,
-            ) from error
+    def _build_shape_failure(self, state: str, what: str) -> DependencyFailed:
+        return self._build_failure(state, f"did not return the contract's object: {what}")
 
     def _build_failure(self, state: str, what: str) -> DependencyFailed:
         return DependencyFailed(
-            f"the orchestration {self.name!r}, asked in state {state}, did not return the "
-            f"contract's object: {what}",
-            resource=self.name,
+            f"the orchestration {self.name!r}, asked in state {state}, {what}", resource=self.name
         )

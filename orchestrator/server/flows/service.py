@@ -14,7 +14,7 @@ from uuid import uuid4
 from orchestrator.actions import Executor
 from orchestrator.actions.parser_lambda import (
     ParserFunction,
-    describe_parser_exception,
+    call_function,
     parser_function,
 )
 from orchestrator.agent.agent import Agent
@@ -24,7 +24,6 @@ from orchestrator.engine.trace.reply import TracePart, TurnEnd
 from orchestrator.errors import (
     DefinitionError,
     DependencyFailed,
-    OrchestratorError,
 )
 from orchestrator.flows.node_graph import FLOW_LIMITS, FlowAgent, FlowIdentity
 from orchestrator.guardrails import Guardrail
@@ -43,7 +42,6 @@ from orchestrator.server.wire.shapes import get_converter
 from orchestrator.support.aws.clients import ALIAS_ARN
 from orchestrator.support.lru_cache import LruCache
 from orchestrator.support.threads import in_thread
-from orchestrator.support.user_code import is_own_failure
 
 if TYPE_CHECKING:
     from orchestrator.server.agents.build import AgentResources
@@ -198,15 +196,11 @@ class CallerServices:
         """See `FlowServices`."""
         check_access(self._caller, arn)
         function = self._flows.find_function(self._resources.lambdas.find(arn) or arn)
-        try:
-            return function(event)
-        except OrchestratorError:
-            raise
-        except BaseException as error:
-            if not is_own_failure(error):
-                raise
-            what = describe_parser_exception(function, error)
-            raise DependencyFailed(f"the function {arn!r} {what}", resource=arn) from error
+
+        def build_failure(what: str) -> DependencyFailed:
+            return DependencyFailed(f"the function {arn!r} {what}", resource=arn)
+
+        return call_function(function, event, build_failure)
 
     def read_object(self, bucket: str, key: str, most: int) -> bytes:
         """See `FlowServices`."""
