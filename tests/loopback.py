@@ -51,6 +51,26 @@ class _Server(ThreadingHTTPServer):
         """Clients that hang up are part of the tests."""
 
 
+@contextmanager
+def serve_handler(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Has a handler answer in threads of its own while a `with` block runs: at which address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    with _serving(server):
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+
+
+@contextmanager
+def _serving(server: ThreadingHTTPServer) -> Iterator[None]:
+    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
 class Served:
     """What serves in a thread of its own while a `with` block runs."""
 
@@ -58,14 +78,8 @@ class Served:
 
     @contextmanager
     def running(self) -> Iterator[Self]:
-        thread = Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        try:
+        with _serving(self._server):
             yield self
-        finally:
-            self._server.shutdown()
-            self._server.server_close()
-            thread.join()
 
 
 class Site(Served):

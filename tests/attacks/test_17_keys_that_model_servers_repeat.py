@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from credential_spellings import spell
 from model_servers import Answer, Loopback, aws_error, aws_stream, failure, json_answer, sse
 from whole_agents import agent
 
@@ -22,25 +23,6 @@ from orchestrator.models.embeddings import BedrockEmbedder, OpenAIEmbedder
 
 KEY = 'Zq7+canary/T0ken="x9&y'
 TOKEN = "IQoCANARYsession/Tok3n+" + "Wx7" * 200
-
-
-def spell(key: str) -> dict[str, str]:
-    data = key.encode()
-    return {
-        "plain": key,
-        "bearer": f"Bearer {key}",
-        "upper case": key.upper(),
-        "cut": key[:14] + "****",
-        "end": "…" + key[-14:],
-        "percent": quote(key, safe=""),
-        "base64": base64.b64encode(data).decode(),
-        "basic": base64.b64encode(b"user:" + data).decode(),
-        "hexadecimal": data.hex(),
-        "json": json.dumps(key)[1:-1],
-        "late": "x" * 390 + key,
-    }
-
-
 SPELLINGS = [*spell(KEY)]
 
 

@@ -12,13 +12,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
 from action_support import context, run
+from loopback import serve_handler
 
 from orchestrator.actions import ActionGroup, Catalog, MCPServer
 from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed
@@ -312,14 +313,11 @@ NO_METHOD = {"code": -32601, "message": "no such method"}
 @contextmanager
 def event_streams(**attributes: Any) -> Iterator[MCPServer]:
     handler = type("Handler", (EventStreams,), attributes)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as served:
-        thread = Thread(target=served.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        url = f"http://127.0.0.1:{served.server_address[1]}/mcp"
-        with MCPServer(url=url, timeout=LATEST, allow_private=["127.0.0.1"]) as server:
-            yield server
-        served.shutdown()
-        thread.join()
+    with (
+        serve_handler(handler) as url,
+        MCPServer(url=f"{url}/mcp", timeout=LATEST, allow_private=["127.0.0.1"]) as server,
+    ):
+        yield server
 
 
 @pytest.mark.parametrize("charset", ["base64", "punycode", "undefined", "utf-16", "zip", "x-none"])

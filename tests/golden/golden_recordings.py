@@ -141,3 +141,16 @@ def _plain(value: Any) -> Any:
             continue
         shown[name] = "<time>" if name in _TIMES else 0 if name in _DURATIONS else _plain(one)
     return shown
+
+
+class RecordedBase:
+    """A knowledge base that finds what was recorded."""
+
+    id = "SSGLURQ9A5"
+    description = "Articles about agents."
+
+    def __init__(self, references: list[dict[str, Any]]) -> None:
+        self.references = references
+
+    def retrieve(self, query: str, configuration: Any = None) -> list[dict[str, Any]]:
+        return self.references

@@ -9,7 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from golden_recordings import comparable, final_text, members, recording, replies, traces
+from golden_recordings import (
+    RecordedBase,
+    comparable,
+    final_text,
+    members,
+    recording,
+    replies,
+    traces,
+)
 
 from orchestrator import ActionGroup, Agent, Collaborator
 from orchestrator.actions import ActionResult, Call, CallContext
@@ -132,19 +140,6 @@ def test_a_guardrail_that_intervenes() -> None:
     replay(agent, recorded)
 
 
-class Base:
-    """A knowledge base that finds what was recorded."""
-
-    id = "SSGLURQ9A5"
-    description = "Articles about agents."
-
-    def __init__(self, references: list[dict[str, Any]]) -> None:
-        self.references = references
-
-    def retrieve(self, query: str, configuration: Any = None) -> list[dict[str, Any]]:
-        return self.references
-
-
 def test_an_answer_from_passages() -> None:
     recorded = recording("knowledge_base_results")
     _, _, seen = members(traces(recorded)[1])
@@ -153,7 +148,7 @@ def test_an_answer_from_passages() -> None:
         "kb",
         INSTRUCTION,
         ScriptedModel(replies(recorded), CLAUDE),
-        knowledge_bases=[Base(references)],
+        knowledge_bases=[RecordedBase(references)],
         aws_compat=["single_knowledge_base", "trace"],
     )
     replay(agent, recorded)

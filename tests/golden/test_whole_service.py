@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from golden_recordings import final_text, payloads, raw_reply, recording, replies
+from golden_recordings import RecordedBase, final_text, payloads, raw_reply, recording, replies
 
 from orchestrator import Agent, Collaborator
 from orchestrator.engine.plan import Features
@@ -45,24 +45,11 @@ def told(part: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-class Searched:
-    """A knowledge base that finds what was recorded."""
-
-    id = "SSGLURQ9A5"
-    description = "Articles about agents."
-
-    def __init__(self, references: list[dict[str, Any]]) -> None:
-        self.references = references
-
-    def retrieve(self, query: str, configuration: Any = None) -> list[dict[str, Any]]:
-        return self.references
-
-
 def test_one_knowledge_base_and_nothing_else() -> None:
     recorded = recording("knowledge_base_results")
     parts = payloads(recorded, "trace")
     seen = parts[1]["trace"]["orchestrationTrace"]["observation"]["knowledgeBaseLookupOutput"]
-    base = Searched(seen["retrievedReferences"])
+    base = RecordedBase(seen["retrievedReferences"])
     cited = payloads(recorded, "chunk")[0]["attribution"]["citations"]
     agent = Agent(
         "kb",

@@ -6,14 +6,14 @@ import json
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import boto3
 import pytest
 from botocore.stub import Stubber
 from botocore_shapes import problems
+from loopback import serve_handler
 
 from orchestrator.errors import (
     AccessDenied,
@@ -233,15 +233,8 @@ def serving(status: int, body: Any, code: str = "") -> Iterator[tuple[str, list[
         def log_message(self, *args: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", seen
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serve_handler(Handler) as url:
+        yield url, seen
 
 
 def test_the_request_and_the_answer_over_http(canaries):

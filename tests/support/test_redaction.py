@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import json
-from urllib.parse import quote
-
 import pytest
+from credential_spellings import spell
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.support.redaction import MASK, is_credential, redact
 
 KEY = "Zq7+canary/T0ken"
-
-
-def spell(key: str) -> dict[str, str]:
-    data = key.encode()
-    return {
-        "plain": key,
-        "bearer": f"Bearer {key}",
-        "upper case": key.upper(),
-        "cut": key[:14] + "****",
-        "end": "…" + key[-14:],
-        "percent": quote(key, safe=""),
-        "base64": base64.b64encode(data).decode(),
-        "basic": base64.b64encode(b"user:" + data).decode(),
-        "hexadecimal": data.hex(),
-        "json": json.dumps(key)[1:-1],
-        "late": "x" * 390 + key,
-    }
-
-
 SPELLINGS = [*spell(KEY)]
 
 

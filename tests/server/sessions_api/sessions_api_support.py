@@ -6,26 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
 from orchestrator.server.state import ServerState
-
-
-def client_of(url: str, key: str = "AKIDEXAMPLE", secret: str = "secret") -> Any:
-    """An unmodified client of boto3's, which tries once."""
-    return boto3.client(
-        "bedrock-agent-runtime",
-        endpoint_url=url,
-        region_name="us-east-1",
-        aws_access_key_id=key,
-        aws_secret_access_key=secret,
-        config=Config(retries={"total_max_attempts": 1}, read_timeout=60),
-    )
 
 
 @contextmanager

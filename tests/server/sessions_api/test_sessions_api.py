@@ -11,7 +11,8 @@ from uuid import uuid4
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sessions_api_support import client_of, refused, served, words
+from runtime_servers import client_of
+from sessions_api_support import refused, served, words
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.server.document_store import DocumentStore
